@@ -1,0 +1,106 @@
+"""Every error that sonline raises on purpose.
+
+.. code-block:: text
+
+   Exception
+   └── SonlineError                    everything below; catch this to catch all of them
+       ├── InvalidInputError           also a ValueError: what the caller passed cannot be used
+       │   ├── ParameterError          a parameter of a learner, stream or command
+       │   └── DataFormatError         text or a table that cannot be parsed; knows file and line
+       ├── ModelFileError              also a ValueError: a damaged, foreign or newer model file
+       └── DivergenceError             also an ArithmeticError: learning left the finite numbers
+
+A message says which argument, what came, what was expected and what to do about it.
+"""
+
+__all__ = [
+    "DataFormatError",
+    "DivergenceError",
+    "InvalidInputError",
+    "ModelFileError",
+    "ParameterError",
+    "SonlineError",
+]
+
+
+class SonlineError(Exception):
+    """Base class of all errors that sonline raises on purpose."""
+
+
+class InvalidInputError(SonlineError, ValueError):
+    """An argument has a value, shape or type that cannot be used."""
+
+
+class ParameterError(InvalidInputError):
+    """A parameter of a learner, stream or command is unknown or out of its range."""
+
+
+class DataFormatError(InvalidInputError):
+    """A piece of data could not be parsed.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong, what was expected and what to do.
+    file : str, optional
+        Name of the file or stream, as the caller gave it.
+    line : int, optional
+        Line of the input, counted from 1.
+    column : int, optional
+        Character within the line, counted from 1.
+    text : str, optional
+        The piece of input that could not be parsed.
+
+    Examples
+    --------
+    >>> from sonline.errors import DataFormatError
+    >>> error = DataFormatError(
+    ...     "expected index:value", file="train.svm", line=3, column=7, text="x:1"
+    ... )
+    >>> print(error)
+    train.svm:3:7: expected index:value (found 'x:1')
+    >>> error.line
+    3
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        file: str | None = None,
+        line: int | None = None,
+        column: int | None = None,
+        text: str | None = None,
+    ) -> None:
+        # Only the message is in `args`; `__reduce__` carries the rest, so that the error survives
+        # pickling on its way out of a worker process.
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.line = line
+        self.column = column
+        self.text = text
+
+    def __str__(self) -> str:
+        place = self._place()
+        found = "" if self.text is None else f" (found {self.text!r})"
+        return f"{place}: {self.message}{found}" if place else f"{self.message}{found}"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        state = {name: getattr(self, name) for name in ("file", "line", "column", "text")}
+        return type(self), (self.message,), state
+
+    def _place(self) -> str:
+        """Return ``file:line:column`` as far as it is known, in the form editors understand."""
+        if self.line is None:
+            return self.file or ""
+        where = str(self.line) if self.column is None else f"{self.line}:{self.column}"
+        return f"line {where}" if self.file is None else f"{self.file}:{where}"
+
+
+class ModelFileError(SonlineError, ValueError):
+    """A model file is damaged, was not written by sonline, or has a format that is too new."""
+
+
+class DivergenceError(SonlineError, ArithmeticError):
+    """Learning left the finite numbers; the message says at which row."""
