@@ -1,25 +1,105 @@
-# Everything a developer needs. `make check` does what the CI does.
+# Everything a developer needs; `make help` lists it. Needs Python >= 3.11 with venv, a C++20
+# compiler and flock (util-linux); cmake, ninja and the rest come from PyPI into $(VENV).
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
-EXTRAS := test dev docs river arrow plot onnx
+EXTRAS ?= test dev docs river arrow plot onnx
 BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+CPP_FILES = $(shell find cpp -name '*.hpp' -o -name '*.cpp')
+STUB := src/sonline/_core.pyi
+
+# Passed to CMake as they are, e.g. CMAKE_DEFINES="SONLINE_WERROR=ON".
+CMAKE_DEFINES ?=
+BUILD_DIR ?= build/{wheel_tag}
+BUILD_SETTINGS := --config-settings=build-dir=$(BUILD_DIR) \
+  $(addprefix --config-settings=cmake.define.,$(CMAKE_DEFINES))
+
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: venv build
+.DEFAULT_GOAL := help
+.PHONY: help demo test venv build lint format typecheck stubs stubs-check docs sanitize fuzz \
+  coverage bench check clean
 
-venv: $(VENV)/.ready
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-# The environment is refreshed when requirements change; packages that fit are kept.
+demo: build ## install, then run the one-minute demonstration
+	$(BIN)/sonline demo
+
+test: build ## install, then run the tests
+	$(PYTEST) -n $(JOBS)
+
+venv: $(VENV)/.ready ## make the virtual environment with all developer requirements
+
+# Refreshed when requirements change; packages that fit are kept. The lock lets several shells work
+# in one checkout.
 $(VENV)/.ready: pyproject.toml tools/requirements.py
-	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(PYTHON) tools/requirements.py $(EXTRAS) > $(VENV)/requirements.txt
-	$(BIN)/python -m pip install --quiet --requirement $(VENV)/requirements.txt
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sonline needs Python 3.11 \
+	or newer, found " + sys.version.split()[0] + "; name another one with make PYTHON=...")'
+	@mkdir -p build
+	flock build/lock sh -c '\
+	  test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
+	  $(PYTHON) tools/requirements.py $(EXTRAS) > $(VENV)/requirements.txt && \
+	  $(BIN)/python -m pip install --quiet --requirement $(VENV)/requirements.txt'
 	@touch $@
 
-# Incremental: CMake's build directory (build/) persists, only changed sources are compiled.
-# The lock lets several shells build in one checkout. The environment's cmake and ninja come first.
-build: venv
-	@mkdir -p build
+# Incremental: CMake's build directory persists and only changed sources are compiled. The
+# environment's own cmake and ninja come first on the path.
+build: venv ## compile what changed and install the package in editable form
 	PATH="$(abspath $(BIN)):$$PATH" flock build/lock \
-	  $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable .
+	  $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps $(BUILD_SETTINGS) \
+	  --editable .
+
+lint: venv ## check style: ruff, its formatter, and clang-format
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/clang-format --dry-run -Werror $(CPP_FILES)
+
+format: venv ## put everything into style
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(CPP_FILES)
+
+typecheck: venv ## check types with mypy --strict, as pyproject.toml sets it
+	$(BIN)/mypy
+
+stubs: build ## regenerate the type stubs of the native module
+	$(BIN)/python -m nanobind.stubgen --quiet --module sonline._core --output-file $(STUB)
+
+stubs-check: build ## fail if the stubs in git are not those of the native module
+	@$(BIN)/python -m nanobind.stubgen --quiet --module sonline._core --output-file build/_core.pyi
+	@diff --unified $(STUB) build/_core.pyi || \
+	  { echo "$(STUB) is out of date: run 'make stubs' and commit it"; exit 1; }
+
+docs: build ## build the documentation, with warnings as errors, into docs/_build/html
+	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs $(JOBS) --builder html \
+	  docs docs/_build/html
+
+# The runtimes of the sanitizers must be there before Python loads anything, and libstdc++ with them,
+# or AddressSanitizer cannot find the real __cxa_throw. Python's own allocator would hide overruns.
+# Leaks are not looked for: the interpreter does not free everything at exit.
+SANITIZE_PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -print-file-name=$(lib)))
+sanitize: ## run the tests with AddressSanitizer and UndefinedBehaviorSanitizer (needs GCC)
+	$(MAKE) build VENV=.venv-sanitize BUILD_DIR=build/sanitize \
+	  CMAKE_DEFINES="SONLINE_SANITIZE=address,undefined"
+	LD_PRELOAD="$(strip $(SANITIZE_PRELOAD))" PYTHONMALLOC=malloc \
+	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	  .venv-sanitize/bin/python -m pytest -m "not data" $(SANITIZE_ARGS)
+
+fuzz: build ## run the property tests with many random examples
+	HYPOTHESIS_PROFILE=explore $(PYTEST) -n $(JOBS) tests/property
+
+coverage: build ## run the tests and show which lines of Python they miss
+	$(PYTEST) -n $(JOBS) --cov --cov-report=term
+
+bench: build ## run the benchmarks; results go where each of them says
+	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+
+check: lint typecheck stubs-check docs test ## everything that the CI checks
+
+clean: ## remove environments, builds and caches
+	rm -rf .venv .venv-sanitize build dist docs/_build docs/api/generated docs/jupyter_execute \
+	  .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
+	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

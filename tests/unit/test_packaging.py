@@ -1,0 +1,62 @@
+"""What the packaging promises: one version, types, and a README whose commands exist."""
+
+import importlib.metadata
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import sonline
+import sonline._core
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+
+
+def first_code_block(markdown: str) -> list[str]:
+    block = re.search(r"```\w*\n(.*?)```", markdown, re.DOTALL)
+    assert block is not None
+    return block[1].splitlines()
+
+
+def test_version_is_written_once():
+    assert sonline.__version__ == PROJECT["version"] == importlib.metadata.version("sonline")
+
+
+def test_package_is_typed():
+    package = Path(sonline.__file__).parent
+    assert (package / "py.typed").is_file()
+    assert (package / "_core.pyi").is_file()
+
+
+def test_first_code_block_of_the_readme_is_the_whole_set_up():
+    lines = first_code_block((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert [line.split("#")[0].strip() for line in lines] == ["make demo", "make test"]
+
+
+def test_ci_calls_the_test_command_of_the_readme():
+    assert "\nmake test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_extra_all_names_every_extra_for_users():
+    extras = PROJECT["optional-dependencies"]
+    (everything,) = extras["all"]
+    named = set(re.fullmatch(r"sonline\[(.*)\]", everything)[1].split(","))
+    assert named == set(extras) - {"all", "test", "dev", "docs"}
+
+
+def test_requirements_tool_prints_extras():
+    printed = subprocess.run(
+        [sys.executable, ROOT / "tools" / "requirements.py", "plot"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.splitlines()
+    assert printed == sorted([*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["plot"]])
+
+
+def test_changelog_knows_this_version_or_says_unreleased():
+    changelog = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    headings = re.findall(r"^## \[(.+?)\]", changelog, re.MULTILINE)
+    assert headings[0] in ("Unreleased", PROJECT["version"])
