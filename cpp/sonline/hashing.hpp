@@ -7,11 +7,11 @@
 // Not cryptographic: names chosen by an adversary can be made to collide.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <string_view>
+
+#include "sonline/bytes.hpp"
 
 #if defined(_MSC_VER) && !defined(__clang__)
 #include <intrin.h>
@@ -26,17 +26,6 @@ inline constexpr uint64_t kSeed = 0x6A09E667F3BCC909u;
 inline constexpr uint64_t kFirst = 0xBB67AE8584CAA73Bu;
 inline constexpr uint64_t kSecond = 0x3C6EF372FE94F82Bu;
 inline constexpr uint64_t kLast = 0xA54FF53A5F1D36F1u;
-
-template <class Word>
-uint64_t load(const char* p) {
-  Word word = 0;
-  if constexpr (std::endian::native == std::endian::little) {
-    std::memcpy(&word, p, sizeof word);
-  } else {
-    for (size_t i = sizeof word; i-- > 0;) word = word << 8 | static_cast<uint8_t>(p[i]);
-  }
-  return word;
-}
 
 // Folds the 128-bit product of a and b to 64 bits. Adding a and b themselves (by xor) keeps what
 // the other one says when one of them is zero and the product says nothing.
@@ -64,16 +53,15 @@ inline uint64_t hash_bytes(const char* data, size_t size, uint64_t seed = 0) {
   if (size > 16) {
     const char* p = data;
     const char* last = data + size - 16;  // the final words may overlap those of the loop
-    for (; p < last; p += 16)
-      state = fold(load<uint64_t>(p) ^ kFirst ^ state, load<uint64_t>(p + 8) ^ kSecond);
-    head = load<uint64_t>(last);
-    tail = load<uint64_t>(last + 8);
+    for (; p < last; p += 16) state = fold(load64(p) ^ kFirst ^ state, load64(p + 8) ^ kSecond);
+    head = load64(last);
+    tail = load64(last + 8);
   } else if (size >= 8) {
-    head = load<uint64_t>(data);
-    tail = load<uint64_t>(data + size - 8);
+    head = load64(data);
+    tail = load64(data + size - 8);
   } else if (size >= 4) {
-    head = load<uint32_t>(data);
-    tail = load<uint32_t>(data + size - 4);
+    head = load32(data);
+    tail = load32(data + size - 4);
   } else if (size > 0) {
     const auto byte = [&](size_t i) {
       return static_cast<uint64_t>(static_cast<uint8_t>(data[i]));

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "hashing.hpp"
+#include "sonline/hashing.hpp"
 
 namespace sonline {
 
