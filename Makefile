@@ -74,8 +74,8 @@ stubs-check: build ## fail if the stubs in git are not those of the native modul
 	  { echo "$(STUB) is out of date: run 'make stubs' and commit it"; exit 1; }
 
 docs: build ## build the documentation, with warnings as errors, into docs/_build/html
-	$(BIN)/python -m sphinx --fail-on-warning --keep-going --jobs $(JOBS) --builder html \
-	  docs docs/_build/html
+	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --jobs $(JOBS) \
+	  --builder html docs docs/_build/html
 
 # The runtimes of the sanitizers must be there before Python loads anything, and libstdc++ with them,
 # or AddressSanitizer cannot find the real __cxa_throw. Python's own allocator would hide overruns.
