@@ -9,11 +9,8 @@ PYTEST := $(BIN)/python -m pytest
 CPP_FILES = $(shell find cpp -name '*.hpp' -o -name '*.cpp')
 STUB := src/sonline/_core.pyi
 
-# Passed to CMake as they are, e.g. CMAKE_DEFINES="SONLINE_WERROR=ON".
-CMAKE_DEFINES ?=
-BUILD_DIR ?= build/{wheel_tag}
-BUILD_SETTINGS := --config-settings=build-dir=$(BUILD_DIR) \
-  $(addprefix --config-settings=cmake.define.,$(CMAKE_DEFINES))
+# Settings of scikit-build-core, e.g. BUILD_SETTINGS="cmake.define.SONLINE_WERROR=ON".
+BUILD_SETTINGS ?=
 
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
@@ -49,8 +46,8 @@ $(VENV)/.ready: pyproject.toml tools/requirements.py
 # environment's own cmake and ninja come first on the path.
 build: venv ## compile what changed and install the package in editable form
 	PATH="$(abspath $(BIN)):$$PATH" flock build/lock \
-	  $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps $(BUILD_SETTINGS) \
-	  --editable .
+	  $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
+	  $(addprefix --config-settings=,$(BUILD_SETTINGS))
 
 lint: venv ## check style: ruff, its formatter, and clang-format
 	$(BIN)/ruff check .
@@ -79,14 +76,15 @@ docs: build ## build the documentation, with warnings as errors, into docs/_buil
 
 # The runtimes of the sanitizers must be there before Python loads anything, and libstdc++ with them,
 # or AddressSanitizer cannot find the real __cxa_throw. Python's own allocator would hide overruns.
-# Leaks are not looked for: the interpreter does not free everything at exit.
+# Leaks are not looked for: the interpreter does not free everything at exit. pytest must leave the
+# file descriptors alone, or it swallows the report of the sanitizer, which ends the process.
 SANITIZE_PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -print-file-name=$(lib)))
 sanitize: ## run the tests with AddressSanitizer and UndefinedBehaviorSanitizer (needs GCC)
-	$(MAKE) build VENV=.venv-sanitize BUILD_DIR=build/sanitize \
-	  CMAKE_DEFINES="SONLINE_SANITIZE=address,undefined"
+	$(MAKE) build VENV=.venv-sanitize BUILD_SETTINGS="build-dir=build/sanitize \
+	  install.strip=false cmake.define.SONLINE_SANITIZE=address,undefined"
 	LD_PRELOAD="$(strip $(SANITIZE_PRELOAD))" PYTHONMALLOC=malloc \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  .venv-sanitize/bin/python -m pytest -m "not data" $(SANITIZE_ARGS)
+	  .venv-sanitize/bin/python -m pytest --capture=sys -m "not data" $(SANITIZE_ARGS)
 
 fuzz: build ## run the property tests with many random examples
 	HYPOTHESIS_PROFILE=explore $(PYTEST) -n $(JOBS) tests/property
