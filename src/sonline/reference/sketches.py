@@ -195,7 +195,7 @@ def triangle(rows: Array) -> Array:
 
 
 class Oja(LowRank):
-    """Oja's sketch (Algorithm 3, equation 5).
+    """Oja's sketch (Algorithm 3, equation 4).
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ class Oja(LowRank):
             self.ev = np.zeros(m)  # Alg. 3 Init l.1: Lambda = 0
 
     def update(self, ghat: Array) -> None:
-        """Update eigenvalues and eigenvectors by equation 5; a zero vector only counts."""
+        """Update eigenvalues and eigenvectors by equation 4; a zero vector only counts."""
         self.t += 1  # Alg. 3 Update l.1
         norm2 = float(ghat @ ghat)
         if norm2 == 0.0:
@@ -239,7 +239,7 @@ class Oja(LowRank):
         rho2 = float(residual @ residual)
         grow = len(self.V) < min(self.m, self.dimension) and rho2 > GROWTH_TOLERANCE * norm2
 
-        # Eq. 5, left: Lambda = (1 - Gamma) Lambda + Gamma diag(V ghat)^2, kept as ev = t Lambda
+        # Eq. 4, left: Lambda = (1 - Gamma) Lambda + Gamma diag(V ghat)^2, kept as ev = t Lambda
         # (Alg. 3 Update l.2-3 need only t Lambda). With Gamma = 1/t it is a plain sum.
         t = self.t
         if self.step == "scale-free":
@@ -255,7 +255,7 @@ class Oja(LowRank):
         if grow:  # departure: the start from the data, instead of a rotation
             self.V = np.vstack([self.V, residual / math.sqrt(rho2)])
             self.ev = np.append(self.ev, gain * rho2)
-        else:  # Eq. 5, right: V <-orth- V + Gamma V ghat ghat'
+        else:  # Eq. 4, right: V <-orth- V + Gamma V ghat ghat'
             self.V = oja_rotation(self.V, p, ghat, gamma)
 
 
