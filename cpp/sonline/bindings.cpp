@@ -1,4 +1,11 @@
-// Placeholder until the core exists: a module that can be imported and holds nothing.
+// Python's view of the core: arrays in, arrays out, no logic.
 #include <nanobind/nanobind.h>
 
-NB_MODULE(_core, module) { module.doc() = "The native core of sonline."; }
+namespace nb = nanobind;
+
+void bind_model(nb::module_& module);
+
+NB_MODULE(_core, module) {
+  module.doc() = "The native core of sonline.";
+  bind_model(module);
+}

@@ -89,21 +89,25 @@ inline uint64_t hash_slot(uint64_t index, unsigned bits) {
   return bits == 0 ? 0 : mix_bits(index) >> (64 - bits);
 }
 
-// The slot in [0, 2^bits) of a named key. A name that is the plain decimal spelling of an integer
-// below 2^63 ("0", "17", but not "017" or "+17") has the slot of that integer, so a feature called
-// 17 is the same feature whichever format or dictionary it came from.
-inline uint64_t hash_slot(std::string_view name, unsigned bits, uint64_t seed = 0) {
+// Whether a name is the plain decimal spelling of an integer below 2^63: "0" or "17", but not "017",
+// "+17" or "1e3".
+inline bool spells_index(std::string_view name, uint64_t& index) {
   const size_t size = name.size();
-  if (size != 0 && size <= 19 && (size == 1 || name[0] != '0')) {
-    uint64_t index = 0;  // 19 digits cannot overflow 64 bits
-    size_t digits = 0;
-    for (; digits < size; ++digits) {
-      const auto digit = static_cast<uint8_t>(name[digits] - '0');
-      if (digit > 9) break;
-      index = index * 10 + digit;
-    }
-    if (digits == size && index >> 63 == 0) return hash_slot(index, bits);
+  if (size == 0 || size > 19 || (name[0] == '0' && size > 1)) return false;
+  index = 0;  // 19 digits cannot overflow 64 bits
+  for (const char c : name) {
+    const auto digit = static_cast<uint8_t>(c - '0');
+    if (digit > 9) return false;
+    index = index * 10 + digit;
   }
+  return index >> 63 == 0;
+}
+
+// The slot in [0, 2^bits) of a named key. A name that spells an index has the slot of that index, so
+// a feature called 17 is the same feature whichever format or dictionary it came from.
+inline uint64_t hash_slot(std::string_view name, unsigned bits, uint64_t seed = 0) {
+  uint64_t index;
+  if (spells_index(name, index)) return hash_slot(index, bits);
   const uint64_t hash = hash_bytes(name, seed);
   if (bits >= 64) return hash;
   return bits == 0 ? 0 : hash >> (64 - bits);

@@ -2,4 +2,25 @@
 
 from importlib.metadata import version
 
+from sonline.errors import (
+    DataFormatError,
+    DivergenceError,
+    InvalidInputError,
+    ModelFileError,
+    ParameterError,
+    SonlineError,
+)
+from sonline.learner import OnlineLearner
+
 __version__ = version("sonline")
+
+__all__ = [
+    "DataFormatError",
+    "DivergenceError",
+    "InvalidInputError",
+    "ModelFileError",
+    "OnlineLearner",
+    "ParameterError",
+    "SonlineError",
+    "__version__",
+]

@@ -1,0 +1,139 @@
+// Saving and restoring state: every part of a model lists its fields once, in
+// `template <class Archive> void state(Archive& archive)`, and that list serves both directions.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "sonline/matrix.hpp"
+
+namespace sonline {
+
+struct Tensor {
+  enum class Type { f32, f64, i64, u64, u8 } type;
+  std::vector<size_t> shape;
+  std::vector<uint8_t> bytes;
+};
+
+using State = std::map<std::string, Tensor>;
+
+template <class T>
+constexpr Tensor::Type tensor_type() {
+  if constexpr (std::is_same_v<T, float>) return Tensor::Type::f32;
+  if constexpr (std::is_same_v<T, double>) return Tensor::Type::f64;
+  if constexpr (std::is_same_v<T, int64_t>) return Tensor::Type::i64;
+  if constexpr (std::is_same_v<T, uint64_t>) return Tensor::Type::u64;
+  if constexpr (std::is_same_v<T, uint8_t> || std::is_same_v<T, char>) return Tensor::Type::u8;
+}
+
+class StateWriter {
+ public:
+  static constexpr bool reading = false;
+  State state;
+
+  template <class T>
+  void scalar(const char* name, const T& value) {
+    if constexpr (std::is_same_v<T, double>)
+      put(name, &value, {});
+    else {
+      const auto wide = static_cast<int64_t>(value);
+      put(name, &wide, {});
+    }
+  }
+
+  template <class T>
+  void array(const char* name, const std::vector<T>& values) {
+    put(name, values.data(), {values.size()});
+  }
+
+  void matrix(const char* name, const Matrix& m) {
+    put(name, m.values().data(), {m.rows(), m.cols()});
+  }
+
+  template <class T>
+  void put(const char* name, const T* data, std::vector<size_t> shape) {
+    size_t count = 1;
+    for (size_t n : shape) count *= n;
+    Tensor tensor{tensor_type<T>(), std::move(shape), std::vector<uint8_t>(count * sizeof(T))};
+    if (count) std::memcpy(tensor.bytes.data(), data, tensor.bytes.size());
+    state[name] = std::move(tensor);
+  }
+};
+
+// Throws std::invalid_argument, with the name of the field, if something is missing or misshapen.
+class StateReader {
+ public:
+  static constexpr bool reading = true;
+  explicit StateReader(const State& state) : state_(state) {}
+
+  template <class T>
+  void scalar(const char* name, T& value) {
+    if constexpr (std::is_same_v<T, double>) {
+      std::memcpy(&value, get<double>(name, 0).bytes.data(), sizeof value);
+    } else {
+      int64_t wide;
+      std::memcpy(&wide, get<int64_t>(name, 0).bytes.data(), sizeof wide);
+      value = static_cast<T>(wide);
+      if (static_cast<int64_t>(value) != wide) fail(name, "is out of range");
+    }
+  }
+
+  // An array of the length that `values` has already.
+  template <class T>
+  void array(const char* name, std::vector<T>& values) {
+    const Tensor& tensor = get<T>(name, 1);
+    if (tensor.shape[0] != values.size()) fail(name, "has the wrong length");
+    if (!values.empty()) std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
+    check_finite(name, values.data(), values.size());
+  }
+
+  // An array of any length.
+  template <class T>
+  std::vector<T> any_array(const char* name) {
+    std::vector<T> values(get<T>(name, 1).shape[0]);
+    array(name, values);
+    return values;
+  }
+
+  void matrix(const char* name, Matrix& m) {
+    const Tensor& tensor = get<double>(name, 2);
+    if (tensor.shape[0] != m.rows() || tensor.shape[1] != m.cols()) fail(name, "has the wrong shape");
+    if (!tensor.bytes.empty())
+      std::memcpy(m.values().data(), tensor.bytes.data(), tensor.bytes.size());
+    check_finite(name, m.values().data(), m.values().size());
+  }
+
+  template <class T>
+  const Tensor& get(const char* name, size_t dimensions) const {
+    const auto found = state_.find(name);
+    if (found == state_.end()) fail(name, "is missing");
+    const Tensor& tensor = found->second;
+    if (tensor.type != tensor_type<T>()) fail(name, "has the wrong type");
+    if (tensor.shape.size() != dimensions) fail(name, "has the wrong number of dimensions");
+    size_t count = 1;
+    for (size_t n : tensor.shape) count *= n;
+    if (tensor.bytes.size() != count * sizeof(T)) fail(name, "has the wrong size");
+    return tensor;
+  }
+
+  template <class T>
+  void check_finite(const char* name, const T* values, size_t count) const {
+    if constexpr (std::is_floating_point_v<T>)
+      for (size_t i = 0; i < count; ++i)
+        if (!std::isfinite(values[i])) fail(name, "holds numbers that are not finite");
+  }
+
+  [[noreturn]] static void fail(const std::string& name, const std::string& what) {
+    throw std::invalid_argument("field '" + name + "' " + what);
+  }
+
+ private:
+  const State& state_;
+};
+
+}  // namespace sonline

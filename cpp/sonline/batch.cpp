@@ -1,0 +1,84 @@
+#include "sonline/batch.hpp"
+
+#include <cstdio>
+
+namespace sonline {
+namespace {
+
+std::string show(double value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%.9g", value);
+  return text;
+}
+
+template <class Position, class Index>
+void validate_structure(const Batch& batch) {
+  const auto* indptr = static_cast<const Position*>(batch.indptr);
+  if (indptr[0] != 0) throw BadInput("X: indptr must start with 0, got " + std::to_string(indptr[0]));
+  for (size_t row = 0; row < batch.rows; ++row)
+    if (indptr[row + 1] < indptr[row])
+      throw BadInput("X: indptr decreases at row " + std::to_string(row));
+  if (static_cast<size_t>(indptr[batch.rows]) > batch.stored)
+    throw BadInput("X: indptr ends at " + std::to_string(indptr[batch.rows]) + " but only " +
+                   std::to_string(batch.stored) + " values are stored");
+  if constexpr (!std::is_unsigned_v<Index>) {
+    const auto* indices = static_cast<const Index*>(batch.indices);
+    const auto count = static_cast<size_t>(indptr[batch.rows]);
+    Index lowest = 0;
+    for (size_t i = 0; i < count; ++i) lowest = std::min(lowest, indices[i]);
+    if (lowest < 0)
+      for (size_t row = 0; row < batch.rows; ++row)
+        for (auto i = indptr[row]; i < indptr[row + 1]; ++i)
+          if (indices[i] < 0)
+            throw BadInput("X: negative feature index " + std::to_string(indices[i]) + " in row " +
+                           std::to_string(row) + "; indices must be 0 or more");
+  }
+}
+
+// True if all of values[0..n) are finite and at most `largest` in size.
+template <class Value>
+bool all_within(const Value* values, size_t n, Value largest) {
+  int bad = 0;  // an int and no early exit: the loop becomes vector code
+  for (size_t i = 0; i < n; ++i) bad |= !(std::fabs(values[i]) <= largest);
+  return bad == 0;
+}
+
+template <class Value>
+bool values_fine(const Batch& batch, double largest) {
+  const auto limit = static_cast<Value>(largest);
+  const auto* values = static_cast<const Value*>(batch.values);
+  if (batch.indptr) return all_within(values, batch.stored, limit);
+  if (batch.col_stride == 1) {
+    for (size_t row = 0; row < batch.rows; ++row)
+      if (!all_within(values + static_cast<int64_t>(row) * batch.row_stride, batch.cols, limit))
+        return false;
+    return true;
+  }
+  bool fine = true;
+  for (size_t row = 0; row < batch.rows && fine; ++row)
+    visit_row(batch, row, [&](Key, auto value) { fine = fine && std::fabs(value) <= largest; });
+  return fine;
+}
+
+}  // namespace
+
+void validate(const Batch& batch, double largest) {
+  if (batch.indptr) switch (batch.index_type) {
+      case Batch::Index::i32: validate_structure<int32_t, int32_t>(batch); break;
+      case Batch::Index::i64: validate_structure<int64_t, int64_t>(batch); break;
+      case Batch::Index::u64: validate_structure<int64_t, uint64_t>(batch); break;
+    }
+  const bool fine = batch.value_type == Batch::Number::f32 ? values_fine<float>(batch, largest)
+                                                           : values_fine<double>(batch, largest);
+  if (fine) return;
+  for (size_t row = 0; row < batch.rows; ++row)
+    visit_row(batch, row, [&](Key key, double value) {
+      if (std::fabs(value) <= largest) return;
+      const std::string where = " in row " + std::to_string(row) + ", feature " + std::to_string(key & ~kNamed);
+      if (std::isnan(value)) throw BadInput("X: NaN" + where + "; drop or fill missing values");
+      if (std::isinf(value)) throw BadInput("X: infinity" + where);
+      throw BadInput("X: " + show(value) + where + " is too large for float32; use dtype='float64'");
+    });
+}
+
+}  // namespace sonline

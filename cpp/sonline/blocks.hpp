@@ -1,0 +1,52 @@
+// The per-feature numbers: one block of `stride` numbers a slot, in chunks that never move, so that
+// growth copies nothing and a pointer to a block stays good.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+#include <vector>
+
+#include "sonline/features.hpp"
+
+namespace sonline {
+
+template <class T>
+class BlockStore {
+ public:
+  explicit BlockStore(size_t stride) : stride_(stride) {}
+
+  size_t stride() const { return stride_; }
+
+  T* at(Slot slot) const {
+    return chunks_[slot >> kChunkBits].get() + (slot & kChunkMask) * stride_;
+  }
+
+  // Makes room for slots below `count`, filled with zeros.
+  void reserve(size_t count) {
+    while (chunks_.size() << kChunkBits < count) {
+      const size_t bytes = (stride_ * sizeof(T) << kChunkBits);
+      T* chunk = static_cast<T*>(::operator new(bytes, std::align_val_t{kAlign}));
+      std::memset(static_cast<void*>(chunk), 0, bytes);
+      chunks_.emplace_back(chunk);
+    }
+  }
+
+  size_t bytes() const { return chunks_.size() * (stride_ * sizeof(T) << kChunkBits); }
+
+ private:
+  static constexpr size_t kChunkBits = 10;
+  static constexpr Slot kChunkMask = (Slot{1} << kChunkBits) - 1;
+  static constexpr size_t kAlign = 64;  // a block of 64 bytes is then one cache line
+
+  struct Free {
+    void operator()(T* chunk) const { ::operator delete(chunk, std::align_val_t{kAlign}); }
+  };
+
+  size_t stride_;
+  std::vector<std::unique_ptr<T[], Free>> chunks_;
+};
+
+}  // namespace sonline

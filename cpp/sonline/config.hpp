@@ -1,0 +1,37 @@
+// What a learner was asked to be. Checked in Python (sonline.learner), where the messages are.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "sonline/loss.hpp"
+#include "sonline/sketch/contract.hpp"
+
+namespace sonline {
+
+enum class Scaling { none, gradient, rms };
+
+struct Config {
+  const Loss* loss = &kLosses[0];
+  double level = 0.5;  // of the quantile loss
+  std::string sketch_name = "isotropic";
+  SketchConfig sketch;
+  // α of each expert; several share one sketch and are weighted by how well they predict.
+  std::vector<double> alphas = {1.0};
+  bool relative = false;  // α in units of the mean squared norm of the rows
+  bool root = false;      // … of its root, for AdaGrad
+  double bound = std::numeric_limits<double>::infinity();
+  bool clip = false;
+  bool hessian = false;
+  double sigma = 0;
+  double eta = 0;
+  bool eta_convex = false;
+  Scaling scaling = Scaling::none;
+  bool intercept = true;
+  int hash_bits = -1;  // -1: exact features
+  uint64_t hash_seed = 0;
+};
+
+}  // namespace sonline

@@ -1,0 +1,310 @@
+// The learner: Algorithm 1 over a stream of rows, for one sketch and one number type.
+//
+// One round:
+//   z = w·x                        with the scales known so far
+//   projection                     onto |w·x| ≤ C, if there is a bound
+//   g = ω ℓ'(z), ĝ = c x̃           c² = ω (σ + η) ℓ'² or ω ℓ''
+//   new scales, x̃                  (scaling = rms or gradient)
+//   (S, H) ← SketchUpdate(ĝ)
+//   w ← w − g A⁻¹x̃
+// All of it happens in the coordinates x̃ = x / scale; weights() divides the scale out.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <string>
+
+#include "sonline/archive.hpp"
+#include "sonline/batch.hpp"
+#include "sonline/blocks.hpp"
+#include "sonline/columns.hpp"
+#include "sonline/config.hpp"
+#include "sonline/errors.hpp"
+#include "sonline/features.hpp"
+#include "sonline/merge_slots.hpp"
+#include "sonline/row.hpp"
+
+namespace sonline {
+
+template <class T, class Sketch>
+class Learner {
+ public:
+  explicit Learner(const Config& config)
+      : config_(config),
+        sketch_(config.sketch),
+        scale_at_(sketch_.width() - padding()),
+        blocks_(padded_width(scale_at_ + scale_numbers())),
+        margins_(config.alphas.size()),
+        alphas_(config.alphas.size()),
+        log_share_(config.alphas.size(), 0.0) {
+    blocks_.reserve(1);
+  }
+
+  // Learns one row of the batch and returns the prediction made before.
+  double learn(const Batch& batch, size_t row_number, double y, double weight) {
+    if (weight == 0) return predict(batch, row_number);
+    resolve(batch, row_number, [this](Key key) {
+      const Slot slot = index_.find_or_add(key);
+      blocks_.reserve(index_.size());
+      return slot;
+    });
+    return step(y, weight);
+  }
+
+  // Changes nothing that is saved.
+  double predict(const Batch& batch, size_t row_number) {
+    resolve(batch, row_number, [this](Key key) { return index_.find(key); });
+    scale_by_known();
+    sketch_.project(row_);
+    read_margins();
+    for (double& z : margins_) z = std::clamp(z, -config_.bound, config_.bound);
+    const double z = finite(blend());
+    return config_.clip ? clipped(z) : z;
+  }
+
+  size_t features() const { return index_.size() - !config_.intercept; }
+  uint64_t rounds() const { return rounds_; }
+  const Sketch& sketch() const { return sketch_; }
+  const FeatureIndex& index() const { return index_; }
+  size_t bytes() const { return blocks_.bytes() + index_.bytes() + sizeof *this; }
+
+  // w / scale of a slot, blended over the experts: the weight of the feature as it comes.
+  double raw_weight(Slot slot) const {
+    const T* block = blocks_.at(slot);
+    const double scale = known_scale(block);
+    if (scale == 0) return 0;
+    const Vector share = shares();
+    double w = 0;
+    for (size_t e = 0; e < share.size(); ++e) w += share[e] * sketch_.weight(slot, block, e);
+    return w / scale;
+  }
+
+  void direction(Slot slot, double* v) const { sketch_.direction(blocks_.at(slot), v); }
+  double scale(Slot slot) const { return known_scale(blocks_.at(slot)); }
+  double alpha(size_t expert) const { return base_alpha(expert) + sketch_.tail(); }
+
+  Vector shares() const {
+    Vector share(log_share_.size());
+    const double top = *std::max_element(log_share_.begin(), log_share_.end());
+    double sum = 0;
+    for (size_t e = 0; e < share.size(); ++e) sum += share[e] = std::exp(log_share_[e] - top);
+    for (double& s : share) s /= sum;
+    return share;
+  }
+
+  template <class Archive>
+  void state(Archive& archive) {
+    archive.scalar("rounds", rounds_);
+    archive.scalar("mean_energy", mean_energy_);
+    archive.scalar("label_low", label_low_);
+    archive.scalar("label_high", label_high_);
+    archive.array("log_share", log_share_);
+    if constexpr (Archive::reading) {
+      const auto keys = archive.template any_array<Key>("features");
+      if (keys.empty()) archive.fail("features", "is empty");
+      index_ = FeatureIndex::restore(keys);
+      blocks_ = BlockStore<T>(blocks_.stride());
+      blocks_.reserve(index_.size());
+      const auto& stored = archive.template get<T>("blocks", 2);
+      if (stored.shape[0] != index_.size() || stored.shape[1] != blocks_.stride())
+        archive.fail("blocks", "has the wrong shape");
+      const size_t bytes = blocks_.stride() * sizeof(T);
+      for (Slot slot = 0; slot < index_.size(); ++slot) {
+        std::memcpy(blocks_.at(slot), stored.bytes.data() + slot * bytes, bytes);
+        archive.check_finite("blocks", blocks_.at(slot), blocks_.stride());
+      }
+    } else {
+      const auto keys = index_.keys();
+      archive.array("features", keys);
+      Tensor stored{tensor_type<T>(), {index_.size(), blocks_.stride()}, {}};
+      const size_t bytes = blocks_.stride() * sizeof(T);
+      stored.bytes.resize(index_.size() * bytes);
+      for (Slot slot = 0; slot < index_.size(); ++slot)
+        std::memcpy(stored.bytes.data() + slot * bytes, blocks_.at(slot), bytes);
+      archive.state["blocks"] = std::move(stored);
+    }
+    sketch_.state(archive);
+  }
+
+ private:
+  static constexpr double kCountLimit = 1 << 24;  // float counts no further by ones
+  static constexpr double kFirstSquare = 0.1;     // D_1 of the paper's diagonal adaptation
+
+  // The scales live in the padding of the sketch's columns where there is room: the padding is
+  // multiplied by zero in scatter and ignored in gather.
+  size_t padding() const {
+    return sketch_.width() - std::min(sketch_.width(), sketch_.used());
+  }
+  size_t scale_numbers() const {
+    return config_.scaling == Scaling::rms ? 2 : config_.scaling == Scaling::gradient ? 1 : 0;
+  }
+
+  // Fills row_ with the non-zeros whose slot is known to `slot_of`, and the intercept.
+  template <class SlotOf>
+  void resolve(const Batch& batch, size_t row_number, SlotOf&& slot_of) {
+    row_.clear();
+    if (config_.intercept) row_.push(kInterceptSlot, blocks_.at(kInterceptSlot), T{1});
+    Key previous = 0;
+    bool ascending = true, first = true;
+    visit_row(batch, row_number, [&](Key key, auto value) {
+      if (value == 0) return;
+      const Key own = config_.hash_bits < 0 || (key & kNamed)
+                          ? key
+                          : hash_slot(key, static_cast<unsigned>(config_.hash_bits));
+      ascending = ascending && (first || own > previous);
+      first = false;
+      previous = own;
+      const Slot slot = slot_of(own);
+      if (slot != kInterceptSlot) row_.push(slot, blocks_.at(slot), static_cast<T>(value));
+    });
+    if (!ascending) merge_.sum_duplicates(row_);
+  }
+
+  double known_scale(const T* block) const {
+    switch (config_.scaling) {
+      case Scaling::none: return 1;
+      case Scaling::gradient: return std::sqrt(kFirstSquare + block[scale_at_]);
+      case Scaling::rms: return std::sqrt(block[scale_at_]);
+    }
+    return 1;
+  }
+
+  void scale_by_known() {
+    if (config_.scaling == Scaling::none) {
+      std::copy_n(row_.raw.data(), row_.size, row_.x.data());
+    } else {
+      const T offset = config_.scaling == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
+      for (size_t i = 0; i < row_.size; ++i) {
+        const T square = offset + row_.blocks[i][scale_at_];
+        row_.x[i] = square > 0 ? row_.raw[i] / std::sqrt(square) : T{0};
+      }
+    }
+    row_.measure();
+  }
+
+  // Takes the row (and, for the paper's diagonal adaptation, its gradient) into the scales.
+  void update_scales(double g) {
+    const T gradient = static_cast<T>(g);
+    for (size_t i = 0; i < row_.size; ++i) {
+      T* scale = row_.blocks[i] + scale_at_;
+      const T raw = row_.raw[i];
+      if (config_.scaling == Scaling::rms) {
+        scale[1] = std::min(scale[1] + 1, static_cast<T>(kCountLimit));
+        scale[0] += (raw * raw - scale[0]) / scale[1];
+      } else {
+        const T gx = gradient * raw;
+        scale[0] += gx * gx;
+      }
+    }
+    scale_by_known();
+  }
+
+  void read_margins() {
+    for (size_t e = 0; e < margins_.size(); ++e) margins_[e] = sketch_.margin(e);
+  }
+
+  double blend() const {
+    if (margins_.size() == 1) return margins_[0];
+    const Vector share = shares();
+    return dot(share.data(), margins_.data(), share.size());
+  }
+
+  double base_alpha(size_t expert) const {
+    if (!config_.relative) return config_.alphas[expert];
+    return config_.alphas[expert] * (config_.root ? std::sqrt(mean_energy_) : mean_energy_);
+  }
+
+  double clipped(double z) const {
+    return label_low_ <= label_high_ ? std::clamp(z, label_low_, label_high_) : z;
+  }
+
+  double finite(double z) const {
+    if (!std::isfinite(z)) throw Diverged("the prediction is not a finite number");
+    return z;
+  }
+
+  double step(double y, double weight) {
+    const Loss& loss = *config_.loss;
+    scale_by_known();
+    sketch_.project(row_);
+    read_margins();
+    for (const double z : margins_) finite(z);
+    const bool projected = rounds_ > 0 && project_onto_bound();
+    double z = blend();
+    const double prediction = config_.clip ? clipped(z) : z;
+
+    label_low_ = std::min(label_low_, y);
+    label_high_ = std::max(label_high_, y);
+    ++rounds_;
+    const auto t = static_cast<double>(rounds_);
+    if (config_.clip) {
+      z = clipped(z);
+      for (double& margin : margins_) margin = clipped(margin);
+    }
+    const double slope = loss.slope(z, y, config_.level);
+    const double curvature = config_.hessian ? loss.curvature(z, y, config_.level)
+                                             : (config_.sigma + eta(t)) * slope * slope;
+    const double c = std::sqrt(weight * curvature);
+    const double scale = loss.binary ? 1.0 : std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
+
+    if (config_.scaling != Scaling::none) {
+      if (projected) sketch_.commit(row_, blocks_, index_.size(), scale);
+      update_scales(weight * slope);
+      sketch_.project(row_);
+    }
+    mean_energy_ += (row_.energy - mean_energy_) / t;
+    sketch_.absorb(c, weight * slope, t, features());
+    for (size_t e = 0; e < margins_.size(); ++e) {
+      const double g = weight * loss.slope(margins_[e], y, config_.level);
+      const double alpha = this->alpha(e);
+      if (g != 0) sketch_.descend(e, alpha > 0 ? g / alpha : g, alpha);
+    }
+    sketch_.commit(row_, blocks_, index_.size(), scale);
+    if (margins_.size() > 1)
+      for (size_t e = 0; e < margins_.size(); ++e)
+        log_share_[e] -= weight * loss.value(margins_[e], y, config_.level);
+    return prediction;
+  }
+
+  // Lemma 1 for every expert; true if any weight moved.
+  bool project_onto_bound() {
+    bool moved = false;
+    for (size_t e = 0; e < margins_.size(); ++e) {
+      const double excess = std::fabs(margins_[e]) - config_.bound;
+      if (!(excess > 0)) continue;
+      const double target = std::copysign(config_.bound, margins_[e]);
+      const double energy = sketch_.energy(alpha(e));
+      if (energy > 0) sketch_.descend(e, (margins_[e] - target) / energy, alpha(e));
+      margins_[e] = target;
+      moved = true;
+    }
+    return moved;
+  }
+
+  double eta(double t) const {
+    if (!config_.eta_convex) return config_.eta;
+    const double C = std::isfinite(config_.bound) ? config_.bound : 1.0;
+    const double L = config_.loss->lipschitz(C);
+    const double dimension =
+        config_.sketch_name == "full" ? static_cast<double>(features())
+                                      : std::max<double>(static_cast<double>(config_.sketch.size), 1.0);
+    return std::sqrt(dimension / (C * C * L * L * t));
+  }
+
+  Config config_;
+  Sketch sketch_;
+  size_t scale_at_;
+  FeatureIndex index_;
+  BlockStore<T> blocks_;
+  Row<T> row_;
+  SlotMerger merge_;
+  Vector margins_, alphas_, log_share_;
+  uint64_t rounds_ = 0;
+  double mean_energy_ = 0;  // mean of |x̃|²
+  // The range of the labels; empty (low > high) before the first.
+  double label_low_ = std::numeric_limits<double>::max();
+  double label_high_ = std::numeric_limits<double>::lowest();
+};
+
+}  // namespace sonline

@@ -1,0 +1,47 @@
+// Losses: pure scalar functions of the raw prediction z and the label y.
+//
+// To add a loss, write a struct like those in loss/ and add its line to kLosses below; Python, the
+// command line, the messages and the conformance tests take their names from that table.
+#pragma once
+
+#include <array>
+#include <cmath>
+#include <string_view>
+
+#include "sonline/loss/hinge.hpp"
+#include "sonline/loss/logistic.hpp"
+#include "sonline/loss/quantile.hpp"
+#include "sonline/loss/squared.hpp"
+#include "sonline/loss/squared_hinge.hpp"
+
+namespace sonline {
+
+struct Loss {
+  std::string_view name;
+  bool binary;   // labels are -1 / +1 rather than real numbers
+  bool hessian;  // has a second derivative that is worth sketching
+  double (*value)(double z, double y, double level);
+  double (*slope)(double z, double y, double level);
+  double (*curvature)(double z, double y, double level);
+  // The sigma of Assumption 2 and the L of Assumption 1 that hold for |z| <= C and |y| <= C.
+  double (*sigma)(double C);
+  double (*lipschitz)(double C);
+};
+
+template <class L>
+constexpr Loss describe() {
+  return {L::name, L::binary, L::hessian, L::value, L::slope, L::curvature, L::sigma, L::lipschitz};
+}
+
+inline constexpr std::array kLosses = {
+    describe<SquaredLoss>(),      describe<LogisticLoss>(), describe<HingeLoss>(),
+    describe<SquaredHingeLoss>(), describe<QuantileLoss>(),
+};
+
+inline const Loss* find_loss(std::string_view name) {
+  for (const Loss& loss : kLosses)
+    if (loss.name == name) return &loss;
+  return nullptr;
+}
+
+}  // namespace sonline

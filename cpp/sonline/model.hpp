@@ -1,0 +1,52 @@
+// A learner behind one virtual call per batch: what Python holds, what is saved and loaded.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "sonline/archive.hpp"
+#include "sonline/batch.hpp"
+#include "sonline/config.hpp"
+#include "sonline/features.hpp"
+
+namespace sonline {
+
+// What sonline.OnlineLearner.stats() shows.
+struct Stats {
+  uint64_t rounds;
+  int64_t rebases;
+  size_t features;
+  size_t bytes;
+  double alpha;  // of the best expert, with what the sketch adds
+};
+
+class Model {
+ public:
+  virtual ~Model() = default;
+
+  // Both check the whole batch first (BadInput). `weights` may be null: all 1.
+  // Diverged says the row; the rows before it have been learnt.
+  virtual void learn(const Batch& batch, const double* labels, const double* weights,
+                     double* predictions) = 0;
+  virtual void predict(const Batch& batch, double* predictions) = 0;
+
+  virtual Stats stats() const = 0;
+  virtual std::vector<Key> features() const = 0;       // by slot, without the intercept's
+  virtual std::vector<double> weights() const = 0;     // by slot, the intercept first
+  virtual std::vector<double> scales() const = 0;      // by slot
+  virtual std::vector<double> spectrum() const = 0;    // k eigenvalues
+  virtual Matrix basis() const = 0;                    // k x slots, in scaled coordinates
+  virtual std::vector<double> expert_shares() const = 0;
+
+  virtual State save() = 0;
+  virtual void restore(const State& state) = 0;  // std::invalid_argument names the bad field
+};
+
+// Throws std::invalid_argument for a sketch that is not in sketch_names().
+std::unique_ptr<Model> make_model(const Config& config, bool single_precision);
+
+std::vector<std::string_view> sketch_names();
+
+}  // namespace sonline

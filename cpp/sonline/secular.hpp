@@ -1,0 +1,221 @@
+// Eigenvalues and eigenvectors of diag(d) + q q^T for d in descending order, in O(n^2).
+//
+// The eigenvalues are the roots of the secular equation 1 + sum_i q_i^2 / (d_i - s) = 0, one between
+// every two poles. Each is found relative to its nearest pole, so that the differences d_i - s keep
+// all their digits, by the rational iteration of R.-C. Li (LAPACK Working Note 89, "the middle way")
+// inside a bracket. The eigenvectors are those of a q that fits the computed roots exactly
+// (Gu & Eisenstat 1994), which makes them orthonormal to working precision whatever the gaps.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <vector>
+
+#include "sonline/matrix.hpp"
+
+namespace sonline {
+
+class SecularSolver {
+ public:
+  Vector values;   // eigenvalues, descending
+  Matrix vectors;  // row j is the unit eigenvector of values[j]
+
+  void solve(const double* d_in, const double* q_in, size_t n) {
+    prepare(d_in, q_in, n);
+    const size_t active = poles_.size();
+    roots_.resize(active);
+    gaps_ = Matrix(active, active);
+    for (size_t j = 0; j < active; ++j) find_root(j);
+    fit_weights();
+    assemble(n);
+  }
+
+ private:
+  // Deflation (Dongarra & Sorensen 1987): components of q that are zero, and all but one of several
+  // equal poles (after a rotation among them), have nothing to solve for.
+  void prepare(const double* d_in, const double* q_in, size_t n) {
+    d_.assign(d_in, d_in + n);
+    q_.assign(q_in, q_in + n);
+    rotations_.clear();
+    poles_.clear();
+    double norm = 0;
+    for (size_t i = 0; i < n; ++i) norm += q_[i] * q_[i];
+    const double eps = std::numeric_limits<double>::epsilon();
+    const double tolerance = 8 * eps * std::max(std::fabs(d_[0]), norm);
+    active_.assign(n, false);
+    size_t last = n;  // the previous active pole
+    for (size_t i = 0; i < n; ++i) {
+      if (std::fabs(q_[i]) * std::sqrt(norm) <= tolerance) {
+        q_[i] = 0;
+        continue;
+      }
+      if (last < n) {
+        const double r = std::hypot(q_[last], q_[i]);
+        const double c = q_[i] / r, s = q_[last] / r;
+        if (std::fabs((d_[last] - d_[i]) * c * s) <= tolerance) {
+          // Rotate the weight of `last` into i; what is left of `last` is an eigenvector.
+          q_[i] = r;
+          q_[last] = 0;
+          active_[last] = false;
+          const double dl = d_[last], di = d_[i];
+          d_[last] = dl * c * c + di * s * s;
+          d_[i] = dl * s * s + di * c * c;
+          rotations_.push_back({last, i, c, s});
+        }
+      }
+      active_[i] = true;
+      last = i;
+    }
+    for (size_t i = 0; i < n; ++i)
+      if (active_[i]) poles_.push_back(i);
+    d_active_.resize(poles_.size());
+    w_.resize(poles_.size());
+    q_active_.resize(poles_.size());
+    for (size_t k = 0; k < poles_.size(); ++k) {
+      d_active_[k] = d_[poles_[k]];
+      q_active_[k] = q_[poles_[k]];
+      w_[k] = q_active_[k] * q_active_[k];
+    }
+  }
+
+  // Root j lies in (d_j, d_{j-1}), the first one in (d_0, d_0 + |q|^2).
+  void find_root(size_t j) {
+    const size_t n = poles_.size();
+    const double* d = d_active_.data();
+    double width;
+    if (j == 0) {
+      width = 0;
+      for (double w : w_) width += w;
+      width *= 1 + 1e-12;  // the root may be the bound itself
+    } else {
+      width = d[j - 1] - d[j];
+    }
+    // The nearest pole is the origin of all differences.
+    size_t base = j;
+    double low = 0, high = width;
+    if (j > 0) {
+      const double half = 0.5 * width;
+      double f = 1;
+      for (size_t i = 0; i < n; ++i) f += w_[i] / ((d[i] - d[j]) - half);
+      if (f < 0) {
+        base = j - 1;
+        low = -half;
+        high = 0;
+      } else {
+        high = half;
+      }
+    }
+    const double origin = d[base];
+    double* delta = gaps_[j];  // delta[i] = d_i - root, kept accurate through the origin
+    double s = 0.5 * (low + high);
+    const double eps = std::numeric_limits<double>::epsilon();
+    for (int iteration = 0; iteration < 100; ++iteration) {
+      double psi = 0, phi = 0, psi_slope = 0, phi_slope = 0, size = 1;
+      for (size_t i = 0; i < n; ++i) {
+        delta[i] = (d[i] - origin) - s;
+        const double ratio = w_[i] / delta[i];
+        const double slope = ratio / delta[i];
+        if (i >= j) {
+          psi += ratio;
+          psi_slope += slope;
+        } else {
+          phi += ratio;
+          phi_slope += slope;
+        }
+        size += std::fabs(ratio);
+      }
+      const double f = 1 + psi + phi;
+      if (std::fabs(f) <= eps * static_cast<double>(n) * size) break;
+      if (f < 0)
+        low = s;
+      else
+        high = s;
+      const double step = next_step(j, f, psi_slope, phi_slope, delta);
+      double next = s + step;
+      if (!(next > low && next < high)) next = 0.5 * (low + high);
+      if (next == s || high - low <= eps * std::max(std::fabs(low), std::fabs(high))) break;
+      s = next;
+    }
+    for (size_t i = 0; i < n; ++i) delta[i] = (d[i] - origin) - s;
+    roots_[j] = origin + s;
+  }
+
+  static double next_step(size_t j, double f, double psi_slope, double phi_slope,
+                          const double* delta) {
+    const double left = delta[j];  // negative: the pole d_j is to the left
+    if (j == 0) {
+      // One pole: f ~ c + w / (d_0 - s).
+      const double c = f - left * psi_slope;
+      return c == 0 ? 0 : f * left / c;
+    }
+    const double right = delta[j - 1];
+    const double c = f - left * psi_slope - right * phi_slope;
+    const double a = (left + right) * f - left * right * (psi_slope + phi_slope);
+    const double b = left * right * f;
+    if (c == 0) return b / a;
+    const double root = std::sqrt(std::max(a * a - 4 * b * c, 0.0));
+    return a <= 0 ? (a - root) / (2 * c) : 2 * b / (a + root);
+  }
+
+  // The q for which the computed roots are exact: q_i^2 = prod_j (s_j - d_i) / prod_{j!=i} (d_j - d_i).
+  void fit_weights() {
+    const size_t n = poles_.size();
+    for (size_t i = 0; i < n; ++i) {
+      double product = -gaps_(i, i);  // s_i - d_i > 0
+      for (size_t j = 0; j < n; ++j)
+        if (j != i) product *= gaps_(j, i) / (d_active_[i] - d_active_[j]);
+      q_active_[i] = std::copysign(std::sqrt(std::max(product, 0.0)), q_active_[i]);
+    }
+  }
+
+  void assemble(size_t n) {
+    struct Pair {
+      double value;
+      size_t pole;   // active index, or n + position of a deflated one
+    };
+    std::vector<Pair> order;
+    for (size_t j = 0; j < poles_.size(); ++j) order.push_back({roots_[j], j});
+    for (size_t i = 0; i < n; ++i)
+      if (!active_[i]) order.push_back({d_[i], n + i});
+    std::stable_sort(order.begin(), order.end(),
+                     [](const Pair& a, const Pair& b) { return a.value > b.value; });
+    values.resize(n);
+    vectors = Matrix(n, n);
+    for (size_t r = 0; r < n; ++r) {
+      values[r] = order[r].value;
+      double* row = vectors[r];
+      if (order[r].pole >= n) {
+        row[order[r].pole - n] = 1;
+      } else {
+        const double* delta = gaps_[order[r].pole];
+        double norm = 0;
+        for (size_t k = 0; k < poles_.size(); ++k) {
+          const double u = q_active_[k] / delta[k];
+          row[poles_[k]] = u;
+          norm += u * u;
+        }
+        const double scale = 1 / std::sqrt(norm);
+        for (size_t k = 0; k < poles_.size(); ++k) row[poles_[k]] *= scale;
+      }
+      for (auto it = rotations_.rbegin(); it != rotations_.rend(); ++it) {
+        const double a = row[it->from], b = row[it->into];
+        row[it->from] = it->c * a + it->s * b;
+        row[it->into] = it->c * b - it->s * a;
+      }
+    }
+  }
+
+  struct Rotation {
+    size_t from, into;
+    double c, s;
+  };
+
+  Vector d_, q_, d_active_, q_active_, w_, roots_;
+  Matrix gaps_;
+  std::vector<bool> active_;
+  std::vector<size_t> poles_;
+  std::vector<Rotation> rotations_;
+};
+
+}  // namespace sonline

@@ -1,0 +1,89 @@
+// Diagonal AdaGrad (Duchi, Hazan & Singer 2011), the baseline: A = α diag(G)^½, G = Σ g² per feature.
+#pragma once
+
+#include <cmath>
+
+#include "sonline/archive.hpp"
+#include "sonline/blocks.hpp"
+#include "sonline/errors.hpp"
+#include "sonline/row.hpp"
+#include "sonline/sketch/contract.hpp"
+
+namespace sonline {
+
+template <class T>
+class AdaGrad {
+ public:
+  explicit AdaGrad(const SketchConfig&) {}
+
+  size_t width() const { return 2; }
+  size_t used() const { return 2; }
+  double tail() const { return 0; }
+  int64_t rebases() const { return 0; }
+  size_t rank() const { return 0; }
+  Vector eigenvalues() const { return {}; }
+
+  void project(const Row<T>& row) {
+    T even = 0, odd = 0;
+    size_t i = 0;
+    for (; i + 1 < row.size; i += 2) {
+      even += row.x[i] * row.blocks[i][kWeight];
+      odd += row.x[i + 1] * row.blocks[i + 1][kWeight];
+    }
+    if (i < row.size) even += row.x[i] * row.blocks[i][kWeight];
+    margin_ = even + odd;
+    row_ = &row;
+    before_ = after_ = g_ = 0;
+  }
+
+  double margin(size_t) const { return margin_; }
+
+  double energy(double) const {
+    double sum = 0;
+    for (size_t i = 0; i < row_->size; ++i) {
+      const double root = std::sqrt(static_cast<double>(row_->blocks[i][kSquares]));
+      if (root > 0) sum += static_cast<double>(row_->x[i]) * row_->x[i] / root;
+    }
+    return sum;
+  }
+
+  void descend(size_t, double step, double) { (g_ != 0 ? after_ : before_) -= step; }
+
+  void absorb(double, double g, double, size_t) { g_ = g; }
+
+  void commit(const Row<T>& row, const BlockStore<T>&, size_t, double) {
+    if (before_ != 0) {
+      const T step = static_cast<T>(before_);
+      for (size_t i = 0; i < row.size; ++i) {
+        T* block = row.blocks[i];
+        if (block[kSquares] > 0) block[kWeight] += step * row.x[i] / std::sqrt(block[kSquares]);
+      }
+    }
+    if (g_ == 0) return;
+    const T g = static_cast<T>(g_), step = static_cast<T>(after_);
+    T check = 0;  // becomes NaN or infinite if any weight does
+    for (size_t i = 0; i < row.size; ++i) {
+      T* block = row.blocks[i];
+      const T gx = g * row.x[i];
+      const T squares = block[kSquares] + gx * gx;
+      block[kSquares] = squares;
+      const T change = squares > 0 ? step * row.x[i] / std::sqrt(squares) : T{0};
+      block[kWeight] += change;
+      check += change * 0;
+    }
+    if (!(check == 0)) throw Diverged("a step is too large for the number type");
+  }
+
+  double weight(Slot, const T* block, size_t) const { return block[kWeight]; }
+  void direction(const T*, double*) const {}
+
+  template <class Archive>
+  void state(Archive&) {}
+
+ private:
+  static constexpr size_t kWeight = 0, kSquares = 1;
+  const Row<T>* row_ = nullptr;
+  double margin_ = 0, before_ = 0, after_ = 0, g_ = 0;
+};
+
+}  // namespace sonline

@@ -1,0 +1,225 @@
+// The full matrix A = αI + Σ ĝĝᵀ (paper: Eq. 2), in double: the ground truth for small dimensions.
+// O(d²) a row with a fixed α (rank-one update of a Cholesky factor), O(d³) with a moving one.
+// With α = 0 the pseudo-inverse takes the place of the inverse (Appendix "A Truly Invariant
+// Algorithm"): A = QᵀCQ with orthonormal rows Q for the range seen so far.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <string>
+
+#include "sonline/archive.hpp"
+#include "sonline/blocks.hpp"
+#include "sonline/errors.hpp"
+#include "sonline/matrix.hpp"
+#include "sonline/row.hpp"
+#include "sonline/sketch/contract.hpp"
+
+namespace sonline {
+
+template <class T>
+class Full {
+ public:
+  static constexpr size_t kMaxFeatures = 8192;
+
+  explicit Full(const SketchConfig& config)
+      : pseudo_(config.fixed_alpha && config.alpha == 0), fixed_(config.fixed_alpha) {}
+
+  size_t width() const { return 1; }
+  size_t used() const { return 1; }
+  double tail() const { return 0; }
+  int64_t rebases() const { return 0; }
+  size_t rank() const { return 0; }
+  Vector eigenvalues() const { return {}; }
+
+  void project(const Row<T>& row) {
+    row_ = &row;
+    stale_ = true;
+    margin_ = 0;
+    for (size_t i = 0; i < row.size; ++i)
+      if (row.slots[i] < d_) margin_ += row.x[i] * w_[row.slots[i]];
+  }
+
+  double margin(size_t) const { return margin_; }
+
+  // αxᵀA⁻¹x; with α = 0 the denominator of the general projection lemma.
+  double energy(double alpha) {
+    refresh(alpha);
+    double sum = 0;
+    for (size_t i = 0; i < row_->size; ++i) sum += row_->x[i] * direction_[row_->slots[i]];
+    return sum;
+  }
+
+  void descend(size_t, double step, double alpha) {
+    refresh(alpha);
+    for (size_t i = 0; i < d_; ++i) w_[i] -= step * direction_[i];
+  }
+
+  void absorb(double c, double, double, size_t) {
+    grow();
+    stale_ = true;
+    if (c == 0) return;
+    Vector g(d_, 0.0);
+    for (size_t i = 0; i < row_->size; ++i) g[row_->slots[i]] = c * row_->x[i];
+    if (pseudo_) {
+      absorb_in_range(g);
+      return;
+    }
+    for (size_t i = 0; i < d_; ++i)
+      if (g[i] != 0)
+        for (size_t j = 0; j < d_; ++j) C_(i, j) += g[i] * g[j];
+    if (fixed_ && factored_alpha_ > 0)
+      update_factor(g.data(), d_);
+    else
+      factored_alpha_ = -1;
+  }
+
+  void commit(const Row<T>&, const BlockStore<T>&, size_t, double) {
+    for (size_t i = 0; i < d_; ++i)
+      if (!std::isfinite(w_[i])) throw Diverged("a weight is not finite");
+  }
+
+  double weight(Slot slot, const T*, size_t) const { return slot < d_ ? w_[slot] : 0.0; }
+  void direction(const T*, double*) const {}
+
+  template <class Archive>
+  void state(Archive& archive) {
+    archive.scalar("sketch.d", d_);
+    archive.scalar("sketch.r", r_);
+    archive.scalar("sketch.factored_alpha", factored_alpha_);
+    if constexpr (Archive::reading) {
+      if (d_ > kMaxFeatures || r_ > d_) archive.fail("sketch.d", "is too large");
+      w_.assign(d_, 0.0);
+      L_ = Matrix(d_, d_);
+      (pseudo_ ? Q_ : C_) = Matrix(d_, d_);
+    }
+    archive.array("sketch.w", w_);
+    archive.matrix("sketch.L", L_);
+    archive.matrix(pseudo_ ? "sketch.Q" : "sketch.C", pseudo_ ? Q_ : C_);
+  }
+
+ private:
+  // Room for the features of the row at hand.
+  void grow() {
+    size_t wanted = d_;
+    for (size_t i = 0; i < row_->size; ++i) wanted = std::max<size_t>(wanted, row_->slots[i] + 1);
+    if (wanted == d_) return;
+    if (wanted > kMaxFeatures)
+      throw Diverged("sketch='full' holds at most " + std::to_string(kMaxFeatures) +
+                     " features; use sketch='isotropic' or another sketch");
+    C_ = resized(C_, pseudo_ ? 0 : wanted);
+    Q_ = resized(Q_, pseudo_ ? wanted : 0);
+    L_ = resized(L_, wanted);
+    if (factored_alpha_ > 0)
+      for (size_t i = d_; i < wanted; ++i) L_(i, i) = std::sqrt(factored_alpha_);
+    w_.resize(wanted, 0.0);
+    d_ = wanted;
+  }
+
+  static Matrix resized(const Matrix& old, size_t n) {
+    Matrix m(n, n);
+    for (size_t i = 0; i < std::min(old.rows(), n); ++i) std::copy(old[i], old[i] + old.cols(), m[i]);
+    return m;
+  }
+
+  // direction_ = αA⁻¹x for the row at hand.
+  void refresh(double alpha) {
+    if (!stale_ && alpha == direction_alpha_) return;
+    grow();
+    stale_ = false;
+    direction_alpha_ = alpha;
+    Vector x(d_, 0.0);
+    for (size_t i = 0; i < row_->size; ++i) x[row_->slots[i]] = row_->x[i];
+    if (pseudo_) {
+      refresh_in_range(x);
+      return;
+    }
+    if (alpha != factored_alpha_) {
+      for (size_t i = 0; i < d_; ++i)
+        for (size_t j = 0; j <= i; ++j) L_(i, j) = C_(i, j) + (i == j ? alpha : 0.0);
+      if (!cholesky(L_, d_)) throw Diverged("the matrix A is not positive definite");
+      factored_alpha_ = alpha;
+    }
+    direction_ = solve(x, d_);
+    for (double& v : direction_) v *= alpha;
+  }
+
+  Vector solve(Vector x, size_t n) const {
+    for (size_t i = 0; i < n; ++i) x[i] = (x[i] - dot(L_[i], x.data(), i)) / L_(i, i);
+    for (size_t i = n; i-- > 0;) {
+      x[i] /= L_(i, i);
+      for (size_t j = 0; j < i; ++j) x[j] -= L_(i, j) * x[i];
+    }
+    return x;
+  }
+
+  // L Lᵀ ← L Lᵀ + g gᵀ.
+  void update_factor(double* g, size_t n) {
+    for (size_t k = 0; k < n; ++k) {
+      if (g[k] == 0) continue;
+      const double old = L_(k, k), r = std::hypot(old, g[k]);
+      L_(k, k) = r;
+      if (k + 1 == n) break;  // also the case of a new direction, where old is 0
+      const double c = r / old, s = g[k] / old;
+      for (size_t i = k + 1; i < n; ++i) {
+        L_(i, k) = (L_(i, k) + s * g[i]) / c;
+        g[i] = c * g[i] - s * L_(i, k);
+      }
+    }
+  }
+
+  // Coordinates of x on Q and what is outside of its range (Gram–Schmidt, twice).
+  double split(const Vector& x, Vector& y, Vector& rest) const {
+    y.assign(r_ + 1, 0.0);
+    rest = x;
+    for (int pass = 0; pass < 2; ++pass)
+      for (size_t i = 0; i < r_; ++i) {
+        const double along = dot(Q_[i], rest.data(), d_);
+        y[i] += along;
+        for (size_t j = 0; j < d_; ++j) rest[j] -= along * Q_(i, j);
+      }
+    return std::sqrt(dot(rest.data(), rest.data(), d_));
+  }
+
+  static constexpr double kInRange = 1e-8;  // relative length of what counts as rounding
+
+  void absorb_in_range(const Vector& g) {
+    Vector y, rest;
+    const double rho = split(g, y, rest);
+    size_t n = r_;
+    if (r_ < d_ && rho > kInRange * std::sqrt(dot(g.data(), g.data(), d_))) {
+      for (size_t j = 0; j < d_; ++j) Q_(r_, j) = rest[j] / rho;
+      y[r_] = rho;
+      n = ++r_;
+    }
+    update_factor(y.data(), n);
+  }
+
+  void refresh_in_range(const Vector& x) {
+    Vector y, rest;
+    const double rho = split(x, y, rest);
+    direction_.assign(d_, 0.0);
+    if (outside_range(rho, x)) {
+      direction_ = rest;
+      return;
+    }
+    const Vector s = solve(y, r_);
+    for (size_t i = 0; i < r_; ++i)
+      for (size_t j = 0; j < d_; ++j) direction_[j] += s[i] * Q_(i, j);
+  }
+
+  bool outside_range(double rho, const Vector& x) const {
+    return rho > kInRange * std::sqrt(dot(x.data(), x.data(), d_));
+  }
+
+  bool pseudo_, fixed_;
+  Matrix C_, L_, Q_;
+  Vector w_, direction_;
+  size_t d_ = 0;  // slots that the matrices have room for
+  size_t r_ = 0;  // rank of the range, α = 0 only
+  double factored_alpha_ = -1, direction_alpha_ = -1, margin_ = 0;
+  bool stale_ = true;
+  const Row<T>* row_ = nullptr;
+};
+
+}  // namespace sonline

@@ -1,0 +1,30 @@
+// No sketch: A = αI, plain online gradient descent with step 1/α (the paper's m = 0).
+#pragma once
+
+#include "sonline/sketch/factored.hpp"
+
+namespace sonline {
+
+class NoRule {
+ public:
+  Vector ev;
+  static constexpr double tail = 0;
+
+  static size_t capacity(size_t) { return 0; }
+  NoRule(const SketchConfig&, size_t) {}
+
+  void absorb(const Absorption&, Transition& out) {
+    out.rank = 0;
+    out.sparse = true;
+    out.append = false;
+  }
+  void carry(const Transition&, size_t, const double*, double*) const {}
+  void dense(const Transition&, size_t, double, const double*, Matrix&) const {}
+  void accept(const Transition&) {}
+  void rebased(const Matrix&, size_t) {}
+
+  template <class Archive>
+  void state(Archive&) {}
+};
+
+}  // namespace sonline

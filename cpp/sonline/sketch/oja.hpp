@@ -1,0 +1,151 @@
+// Oja's sketch (paper: Algorithm 3, Eq. 3; sparse: Algorithm 5).
+//
+//   V' = orth(V + γ p̂ ĝᵀ),  p̂ = V ĝ,  ev = tΛ
+//
+// Two departures. Gram–Schmidt has a closed form: (V + γp̂ĝᵀ)(·)ᵀ = I + c̄ p̂p̂ᵀ with
+// c̄ = 2γ + γ²|ĝ|², whose Cholesky factor L is known from the partial sums s_i = 1 + c̄ Σ_{j≤i} p̂_j²,
+// so F' = L⁻¹F costs O(m²) and neither K nor Decompose is needed. And V is not drawn at random: the
+// first m linearly independent ĝ start it, so no dimension must be known and Z stays sparse.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+
+#include "sonline/sketch/factored.hpp"
+
+namespace sonline {
+
+class OjaRule {
+ public:
+  Vector ev;
+  static constexpr double tail = 0;
+
+  static size_t capacity(size_t size) { return size; }
+
+  OjaRule(const SketchConfig& config, size_t m)
+      : ev(m), m_(m), step_(config.oja_step), scale_free_(config.scale_free), keep_(m), mix_(m), running_(m) {}
+
+  void absorb(const Absorption& in, Transition& out) {
+    const size_t k = in.k;
+    const double nu = in.c * in.c * in.energy;
+    total_ += nu;
+    // With γ = c/t the running mean Λ, times t, obeys ev ← decay·ev + gain·p̂²; both are 1 for c = 1.
+    double decay = 1, gain = 1, gamma;
+    if (scale_free_) {
+      gamma = static_cast<double>(m_) / total_;
+    } else {
+      gamma = std::min(step_ / in.t, 1.0);
+      if (step_ != 1.0) {
+        decay = in.t > 1 ? (1 - gamma) * (in.t / (in.t - 1)) : 0.0;
+        gain = gamma * in.t;
+      }
+    }
+    for (size_t i = 0; i < k; ++i) ev[i] = decay * ev[i] + gain * in.p_hat[i] * in.p_hat[i];
+
+    out.sparse = true;
+    out.append = k < m_ && in.rho2 > 0;
+    if (out.append) {
+      const double rho = std::sqrt(in.rho2);
+      ev[k] = gain * in.rho2;
+      out.rank = k + 1;
+      append_residual(in, rho, out);
+      out.p[k] = rho / in.c;
+      std::copy(in.p, in.p + k, out.p.begin());
+      // The new row of F is the larger, the more of ĝ lies in V.
+      growth_ *= std::max(nu / in.rho2, 1.0);
+      next_growth_ = growth_;
+      out.condition = std::sqrt(growth_);
+      return;
+    }
+    out.rank = k;
+    gamma_ = gamma;
+    const double cc = 2 * gamma + gamma * gamma * nu;
+    double s = 1;
+    std::fill(running_.begin(), running_.end(), 0.0);
+    for (size_t i = 0; i < k; ++i) {
+      const double before = s;
+      s += cc * in.p_hat[i] * in.p_hat[i];
+      const double product = std::sqrt(before) * std::sqrt(s);
+      keep_[i] = std::sqrt(before / s);
+      mix_[i] = cc * in.p_hat[i] / product;
+      const double* F = (*in.F)[i];
+      double* next = out.F[i];
+      for (size_t j = 0; j <= i; ++j) {
+        next[j] = keep_[i] * F[j] - mix_[i] * running_[j];
+        running_[j] += in.p_hat[i] * F[j];
+      }
+      for (size_t j = i + 1; j < m_; ++j) next[j] = 0;
+      out.p[i] = in.p[i] / product * (1 + gamma * nu);
+      out.mu[i] = gamma * in.p_hat[i];
+      out.delta[i] = gamma * in.c * in.Zx[i];
+    }
+    p_hat_ = in.p_hat;
+    next_growth_ = growth_ * s;
+    out.condition = std::sqrt(next_growth_);
+  }
+
+  // β' with V'ᵀβ' = (V + μĝᵀ)ᵀβ: β' = Lᵀβ.
+  void carry(const Transition& next, size_t k, const double* beta, double* out) const {
+    if (next.append) {
+      std::copy(beta, beta + k, out);
+      out[k] = 0;
+      return;
+    }
+    double later = 0;
+    for (size_t i = k; i-- > 0;) {
+      out[i] = beta[i] / keep_[i] + mix_[i] * later;
+      later += p_hat_[i] * beta[i];
+    }
+  }
+
+  // V' = R [V; q̂], R = L⁻¹ [I + γp̂p̂ᵀ, γρp̂].
+  void dense(const Transition& next, size_t k, double rho, const double* p_hat, Matrix& R) {
+    if (next.append) {
+      for (size_t i = 0; i <= k; ++i)
+        for (size_t j = 0; j <= k; ++j) R(i, j) = i == j;
+      return;
+    }
+    Vector running(k + 1, 0.0);
+    for (size_t i = 0; i < k; ++i)
+      for (size_t j = 0; j <= k; ++j) {
+        const double pushed = j < k ? (i == j) + gamma_ * p_hat[i] * p_hat[j] : gamma_ * rho * p_hat[i];
+        R(i, j) = keep_[i] * pushed - mix_[i] * running[j];
+        running[j] += p_hat[i] * pushed;
+      }
+  }
+
+  void accept(const Transition&) { growth_ = next_growth_; }
+  void rebased(const Matrix&, size_t) { growth_ = 1; }
+
+  template <class Archive>
+  void state(Archive& archive) {
+    archive.array("sketch.ev", ev);
+    archive.scalar("sketch.total", total_);
+    archive.scalar("sketch.growth", growth_);
+  }
+
+ private:
+  // F' = [F 0; −p̂ᵀF/ρ |ĝ|/ρ] over Z' = [Z; ĝ/|ĝ|].
+  static void append_residual(const Absorption& in, double rho, Transition& out) {
+    const size_t k = in.k, m = out.F.cols();
+    for (size_t j = 0; j < m; ++j) out.F(k, j) = 0;
+    for (size_t i = 0; i < k; ++i)
+      for (size_t j = 0; j < m; ++j) {
+        out.F(i, j) = (*in.F)(i, j);
+        out.F(k, j) -= in.p_hat[i] * (*in.F)(i, j) / rho;
+      }
+    out.F(k, k) = in.c * std::sqrt(in.energy) / rho;
+  }
+
+  size_t m_;
+  double step_;
+  bool scale_free_;
+  double total_ = 0;   // Σ|ĝ|²
+  double growth_ = 1;  // det of all L Lᵀ since the last rebase: bounds the square of cond(F)
+  double next_growth_ = 1;
+  double gamma_ = 0;
+  const double* p_hat_ = nullptr;  // of the row at hand
+  Vector keep_, mix_, running_;    // the rows of L⁻¹: keep on the diagonal, mix before it
+};
+
+}  // namespace sonline

@@ -1,0 +1,397 @@
+"""`OnlineLearner`: a linear model that learns from a stream by Sketched Online Newton."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from sonline import _core, persistence
+from sonline.errors import InvalidInputError, ModelFileError, ParameterError
+from sonline.parameters import Parameters
+
+Feature: TypeAlias = str | int
+Rows: TypeAlias = Any
+"""A 2-D array, a SciPy sparse matrix, or a sequence of mappings from feature to number."""
+
+Floats: TypeAlias = NDArray[np.float64]
+KIND = "learner"
+
+
+class OnlineLearner:
+    """Learn a linear model from rows as they come, in time that depends on their non-zeros only.
+
+    Every row is predicted first and learnt then, so the predictions that `learn` returns are an
+    honest estimate of the error (progressive validation).
+
+    Parameters
+    ----------
+    loss : str, default="logistic"
+        "squared" (half the squared error), "logistic", "hinge", "squared_hinge", "quantile".
+    sketch : str, default="isotropic"
+        How the second-order matrix A is kept: "isotropic" (top directions, the rest spread
+        evenly), "oja" and "fd" (the paper's two), "rfd" (robust FD), "full" (all of A, small
+        dimensions only), "adagrad" (its diagonal, the baseline) or "none" (gradient descent).
+    sketch_size : int, default=10
+        m, the number of directions.
+    alpha : float or str, default="relative:0.1"
+        The regulariser, 1 / step size. "relative:c" is c times the running mean of the squared
+        norm of the (scaled) rows, which makes it free of units; for "adagrad", of its root.
+        0 is for sketch="full" only, where the pseudo-inverse makes the learner invariant.
+    bound : float, optional
+        C: before each prediction the weights are projected onto ``|w.x| <= C``.
+    clip : bool, default=False
+        Clip predictions to the range of the labels seen, and take the gradient there.
+    curvature : {"auto", "gradient", "hessian"}, default="auto"
+        What is sketched: ``sqrt(sigma + eta) l' x`` as in the paper, or ``sqrt(l'') x``. "auto" is
+        the second where the loss has one.
+    sigma : float, optional
+        Curvature of Assumption 2; None takes what the loss guarantees for ``bound`` (for C = 1
+        without a bound).
+    eta : float or "convex", optional
+        Added curvature; "convex" is the paper's schedule for losses that have none. None is 0 if
+        the loss has curvature and "convex" otherwise.
+    oja_step : float or "scale-free", default="scale-free"
+        c of Oja's step c/t, or the step m / sum of the squared norms, which needs no units.
+    scaling : {"rms", "none", "gradient"}, default="rms"
+        Divide each feature by its running root mean square over the rows where it is not zero, by
+        nothing, or by the root of its summed squared gradients (the paper's diagonal adaptation).
+    intercept : bool, default=True
+        Whether a constant feature is added.
+    hash_bits : int, optional
+        Hash features into 2^hash_bits. None keeps them exact.
+    dtype : {"float32", "float64"}, default="float32"
+        Type of the per-feature numbers. Small matrices are always double.
+    seed : int, default=0
+        Chooses the hash function of ``hash_bits``. Nothing else is random.
+    quantile : float, default=0.5
+        Level of the quantile loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sonline import OnlineLearner
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.normal(size=(1000, 5))
+    >>> y = np.where(X @ [1, -2, 0, 0, 3] > 0, 1, -1)
+    >>> learner = OnlineLearner()
+    >>> before = learner.learn(X, y)  # predictions made before each update
+    >>> bool(np.mean(np.sign(before) != y) < 0.05)
+    True
+    >>> learner.learn_one({"height": 1.5, "colour": "red"}, 1)
+    0.0
+    """
+
+    def __init__(
+        self,
+        loss: str = Parameters.loss,
+        sketch: str = Parameters.sketch,
+        sketch_size: int = Parameters.sketch_size,
+        alpha: float | str = Parameters.alpha,
+        bound: float | None = Parameters.bound,
+        clip: bool = Parameters.clip,
+        curvature: str = Parameters.curvature,
+        sigma: float | None = Parameters.sigma,
+        eta: float | str | None = Parameters.eta,
+        oja_step: float | str = Parameters.oja_step,
+        scaling: str = Parameters.scaling,
+        intercept: bool = Parameters.intercept,
+        hash_bits: int | None = Parameters.hash_bits,
+        dtype: str = Parameters.dtype,
+        seed: int = Parameters.seed,
+        quantile: float = Parameters.quantile,
+    ) -> None:
+        self._start(
+            Parameters(
+                loss=loss,
+                sketch=sketch,
+                sketch_size=sketch_size,
+                alpha=alpha,
+                bound=bound,
+                clip=clip,
+                curvature=curvature,
+                sigma=sigma,
+                eta=eta,
+                oja_step=oja_step,
+                scaling=scaling,
+                intercept=intercept,
+                hash_bits=hash_bits,
+                dtype=str(np.dtype(dtype)) if not isinstance(dtype, str) else dtype,
+                seed=seed,
+                quantile=quantile,
+            )
+        )
+
+    def _start(self, parameters: Parameters) -> None:
+        self._parameters = parameters
+        self._binary = parameters.binary
+        self._negative: float | None = None  # which of 0 and -1 the other label is
+        self._model = _core.Model(parameters.for_core(), parameters.dtype == "float32")
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The parameters, by name."""
+        return self._parameters.as_dict()
+
+    def learn(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Floats:
+        """Learn from rows, one after another.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or sequence of mappings, n rows
+            Zeros count as absent. Features may appear at any time.
+        y : array of n numbers
+            Labels: -1 and +1 (or 0 and 1) for the losses of classification.
+        sample_weight : array of n numbers, optional
+            Importance of each row. A row of weight 0 is only predicted.
+
+        Returns
+        -------
+        predictions : array of n floats
+            The raw prediction for each row, made before it was learnt.
+
+        Raises
+        ------
+        InvalidInputError
+            If anything in the batch cannot be used; nothing has been learnt then.
+        DivergenceError
+            If the numbers leave the finite range, with the row. The rows before have been learnt.
+        """
+        labels, negative = self._labels(y)
+        weights = None if sample_weight is None else _weights(sample_weight, labels.size)
+        out = np.empty(labels.size)
+        if _is_mappings(X):
+            _same_length(len(X), labels.size)
+            self._model.learn_rows(X, labels, weights, out)
+        elif sp.issparse(X):
+            values, indices, indptr = _csr(X)
+            _same_length(indptr.size - 1, labels.size)
+            self._model.learn_csr(values, indices, indptr, labels, weights, out)
+        else:
+            dense = _dense(X)
+            _same_length(dense.shape[0], labels.size)
+            self._model.learn_dense(dense, labels, weights, out)
+        self._negative = negative
+        return out
+
+    def predict(self, X: Rows) -> Floats:
+        """Return the raw prediction ``w.x`` for each row; changes nothing.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or sequence of mappings
+            Features never seen count as absent.
+        """
+        if _is_mappings(X):
+            out = np.empty(len(X))
+            self._model.predict_rows(X, out)
+        elif sp.issparse(X):
+            values, indices, indptr = _csr(X)
+            out = np.empty(indptr.size - 1)
+            self._model.predict_csr(values, indices, indptr, out)
+        else:
+            dense = _dense(X)
+            out = np.empty(dense.shape[0])
+            self._model.predict_dense(dense, out)
+        return out
+
+    def learn_one(self, x: Mapping[Feature, float | str], y: float, w: float = 1.0) -> float:
+        """Learn from one row given as a mapping; the prediction made before.
+
+        Parameters
+        ----------
+        x : mapping
+            From feature (string or integer) to number. A string value makes the feature
+            ``"key=value"`` with the number 1.
+        y : float
+            The label.
+        w : float, default=1
+            Importance of the row.
+        """
+        if self._binary and y != 1:
+            if y != self._negative:
+                self._negative = self._labels([y])[1]
+            y = -1.0
+        elif not -_LARGEST <= y <= _LARGEST:
+            self._labels([y])
+        if not 0 <= w <= _LARGEST:
+            _weights([w], 1)
+        return self._model.learn_one(x, y, w)
+
+    def predict_one(self, x: Mapping[Feature, float | str]) -> float:
+        """Return the raw prediction for one row given as a mapping; changes nothing."""
+        return self._model.predict_one(x)
+
+    def features(self) -> list[Feature]:
+        """Return the features seen, in the order of their appearance."""
+        return self._model.features()
+
+    def weights(self) -> dict[Feature, float]:
+        """Return the weight of each feature seen, for features as they come (scales divided out)."""
+        return dict(zip(self.features(), self._model.weights()[1:].tolist(), strict=True))
+
+    @property
+    def bias(self) -> float:
+        """The weight of the constant feature; 0 without one."""
+        return float(self._model.weights()[0])
+
+    def spectrum(self) -> Floats:
+        """Return the eigenvalues that the sketch holds, largest first."""
+        return np.sort(self._model.spectrum())[::-1]
+
+    def basis(self) -> Floats:
+        """Return the directions of the sketch as orthonormal rows, in the order of `spectrum`.
+
+        The first column is the intercept (absent without one), the others are those of `features`,
+        all in scaled coordinates.
+        """
+        order = np.argsort(-self._model.spectrum(), kind="stable")
+        rows = self._model.basis()[order]
+        return rows if self._parameters.intercept else rows[:, 1:]
+
+    def stats(self) -> dict[str, Any]:
+        """Return counters: rounds, rebases, features, bytes, and the alpha in force."""
+        return self._model.stats()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a file; `load` goes on bit for bit as if it had never stopped."""
+        document, tensors = self.__getstate__()
+        persistence.write(path, KIND, document, tensors)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a learner that `save` wrote.
+
+        Raises
+        ------
+        ModelFileError
+            If the file is damaged or not one of ours.
+        """
+        state = persistence.read(path, KIND)
+        learner = cls.__new__(cls)
+        try:
+            learner.__setstate__(state)
+        except (ParameterError, KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{os.fspath(path)}: {error}") from error
+        return learner
+
+    def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
+        document = {"parameters": self.params, "negative_label": self._negative}
+        return document, self._model.save()
+
+    def __setstate__(self, state: tuple[dict[str, Any], persistence.Tensors]) -> None:
+        document, tensors = state
+        self._start(Parameters(**document["parameters"]))
+        self._negative = document["negative_label"]
+        self._model.restore(tensors)
+
+    def __repr__(self) -> str:
+        default = Parameters().as_dict()
+        changed = [f"{k}={v!r}" for k, v in self.params.items() if v != default[k]]
+        return f"OnlineLearner({', '.join(changed)})"
+
+    def _labels(self, y: ArrayLike) -> tuple[Floats, float | None]:
+        """Return the labels as the core wants them, and which number stands for the negative one."""
+        labels = _vector("y", y)
+        if not self._binary:
+            _finite("y", labels)
+            return labels, None
+        positive = labels == 1
+        others = np.unique(labels[~positive])
+        allowed = {0.0, -1.0} if self._negative is None else {self._negative}
+        for value in others:
+            if value not in allowed or others.size > 1:
+                row = int(np.flatnonzero(labels == value)[0]) if value == value else int(
+                    np.flatnonzero(np.isnan(labels))[0]
+                )
+                raise InvalidInputError(
+                    f"y: label {value:g} in row {row}; loss={self._parameters.loss!r} takes +1 and -1 "
+                    "(or 1 and 0, but not all three)"
+                )
+        negative = float(others[0]) if others.size else self._negative
+        return np.where(positive, 1.0, -1.0), negative
+
+
+_LARGEST = float(np.finfo(np.float64).max)
+
+
+def _vector(name: str, values: ArrayLike) -> Floats:
+    try:
+        vector = np.ascontiguousarray(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"{name} must be a sequence of numbers: {error}") from error
+    if vector.ndim != 1:
+        raise InvalidInputError(f"{name} must have one dimension, got shape {vector.shape}")
+    return vector
+
+
+def _finite(name: str, values: Floats) -> None:
+    bad = ~np.isfinite(values)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InvalidInputError(f"{name}: {values[row]} in row {row}; it must be a finite number")
+
+
+def _weights(sample_weight: ArrayLike, count: int) -> Floats:
+    weights = _vector("sample_weight", sample_weight)
+    if weights.size != count:
+        raise InvalidInputError(f"sample_weight has {weights.size} entries, y has {count}")
+    _finite("sample_weight", weights)
+    if (weights < 0).any():
+        row = int(np.flatnonzero(weights < 0)[0])
+        raise InvalidInputError(
+            f"sample_weight: {weights[row]:g} in row {row}; weights must be 0 or more"
+        )
+    return weights
+
+
+def _same_length(rows: int, labels: int) -> None:
+    if rows != labels:
+        raise InvalidInputError(f"X has {rows} rows, y has {labels} labels")
+
+
+def _is_mappings(X: Rows) -> bool:
+    if isinstance(X, Mapping):
+        raise InvalidInputError("X is a single mapping; use learn_one or predict_one")
+    return isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], Mapping)
+
+
+def _csr(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    if X.ndim != 2:
+        raise InvalidInputError(f"X must have two dimensions, got shape {X.shape}")
+    rows = X.tocsr()
+    values = _floats(rows.data)
+    indices, indptr = rows.indices, rows.indptr
+    if indices.dtype != indptr.dtype or indices.dtype not in (np.int32, np.int64):
+        indices, indptr = indices.astype(np.int64), indptr.astype(np.int64)
+    return np.ascontiguousarray(values), np.ascontiguousarray(indices), np.ascontiguousarray(indptr)
+
+
+def _dense(X: Any) -> NDArray[Any]:
+    try:
+        rows = np.asarray(X)
+    except ValueError as error:
+        raise InvalidInputError(f"X must be a table of numbers: {error}") from error
+    if rows.ndim != 2:
+        raise InvalidInputError(
+            f"X must have two dimensions, got shape {rows.shape}; a single row is X.reshape(1, -1)"
+        )
+    rows = _floats(rows)
+    aligned = all(stride % rows.itemsize == 0 for stride in rows.strides)
+    return rows if aligned and rows.flags.aligned else np.ascontiguousarray(rows)
+
+
+def _floats(values: NDArray[Any]) -> NDArray[Any]:
+    """Return float32 and float64 in native order as they are, other numbers as float64."""
+    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
+        return values
+    if values.dtype.kind == "c":
+        raise InvalidInputError("X: complex numbers cannot be learnt from")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"X must hold numbers: {error}") from error

@@ -1,0 +1,201 @@
+"""The parameters of a learner: their defaults, their checks, and what the core is told.
+
+Names of losses and sketches come from the core's registries, so that a new one appears here, in
+the messages and on the command line by itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import asdict, dataclass, fields
+from numbers import Integral, Real
+from typing import Any
+
+from sonline import _core
+from sonline.errors import ParameterError
+
+SKETCHES: tuple[str, ...] = tuple(_core.sketch_names())
+LOSSES: dict[str, dict[str, Any]] = {info["name"]: info for info in _core.loss_info()}
+SCALINGS = ("none", "gradient", "rms")
+CURVATURES = ("auto", "gradient", "hessian")
+DTYPES = ("float32", "float64")
+RELATIVE = "relative"
+SCALE_FREE = "scale-free"
+CONVEX = "convex"
+DEFAULT_RELATIVE_ALPHA = 0.1
+MAX_SKETCH_SIZE = 1024
+MAX_HASH_BITS = 62
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameters:
+    """What an `OnlineLearner` was asked to be; see there for the meaning of each field."""
+
+    loss: str = "logistic"
+    sketch: str = "isotropic"
+    sketch_size: int = 10
+    alpha: float | str = "relative:0.1"
+    bound: float | None = None
+    clip: bool = False
+    curvature: str = "auto"
+    sigma: float | None = None
+    eta: float | str | None = None
+    oja_step: float | str = SCALE_FREE
+    scaling: str = "rms"
+    intercept: bool = True
+    hash_bits: int | None = None
+    dtype: str = "float32"
+    seed: int = 0
+    quantile: float = 0.5
+
+    def __post_init__(self) -> None:
+        _choice("loss", self.loss, tuple(LOSSES))
+        _choice("sketch", self.sketch, SKETCHES)
+        _choice("scaling", self.scaling, SCALINGS)
+        _choice("curvature", self.curvature, CURVATURES)
+        object.__setattr__(self, "dtype", str(self.dtype))
+        _choice("dtype", self.dtype, DTYPES)
+        _integer("sketch_size", self.sketch_size, 0, MAX_SKETCH_SIZE)
+        _integer("seed", self.seed, 0, 2**63 - 1)
+        if self.hash_bits is not None:
+            _integer("hash_bits", self.hash_bits, 1, MAX_HASH_BITS)
+        if self.bound is not None:
+            _number("bound", self.bound, above=0, instead="None for no bound")
+        if self.sigma is not None:
+            _number("sigma", self.sigma, least=0, instead="None for what the loss guarantees")
+        if self.eta is not None and self.eta != CONVEX:
+            _number("eta", self.eta, least=0, instead=f"{CONVEX!r} or None")
+        if self.oja_step != SCALE_FREE:
+            _number("oja_step", self.oja_step, above=0, instead=repr(SCALE_FREE))
+        _number("quantile", self.quantile, above=0, below=1)
+        for name in ("clip", "intercept"):
+            if not isinstance(getattr(self, name), (bool, int)):
+                raise ParameterError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        relative, alpha = self.relative_alpha
+        if alpha == 0 and (self.sketch != "full" or relative):
+            raise ParameterError(
+                f"alpha=0 needs sketch='full', which has the pseudo-inverse; sketch={self.sketch!r} "
+                "needs alpha > 0"
+            )
+        if self.curvature == "hessian" and not LOSSES[self.loss]["hessian"]:
+            smooth = ", ".join(repr(name) for name, info in LOSSES.items() if info["hessian"])
+            raise ParameterError(
+                f"curvature='hessian' needs a loss with a second derivative ({smooth}), got "
+                f"loss={self.loss!r}; use curvature='gradient' or 'auto'"
+            )
+
+    @property
+    def binary(self) -> bool:
+        """Whether the labels are -1 and +1 rather than any number."""
+        return bool(LOSSES[self.loss]["binary"])
+
+    @property
+    def hessian(self) -> bool:
+        """Whether the second derivative of the loss is sketched."""
+        if self.curvature == "auto":
+            return bool(LOSSES[self.loss]["hessian"])
+        return self.curvature == "hessian"
+
+    @property
+    def relative_alpha(self) -> tuple[bool, float]:
+        """Whether alpha is in units of the mean squared norm of the rows, and its number."""
+        if isinstance(self.alpha, str):
+            word, _, factor = self.alpha.partition(":")
+            if word != RELATIVE:
+                raise ParameterError(
+                    f"alpha must be a number or 'relative:NUMBER' (in units of the mean squared "
+                    f"norm of the rows), got {self.alpha!r}"
+                )
+            try:
+                number = float(factor) if factor else DEFAULT_RELATIVE_ALPHA
+            except ValueError:
+                raise ParameterError(
+                    f"alpha={self.alpha!r}: {factor!r} is not a number"
+                ) from None
+            _number("alpha", number, above=0)
+            return True, number
+        _number("alpha", self.alpha, least=0, instead="'relative:NUMBER'")
+        return False, float(self.alpha)
+
+    def for_core(self) -> dict[str, Any]:
+        """Return the parameters in the form that the core takes."""
+        relative, alpha = self.relative_alpha
+        bound = math.inf if self.bound is None else float(self.bound)
+        sigma = self.sigma
+        if sigma is None:
+            sigma = _core.loss_sigma(self.loss, 1.0 if self.bound is None else bound)
+        eta = self.eta
+        if eta is None:
+            eta = 0.0 if sigma > 0 else CONVEX
+        return {
+            "loss": self.loss,
+            "sketch": self.sketch,
+            "sketch_size": int(self.sketch_size),
+            "alphas": [alpha],
+            "relative": relative,
+            "root": self.sketch == "adagrad",
+            "bound": bound,
+            "clip": bool(self.clip),
+            "hessian": self.hessian,
+            "sigma": float(sigma),
+            "eta": 0.0 if eta == CONVEX else float(eta),
+            "eta_convex": eta == CONVEX,
+            "oja_step": 1.0 if self.oja_step == SCALE_FREE else float(self.oja_step),
+            "scale_free": self.oja_step == SCALE_FREE,
+            "scaling": self.scaling,
+            "intercept": bool(self.intercept),
+            "hash_bits": -1 if self.hash_bits is None else int(self.hash_bits),
+            "hash_seed": int(self.seed),
+            "quantile": float(self.quantile),
+        }
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the parameters as plain values that JSON can hold."""
+        plain = asdict(self)
+        for name, value in plain.items():
+            if isinstance(value, bool) or value is None or isinstance(value, str):
+                continue
+            plain[name] = int(value) if isinstance(value, Integral) else float(value)
+        return plain
+
+    @classmethod
+    def names(cls) -> tuple[str, ...]:
+        """Return the names of all parameters, in their order."""
+        return tuple(field.name for field in fields(cls))
+
+
+def _choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        listed = ", ".join(repr(option) for option in allowed)
+        raise ParameterError(f"{name} must be one of {listed}; got {value!r}")
+
+
+def _integer(name: str, value: object, low: int, high: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= value <= high:
+        raise ParameterError(f"{name} must be an integer from {low} to {high}, got {value!r}")
+
+
+def _number(
+    name: str,
+    value: object,
+    *,
+    above: float | None = None,
+    least: float | None = None,
+    below: float | None = None,
+    instead: str = "",
+) -> None:
+    wanted = ["a finite number"]
+    fine = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if above is not None:
+        wanted.append(f"above {above:g}")
+        fine = fine and value > above  # type: ignore[operator]
+    if least is not None:
+        wanted.append(f"of at least {least:g}")
+        fine = fine and value >= least  # type: ignore[operator]
+    if below is not None:
+        wanted.append(f"below {below:g}")
+        fine = fine and value < below  # type: ignore[operator]
+    if not fine:
+        text = " and ".join([" ".join(wanted[:2]), *wanted[2:]])
+        other = f" (or {instead})" if instead else ""
+        raise ParameterError(f"{name} must be {text}{other}, got {value!r}")
