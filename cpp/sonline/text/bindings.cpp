@@ -1,0 +1,314 @@
+// Python's view of the text parser: names for options, arrays for columns, and no parsing.
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sonline/hashing.hpp"
+#include "sonline/names.hpp"
+#include "sonline/text/parser.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace sonline::text {
+namespace {
+
+std::string_view view(const nb::bytes& bytes) { return {bytes.c_str(), bytes.size()}; }
+nb::bytes to_bytes(std::string_view text) { return nb::bytes(text.data(), text.size()); }
+
+// Any contiguous object with a buffer, borrowed for as long as this lives.
+class Buffer {
+ public:
+  explicit Buffer(nb::handle object) {
+    if (PyObject_GetBuffer(object.ptr(), &view_, PyBUF_SIMPLE) != 0) nb::raise_python_error();
+  }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+  ~Buffer() { PyBuffer_Release(&view_); }
+  const char* data() const { return static_cast<const char*>(view_.buf); }
+  size_t size() const { return static_cast<size_t>(view_.len); }
+
+ private:
+  Py_buffer view_;
+};
+
+template <class Choice>
+Choice choose(const char* argument, std::string_view given,
+              const std::vector<std::pair<std::string_view, Choice>>& choices) {
+  std::string known;
+  for (const auto& [name, choice] : choices) {
+    if (name == given) return choice;
+    known += (known.empty() ? "'" : ", '") + std::string(name) + "'";
+  }
+  throw std::invalid_argument(std::string(argument) + "='" + std::string(given) +
+                              "' is unknown; choose one of " + known);
+}
+
+NameTable table_of(const char* argument, const std::vector<std::string>& names) {
+  NameTable table;
+  for (const std::string& name : names) {
+    const uint64_t size = table.size();
+    if (table.insert(name) != size) {
+      throw std::invalid_argument(std::string(argument) + " must be distinct; '" + name +
+                                  "' comes twice");
+    }
+  }
+  return table;
+}
+
+// A Parser with its lock: it is given away between threads, and two calls at once wait.
+class PyParser {
+ public:
+  PyParser(const Options& options, Position start, Dictionaries known)
+      : parser_(options, start, std::move(known)) {}
+
+  Batch feed(nb::handle data) {
+    const Buffer buffer(data);
+    nb::gil_scoped_release unlocked;
+    const std::scoped_lock lock(mutex_);
+    return parser_.feed(buffer.data(), buffer.size());
+  }
+  Batch finish() {
+    nb::gil_scoped_release unlocked;
+    const std::scoped_lock lock(mutex_);
+    return parser_.finish();
+  }
+  template <class Get>
+  auto get(Get&& getter) {
+    nb::gil_scoped_release unlocked;
+    const std::scoped_lock lock(mutex_);
+    return getter(std::as_const(parser_));
+  }
+
+ private:
+  std::mutex mutex_;
+  Parser parser_;
+};
+
+// A view of a column that keeps the batch alive; None where the column does not exist.
+template <class T>
+nb::object array(const Column<T>& column, nb::handle batch) {
+  static T nothing[1];
+  T* data = column.empty() ? nothing : const_cast<T*>(column.data());
+  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {column.size()}, batch));
+}
+
+template <class T>
+nb::object optional_array(const OptionalColumn<T>& column, nb::handle batch) {
+  return column.column.empty() ? nb::none() : array(column.column, batch);
+}
+
+nb::list to_list(const Strings& strings) {
+  nb::list list;
+  for (size_t i = 0; i < strings.size(); ++i) {
+    list.append(nb::str(strings[i].data(), strings[i].size()));
+  }
+  return list;
+}
+
+struct PyError {
+  LineError error;
+  std::string line;
+  std::string word;
+};
+
+std::vector<PyError> errors_of(const Batch& batch) {
+  std::vector<PyError> errors;
+  for (size_t i = 0; i < batch.errors.size(); ++i) {
+    errors.push_back(
+        {batch.errors[i], std::string(batch.error_lines[i]), std::string(batch.error_words[i])});
+  }
+  return errors;
+}
+
+void make_parser(PyParser* self, std::string_view format, std::string_view labels,
+                 std::string_view features, unsigned hash_bits, std::string_view dtype,
+                 std::string_view on_error, bool allow_unlabelled, bool namespaces,
+                 bool frozen_names, size_t max_line_bytes, size_t max_error_bytes, int64_t line,
+                 int64_t offset, const std::vector<std::string>& names,
+                 const std::vector<std::string>& label_names,
+                 const std::vector<std::string>& namespace_names) {
+  Options options;
+  options.format = choose<Format>("format", format,
+                                  {{"svmlight", Format::kSvmlight}, {"vw", Format::kVowpalWabbit}});
+  options.labels = choose<LabelMode>(
+      "labels", labels, {{"number", LabelMode::kNumber}, {"token", LabelMode::kToken}});
+  options.features = choose<FeatureMode>(
+      "features", features,
+      {{"index", FeatureMode::kIndex}, {"name", FeatureMode::kName}, {"hash", FeatureMode::kHash}});
+  options.double_values = choose<bool>("dtype", dtype, {{"float32", false}, {"float64", true}});
+  options.on_error = choose<ErrorMode>("on_error", on_error,
+                                       {{"stop", ErrorMode::kStop}, {"skip", ErrorMode::kSkip}});
+  if (hash_bits < 1 || hash_bits > 62) {
+    throw std::invalid_argument("hash_bits must be from 1 to 62, not " + std::to_string(hash_bits));
+  }
+  if (max_line_bytes < 1) throw std::invalid_argument("max_line_bytes must be at least 1");
+  if (line < 1 || offset < 0) {
+    throw std::invalid_argument("line must be at least 1 and offset at least 0");
+  }
+  options.hash_bits = hash_bits;
+  options.allow_unlabelled = allow_unlabelled;
+  options.namespaces = namespaces;
+  options.frozen_names = frozen_names;
+  options.max_line_bytes = max_line_bytes;
+  options.max_error_bytes = max_error_bytes;
+  new (self) PyParser(options, {line, offset},
+                      {table_of("names", names), table_of("label_names", label_names),
+                       table_of("namespace_names", namespace_names)});
+}
+
+void bind_parser(nb::module_& m) {
+  const Options defaults;
+  nb::class_<PyParser>(m, "TextParser",
+                       "Turns chunks of svmlight or Vowpal Wabbit text into batches of rows.")
+      .def("__init__", &make_parser, "format"_a, nb::kw_only(), "labels"_a = "number",
+           "features"_a = "index", "hash_bits"_a = defaults.hash_bits, "dtype"_a = "float32",
+           "on_error"_a = "stop", "allow_unlabelled"_a = false, "namespaces"_a = false,
+           "frozen_names"_a = false, "max_line_bytes"_a = defaults.max_line_bytes,
+           "max_error_bytes"_a = defaults.max_error_bytes, "line"_a = 1, "offset"_a = 0,
+           "names"_a = std::vector<std::string>(), "label_names"_a = std::vector<std::string>(),
+           "namespace_names"_a = std::vector<std::string>())
+      .def("feed", &PyParser::feed, "data"_a,
+           "Return the rows that end within this chunk of bytes; the GIL is released meanwhile.")
+      .def("finish", &PyParser::finish,
+           "Return the row of a last line without newline; nothing can be fed after it.")
+      .def_prop_ro(
+          "line",
+          [](PyParser& self) { return self.get([](auto& p) { return p.position().line; }); },
+          "Number of the first line that is not parsed yet, counted from 1.")
+      .def_prop_ro(
+          "offset",
+          [](PyParser& self) { return self.get([](auto& p) { return p.position().offset; }); },
+          "Offset of the first byte of that line within the input.")
+      .def_prop_ro(
+          "pending", [](PyParser& self) { return self.get([](auto& p) { return p.pending(); }); },
+          "Number of bytes of that line that were already fed.")
+      .def_prop_ro(
+          "failed", [](PyParser& self) { return self.get([](auto& p) { return p.failed(); }); },
+          "Whether the parser stopped at a bad line.");
+}
+
+void bind_batch(nb::module_& m) {
+  nb::class_<PyError>(m, "TextError", "A line that could not be parsed.")
+      .def_prop_ro("reason", [](const PyError& self) { return explain(self.error.reason); })
+      .def_prop_ro("line", [](const PyError& self) { return self.error.line; })
+      .def_prop_ro("column", [](const PyError& self) { return self.error.column; })
+      .def_prop_ro("offset", [](const PyError& self) { return self.error.offset; })
+      .def_prop_ro("text", [](const PyError& self) { return to_bytes(self.line); })
+      .def_prop_ro("word", [](const PyError& self) { return to_bytes(self.word); });
+
+  nb::class_<Batch> batch(m, "TextBatch", "Rows in CSR form; the arrays belong to the batch.");
+  const auto column = [&](const char* name, auto member, const char* doc) {
+    batch.def_prop_ro(
+        name,
+        [member](nb::handle self) { return array(nb::cast<const Batch&>(self).*member, self); },
+        doc);
+  };
+  const auto optional_column = [&](const char* name, auto member, const char* doc) {
+    batch.def_prop_ro(
+        name,
+        [member](nb::handle self) {
+          return optional_array(nb::cast<const Batch&>(self).*member, self);
+        },
+        doc);
+  };
+  batch.def("__len__", &Batch::rows);
+  column("indptr", &Batch::indptr, "Where each row starts and ends in indices and values.");
+  column("indices", &Batch::indices, "Index, slot or name id of each feature.");
+  column("namespaces", &Batch::namespaces, "Namespace id of each feature, if asked for.");
+  batch.def_prop_ro(
+      "values",
+      [](nb::handle self) {
+        const auto& columns = nb::cast<const Batch&>(self);
+        return columns.double_values ? array(columns.values64, self)
+                                     : array(columns.values32, self);
+      },
+      "Value of each feature.");
+  column("labels", &Batch::labels, "Label of each row as a number, NaN where it has none.");
+  column("label_codes", &Batch::label_codes,
+         "Label of each row as a code, -1 where it has none, if labels are tokens.");
+  batch.def_ro("unlabelled", &Batch::unlabelled, "Number of rows without label.");
+  optional_column("weights", &Batch::weights, "Weight of each row; None if all are 1.");
+  optional_column("bases", &Batch::bases, "Base prediction of each row; None if all are 0.");
+  optional_column("qids", &Batch::qids,
+                  "Query id of each row, -1 without; None if there are none.");
+  batch.def_prop_ro(
+      "tags",
+      [](const Batch& self) -> nb::object {
+        return self.tags.size() == 0 ? nb::none() : nb::object(to_list(self.tags));
+      },
+      "Tag of each row; None if no row has one.");
+  column("lines", &Batch::lines, "Line number of each row.");
+  column("ends", &Batch::ends, "Offset of the first byte after each row's line.");
+  batch.def_prop_ro("new_names", [](const Batch& self) { return to_list(self.new_names); });
+  batch.def_prop_ro("new_labels", [](const Batch& self) { return to_list(self.new_labels); });
+  batch.def_prop_ro("new_namespaces",
+                    [](const Batch& self) { return to_list(self.new_namespaces); });
+  batch.def_ro("unknown_features", &Batch::unknown_features,
+               "Number of features left out because names are frozen.");
+  batch.def_prop_ro("errors", &errors_of, "The lines that could not be parsed.");
+}
+
+void bind_names(nb::module_& m) {
+  m.def(
+      "hash_bytes",
+      [](const nb::bytes& data, uint64_t seed) { return hash_bytes(view(data), seed); }, "data"_a,
+      "seed"_a = 0, "Return the 64-bit hash of a byte string.");
+  m.def(
+      "hash_slot", [](uint64_t index, unsigned bits) { return hash_slot(index, bits); }, "index"_a,
+      "bits"_a, "Return the slot of an integer key among 2^bits.");
+  m.def(
+      "hash_slot", [](const nb::bytes& name, unsigned bits) { return hash_slot(view(name), bits); },
+      "name"_a, "bits"_a, "Return the slot of a named key among 2^bits.");
+
+  nb::class_<NameTable>(m, "NameTable", "Exact names with ids in the order of insertion.")
+      .def(nb::init<>())
+      .def("__len__", &NameTable::size)
+      .def(
+          "insert", [](NameTable& self, const nb::bytes& name) { return self.insert(view(name)); },
+          "name"_a)
+      .def(
+          "find",
+          [](const NameTable& self, const nb::bytes& name) { return self.find(view(name)); },
+          "name"_a)
+      .def("name",
+           [](const NameTable& self, uint64_t id) {
+             if (id >= self.size()) throw nb::index_error("no name has this id");
+             return to_bytes(self.name(id));
+           })
+      .def("truncate", &NameTable::truncate, "size"_a)
+      .def("saved",
+           [](const NameTable& self) {
+             const auto blob = self.blob();
+             const auto offsets = self.offsets();
+             return std::pair(to_bytes({blob.data(), blob.size()}),
+                              std::vector<uint64_t>(offsets.begin(), offsets.end()));
+           })
+      .def_static(
+          "restore",
+          [](const nb::bytes& blob, const std::vector<uint64_t>& offsets) {
+            const std::string_view text = view(blob);
+            return NameTable::restore({text.data(), text.size()}, offsets);
+          },
+          "blob"_a, "offsets"_a);
+}
+
+}  // namespace
+}  // namespace sonline::text
+
+void bind_text(nb::module_& m) {
+  sonline::text::bind_names(m);
+  sonline::text::bind_batch(m);
+  sonline::text::bind_parser(m);
+}

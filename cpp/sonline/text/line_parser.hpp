@@ -1,0 +1,39 @@
+// The contract between the driver, which knows lines, and a format, which knows what is in them.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "sonline/text/batch.hpp"
+#include "sonline/text/dictionaries.hpp"
+#include "sonline/text/options.hpp"
+#include "sonline/text/reason.hpp"
+
+namespace sonline::text {
+
+struct LineResult {
+  Reason reason = Reason::kNone;
+  const char* where = nullptr;  // the byte at fault
+  bool is_row = false;          // false for blank lines and comments
+  size_t features = 0;          // how many were written behind those of the batch's rows
+
+  static LineResult failed(Reason reason, const char* where) { return {reason, where}; }
+  static LineResult nothing() { return {}; }
+  static LineResult row(size_t features) { return {Reason::kNone, nullptr, true, features}; }
+};
+
+class LineParser {
+ public:
+  virtual ~LineParser() = default;
+
+  // Parses the line [first, last). *last is '\r' or '\n', and kPadding bytes from `last` on can be
+  // read. Writes features behind those of the batch's rows and fills `head`; the driver adds the
+  // row or, after a failure, takes back what the dictionaries learned.
+  virtual LineResult parse(const char* first, const char* last, RowHead& head, Batch& batch) = 0;
+};
+
+std::unique_ptr<LineParser> make_svmlight_parser(const Options& options,
+                                                 Dictionaries& dictionaries);
+std::unique_ptr<LineParser> make_vw_parser(const Options& options, Dictionaries& dictionaries);
+
+}  // namespace sonline::text

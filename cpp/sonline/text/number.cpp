@@ -1,0 +1,67 @@
+#include "sonline/text/number.hpp"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <system_error>
+
+namespace sonline::text {
+
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Whether a decimal number that is out of the range of a double is so by being too large. Looks at
+// the power of ten of its first non-zero digit, with exponents of any length.
+bool is_huge(const char* p, const char* last) {
+  int64_t power = 0;  // of the first non-zero digit, before the exponent is applied
+  bool point = false;
+  bool nonzero = false;
+  for (; p != last && (is_digit(*p) || *p == '.'); ++p) {
+    if (*p == '.') {
+      point = true;
+    } else if (nonzero) {
+      power += !point;
+    } else if (*p != '0') {
+      nonzero = true;
+      power -= point;
+    } else {
+      power -= point;
+    }
+  }
+  int64_t exponent = 0;
+  if (p != last) {
+    ++p;  // e or E
+    const bool negative = *p == '-';
+    p += negative || *p == '+';
+    for (; p != last; ++p) {
+      exponent = std::min(exponent * 10 + (*p - '0'), int64_t{1} << 56);
+    }
+    if (negative) exponent = -exponent;
+  }
+  return power + exponent > 0;
+}
+
+}  // namespace
+
+Reason read_any_number(const char* first, const char* last, double& value) {
+  if (first == last) return Reason::kNotANumber;
+  const bool negative = *first == '-';
+  if (negative || *first == '+') ++first;
+  // from_chars takes a minus sign of its own.
+  if (first == last || *first == '-') return Reason::kNotANumber;
+  double magnitude = 0;
+  const auto [end, error] = std::from_chars(first, last, magnitude);
+  if (end != last || error == std::errc::invalid_argument) return Reason::kNotANumber;
+  if (error == std::errc::result_out_of_range) {
+    if (is_huge(first, last)) return Reason::kOverflow;
+    magnitude = 0;
+  }
+  if (!std::isfinite(magnitude)) {
+    return is_digit(*first) || *first == '.' ? Reason::kOverflow : Reason::kNotFinite;
+  }
+  value = negative ? -magnitude : magnitude;
+  return Reason::kNone;
+}
+
+}  // namespace sonline::text

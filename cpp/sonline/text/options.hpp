@@ -1,0 +1,35 @@
+// What a caller may choose when text is parsed.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace sonline::text {
+
+enum class Format : uint8_t { kSvmlight, kVowpalWabbit };
+enum class LabelMode : uint8_t {
+  kNumber,  // float64
+  kToken,   // any text, as a code into a dictionary
+};
+enum class FeatureMode : uint8_t {
+  kIndex,  // the integer as written
+  kName,   // an id into a dictionary of exact names
+  kHash,   // a slot in [0, 2^hash_bits)
+};
+enum class ErrorMode : uint8_t { kStop, kSkip };
+
+struct Options {
+  Format format = Format::kSvmlight;
+  LabelMode labels = LabelMode::kNumber;
+  FeatureMode features = FeatureMode::kIndex;
+  ErrorMode on_error = ErrorMode::kStop;
+  unsigned hash_bits = 18;        // 1 to 62
+  bool allow_unlabelled = false;  // rows without a label are rows, not errors
+  bool double_values = false;     // float64 rather than float32
+  bool namespaces = false;        // the namespace of each feature, too
+  bool frozen_names = false;      // drop and count features whose name is not known yet
+  size_t max_line_bytes = size_t{64} << 20;
+  size_t max_error_bytes = size_t{64} << 10;  // how much of a bad line is kept
+};
+
+}  // namespace sonline::text

@@ -1,0 +1,56 @@
+#include "sonline/text/reason.hpp"
+
+namespace sonline::text {
+
+const char* explain(Reason reason) {
+  switch (reason) {
+    case Reason::kNone:
+      return "no error";
+    case Reason::kLineTooLong:
+      return "the line is longer than max_line_bytes; raise that limit if the line is meant";
+    case Reason::kControlByte:
+      return "a control byte (such as NUL, or a carriage return that does not end the line); "
+             "expected text";
+    case Reason::kInvalidUtf8:
+      return "not valid UTF-8; names, tags and class labels must be, so convert the file";
+    case Reason::kLabelMissing:
+      return "expected a label; to predict rows without labels, allow them";
+    case Reason::kLabelIsFeature:
+      return "expected a label before the first index:value; to predict rows without labels, allow "
+             "them";
+    case Reason::kNotANumber:
+      return "expected a number such as 1, -0.5 or 2e-3";
+    case Reason::kNotFinite:
+      return "nan and inf are not accepted; leave the feature out if its value is unknown";
+    case Reason::kOverflow:
+      return "the number is too large for float64";
+    case Reason::kOverflowFloat32:
+      return "the value is too large for float32; ask for float64 values or scale the feature";
+    case Reason::kValueMissing:
+      return "expected a number directly after ':'";
+    case Reason::kColonMissing:
+      return "expected index:value";
+    case Reason::kIndexNotInteger:
+      return "expected index:value with an index of decimal digits only";
+    case Reason::kIndexTooLarge:
+      return "the index is larger than 2^63 - 1; hash the features by name instead";
+    case Reason::kNameNotIndex:
+      return "features are read by index, so names must be integers from 0 to 2^63 - 1 in the "
+             "default namespace; read them by name or hashed instead";
+    case Reason::kQueryNotInteger:
+      return "expected qid: and an integer from 0 to 2^63 - 1";
+    case Reason::kQueryMisplaced:
+      return "qid: must stand once, directly after the label";
+    case Reason::kBarMissing:
+      return "expected '|' between the label and the features";
+    case Reason::kTooManyLabelFields:
+      return "expected at most label, importance, base and 'tag before '|'";
+    case Reason::kNegativeWeight:
+      return "an importance weight must not be negative";
+    case Reason::kNamespaceMissing:
+      return "expected a namespace or a blank directly after '|'";
+  }
+  return "unknown error";
+}
+
+}  // namespace sonline::text

@@ -1,0 +1,35 @@
+// Why a line could not be parsed. The wording lives in reason.cpp, once for all formats.
+#pragma once
+
+#include <cstdint>
+
+namespace sonline::text {
+
+enum class Reason : uint8_t {
+  kNone,
+  kLineTooLong,
+  kControlByte,
+  kInvalidUtf8,
+  kLabelMissing,
+  kLabelIsFeature,
+  kNotANumber,
+  kNotFinite,
+  kOverflow,
+  kOverflowFloat32,
+  kValueMissing,
+  kColonMissing,
+  kIndexNotInteger,
+  kIndexTooLarge,
+  kNameNotIndex,
+  kQueryNotInteger,
+  kQueryMisplaced,
+  kBarMissing,
+  kTooManyLabelFields,
+  kNegativeWeight,
+  kNamespaceMissing,
+};
+
+// What is wrong, what was expected and what to do, without the place and the text.
+const char* explain(Reason reason);
+
+}  // namespace sonline::text

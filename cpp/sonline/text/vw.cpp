@@ -1,0 +1,194 @@
+// Vowpal Wabbit text:  [label [importance [base]]] ['tag] |namespace[:weight] feature[:value] ...
+//
+// As in Vowpal Wabbit, the last word before the first '|' is a tag if it starts with an apostrophe
+// or touches the bar ("1 1.0 tag|a b"), a feature without a value has the value 1, and features
+// without a name are numbered within their namespace (":0.5 :0.7" are the features 0 and 1). A
+// feature's full name is namespace^feature, or the feature alone in the default namespace. The
+// constant feature is not added here, and features of value 0 are kept.
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <string>
+
+#include "sonline/text/line_parser.hpp"
+#include "sonline/text/number.hpp"
+
+namespace sonline::text {
+
+namespace {
+
+constexpr uint8_t kWordEnds = kBlank | kControl | kBar;
+
+template <class Value>
+class VwParser final : public LineParser {
+ public:
+  VwParser(const Options& options, Dictionaries& dictionaries)
+      : options_(options), dictionaries_(dictionaries), keys_(options, dictionaries.features) {}
+
+  LineResult parse(const char* first, const char* last, RowHead& head, Batch& batch) override {
+    const char* const start = skip_blanks(first);
+    if (start >= last) return LineResult::nothing();
+    const auto size = static_cast<size_t>(last - start);
+    const auto* bar = static_cast<const char*>(std::memchr(start, '|', size));
+    if (bar == nullptr) return LineResult::failed(Reason::kBarMissing, start);
+    if (const LineResult failure = read_head(start, bar, head); failure.reason != Reason::kNone) {
+      return failure;
+    }
+    return read_features(bar, last, batch);
+  }
+
+ private:
+  struct Word {
+    const char* first;
+    const char* last;
+    std::string_view text() const { return {first, static_cast<size_t>(last - first)}; }
+  };
+
+  LineResult read_head(const char* p, const char* bar, RowHead& head) {
+    constexpr size_t kMaxWords = 4;
+    Word words[kMaxWords];
+    size_t count = 0;
+    for (p = skip_blanks(p); p != bar; p = skip_blanks(p)) {
+      if (count == kMaxWords) return LineResult::failed(Reason::kTooManyLabelFields, p);
+      const char* end = p;
+      while (!is_any_of(*end, kWordEnds)) ++end;
+      if (is_any_of(*end, kControl)) return LineResult::failed(Reason::kControlByte, end);
+      words[count++] = {p, end};
+      p = end;
+    }
+    if (count != 0 && (words[count - 1].last == bar || *words[count - 1].first == '\'')) {
+      const Word& word = words[--count];
+      if (!is_utf8(word.text())) return LineResult::failed(Reason::kInvalidUtf8, word.first);
+      head.tag = word.text();
+      if (head.tag.front() == '\'') head.tag.remove_prefix(1);
+    }
+    if (count == 0) {
+      if (options_.allow_unlabelled) return {};
+      return LineResult::failed(Reason::kLabelMissing, bar);
+    }
+    if (count > 3) return LineResult::failed(Reason::kTooManyLabelFields, words[3].first);
+    if (options_.labels == LabelMode::kToken) {
+      const std::string_view token = words[0].text();
+      if (!is_utf8(token)) return LineResult::failed(Reason::kInvalidUtf8, words[0].first);
+      head.label_code = static_cast<int64_t>(dictionaries_.labels.insert(token));
+    }
+    double* const numbers[] = {&head.label, &head.weight, &head.base};
+    for (size_t i = options_.labels == LabelMode::kToken ? 1 : 0; i < count; ++i) {
+      const char* q = words[i].first;
+      const Reason reason = read_number<kWordEnds>(q, *numbers[i]);
+      if (reason != Reason::kNone) return LineResult::failed(reason, words[i].first);
+    }
+    if (head.weight < 0) return LineResult::failed(Reason::kNegativeWeight, words[1].first);
+    return {};
+  }
+
+  LineResult read_features(const char* p, const char* last, Batch& batch) {
+    const size_t before = batch.features();
+    // A feature takes at least one byte and its separator.
+    const size_t room = static_cast<size_t>(last - p) / 2 + 1;
+    batch.indices.reserve(before + room);
+    batch.values<Value>().reserve(before + room);
+    if (options_.namespaces) batch.namespaces.reserve(before + room);
+    size_t count = before;
+    uint32_t space_id = 0;
+    double scale = 1;
+    uint64_t unnamed = 0;
+    while (p < last) {
+      if (*p == '|') {
+        if (const LineResult failure = open_namespace(++p, last, scale, space_id);
+            failure.reason != Reason::kNone) {
+          return failure;
+        }
+        unnamed = 0;
+        continue;
+      }
+      if (is_any_of(*p, kBlank)) {
+        ++p;
+        continue;
+      }
+      const char* const start = p;
+      bool ascii;
+      p = find_name_end(p, ascii);
+      const std::string_view name(start, static_cast<size_t>(p - start));
+      if (!ascii && !is_utf8(name)) return LineResult::failed(Reason::kInvalidUtf8, start);
+      double value = 1;
+      if (*p == ':') {
+        const char* const number = ++p;
+        if (is_any_of(*p, kWordEnds)) return LineResult::failed(Reason::kValueMissing, start);
+        const Reason reason = read_number<kWordEnds>(p, value);
+        if (reason != Reason::kNone) return LineResult::failed(reason, number);
+      } else if (is_any_of(*p, kControl) && p < last) {
+        return LineResult::failed(Reason::kControlByte, p);
+      }
+      const int64_t key = name.empty() ? key_of_number(unnamed++) : key_of(name);
+      if (key == FeatureKeys::kNoIndex) return LineResult::failed(Reason::kNameNotIndex, start);
+      if (key == FeatureKeys::kUnknown) {
+        ++batch.unknown_features;
+        continue;
+      }
+      const auto scaled = static_cast<Value>(value * scale);
+      if (!std::isfinite(scaled)) {
+        return LineResult::failed(
+            sizeof(Value) < sizeof(double) ? Reason::kOverflowFloat32 : Reason::kOverflow, start);
+      }
+      batch.indices.data()[count] = key;
+      batch.values<Value>().data()[count] = scaled;
+      if (options_.namespaces) batch.namespaces.data()[count] = space_id;
+      ++count;
+    }
+    return LineResult::row(count - before);
+  }
+
+  // Reads what directly follows a bar and makes it the current namespace.
+  LineResult open_namespace(const char*& p, const char* last, double& scale, uint32_t& space_id) {
+    const char* const start = p;
+    bool ascii;
+    p = find_name_end(p, ascii);
+    const std::string_view name(start, static_cast<size_t>(p - start));
+    if (!ascii && !is_utf8(name)) return LineResult::failed(Reason::kInvalidUtf8, start);
+    scale = 1;
+    if (*p == ':') {
+      if (name.empty()) return LineResult::failed(Reason::kNamespaceMissing, start);
+      const char* const number = ++p;
+      if (is_any_of(*p, kWordEnds)) return LineResult::failed(Reason::kValueMissing, start);
+      const Reason reason = read_number<kWordEnds>(p, scale);
+      if (reason != Reason::kNone) return LineResult::failed(reason, number);
+    } else if (is_any_of(*p, kControl) && p < last) {
+      return LineResult::failed(Reason::kControlByte, p);
+    }
+    full_name_.assign(name);
+    if (!name.empty()) full_name_ += '^';
+    prefix_size_ = full_name_.size();
+    if (options_.namespaces)
+      space_id = static_cast<uint32_t>(dictionaries_.namespaces.insert(name));
+    return {};
+  }
+
+  int64_t key_of(std::string_view name) {
+    if (prefix_size_ == 0) return keys_.of_name(name);
+    full_name_.resize(prefix_size_);
+    full_name_.append(name);
+    return keys_.of_name(full_name_);
+  }
+
+  int64_t key_of_number(uint64_t number) {
+    char digits[20];
+    const char* end = std::to_chars(digits, digits + sizeof digits, number).ptr;
+    return key_of({digits, static_cast<size_t>(end - digits)});
+  }
+
+  const Options& options_;
+  Dictionaries& dictionaries_;
+  FeatureKeys keys_;
+  std::string full_name_;  // starts with the current namespace and '^', unless that is the default
+  size_t prefix_size_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<LineParser> make_vw_parser(const Options& options, Dictionaries& dictionaries) {
+  if (options.double_values) return std::make_unique<VwParser<double>>(options, dictionaries);
+  return std::make_unique<VwParser<float>>(options, dictionaries);
+}
+
+}  // namespace sonline::text
