@@ -9,14 +9,19 @@ import numpy as np
 from sonline.reference.sketches import GROWTH_TOLERANCE, Array, Oja, orthonormalise
 
 RELATIVE_ZERO = 1e-12
-"""A Gram-Schmidt residual below this multiple of the vector counts as 0 (Alg. 11 l.5)."""
+"""A residual below this multiple of its vector counts as 0."""
+
+GRAM_ZERO = 1e-14
+"""A squared norm below this multiple of the terms that it is summed from counts as 0."""
 
 
 def decompose(P: Array, K: Array) -> tuple[Array, Array]:
     """Gram-Schmidt of the rows of ``PR`` without ``R``, from ``K = RR'`` only (Algorithm 11).
 
     ``K`` is n x n (the paper prints m x m). Returns ``L`` (m x r) and ``Q`` (r x n) such that
-    ``LQR = PR``, the rows of ``QR`` are orthonormal and ``r`` is the rank of ``PR``.
+    ``LQR = PR``, the rows of ``QR`` are orthonormal and ``r`` is the rank of ``PR``. A Gram matrix
+    knows lengths only to the root of the rounding: a row that leaves the span of those before it
+    by less than about 1e-7 of its length counts as inside.
 
     Examples
     --------
@@ -36,9 +41,12 @@ def decompose(P: Array, K: Array) -> tuple[Array, Array]:
         # departure: a second pass, without which the rows are orthogonal only to cond(PR) eps
         again = Q @ K @ beta
         a, beta = a + again, beta - Q.T @ again
-        c = math.sqrt(max(float(beta @ K @ beta), 0.0))  # Alg. 11 l.4; rounding may go below 0
-        # departure: c != 0 is never false in floating point, so compare with the vector
-        if c > RELATIVE_ZERO * math.sqrt(max(float(p @ K @ p), 0.0)):  # Alg. 11 l.5
+        c2 = float(beta @ K @ beta)  # Alg. 11 l.4
+        # departure: in floating point c is never 0 and c^2 may be negative, so ask whether it is
+        # more than the rounding of its own terms and than that of the subtraction before
+        rounding = GRAM_ZERO * float(np.abs(beta) @ np.abs(K) @ np.abs(beta))
+        if c2 > max(rounding, RELATIVE_ZERO**2 * float(p @ K @ p)):  # Alg. 11 l.5
+            c = math.sqrt(c2)  # Alg. 11 l.4
             Q[i] = beta / c  # Alg. 11 l.6
             nonzero[i] = True
         else:
@@ -65,7 +73,13 @@ def compute_eigen_system(D2: Array, V: Array, G: Array) -> tuple[Array, Array]:
     ``Sigma``, largest first, with as many rows as ``G`` has.
     """
     M = G @ V.T  # Alg. 7 l.1
-    L, Q = decompose(G - M @ V, np.eye(V.shape[1]))  # Alg. 7 l.2
+    outside = G - M @ V
+    # departure: a second pass, and what is left of rows inside the span of V is rounding, which
+    # Gram-Schmidt would blow up to directions that are not orthogonal to V
+    again = outside @ V.T
+    M, outside = M + again, outside - again @ V
+    small = np.linalg.norm(outside, axis=1) <= RELATIVE_ZERO * np.linalg.norm(G, axis=1)
+    L, Q = decompose(np.where(small[:, None], 0.0, outside), np.eye(V.shape[1]))  # Alg. 7 l.2
     U, Sigma = top_eigensystem(D2, M, L, len(G))  # Alg. 7 l.3
     return U @ np.vstack([V, Q]), Sigma  # Alg. 7 l.4
 
