@@ -1,0 +1,343 @@
+"""Progressive evaluation: metrics of predictions that were made before each row was learnt.
+
+Every metric takes batches through ``update(labels, predictions, weights)`` and keeps a few numbers,
+never the rows. Sums run in the order of the rows, so a stream gives the same result however it is
+cut into batches. Predictions are raw ones (``w.x``); labels of classification are -1 and +1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sonline import _core
+from sonline.errors import InvalidInputError
+from sonline.parameters import LOSSES, Parameters
+
+Floats: TypeAlias = NDArray[np.float64]
+
+__all__ = ["AUC", "R2", "Curve", "Error", "LogLoss", "Loss", "Metric", "Point", "losses"]
+
+
+class Metric(Protocol):
+    """What every metric of this module has."""
+
+    def update(
+        self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Take in a batch of labels, raw predictions and weights (all 1 without)."""
+
+    @property
+    def value(self) -> float:
+        """The metric over all rows so far; NaN where it is not defined yet."""
+
+
+def losses(
+    loss: str, labels: ArrayLike, predictions: ArrayLike, quantile: float = Parameters.quantile
+) -> Floats:
+    """Return the loss of each raw prediction.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import losses
+    >>> losses("squared", [1.0, 2.0], [0.0, 2.0]).tolist()
+    [0.5, 0.0]
+    """
+    if loss not in LOSSES:
+        raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {loss!r}")
+    y, z, _ = _batch(labels, predictions, None)
+    out = np.empty(z.size)
+    _core.loss_values(loss, z, y, quantile, out)
+    return out
+
+
+@dataclass
+class _Mean:
+    """A running weighted mean."""
+
+    total: float = 0.0
+    weight: float = 0.0
+
+    def add(self, values: Floats, weights: Floats | None) -> None:
+        self.total = _running(self.total, values if weights is None else values * weights)[-1]
+        self.weight = (
+            self.weight + values.size if weights is None else _running(self.weight, weights)[-1]
+        )
+
+    @property
+    def value(self) -> float:
+        return float(self.total / self.weight) if self.weight > 0 else math.nan
+
+
+class Loss:
+    """Mean of a loss.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Loss
+    >>> metric = Loss("squared")
+    >>> metric.update([1.0, 2.0], [0.0, 2.0])
+    >>> metric.value
+    0.25
+    """
+
+    def __init__(self, loss: str = Parameters.loss, quantile: float = Parameters.quantile) -> None:
+        self.loss = loss
+        self.quantile = quantile
+        self._mean = _Mean()
+
+    def update(
+        self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Take in a batch."""
+        y, z, w = _batch(labels, predictions, weights)
+        self._mean.add(losses(self.loss, y, z, self.quantile), w)
+
+    @property
+    def value(self) -> float:
+        """The mean so far."""
+        return self._mean.value
+
+
+class LogLoss(Loss):
+    """Mean of ``log(1 + exp(-y z))``: minus the log-likelihood of the logistic model."""
+
+    def __init__(self) -> None:
+        super().__init__("logistic")
+
+
+class Error:
+    """Share of rows on the wrong side of 0; a prediction of exactly 0 counts as -1.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Error
+    >>> metric = Error()
+    >>> metric.update([1, -1, 1, 1], [0.3, -2.0, -0.1, 5.0])
+    >>> metric.value
+    0.25
+    """
+
+    def __init__(self) -> None:
+        self._mean = _Mean()
+
+    def update(
+        self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Take in a batch."""
+        y, z, w = _batch(labels, predictions, weights)
+        self._mean.add(((y > 0) != (z > 0)).astype(np.float64), w)
+
+    @property
+    def value(self) -> float:
+        """The share so far."""
+        return self._mean.value
+
+
+class AUC:
+    """Area under the ROC curve, in constant memory.
+
+    It is the exact area for the predictions rounded to 11 significant bits (float16): a histogram
+    with a place for each of those 65,536 numbers. Pairs that fall into one place count half.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import AUC
+    >>> metric = AUC()
+    >>> metric.update([1, -1, 1, -1], [2.0, 1.0, 0.5, -1.0])
+    >>> metric.value
+    0.75
+    """
+
+    def __init__(self) -> None:
+        self._histogram = np.zeros((2, 1 << 16))  # negatives, positives, by rising prediction
+
+    def update(
+        self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Take in a batch."""
+        y, z, w = _batch(labels, predictions, weights)
+        with np.errstate(over="ignore", under="ignore"):
+            bits = (z.astype(np.float16) + np.float16(0)).view(np.int16).astype(np.int64)  # no -0
+        place = np.where(bits >= 0, bits, -1 - (bits & 0x7FFF)) + 0x8000
+        np.add.at(self._histogram, ((y > 0).astype(np.intp), place), 1.0 if w is None else w)
+
+    @property
+    def value(self) -> float:
+        """The area so far; NaN until both classes have been seen."""
+        negative, positive = self._histogram
+        below = np.cumsum(negative) - negative / 2
+        pairs = negative.sum() * positive.sum()
+        return float(positive @ below / pairs) if pairs > 0 else math.nan
+
+
+class R2:
+    """Coefficient of determination: 1 - squared error / variance of the labels.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import R2
+    >>> metric = R2()
+    >>> metric.update([1.0, 2.0, 3.0], [1.0, 2.0, 2.0])
+    >>> metric.value
+    0.5
+    """
+
+    def __init__(self) -> None:
+        self._square_error = 0.0
+        # Moments about the first label, so that a large mean does not cancel the variance.
+        self._origin: float | None = None
+        self._weight = 0.0
+        self._first = 0.0
+        self._second = 0.0
+
+    def update(
+        self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Take in a batch."""
+        y, z, w = _batch(labels, predictions, weights)
+        if not y.size:
+            return
+        w = np.ones(y.size) if w is None else w
+        if self._origin is None:
+            self._origin = float(y[0])
+        offset = y - self._origin
+        self._square_error = _running(self._square_error, w * (y - z) ** 2)[-1]
+        self._weight = _running(self._weight, w)[-1]
+        self._first = _running(self._first, w * offset)[-1]
+        self._second = _running(self._second, w * offset**2)[-1]
+
+    @property
+    def value(self) -> float:
+        """The coefficient so far; NaN while all labels are equal."""
+        if not self._weight > 0:
+            return math.nan
+        variation = self._second - self._first**2 / self._weight
+        return float(1 - self._square_error / variation) if variation > 0 else math.nan
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a `Curve`: after how many rows, the mean so far and since the point before."""
+
+    rows: int
+    average: float
+    since_last: float
+
+
+@dataclass
+class Curve:
+    """A progressive average with points after 1, 2, 4, 8, ... rows.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Curve
+    >>> curve = Curve()
+    >>> for point in curve.update([1.0, 3.0, 5.0]):
+    ...     print(point.rows, point.average, point.since_last)
+    1 1.0 1.0
+    2 2.0 3.0
+    >>> curve.now
+    Point(rows=3, average=3.0, since_last=5.0)
+    """
+
+    points: list[Point] = field(default_factory=list)
+    rows: int = 0
+    total: float = 0.0
+    weight: float = 0.0
+    _last: tuple[float, float] = (0.0, 0.0)  # total and weight at the last point
+    _next: int = 1
+
+    def update(self, values: ArrayLike, weights: ArrayLike | None = None) -> list[Point]:
+        """Take in the losses of a batch of rows; the points that they completed."""
+        losses = np.asarray(values, dtype=np.float64)
+        if not losses.size:
+            return []
+        if weights is None:
+            totals = _running(self.total, losses)
+            sums = self.weight + np.arange(losses.size + 1.0)
+        else:
+            importance = np.asarray(weights, dtype=np.float64)
+            totals = _running(self.total, losses * importance)
+            sums = _running(self.weight, importance)
+        first = len(self.points)
+        while self._next <= self.rows + losses.size:
+            self.total, self.weight = (float(s[self._next - self.rows]) for s in (totals, sums))
+            self.points.append(self._point(self._next))
+            self._last = self.total, self.weight
+            self._next *= 2
+        self.rows += losses.size
+        self.total, self.weight = float(totals[-1]), float(sums[-1])
+        return self.points[first:]
+
+    @property
+    def average(self) -> float:
+        """The mean over all rows; NaN without rows."""
+        return self.total / self.weight if self.weight > 0 else math.nan
+
+    @property
+    def now(self) -> Point:
+        """The point after the last row so far."""
+        return self._point(self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as values that JSON can hold."""
+        numbers = [
+            [p.rows, *(None if math.isnan(v) else v for v in (p.average, p.since_last))]
+            for p in self.points
+        ]
+        return {
+            "points": numbers,
+            "rows": self.rows,
+            "total": self.total,
+            "weight": self.weight,
+            "last": list(self._last),
+        }
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Curve:
+        """Make a curve from what `as_dict` returned."""
+        points = [
+            Point(int(rows), *(math.nan if v is None else float(v) for v in values))
+            for rows, *values in plain["points"]
+        ]
+        total, weight = plain["last"]
+        return cls(
+            points,
+            int(plain["rows"]),
+            float(plain["total"]),
+            float(plain["weight"]),
+            (float(total), float(weight)),
+            2 * points[-1].rows if points else 1,
+        )
+
+    def _point(self, rows: int) -> Point:
+        total, weight = self.total - self._last[0], self.weight - self._last[1]
+        return Point(rows, self.average, total / weight if weight > 0 else math.nan)
+
+
+def _running(start: float, values: Floats) -> Floats:
+    """Return ``start`` and its sums with the values, added one after another."""
+    sums = np.empty(values.size + 1)
+    sums[0] = start
+    sums[1:] = values
+    return np.cumsum(sums, out=sums)
+
+
+def _batch(
+    labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None
+) -> tuple[Floats, Floats, Floats | None]:
+    y = np.ascontiguousarray(labels, dtype=np.float64)
+    z = np.ascontiguousarray(predictions, dtype=np.float64)
+    w = None if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+    for name, array in (("predictions", z), ("weights", w)):
+        if array is not None and (array.shape != y.shape or y.ndim != 1):
+            raise InvalidInputError(
+                f"{name} and labels must be vectors of one length, got shapes {array.shape} and "
+                f"{y.shape}"
+            )
+    return y, z, w
