@@ -285,7 +285,7 @@ class Learner {
   double eta(double t) const {
     if (!config_.eta_convex) return config_.eta;
     const double C = std::isfinite(config_.bound) ? config_.bound : 1.0;
-    const double L = config_.loss->lipschitz(C);
+    const double L = config_.loss->lipschitz(C, config_.level);
     const double dimension =
         config_.sketch_name == "full" ? static_cast<double>(features())
                                       : std::max<double>(static_cast<double>(config_.sketch.size), 1.0);

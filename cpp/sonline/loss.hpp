@@ -25,7 +25,7 @@ struct Loss {
   double (*curvature)(double z, double y, double level);
   // The sigma of Assumption 2 and the L of Assumption 1 that hold for |z| <= C and |y| <= C.
   double (*sigma)(double C);
-  double (*lipschitz)(double C);
+  double (*lipschitz)(double C, double level);
 };
 
 template <class L>

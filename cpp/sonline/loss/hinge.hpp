@@ -11,7 +11,7 @@ struct HingeLoss {
   static double slope(double z, double y, double) { return y * z < 1.0 ? -y : 0.0; }
   static double curvature(double, double, double) { return 0.0; }
   static double sigma(double) { return 0.0; }
-  static double lipschitz(double) { return 1.0; }
+  static double lipschitz(double, double) { return 1.0; }
 };
 
 }  // namespace sonline

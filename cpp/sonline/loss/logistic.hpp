@@ -20,10 +20,8 @@ struct LogisticLoss {
     const double e = std::exp(-std::fabs(z));
     return e / ((1.0 + e) * (1.0 + e));
   }
-  static double lipschitz(double C) { return 1.0 / (1.0 + std::exp(-C)); }
-  static double sigma(double C) {
-    return sigma_of_exp_concave(std::exp(-C), C, lipschitz(C));
-  }
+  static double lipschitz(double C, double) { return 1.0 / (1.0 + std::exp(-C)); }
+  static double sigma(double C) { return sigma_of_exp_concave(std::exp(-C), C, lipschitz(C, 0)); }
 };
 
 }  // namespace sonline

@@ -1,6 +1,8 @@
 // The quantile (pinball) loss at `level`: max(level (y - z), (level - 1) (y - z)).
 #pragma once
 
+#include <algorithm>
+
 namespace sonline {
 
 struct QuantileLoss {
@@ -15,7 +17,7 @@ struct QuantileLoss {
   }
   static double curvature(double, double, double) { return 0.0; }
   static double sigma(double) { return 0.0; }
-  static double lipschitz(double) { return 1.0; }
+  static double lipschitz(double, double level) { return std::max(level, 1.0 - level); }
 };
 
 }  // namespace sonline

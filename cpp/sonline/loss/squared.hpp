@@ -12,7 +12,7 @@ struct SquaredLoss {
   static double curvature(double, double, double) { return 1.0; }
   // |z - y| <= 2C, and 1/2 D^2 >= sigma/2 (z - y)^2 D^2. (The paper's (z - y)^2 has 1 / (8C^2).)
   static double sigma(double C) { return 1.0 / (4.0 * C * C); }
-  static double lipschitz(double C) { return 2.0 * C; }
+  static double lipschitz(double C, double) { return 2.0 * C; }
 };
 
 }  // namespace sonline

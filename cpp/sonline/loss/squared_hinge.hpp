@@ -19,9 +19,9 @@ struct SquaredHingeLoss {
     return gap > 0 ? -y * gap : 0.0;
   }
   static double curvature(double z, double y, double) { return y * z < 1.0 ? 1.0 : 0.0; }
-  static double lipschitz(double C) { return 1.0 + C; }
+  static double lipschitz(double C, double) { return 1.0 + C; }
   static double sigma(double C) {
-    return sigma_of_exp_concave(1.0 / ((1.0 + C) * (1.0 + C)), C, lipschitz(C));
+    return sigma_of_exp_concave(1.0 / ((1.0 + C) * (1.0 + C)), C, lipschitz(C, 0));
   }
 };
 
