@@ -5,7 +5,7 @@ As printed they cannot run: ``Delta = N1^-1 N2``, but ``N1 = Sigma^-1 U1 D^2 F``
 different here:
 
 * only rows with ``D > 0`` are kept, starting with none, so ``Z`` is k x d with ``k < m``;
-* when ``k`` changes or ``N1`` is ill conditioned the method rebases, that is it materialises
+* when ``k`` changes or ``N1`` is nearly singular the method rebases, that is it materialises
   ``Z = N1 Z + N2 G`` and folds ``Z'b`` into ``wbar``, instead of inverting ``N1``;
 * the weight update needs the old ``G`` for ``G' Delta' b`` (SketchUpdate has emptied the new one,
   so as printed the term is always 0 and ``w`` jumps at the end of every epoch).
@@ -53,8 +53,9 @@ class SparseFrequentDirections:
         See `SketchedOnlineNewton`.
     tail_share : float, default=0.0
         0.5 is robust FD.
-    condition_limit : float, default=1e4
-        Largest condition number of ``N1`` that is inverted; beyond it the method rebases.
+    growth_limit : float, default=100.0
+        Largest ``|N1^-1|``, which is the size that ``Z`` would get; beyond it the method rebases.
+        Errors grow with the square of it.
 
     Attributes
     ----------
@@ -73,7 +74,7 @@ class SparseFrequentDirections:
         sigma: float | None = None,
         eta: float | Schedule = 0.0,
         tail_share: float = 0.0,
-        condition_limit: float = 1e4,
+        growth_limit: float = 100.0,
     ) -> None:
         self.wbar: Array = np.zeros(d)  # Alg. 8 l.1 (one array for ubar and wbar)
         self.alpha, self.m = alpha, m
@@ -82,7 +83,7 @@ class SparseFrequentDirections:
         self.sigma = loss.sigma(bound) if sigma is None else sigma
         self.eta = eta
         self.tail_share = tail_share
-        self.condition_limit = condition_limit
+        self.growth_limit = growth_limit
         self.epochs = self.rebases = self.t = 0
         # Alg. 9 Init l.1, with 0 rows instead of m rows of eigenvalue 0.
         self.tau = 1
@@ -139,7 +140,8 @@ class SparseFrequentDirections:
         keep = shrunk > DROP_TOLERANCE * Sigma.max(initial=0.0)
         self.D2, N1, N2 = shrunk[keep], N1[keep], N2[keep]
         self.epochs += 1
-        if len(N1) == k and (k == 0 or np.linalg.cond(N1) < self.condition_limit):
+        smallest = np.linalg.svd(N1, compute_uv=False).min(initial=1.0) if len(N1) == k else 0.0
+        if self.growth_limit * smallest > 1.0:
             Delta = np.linalg.solve(N1, N2)  # Alg. 9 Update l.9
             self.wbar = self.wbar - (self.b @ Delta) @ self.G  # Alg. 8 l.10, with the old G
             cross = Delta @ (self.G @ self.Z.T)
