@@ -104,7 +104,7 @@ def best_comparator(
     rank = int(np.sum(singular > RANK_TOLERANCE * singular.max(initial=0.0)))
     U, singular, Vt = U[:, :rank], singular[:rank], Vt[:rank]
     if rank == 0:
-        q, dual = np.zeros(0), np.zeros(len(rows))
+        q, dual = np.zeros(0), -weight * problem.slope(np.zeros(len(rows)), labels)
     elif problem.loss.second_derivative is not None:
         q, dual = _barrier(problem, U, tolerance)
     else:
