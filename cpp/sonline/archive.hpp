@@ -102,7 +102,8 @@ class StateReader {
 
   void matrix(const char* name, Matrix& m) {
     const Tensor& tensor = get<double>(name, 2);
-    if (tensor.shape[0] != m.rows() || tensor.shape[1] != m.cols()) fail(name, "has the wrong shape");
+    if (tensor.shape[0] != m.rows() || tensor.shape[1] != m.cols())
+      fail(name, "has the wrong shape");
     if (!tensor.bytes.empty())
       std::memcpy(m.values().data(), tensor.bytes.data(), tensor.bytes.size());
     check_finite(name, m.values().data(), m.values().size());

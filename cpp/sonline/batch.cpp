@@ -14,7 +14,8 @@ std::string show(double value) {
 template <class Position, class Index>
 void validate_structure(const Batch& batch) {
   const auto* indptr = static_cast<const Position*>(batch.indptr);
-  if (indptr[0] != 0) throw BadInput("X: indptr must start with 0, got " + std::to_string(indptr[0]));
+  if (indptr[0] != 0)
+    throw BadInput("X: indptr must start with 0, got " + std::to_string(indptr[0]));
   for (size_t row = 0; row < batch.rows; ++row)
     if (indptr[row + 1] < indptr[row])
       throw BadInput("X: indptr decreases at row " + std::to_string(row));
@@ -64,9 +65,15 @@ bool values_fine(const Batch& batch, double largest) {
 
 void validate(const Batch& batch, double largest) {
   if (batch.indptr) switch (batch.index_type) {
-      case Batch::Index::i32: validate_structure<int32_t, int32_t>(batch); break;
-      case Batch::Index::i64: validate_structure<int64_t, int64_t>(batch); break;
-      case Batch::Index::u64: validate_structure<int64_t, uint64_t>(batch); break;
+      case Batch::Index::i32:
+        validate_structure<int32_t, int32_t>(batch);
+        break;
+      case Batch::Index::i64:
+        validate_structure<int64_t, int64_t>(batch);
+        break;
+      case Batch::Index::u64:
+        validate_structure<int64_t, uint64_t>(batch);
+        break;
     }
   const bool fine = batch.value_type == Batch::Number::f32 ? values_fine<float>(batch, largest)
                                                            : values_fine<double>(batch, largest);
@@ -74,10 +81,12 @@ void validate(const Batch& batch, double largest) {
   for (size_t row = 0; row < batch.rows; ++row)
     visit_row(batch, row, [&](Key key, double value) {
       if (std::fabs(value) <= largest) return;
-      const std::string where = " in row " + std::to_string(row) + ", feature " + std::to_string(key & ~kNamed);
+      const std::string where =
+          " in row " + std::to_string(row) + ", feature " + std::to_string(key & ~kNamed);
       if (std::isnan(value)) throw BadInput("X: NaN" + where + "; drop or fill missing values");
       if (std::isinf(value)) throw BadInput("X: infinity" + where);
-      throw BadInput("X: " + show(value) + where + " is too large for float32; use dtype='float64'");
+      throw BadInput("X: " + show(value) + where +
+                     " is too large for float32; use dtype='float64'");
     });
 }
 

@@ -45,15 +45,18 @@ void visit_csr(const Batch& batch, size_t row, Visit&& visit) {
 template <class Value, class Visit>
 void visit_value_type(const Batch& batch, size_t row, Visit&& visit) {
   if (!batch.indptr) {
-    const auto* value = static_cast<const Value*>(batch.values) +
-                        static_cast<int64_t>(row) * batch.row_stride;
+    const auto* value =
+        static_cast<const Value*>(batch.values) + static_cast<int64_t>(row) * batch.row_stride;
     for (size_t j = 0; j < batch.cols; ++j, value += batch.col_stride) visit(Key{j}, *value);
     return;
   }
   switch (batch.index_type) {
-    case Batch::Index::i32: return visit_csr<Value, int32_t, int32_t>(batch, row, visit);
-    case Batch::Index::i64: return visit_csr<Value, int64_t, int64_t>(batch, row, visit);
-    case Batch::Index::u64: return visit_csr<Value, int64_t, uint64_t>(batch, row, visit);
+    case Batch::Index::i32:
+      return visit_csr<Value, int32_t, int32_t>(batch, row, visit);
+    case Batch::Index::i64:
+      return visit_csr<Value, int64_t, int64_t>(batch, row, visit);
+    case Batch::Index::u64:
+      return visit_csr<Value, int64_t, uint64_t>(batch, row, visit);
   }
 }
 

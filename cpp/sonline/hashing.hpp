@@ -89,7 +89,8 @@ inline uint64_t hash_slot(uint64_t index, unsigned bits) {
   return bits == 0 ? 0 : mix_bits(index) >> (64 - bits);
 }
 
-// Whether a name is the plain decimal spelling of an integer below 2^63: "0" or "17", but not "017",
+// Whether a name is the plain decimal spelling of an integer below 2^63: "0" or "17", but not
+// "017",
 // "+17" or "1e3".
 inline bool spells_index(std::string_view name, uint64_t& index) {
   const size_t size = name.size();
@@ -103,8 +104,8 @@ inline bool spells_index(std::string_view name, uint64_t& index) {
   return index >> 63 == 0;
 }
 
-// The slot in [0, 2^bits) of a named key. A name that spells an index has the slot of that index, so
-// a feature called 17 is the same feature whichever format or dictionary it came from.
+// The slot in [0, 2^bits) of a named key. A name that spells an index has the slot of that index,
+// so a feature called 17 is the same feature whichever format or dictionary it came from.
 inline uint64_t hash_slot(std::string_view name, unsigned bits, uint64_t seed = 0) {
   uint64_t index;
   if (spells_index(name, index)) return hash_slot(index, bits);

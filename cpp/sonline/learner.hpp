@@ -80,7 +80,7 @@ class Learner {
     return w / scale;
   }
 
-  void direction(Slot slot, double* v) const { sketch_.direction(blocks_.at(slot), v); }
+  void direction(Slot slot, double* v) const { sketch_.direction(slot, blocks_.at(slot), v); }
   double scale(Slot slot) const { return known_scale(blocks_.at(slot)); }
   double alpha(size_t expert) const { return base_alpha(expert) + sketch_.tail(); }
 
@@ -124,7 +124,7 @@ class Learner {
         std::memcpy(stored.bytes.data() + slot * bytes, blocks_.at(slot), bytes);
       archive.state["blocks"] = std::move(stored);
     }
-    sketch_.state(archive);
+    sketch_.state(archive, index_.size());
   }
 
  private:
@@ -133,9 +133,7 @@ class Learner {
 
   // The scales live in the padding of the sketch's columns where there is room: the padding is
   // multiplied by zero in scatter and ignored in gather.
-  size_t padding() const {
-    return sketch_.width() - std::min(sketch_.width(), sketch_.used());
-  }
+  size_t padding() const { return sketch_.width() - std::min(sketch_.width(), sketch_.used()); }
   size_t scale_numbers() const {
     return config_.scaling == Scaling::rms ? 2 : config_.scaling == Scaling::gradient ? 1 : 0;
   }
@@ -163,9 +161,12 @@ class Learner {
 
   double known_scale(const T* block) const {
     switch (config_.scaling) {
-      case Scaling::none: return 1;
-      case Scaling::gradient: return std::sqrt(kFirstSquare + block[scale_at_]);
-      case Scaling::rms: return std::sqrt(block[scale_at_]);
+      case Scaling::none:
+        return 1;
+      case Scaling::gradient:
+        return std::sqrt(kFirstSquare + block[scale_at_]);
+      case Scaling::rms:
+        return std::sqrt(block[scale_at_]);
     }
     return 1;
   }
@@ -246,7 +247,8 @@ class Learner {
     const double curvature = config_.hessian ? loss.curvature(z, y, config_.level)
                                              : (config_.sigma + eta(t)) * slope * slope;
     const double c = std::sqrt(weight * curvature);
-    const double scale = loss.binary ? 1.0 : std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
+    const double scale =
+        loss.binary ? 1.0 : std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
 
     if (config_.scaling != Scaling::none) {
       if (projected) sketch_.commit(row_, blocks_, index_.size(), scale);
@@ -286,9 +288,9 @@ class Learner {
     if (!config_.eta_convex) return config_.eta;
     const double C = std::isfinite(config_.bound) ? config_.bound : 1.0;
     const double L = config_.loss->lipschitz(C, config_.level);
-    const double dimension =
-        config_.sketch_name == "full" ? static_cast<double>(features())
-                                      : std::max<double>(static_cast<double>(config_.sketch.size), 1.0);
+    const double dimension = config_.sketch_name == "full"
+                                 ? static_cast<double>(features())
+                                 : std::max<double>(static_cast<double>(config_.sketch.size), 1.0);
     return std::sqrt(dimension / (C * C * L * L * t));
   }
 

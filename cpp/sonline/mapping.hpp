@@ -1,5 +1,5 @@
-// One row from a Python mapping: string or integer keys to numbers. A string value makes the feature
-// "key=value" with the number 1, as a text column of a table does.
+// One row from a Python mapping: string or integer keys to numbers. A string value makes the
+// feature "key=value" with the number 1, as a text column of a table does.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -75,7 +75,8 @@ class MappingReader {
     } else {
       if (!PyMapping_Check(mapping.ptr()) || PySequence_Check(mapping.ptr()) > 1 ||
           !PyObject_HasAttrString(mapping.ptr(), "items"))
-        throw BadInput("a row must be a mapping from features to numbers, got " + type_of(mapping.ptr()));
+        throw BadInput("a row must be a mapping from features to numbers, got " +
+                       type_of(mapping.ptr()));
       const auto items = nanobind::steal(PyMapping_Items(mapping.ptr()));
       if (!items.is_valid()) throw nanobind::python_error();
       kept_.push_back(items);
@@ -126,7 +127,8 @@ class MappingReader {
         PyErr_Clear();
         throw BadInput("feature " + repr(key) + ": its text cannot be encoded as UTF-8");
       }
-      spellings_.push_back((name ? std::string(name, item.length) : std::to_string(item.key)) + "=" + spelling);
+      spellings_.push_back((name ? std::string(name, item.length) : std::to_string(item.key)) +
+                           "=" + spelling);
       item.name = "";
       item.length = spellings_.size();  // a reference into spellings_, which may still move
       item.key = kUnknown;
@@ -134,8 +136,8 @@ class MappingReader {
       item.value = PyFloat_AsDouble(value);
       if (item.value == -1.0 && PyErr_Occurred()) {
         PyErr_Clear();
-        throw BadInput("feature " + repr(key) + ": expected a number, got " + type_of(value) +
-                       " " + repr(value));
+        throw BadInput("feature " + repr(key) + ": expected a number, got " + type_of(value) + " " +
+                       repr(value));
       }
     }
     if (!std::isfinite(item.value))
@@ -148,7 +150,8 @@ class MappingReader {
     const auto index = nanobind::steal(PyNumber_Index(key));
     if (!index.is_valid()) {
       PyErr_Clear();
-      throw BadInput("a feature must be a string or an integer, got " + type_of(key) + " " + repr(key));
+      throw BadInput("a feature must be a string or an integer, got " + type_of(key) + " " +
+                     repr(key));
     }
     const long long number = PyLong_AsLongLong(index.ptr());
     if (number < 0) {

@@ -5,6 +5,7 @@
 
 #include "sonline/learner.hpp"
 #include "sonline/sketch/adagrad.hpp"
+#include "sonline/sketch/appended.hpp"
 #include "sonline/sketch/full.hpp"
 #include "sonline/sketch/none.hpp"
 #include "sonline/sketch/oja.hpp"
@@ -108,11 +109,16 @@ std::unique_ptr<Model> make(const Config& config) {
   return std::make_unique<ModelOf<T, Sketch<T>>>(config);
 }
 
-template <class T> using Oja = Factored<T, OjaRule>;
-template <class T> using FrequentDirections = Factored<T, SpectralRule<Truncation::fd>>;
-template <class T> using RobustFd = Factored<T, SpectralRule<Truncation::rfd>>;
-template <class T> using Isotropic = Factored<T, SpectralRule<Truncation::isotropic>>;
-template <class T> using None = Factored<T, NoRule>;
+template <class T>
+using Oja = Factored<T, OjaRule>;
+template <class T>
+using FrequentDirections = Appended<T, Truncation::fd>;
+template <class T>
+using RobustFd = Appended<T, Truncation::rfd>;
+template <class T>
+using Isotropic = Factored<T, PushRule<Truncation::isotropic>>;
+template <class T>
+using None = Factored<T, NoRule>;
 
 struct Entry {
   std::string_view name;
@@ -126,8 +132,9 @@ constexpr Entry entry(std::string_view name) {
 
 // The registry: a new sketch is its file and its line here.
 constexpr std::array kSketches = {
-    entry<None>("none"),        entry<AdaGrad>("adagrad"), entry<Oja>("oja"),
-    entry<FrequentDirections>("fd"), entry<RobustFd>("rfd"),    entry<Isotropic>("isotropic"),
+    entry<None>("none"),    entry<AdaGrad>("adagrad"),
+    entry<Oja>("oja"),      entry<FrequentDirections>("fd"),
+    entry<RobustFd>("rfd"), entry<Isotropic>("isotropic"),
     entry<Full>("full"),
 };
 

@@ -33,11 +33,11 @@ class Model {
   virtual void predict(const Batch& batch, double* predictions) = 0;
 
   virtual Stats stats() const = 0;
-  virtual std::vector<Key> features() const = 0;       // by slot, without the intercept's
-  virtual std::vector<double> weights() const = 0;     // by slot, the intercept first
-  virtual std::vector<double> scales() const = 0;      // by slot
-  virtual std::vector<double> spectrum() const = 0;    // k eigenvalues
-  virtual Matrix basis() const = 0;                    // k x slots, in scaled coordinates
+  virtual std::vector<Key> features() const = 0;     // by slot, without the intercept's
+  virtual std::vector<double> weights() const = 0;   // by slot, the intercept first
+  virtual std::vector<double> scales() const = 0;    // by slot
+  virtual std::vector<double> spectrum() const = 0;  // k eigenvalues
+  virtual Matrix basis() const = 0;                  // k x slots, in scaled coordinates
   virtual std::vector<double> expert_shares() const = 0;
 
   virtual State save() = 0;

@@ -12,9 +12,9 @@ template <class T>
 struct Row {
   std::vector<Slot> slots;
   std::vector<T*> blocks;
-  std::vector<T> raw;    // the values as they came
-  std::vector<T> x;      // the values after scaling: what the sketch sees
-  double energy = 0;     // |x|^2
+  std::vector<T> raw;  // the values as they came
+  std::vector<T> x;    // the values after scaling: what the sketch sees
+  double energy = 0;   // |x|^2
   size_t size = 0;
 
   void clear() { size = 0; }

@@ -1,10 +1,11 @@
 // Eigenvalues and eigenvectors of diag(d) + q q^T for d in descending order, in O(n^2).
 //
-// The eigenvalues are the roots of the secular equation 1 + sum_i q_i^2 / (d_i - s) = 0, one between
-// every two poles. Each is found relative to its nearest pole, so that the differences d_i - s keep
-// all their digits, by the rational iteration of R.-C. Li (LAPACK Working Note 89, "the middle way")
-// inside a bracket. The eigenvectors are those of a q that fits the computed roots exactly
-// (Gu & Eisenstat 1994), which makes them orthonormal to working precision whatever the gaps.
+// The eigenvalues are the roots of the secular equation 1 + sum_i q_i^2 / (d_i - s) = 0, one
+// between every two poles. Each is found relative to its nearest pole, so that the differences d_i
+// - s keep all their digits, by the rational iteration of R.-C. Li (LAPACK Working Note 89, "the
+// middle way") inside a bracket. The eigenvectors are those of a q that fits the computed roots
+// exactly (Gu & Eisenstat 1994), which makes them orthonormal to working precision whatever the
+// gaps.
 #pragma once
 
 #include <algorithm>
@@ -19,13 +20,13 @@ namespace sonline {
 class SecularSolver {
  public:
   Vector values;   // eigenvalues, descending
-  Matrix vectors;  // row j is the unit eigenvector of values[j]
+  Matrix vectors;  // row j (its first n entries) is the unit eigenvector of values[j]
 
   void solve(const double* d_in, const double* q_in, size_t n) {
     prepare(d_in, q_in, n);
     const size_t active = poles_.size();
     roots_.resize(active);
-    gaps_ = Matrix(active, active);
+    if (gaps_.cols() < n) gaps_ = Matrix(n, n);
     for (size_t j = 0; j < active; ++j) find_root(j);
     fit_weights();
     assemble(n);
@@ -158,7 +159,8 @@ class SecularSolver {
     return a <= 0 ? (a - root) / (2 * c) : 2 * b / (a + root);
   }
 
-  // The q for which the computed roots are exact: q_i^2 = prod_j (s_j - d_i) / prod_{j!=i} (d_j - d_i).
+  // The q for which the computed roots are exact: q_i^2 = prod_j (s_j - d_i) / prod_{j!=i} (d_j -
+  // d_i).
   void fit_weights() {
     const size_t n = poles_.size();
     for (size_t i = 0; i < n; ++i) {
@@ -170,25 +172,23 @@ class SecularSolver {
   }
 
   void assemble(size_t n) {
-    struct Pair {
-      double value;
-      size_t pole;   // active index, or n + position of a deflated one
-    };
-    std::vector<Pair> order;
-    for (size_t j = 0; j < poles_.size(); ++j) order.push_back({roots_[j], j});
+    order_.clear();
+    for (size_t j = 0; j < poles_.size(); ++j) order_.push_back({roots_[j], j});
     for (size_t i = 0; i < n; ++i)
-      if (!active_[i]) order.push_back({d_[i], n + i});
-    std::stable_sort(order.begin(), order.end(),
-                     [](const Pair& a, const Pair& b) { return a.value > b.value; });
+      if (!active_[i]) order_.push_back({d_[i], n + i});
+    if (poles_.size() < n)  // otherwise the roots are in order already
+      std::stable_sort(order_.begin(), order_.end(),
+                       [](const Pair& a, const Pair& b) { return a.value > b.value; });
     values.resize(n);
-    vectors = Matrix(n, n);
+    if (vectors.cols() < n) vectors = Matrix(n, n);
     for (size_t r = 0; r < n; ++r) {
-      values[r] = order[r].value;
+      values[r] = order_[r].value;
       double* row = vectors[r];
-      if (order[r].pole >= n) {
-        row[order[r].pole - n] = 1;
+      std::fill(row, row + n, 0.0);
+      if (order_[r].pole >= n) {
+        row[order_[r].pole - n] = 1;
       } else {
-        const double* delta = gaps_[order[r].pole];
+        const double* delta = gaps_[order_[r].pole];
         double norm = 0;
         for (size_t k = 0; k < poles_.size(); ++k) {
           const double u = q_active_[k] / delta[k];
@@ -206,6 +206,10 @@ class SecularSolver {
     }
   }
 
+  struct Pair {
+    double value;
+    size_t pole;  // active index, or n + position of a deflated one
+  };
   struct Rotation {
     size_t from, into;
     double c, s;
@@ -216,6 +220,7 @@ class SecularSolver {
   std::vector<bool> active_;
   std::vector<size_t> poles_;
   std::vector<Rotation> rotations_;
+  std::vector<Pair> order_;
 };
 
 }  // namespace sonline

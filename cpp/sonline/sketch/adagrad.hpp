@@ -1,4 +1,5 @@
-// Diagonal AdaGrad (Duchi, Hazan & Singer 2011), the baseline: A = α diag(G)^½, G = Σ g² per feature.
+// Diagonal AdaGrad (Duchi, Hazan & Singer 2011), the baseline: A = α diag(G)^½, G = Σ g² per
+// feature.
 #pragma once
 
 #include <cmath>
@@ -75,10 +76,10 @@ class AdaGrad {
   }
 
   double weight(Slot, const T* block, size_t) const { return block[kWeight]; }
-  void direction(const T*, double*) const {}
+  void direction(Slot, const T*, double*) const {}
 
   template <class Archive>
-  void state(Archive&) {}
+  void state(Archive&, size_t) {}
 
  private:
   static constexpr size_t kWeight = 0, kSquares = 1;

@@ -1,5 +1,5 @@
-// The contract between the learner (Algorithm 1) and a sketch. Every vector that Algorithm 1 touches
-// is a multiple of the row x, so a sketch is given the row once and then only numbers:
+// The contract between the learner (Algorithm 1) and a sketch. Every vector that Algorithm 1
+// touches is a multiple of the row x, so a sketch is given the row once and then only numbers:
 //
 //   project(row)                    x̂ = Sx and w·x; starts the round
 //   margin(e)                       w·x of expert e
@@ -9,8 +9,8 @@
 //   commit(row, blocks, …, scale)   writes the round to the blocks of the row's features
 //
 // and for looking inside: width, tail (what the sketch adds to alpha), rank, eigenvalues, rebases,
-// weight, direction, state. To add a sketch, write such a class (or a Rule for factored.hpp) and add
-// its line to the table in model.cpp.
+// weight, direction, state. To add a sketch, write such a class (or a Rule for factored.hpp) and
+// add its line to the table in model.cpp.
 #pragma once
 
 #include <cstddef>
@@ -18,11 +18,11 @@
 namespace sonline {
 
 struct SketchConfig {
-  size_t size = 10;        // m
-  size_t experts = 1;      // weight vectors that share the sketch, see learner.hpp
-  double oja_step = 1.0;   // c of Γ_t = c/t
-  bool scale_free = false; // γ_t = m / Σ|ĝ|² instead
-  double alpha = 1.0;      // α where it is a plain number (used by full only)
+  size_t size = 10;         // m
+  size_t experts = 1;       // weight vectors that share the sketch, see learner.hpp
+  double oja_step = 1.0;    // c of Γ_t = c/t
+  bool scale_free = false;  // γ_t = m / Σ|ĝ|² instead
+  double alpha = 1.0;       // α where it is a plain number (used by full only)
   bool fixed_alpha = true;
 };
 

@@ -1,7 +1,8 @@
-// The sketch in factored form: V = F Z with Z in the blocks of the features (sparsely updatable) and
-// F small, and the weights as w = w̄ + Vᵀβ. This is the paper's sparse implementation (Algorithms 4
-// and 5) with two changes: β holds the coordinates on V itself instead of b on Z (b = Fᵀβ), which
-// makes every step on it diagonal or O(m), and F and Z are rebased when they must be (below).
+// The sketch in factored form: V = F Z with Z in the blocks of the features (sparsely updatable)
+// and F small, and the weights as w = w̄ + Vᵀβ. This is the paper's sparse implementation
+// (Algorithms 4 and 5) with two changes: β holds the coordinates on V itself instead of b on Z (b =
+// Fᵀβ), which makes every step on it diagonal or O(m), and F and Z are rebased when they must be
+// (below).
 //
 // A Rule (oja.hpp, spectral.hpp) says how the sketch takes in ĝ = c x. It works on small matrices
 // only and describes the new basis twice:
@@ -37,20 +38,20 @@ struct Absorption {
   const double* p;      // V x
   const double* p_hat;  // V ĝ
   const double* Zx;
-  double rho2;          // |ĝ|² - |V ĝ|², the energy of the residual; 0 if it is rounding only
+  double rho2;  // |ĝ|² - |V ĝ|², the energy of the residual; 0 if it is rounding only
   const Matrix* F;
 };
 
 // What a Rule answers.
 struct Transition {
-  size_t rank = 0;         // of the new V
-  bool sparse = true;      // whether the sparse description below is there
-  bool append = false;     // Z gets the row ĝ/|ĝ|; otherwise Z' = Z + δ ĝᵀ
-  double condition = 1;    // how much rounding errors in Z are amplified in V' = F' Z'
-  Matrix F;                // F', rank x rank
-  Vector delta;            // δ, on the rows of Z
-  Vector mu;               // δ on the rows of V: F δ
-  Vector p;                // V' x
+  size_t rank = 0;       // of the new V
+  bool sparse = true;    // whether the sparse description below is there
+  bool append = false;   // Z gets the row ĝ/|ĝ|; otherwise Z' = Z + δ ĝᵀ
+  double condition = 1;  // how much rounding errors in Z are amplified in V' = F' Z'
+  Matrix F;              // F', rank x rank
+  Vector delta;          // δ, on the rows of Z
+  Vector mu;             // δ on the rows of V: F δ
+  Vector p;              // V' x
 };
 
 template <class T, class Rule>
@@ -85,10 +86,12 @@ class Factored {
   // Numbers a block holds for the sketch and the weights.
   size_t width() const { return width_; }
   size_t used() const { return K_ + m_; }
-  double tail() const { return rule_.tail; }
+  double tail() const { return rule_.tail(); }
   int64_t rebases() const { return rebases_; }
   size_t rank() const { return k_; }
-  Vector eigenvalues() const { return Vector(rule_.ev.begin(), rule_.ev.begin() + k_); }
+  Vector eigenvalues() const {
+    return Vector(rule_.ev().begin(), rule_.ev().begin() + static_cast<std::ptrdiff_t>(k_));
+  }
 
   // Sx and w·x for the row; starts a step.
   void project(const Row<T>& row) {
@@ -110,7 +113,7 @@ class Factored {
     for (size_t i = 0; i < k_; ++i) {
       const double square = p_[i] * p_[i];
       along += square;
-      shrunk += alpha / (alpha + rule_.ev[i]) * square;
+      shrunk += alpha / (alpha + rule_.ev()[i]) * square;
     }
     return std::max(energy_ - along, 0.0) + shrunk;
   }
@@ -120,11 +123,11 @@ class Factored {
     if (absorbed_) {
       kappa_after_[expert] -= step;
       for (size_t i = 0; i < next_.rank; ++i)
-        beta_after_(expert, i) += step * (rule_.ev[i] / (alpha + rule_.ev[i])) * next_.p[i];
+        beta_after_(expert, i) += step * (rule_.ev()[i] / (alpha + rule_.ev()[i])) * next_.p[i];
     } else {
       kappa_[expert] -= step;
       for (size_t i = 0; i < k_; ++i)
-        beta_(expert, i) += step * (rule_.ev[i] / (alpha + rule_.ev[i])) * p_[i];
+        beta_(expert, i) += step * (rule_.ev()[i] / (alpha + rule_.ev()[i])) * p_[i];
     }
   }
 
@@ -203,7 +206,7 @@ class Factored {
     return w;
   }
 
-  void direction(const T* block, double* v) const {
+  void direction(Slot, const T* block, double* v) const {
     for (size_t i = 0; i < k_; ++i) {
       v[i] = 0;
       for (size_t j = 0; j < k_; ++j) v[i] += F_(i, j) * block[K_ + j];
@@ -211,7 +214,7 @@ class Factored {
   }
 
   template <class Archive>
-  void state(Archive& archive) {
+  void state(Archive& archive, size_t) {
     archive.scalar("sketch.rank", k_);
     archive.scalar("sketch.rebases", rebases_);
     archive.scalar("sketch.work", work_);
@@ -233,7 +236,6 @@ class Factored {
   // Rounding drifts slowly even when nothing is strained: rebase once the non-zeros read since the
   // last time are so many that the rebase costs a few per cent of what they did.
   static constexpr double kMaintenance = 512;
-
 
   bool needs_rebase(size_t features, double scale) const {
     if (absorbed_ && (!next_.sparse || !(next_.condition <= kCondition))) return true;
@@ -261,11 +263,10 @@ class Factored {
     for (size_t slot = 0; slot < features; ++slot) {
       T* block = blocks.at(static_cast<Slot>(slot));
       const double x = x_of_slot_[slot];
-      direction(block, v.data());
+      direction(static_cast<Slot>(slot), block, v.data());
       double* out = v.data();
       for (size_t e = 0; e < K_; ++e)
-        wide_[e] = static_cast<double>(block[e]) + dot(beta_[e], v.data(), k_) +
-                   kappa_[e] * x;
+        wide_[e] = static_cast<double>(block[e]) + dot(beta_[e], v.data(), k_) + kappa_[e] * x;
       if (absorbed_) {
         v[k_] = rho_ > 0 ? (c_ * x - dot(p_hat_.data(), v.data(), k_)) / rho_ : 0.0;
         for (size_t i = 0; i < rank; ++i) u[i] = dot(R_[i], v.data(), k_ + 1);

@@ -80,10 +80,10 @@ class Full {
   }
 
   double weight(Slot slot, const T*, size_t) const { return slot < d_ ? w_[slot] : 0.0; }
-  void direction(const T*, double*) const {}
+  void direction(Slot, const T*, double*) const {}
 
   template <class Archive>
-  void state(Archive& archive) {
+  void state(Archive& archive, size_t) {
     archive.scalar("sketch.d", d_);
     archive.scalar("sketch.r", r_);
     archive.scalar("sketch.factored_alpha", factored_alpha_);
@@ -118,7 +118,8 @@ class Full {
 
   static Matrix resized(const Matrix& old, size_t n) {
     Matrix m(n, n);
-    for (size_t i = 0; i < std::min(old.rows(), n); ++i) std::copy(old[i], old[i] + old.cols(), m[i]);
+    for (size_t i = 0; i < std::min(old.rows(), n); ++i)
+      std::copy(old[i], old[i] + old.cols(), m[i]);
     return m;
   }
 

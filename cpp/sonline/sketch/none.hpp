@@ -7,11 +7,11 @@ namespace sonline {
 
 class NoRule {
  public:
-  Vector ev;
-  static constexpr double tail = 0;
-
   static size_t capacity(size_t) { return 0; }
   NoRule(const SketchConfig&, size_t) {}
+
+  const Vector& ev() const { return ev_; }
+  double tail() const { return 0; }
 
   void absorb(const Absorption&, Transition& out) {
     out.rank = 0;
@@ -25,6 +25,9 @@ class NoRule {
 
   template <class Archive>
   void state(Archive&) {}
+
+ private:
+  Vector ev_;
 };
 
 }  // namespace sonline

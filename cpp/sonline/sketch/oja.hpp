@@ -17,19 +17,26 @@ namespace sonline {
 
 class OjaRule {
  public:
-  Vector ev;
-  static constexpr double tail = 0;
-
   static size_t capacity(size_t size) { return size; }
 
   OjaRule(const SketchConfig& config, size_t m)
-      : ev(m), m_(m), step_(config.oja_step), scale_free_(config.scale_free), keep_(m), mix_(m), running_(m) {}
+      : ev_(m),
+        m_(m),
+        step_(config.oja_step),
+        scale_free_(config.scale_free),
+        keep_(m),
+        mix_(m),
+        running_(m) {}
+
+  const Vector& ev() const { return ev_; }
+  double tail() const { return 0; }
 
   void absorb(const Absorption& in, Transition& out) {
     const size_t k = in.k;
     const double nu = in.c * in.c * in.energy;
     total_ += nu;
-    // With γ = c/t the running mean Λ, times t, obeys ev ← decay·ev + gain·p̂²; both are 1 for c = 1.
+    // With γ = c/t the running mean Λ, times t, obeys ev ← decay·ev + gain·p̂²; both are 1 for c
+    // = 1.
     double decay = 1, gain = 1, gamma;
     if (scale_free_) {
       gamma = static_cast<double>(m_) / total_;
@@ -40,13 +47,13 @@ class OjaRule {
         gain = gamma * in.t;
       }
     }
-    for (size_t i = 0; i < k; ++i) ev[i] = decay * ev[i] + gain * in.p_hat[i] * in.p_hat[i];
+    for (size_t i = 0; i < k; ++i) ev_[i] = decay * ev_[i] + gain * in.p_hat[i] * in.p_hat[i];
 
     out.sparse = true;
     out.append = k < m_ && in.rho2 > 0;
     if (out.append) {
       const double rho = std::sqrt(in.rho2);
-      ev[k] = gain * in.rho2;
+      ev_[k] = gain * in.rho2;
       out.rank = k + 1;
       append_residual(in, rho, out);
       out.p[k] = rho / in.c;
@@ -108,7 +115,8 @@ class OjaRule {
     Vector running(k + 1, 0.0);
     for (size_t i = 0; i < k; ++i)
       for (size_t j = 0; j <= k; ++j) {
-        const double pushed = j < k ? (i == j) + gamma_ * p_hat[i] * p_hat[j] : gamma_ * rho * p_hat[i];
+        const double pushed =
+            j < k ? (i == j) + gamma_ * p_hat[i] * p_hat[j] : gamma_ * rho * p_hat[i];
         R(i, j) = keep_[i] * pushed - mix_[i] * running[j];
         running[j] += p_hat[i] * pushed;
       }
@@ -119,7 +127,7 @@ class OjaRule {
 
   template <class Archive>
   void state(Archive& archive) {
-    archive.array("sketch.ev", ev);
+    archive.array("sketch.ev", ev_);
     archive.scalar("sketch.total", total_);
     archive.scalar("sketch.growth", growth_);
   }
@@ -137,6 +145,7 @@ class OjaRule {
     out.F(k, k) = in.c * std::sqrt(in.energy) / rho;
   }
 
+  Vector ev_;
   size_t m_;
   double step_;
   bool scale_free_;

@@ -2,14 +2,10 @@
 // Algorithm 2), robust FD (L. Luo et al., JMLR 2019) and tail-isotropic truncation.
 //
 // Each round solves the small eigenproblem of diag(ev, 0) + q qᵀ, q = (p̂, ρ), on the basis (V; q̂).
-// When there is no room for all, the smallest eigenvalue λ, with eigenvector y, is discarded:
+// When there is no room for all, the smallest eigenvalue λ is discarded:
 //   fd          ev' = Σ − λ                    (m − 1 directions, as the paper's S has a zero row)
 //   rfd         ev' = Σ − λ,  tail += λ / 2
 //   isotropic   ev' = Σ,      tail += λ / (features − m)   (m directions)
-// The paper's sparse form of this step inverts a singular matrix (N₁). Here the new basis is reached
-// in one sparse step from the old one: the kept subspace is that of V + μĝᵀ, μ_i = p̂_i / (ev_i − λ),
-// and V' = M (V + μĝᵀ) with M = Σ⁻¹ U diag(ev), U the kept eigenvectors on V. M is singular only if a
-// direction of V is really lost; then the step is done the dense way.
 #pragma once
 
 #include <algorithm>
@@ -23,63 +19,117 @@ namespace sonline {
 enum class Truncation { fd, rfd, isotropic };
 
 template <Truncation kind>
-class SpectralRule {
+class Spectrum {
  public:
-  Vector ev;
-  double tail = 0;
+  Vector ev;        // descending
+  double tail = 0;  // what the discarded directions add to alpha
+  SecularSolver eigen;
+  Vector old_ev;  // before the last absorb
 
   static size_t capacity(size_t size) {
     return kind == Truncation::isotropic || size == 0 ? size : size - 1;
   }
 
-  SpectralRule(const SketchConfig& config, size_t m)
-      : ev(m), size_(config.size), m_(m), F_inverse_(m, m), next_inverse_(m, m), M_(m, m),
-        M_inverse_(m, m), d_(m + 1), q_(m + 1) {}
+  Spectrum(const SketchConfig& config, size_t m)
+      : ev(m), old_ev(m), size_(config.size), m_(m), d_(m + 1), q_(m + 1) {}
 
-  void absorb(const Absorption& in, Transition& out) {
+  // Takes in q = (p̂, ρ); the new rank. Row j of eigen.vectors is the j-th new direction on (V; q̂).
+  size_t absorb(const Absorption& in) {
     const size_t k = in.k;
-    if (size_ == 0 && kind != Truncation::isotropic) {  // no sketch at all
-      unchanged(in, out);
-      return;
-    }
+    if (size_ == 0 && kind != Truncation::isotropic) return 0;  // no sketch at all
     const bool residual = in.rho2 > 0;
     const size_t n = k + residual;
     std::copy(ev.begin(), ev.begin() + k, d_.begin());
     std::copy(in.p_hat, in.p_hat + k, q_.begin());
-    const double rho = std::sqrt(in.rho2);
     if (residual) {
       d_[k] = 0;
-      q_[k] = rho;
+      q_[k] = std::sqrt(in.rho2);
     }
-    eigen_.solve(d_.data(), q_.data(), n);
-    if (n > m_) {
+    old_ev.swap(ev);
+    eigen.solve(d_.data(), q_.data(), n);
+    const size_t kept = std::min(n, m_);
+    const double lambda = n > m_ ? std::max(eigen.values[m_], 0.0) : 0.0;
+    std::fill(ev.begin(), ev.end(), 0.0);
+    for (size_t j = 0; j < kept; ++j)
+      ev[j] = kind == Truncation::isotropic ? eigen.values[j] : eigen.values[j] - lambda;
+    if (kind == Truncation::rfd) tail += lambda / 2;
+    if (kind == Truncation::isotropic)
+      tail += lambda / std::max(in.features - static_cast<double>(m_), 1.0);
+    size_t rank = kept;
+    while (rank > 0 && !(ev[rank - 1] > kNegligible * eigen.values[0])) ev[--rank] = 0;
+    return rank;
+  }
+
+  const Vector& q() const { return q_; }
+
+  template <class Archive>
+  void state(Archive& archive) {
+    archive.array("sketch.ev", ev);
+    archive.scalar("sketch.tail", tail);
+  }
+
+ private:
+  static constexpr double kNegligible = 1e-14;  // of the largest eigenvalue
+  size_t size_, m_;
+  Vector d_, q_;
+};
+
+// The spectral step in the push form of factored.hpp. The paper's sparse form of it inverts a
+// singular matrix (N₁). Here the new basis is reached in one sparse step from the old one: with y
+// the discarded eigenvector, the kept subspace is that of V + μĝᵀ, μ_i = −y_i / q·y = p̂_i / (ev_i −
+// λ), and V' = M (V + μĝᵀ) with M = Σ⁻¹ U diag(ev), U the kept eigenvectors on V. M is singular
+// only if a direction of V is really lost; then the step is done the dense way. A sketch that does
+// not shrink loses directions rarely, which is why this form serves isotropic; fd and rfd lose one
+// in most rounds and live in appended.hpp.
+template <Truncation kind>
+class PushRule {
+ public:
+  static size_t capacity(size_t size) { return Spectrum<kind>::capacity(size); }
+
+  PushRule(const SketchConfig& config, size_t m)
+      : spectrum_(config, m),
+        m_(m),
+        F_inverse_(m, m),
+        next_inverse_(m, m),
+        M_(m, m),
+        M_inverse_(m, m) {}
+
+  const Vector& ev() const { return spectrum_.ev; }
+  double tail() const { return spectrum_.tail; }
+
+  void absorb(const Absorption& in, Transition& out) {
+    const size_t k = in.k;
+    const bool residual = in.rho2 > 0;
+    const double rho = std::sqrt(in.rho2);
+    out.rank = spectrum_.absorb(in);
+    out.append = false;
+    rotated_ = false;
+    if (k + residual > m_) {
       truncate(in, out);
     } else if (residual) {
       append(in, rho, out);
     } else {
       rotate(in, out);
     }
-    for (size_t j = 0; j < out.rank; ++j) {
-      const double* u = eigen_.vectors[j];
-      out.p[j] = dot(u, in.p, k) + (residual ? u[k] * rho / in.c : 0.0);
-    }
+    const Matrix& U = spectrum_.eigen.vectors;
+    for (size_t j = 0; j < out.rank; ++j)
+      out.p[j] = dot(U[j], in.p, k) + (residual ? U(j, k) * rho / in.c : 0.0);
   }
 
   void carry(const Transition& next, size_t k, const double* beta, double* out) const {
     if (next.append || rotated_) {  // β' = U [β; 0]
-      for (size_t j = 0; j < next.rank; ++j) out[j] = dot(eigen_.vectors[j], beta, k);
+      for (size_t j = 0; j < next.rank; ++j) out[j] = dot(spectrum_.eigen.vectors[j], beta, k);
       return;
     }
-    for (size_t j = 0; j < next.rank; ++j) {  // β' = M⁻ᵀβ
-      out[j] = 0;
-      for (size_t i = 0; i < k; ++i) out[j] += M_inverse_(i, j) * beta[i];
-    }
+    for (size_t j = 0; j < next.rank; ++j) out[j] = 0;
+    for (size_t i = 0; i < k; ++i)  // β' = M⁻ᵀβ
+      for (size_t j = 0; j < next.rank; ++j) out[j] += M_inverse_(i, j) * beta[i];
   }
 
   void dense(const Transition& next, size_t k, double, const double*, Matrix& R) const {
+    const size_t n = spectrum_.eigen.values.size();
     for (size_t j = 0; j < next.rank; ++j)
-      for (size_t i = 0; i <= k; ++i)
-        R(j, i) = i < eigen_.vectors.cols() ? eigen_.vectors(j, i) : 0.0;
+      for (size_t i = 0; i <= k; ++i) R(j, i) = i < n ? spectrum_.eigen.vectors(j, i) : 0.0;
   }
 
   void accept(const Transition&) { std::swap(F_inverse_, next_inverse_); }
@@ -92,109 +142,79 @@ class SpectralRule {
 
   template <class Archive>
   void state(Archive& archive) {
-    archive.array("sketch.ev", ev);
-    archive.scalar("sketch.tail", tail);
+    spectrum_.state(archive);
     archive.matrix("sketch.F_inverse", F_inverse_);
   }
 
  private:
-  void unchanged(const Absorption& in, Transition& out) {
-    out.rank = in.k;
-    out.sparse = true;
-    out.append = false;
-    out.condition = 1;
-  }
-
   // Room for one more direction: V' = U (V; q̂) over Z' = (Z; ĝ/|ĝ|).
   void append(const Absorption& in, double rho, Transition& out) {
     const size_t k = in.k;
     const double norm = in.c * std::sqrt(in.energy);  // |ĝ|
-    out.rank = k + 1;
     out.sparse = out.append = true;
-    rotated_ = false;
     for (size_t j = 0; j <= k; ++j) {
-      ev[j] = eigen_.values[j];
-      const double* u = eigen_.vectors[j];
+      const double* u = spectrum_.eigen.vectors[j];
       double* F = out.F[j];
       for (size_t i = 0; i < k; ++i) {
         F[i] = 0;
-        for (size_t l = 0; l < k; ++l)
-          F[i] += (u[l] - u[k] * in.p_hat[l] / rho) * (*in.F)(l, i);
+        for (size_t l = 0; l < k; ++l) F[i] += (u[l] - u[k] * in.p_hat[l] / rho) * (*in.F)(l, i);
       }
       F[k] = u[k] * norm / rho;
       // (Z; ĝ/|ĝ|) = [F⁻¹ 0; p̂ᵀ/|ĝ| ρ/|ĝ|] (V; q̂)
       for (size_t i = 0; i < k; ++i) next_inverse_(i, j) = dot(F_inverse_[i], u, k);
       next_inverse_(k, j) = (dot(in.p_hat, u, k) + rho * u[k]) / norm;
     }
-    out.condition = condition(out.F, next_inverse_, out.rank);
+    out.condition = condition(out.F, next_inverse_, k + 1);
   }
 
   // ĝ lies in the span of V: only a rotation.
   void rotate(const Absorption& in, Transition& out) {
     const size_t k = in.k;
-    out.rank = k;
     out.sparse = true;
-    out.append = false;
     rotated_ = true;
-    for (size_t j = 0; j < k; ++j) {
-      ev[j] = eigen_.values[j];
-      out.delta[j] = out.mu[j] = 0;
-      const double* u = eigen_.vectors[j];
-      for (size_t i = 0; i < k; ++i) {
-        out.F(j, i) = 0;
-        for (size_t l = 0; l < k; ++l) out.F(j, i) += u[l] * (*in.F)(l, i);
-        next_inverse_(i, j) = dot(F_inverse_[i], u, k);
-      }
-    }
+    std::fill(out.delta.begin(), out.delta.end(), 0.0);
+    std::fill(out.mu.begin(), out.mu.end(), 0.0);
+    multiply(spectrum_.eigen.vectors, *in.F, k, out.F);
+    for (size_t j = 0; j < k; ++j)
+      for (size_t i = 0; i < k; ++i)
+        next_inverse_(i, j) = dot(F_inverse_[i], spectrum_.eigen.vectors[j], k);
     out.condition = condition(out.F, next_inverse_, k);
   }
 
-  // One direction too many: the last is discarded.
+  // One direction too many: the last, y, is discarded.
   void truncate(const Absorption& in, Transition& out) {
     const size_t k = in.k;
-    const double lambda = std::max(eigen_.values[k], 0.0);
-    const double* y = eigen_.vectors[k];
-    out.append = false;
-    rotated_ = false;
-    const double qy = dot(q_.data(), y, k + 1);
-    const double y2 = y[k];
-    out.sparse = qy != 0 && std::fabs(y2) > 1e-8;
-    if (out.sparse) {
-      for (size_t i = 0; i < k; ++i) out.mu[i] = -y[i] / qy;
+    const Matrix& U = spectrum_.eigen.vectors;
+    const double* y = U[k];
+    const double qy = dot(spectrum_.q().data(), y, k + 1);
+    out.sparse = out.rank == k && qy != 0 && std::fabs(y[k]) > 1e-8;
+    if (!out.sparse) return;
+    for (size_t i = 0; i < k; ++i) out.mu[i] = -y[i] / qy;
+    for (size_t i = 0; i < k; ++i) {
+      const double ev = spectrum_.old_ev[i], ratio = y[i] / y[k], inverse = 1 / ev;
       for (size_t j = 0; j < k; ++j) {
-        const double* u = eigen_.vectors[j];
-        const double value = eigen_.values[j];
-        for (size_t i = 0; i < k; ++i) {
-          M_(j, i) = u[i] * ev[i] / value;
-          M_inverse_(i, j) = (u[i] - y[i] * u[k] / y2) * value / ev[i];
-        }
+        const double value = spectrum_.eigen.values[j];
+        M_(j, i) = U(j, i) * ev / value;
+        M_inverse_(i, j) = (U(j, i) - ratio * U(j, k)) * value * inverse;
       }
-      for (size_t j = 0; j < k; ++j)
-        for (size_t i = 0; i < k; ++i) {
-          double sum = 0, inverse = 0;
-          for (size_t l = 0; l < k; ++l) {
-            sum += M_(j, l) * (*in.F)(l, i);
-            inverse += F_inverse_(j, l) * M_inverse_(l, i);
-          }
-          out.F(j, i) = sum;
-          next_inverse_(j, i) = inverse;
-        }
-      for (size_t i = 0; i < k; ++i) out.delta[i] = dot(F_inverse_[i], out.mu.data(), k);
-      out.condition = condition(out.F, next_inverse_, k);
     }
-    // The eigenvalues of what is kept.
-    size_t rank = k;
-    for (size_t j = 0; j < k; ++j)
-      ev[j] = kind == Truncation::isotropic ? eigen_.values[j] : eigen_.values[j] - lambda;
-    while (rank > 0 && !(ev[rank - 1] > 1e-14 * eigen_.values[0])) --rank;
-    if (rank < k) {
-      out.sparse = false;
-      std::fill(ev.begin() + rank, ev.end(), 0.0);
+    multiply(M_, *in.F, k, out.F);
+    multiply(F_inverse_, M_inverse_, k, next_inverse_);
+    for (size_t i = 0; i < k; ++i) out.delta[i] = dot(F_inverse_[i], out.mu.data(), k);
+    out.condition = condition(out.F, next_inverse_, k);
+  }
+
+  // The leading n x n part of a product, row by row so that the inner loop runs along rows.
+  static void multiply(const Matrix& A, const Matrix& B, size_t n, Matrix& product) {
+    for (size_t i = 0; i < n; ++i) {
+      double* out = product[i];
+      for (size_t j = 0; j < n; ++j) out[j] = 0;
+      for (size_t l = 0; l < n; ++l) {
+        const double a = A(i, l);
+        const double* b = B[l];
+        for (size_t j = 0; j < n; ++j) out[j] += a * b[j];
+      }
     }
-    out.rank = rank;
-    if (kind == Truncation::rfd) tail += lambda / 2;
-    if (kind == Truncation::isotropic)
-      tail += lambda / std::max(in.features - static_cast<double>(m_), 1.0);
   }
 
   static double condition(const Matrix& F, const Matrix& inverse, size_t n) {
@@ -207,11 +227,10 @@ class SpectralRule {
     return a * b;
   }
 
-  size_t size_, m_;
+  Spectrum<kind> spectrum_;
+  size_t m_;
   Matrix F_inverse_, next_inverse_;
   Matrix M_, M_inverse_;
-  Vector d_, q_;
-  SecularSolver eigen_;
   bool rotated_ = false;
 };
 
