@@ -86,7 +86,7 @@ class OnlineLearner:
     0.0
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
         self,
         loss: str = Parameters.loss,
         sketch: str = Parameters.sketch,
@@ -231,7 +231,7 @@ class OnlineLearner:
         return self._model.features()
 
     def weights(self) -> dict[Feature, float]:
-        """Return the weight of each feature seen, for features as they come (scales divided out)."""
+        """Return the weight of each feature seen, for features as they come (scale taken out)."""
         return dict(zip(self.features(), self._model.weights()[1:].tolist(), strict=True))
 
     @property
@@ -295,23 +295,23 @@ class OnlineLearner:
         return f"OnlineLearner({', '.join(changed)})"
 
     def _labels(self, y: ArrayLike) -> tuple[Floats, float | None]:
-        """Return the labels as the core wants them, and which number stands for the negative one."""
+        """Return the labels as the core wants them, and the number for the negative one."""
         labels = _vector("y", y)
         if not self._binary:
             _finite("y", labels)
             return labels, None
         positive = labels == 1
         others = np.unique(labels[~positive])
-        allowed = {0.0, -1.0} if self._negative is None else {self._negative}
-        for value in others:
-            if value not in allowed or others.size > 1:
-                row = int(np.flatnonzero(labels == value)[0]) if value == value else int(
-                    np.flatnonzero(np.isnan(labels))[0]
-                )
-                raise InvalidInputError(
-                    f"y: label {value:g} in row {row}; loss={self._parameters.loss!r} takes +1 and -1 "
-                    "(or 1 and 0, but not all three)"
-                )
+        allowed = [0.0, -1.0] if self._negative is None else [self._negative]
+        bad = ~positive & ~np.isin(labels, allowed)
+        if others.size > 1 and not bad.any():
+            bad = labels == others[0]  # both -1 and 0
+        if bad.any():
+            row = int(np.argmax(bad))
+            raise InvalidInputError(
+                f"y: label {labels[row]:g} in row {row}; loss={self._parameters.loss!r} takes "
+                "+1 and -1 (or 1 and 0, but not all three)"
+            )
         negative = float(others[0]) if others.size else self._negative
         return np.where(positive, 1.0, -1.0), negative
 

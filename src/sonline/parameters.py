@@ -74,8 +74,8 @@ class Parameters:
         relative, alpha = self.relative_alpha
         if alpha == 0 and (self.sketch != "full" or relative):
             raise ParameterError(
-                f"alpha=0 needs sketch='full', which has the pseudo-inverse; sketch={self.sketch!r} "
-                "needs alpha > 0"
+                "alpha=0 needs sketch='full', which has the pseudo-inverse; "
+                f"sketch={self.sketch!r} needs alpha > 0"
             )
         if self.curvature == "hessian" and not LOSSES[self.loss]["hessian"]:
             smooth = ", ".join(repr(name) for name, info in LOSSES.items() if info["hessian"])
@@ -109,9 +109,7 @@ class Parameters:
             try:
                 number = float(factor) if factor else DEFAULT_RELATIVE_ALPHA
             except ValueError:
-                raise ParameterError(
-                    f"alpha={self.alpha!r}: {factor!r} is not a number"
-                ) from None
+                raise ParameterError(f"alpha={self.alpha!r}: {factor!r} is not a number") from None
             _number("alpha", number, above=0)
             return True, number
         _number("alpha", self.alpha, least=0, instead="'relative:NUMBER'")
@@ -171,7 +169,8 @@ def _choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
 
 
 def _integer(name: str, value: object, low: int, high: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, Integral) or not low <= value <= high:
+    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    if not (whole and low <= int(value) <= high):  # type: ignore[call-overload]
         raise ParameterError(f"{name} must be an integer from {low} to {high}, got {value!r}")
 
 

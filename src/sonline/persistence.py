@@ -28,7 +28,9 @@ FORMAT_VERSION = 1
 Tensors = dict[str, NDArray[Any]]
 
 
-def write(path: str | os.PathLike[str], kind: str, document: Mapping[str, Any], tensors: Tensors) -> None:
+def write(
+    path: str | os.PathLike[str], kind: str, document: Mapping[str, Any], tensors: Tensors
+) -> None:
     """Write a model file so that at any moment either the old or the new one is there.
 
     Parameters
@@ -86,7 +88,10 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Tenso
             found = metadata.get("format")
             if found != FORMAT:
                 raise ModelFileError(f"{target}: not a sonline model (format {found!r})")
-            if not metadata.get("version", "").isdigit() or int(metadata["version"]) > FORMAT_VERSION:
+            if (
+                not metadata.get("version", "").isdigit()
+                or int(metadata["version"]) > FORMAT_VERSION
+            ):
                 raise ModelFileError(
                     f"{target}: written in format version {metadata.get('version')!r}, this program "
                     f"reads up to {FORMAT_VERSION}; upgrade sonline"
@@ -102,7 +107,9 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Tenso
         raise ModelFileError(f"{target}: damaged ({error}); restore it from a copy") from error
     text = metadata.get("document", "")
     if metadata.get("checksum") != _checksum(metadata.get("kind", ""), text, tensors):
-        raise ModelFileError(f"{target}: damaged, the checksum does not fit; restore it from a copy")
+        raise ModelFileError(
+            f"{target}: damaged, the checksum does not fit; restore it from a copy"
+        )
     if metadata["kind"] != kind:
         raise ModelFileError(f"{target}: holds a {metadata['kind']}, expected a {kind}")
     document: dict[str, Any] = json.loads(text)
@@ -115,7 +122,7 @@ def _checksum(kind: str, text: str, tensors: Mapping[str, NDArray[Any]]) -> str:
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         digest.update(json.dumps([name, str(array.dtype), array.shape]).encode())
-        digest.update(array.reshape(-1).view(np.uint8))
+        digest.update(memoryview(array.reshape(-1).view(np.uint8)))
     return digest.hexdigest()
 
 
