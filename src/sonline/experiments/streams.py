@@ -19,8 +19,8 @@ def ill_conditioned(
     ``V`` and a spectrum of ones but for the last ten numbers, which rise linearly to ``kappa``.
 
     The paper wants the same labels for every ``kappa``, which ``sign(theta.x)`` with one ``theta``
-    cannot give: labels here are ``sign(theta.z)``. They, ``z`` and ``V`` depend on the seed only, so
-    that a learner which is invariant to linear maps makes the same mistakes at every ``kappa``.
+    cannot give: labels here are ``sign(theta.z)``. They, ``z`` and ``V`` depend on the seed only,
+    so a learner that is invariant to linear maps makes the same mistakes at every ``kappa``.
 
     Parameters
     ----------
