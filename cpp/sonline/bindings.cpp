@@ -4,8 +4,10 @@
 namespace nb = nanobind;
 
 void bind_model(nb::module_& module);
+void bind_text(nb::module_& module);
 
 NB_MODULE(_core, module) {
   module.doc() = "The native core of sonline.";
   bind_model(module);
+  bind_text(module);
 }

@@ -1,7 +1,7 @@
 """The native core of sonline."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, overload
 
 import numpy
 from numpy.typing import NDArray
@@ -55,3 +55,168 @@ def loss_info() -> list: ...
 def loss_sigma(arg0: str, arg1: float, /) -> float: ...
 
 def loss_values(name: str, z: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], y: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], level: float, out: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
+
+def hash_bytes(data: bytes, seed: int = 0) -> int:
+    """Return the 64-bit hash of a byte string."""
+
+@overload
+def hash_slot(index: int, bits: int) -> int:
+    """Return the slot of an integer key among 2^bits."""
+
+@overload
+def hash_slot(name: bytes, bits: int) -> int:
+    """Return the slot of a named key among 2^bits."""
+
+class NameTable:
+    """Exact names with ids in the order of insertion."""
+
+    def __init__(self) -> None: ...
+
+    def __len__(self) -> int: ...
+
+    def insert(self, name: bytes) -> int: ...
+
+    def find(self, name: bytes) -> int | None: ...
+
+    def name(self, arg: int, /) -> bytes: ...
+
+    def truncate(self, size: int) -> None: ...
+
+    def saved(self) -> tuple[bytes, list[int]]: ...
+
+    @staticmethod
+    def restore(blob: bytes, offsets: Sequence[int]) -> NameTable: ...
+
+class TextError:
+    """A line that could not be parsed."""
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def reason(self) -> str: ...
+
+    @property
+    def line(self) -> int: ...
+
+    @property
+    def column(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def text(self) -> bytes: ...
+
+    @property
+    def word(self) -> bytes: ...
+
+class TextBatch:
+    """Rows in CSR form; the arrays belong to the batch."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def indptr(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Where each row starts and ends in indices and values."""
+
+    @property
+    def indices(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Index, slot or name id of each feature."""
+
+    @property
+    def namespaces(self) -> Annotated[NDArray[numpy.uint32], dict(shape=(None,))]:
+        """Namespace id of each feature, if asked for."""
+
+    @property
+    def values(self) -> Annotated[NDArray[numpy.float32], dict(shape=(None,))] | Annotated[NDArray[numpy.float64], dict(shape=(None,))]:
+        """Value of each feature."""
+
+    @property
+    def labels(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))]:
+        """Label of each row as a number, NaN where it has none."""
+
+    @property
+    def label_codes(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """
+        Label of each row as a code, -1 where it has none, if labels are tokens.
+        """
+
+    @property
+    def unlabelled(self) -> int:
+        """Number of rows without label."""
+
+    @property
+    def weights(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))] | None:
+        """Weight of each row; None if all are 1."""
+
+    @property
+    def bases(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))] | None:
+        """Base prediction of each row; None if all are 0."""
+
+    @property
+    def qids(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))] | None:
+        """Query id of each row, -1 without; None if there are none."""
+
+    @property
+    def tags(self) -> list[str] | None:
+        """Tag of each row; None if no row has one."""
+
+    @property
+    def lines(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Line number of each row."""
+
+    @property
+    def ends(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Offset of the first byte after each row's line."""
+
+    @property
+    def new_names(self) -> list[str]:
+        """Feature names that this batch is the first to use."""
+
+    @property
+    def new_labels(self) -> list[str]:
+        """Class labels that this batch is the first to use."""
+
+    @property
+    def new_namespaces(self) -> list[str]:
+        """Namespaces that this batch is the first to use."""
+
+    @property
+    def unknown_features(self) -> int:
+        """Number of features left out because names are frozen."""
+
+    @property
+    def errors(self) -> list[TextError]:
+        """The lines that could not be parsed."""
+
+class TextParser:
+    """Turns chunks of svmlight or Vowpal Wabbit text into batches of rows."""
+
+    def __init__(self, format: str, *, labels: str = 'number', features: str = 'index', hash_bits: int = 18, dtype: str = 'float32', on_error: str = 'stop', allow_unlabelled: bool = False, namespaces: bool = False, frozen_names: bool = False, max_line_bytes: int = 67108864, max_error_bytes: int = 65536, line: int = 1, offset: int = 0, names: Sequence[str] = [], label_names: Sequence[str] = [], namespace_names: Sequence[str] = []) -> None: ...
+
+    def feed(self, data: object) -> TextBatch:
+        """
+        Return the rows that end within this chunk of bytes; the GIL is released meanwhile.
+        """
+
+    def finish(self) -> TextBatch:
+        """
+        Return the row of a last line without newline; nothing can be fed after it.
+        """
+
+    @property
+    def line(self) -> int:
+        """Number of the first line that is not parsed yet, counted from 1."""
+
+    @property
+    def offset(self) -> int:
+        """Offset of the first byte of that line within the input."""
+
+    @property
+    def pending(self) -> int:
+        """Number of bytes of that line that were already fed."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the parser stopped at a bad line."""

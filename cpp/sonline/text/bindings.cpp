@@ -5,6 +5,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
 #include <mutex>
@@ -12,6 +13,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "sonline/hashing.hpp"
@@ -96,25 +98,31 @@ class PyParser {
   Parser parser_;
 };
 
-// A view of a column that keeps the batch alive; None where the column does not exist.
 template <class T>
-nb::object array(const Column<T>& column, nb::handle batch) {
+using Array = nb::ndarray<nb::numpy, T, nb::ndim<1>>;
+
+// A view of a column that keeps the batch alive.
+template <class T>
+Array<T> array(const Column<T>& column, nb::handle batch) {
   static T nothing[1];
   T* data = column.empty() ? nothing : const_cast<T*>(column.data());
-  return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(data, {column.size()}, batch));
+  return Array<T>(data, {column.size()}, batch);
 }
 
 template <class T>
-nb::object optional_array(const OptionalColumn<T>& column, nb::handle batch) {
-  return column.column.empty() ? nb::none() : array(column.column, batch);
+std::optional<Array<T>> array(const OptionalColumn<T>& column, nb::handle batch) {
+  if (column.column.empty()) return std::nullopt;
+  return array(column.column, batch);
 }
 
-nb::list to_list(const Strings& strings) {
+using Names = nb::typed<nb::list, nb::str>;
+
+Names to_list(const Strings& strings) {
   nb::list list;
   for (size_t i = 0; i < strings.size(); ++i) {
     list.append(nb::str(strings[i].data(), strings[i].size()));
   }
-  return list;
+  return Names(list);
 }
 
 struct PyError {
@@ -201,6 +209,7 @@ void bind_parser(nb::module_& m) {
 
 void bind_batch(nb::module_& m) {
   nb::class_<PyError>(m, "TextError", "A line that could not be parsed.")
+      .def_prop_ro("kind", [](const PyError& self) { return name_of(self.error.reason); })
       .def_prop_ro("reason", [](const PyError& self) { return explain(self.error.reason); })
       .def_prop_ro("line", [](const PyError& self) { return self.error.line; })
       .def_prop_ro("column", [](const PyError& self) { return self.error.column; })
@@ -213,15 +222,7 @@ void bind_batch(nb::module_& m) {
     batch.def_prop_ro(
         name,
         [member](nb::handle self) { return array(nb::cast<const Batch&>(self).*member, self); },
-        doc);
-  };
-  const auto optional_column = [&](const char* name, auto member, const char* doc) {
-    batch.def_prop_ro(
-        name,
-        [member](nb::handle self) {
-          return optional_array(nb::cast<const Batch&>(self).*member, self);
-        },
-        doc);
+        nb::rv_policy::automatic, doc);
   };
   batch.def("__len__", &Batch::rows);
   column("indptr", &Batch::indptr, "Where each row starts and ends in indices and values.");
@@ -229,32 +230,35 @@ void bind_batch(nb::module_& m) {
   column("namespaces", &Batch::namespaces, "Namespace id of each feature, if asked for.");
   batch.def_prop_ro(
       "values",
-      [](nb::handle self) {
+      [](nb::handle self) -> std::variant<Array<float>, Array<double>> {
         const auto& columns = nb::cast<const Batch&>(self);
-        return columns.double_values ? array(columns.values64, self)
-                                     : array(columns.values32, self);
+        if (columns.double_values) return array(columns.values64, self);
+        return array(columns.values32, self);
       },
-      "Value of each feature.");
+      nb::rv_policy::automatic, "Value of each feature.");
   column("labels", &Batch::labels, "Label of each row as a number, NaN where it has none.");
   column("label_codes", &Batch::label_codes,
          "Label of each row as a code, -1 where it has none, if labels are tokens.");
   batch.def_ro("unlabelled", &Batch::unlabelled, "Number of rows without label.");
-  optional_column("weights", &Batch::weights, "Weight of each row; None if all are 1.");
-  optional_column("bases", &Batch::bases, "Base prediction of each row; None if all are 0.");
-  optional_column("qids", &Batch::qids,
-                  "Query id of each row, -1 without; None if there are none.");
+  column("weights", &Batch::weights, "Weight of each row; None if all are 1.");
+  column("bases", &Batch::bases, "Base prediction of each row; None if all are 0.");
+  column("qids", &Batch::qids, "Query id of each row, -1 without; None if there are none.");
   batch.def_prop_ro(
       "tags",
-      [](const Batch& self) -> nb::object {
-        return self.tags.size() == 0 ? nb::none() : nb::object(to_list(self.tags));
+      [](const Batch& self) -> std::optional<Names> {
+        if (self.tags.size() == 0) return std::nullopt;
+        return to_list(self.tags);
       },
       "Tag of each row; None if no row has one.");
   column("lines", &Batch::lines, "Line number of each row.");
   column("ends", &Batch::ends, "Offset of the first byte after each row's line.");
-  batch.def_prop_ro("new_names", [](const Batch& self) { return to_list(self.new_names); });
-  batch.def_prop_ro("new_labels", [](const Batch& self) { return to_list(self.new_labels); });
-  batch.def_prop_ro("new_namespaces",
-                    [](const Batch& self) { return to_list(self.new_namespaces); });
+  const auto names = [&](const char* name, Strings Batch::* member, const char* doc) {
+    batch.def_prop_ro(name, [member](const Batch& self) { return to_list(self.*member); }, doc);
+  };
+  names("new_names", &Batch::new_names, "Feature names that this batch is the first to use.");
+  names("new_labels", &Batch::new_labels, "Class labels that this batch is the first to use.");
+  names("new_namespaces", &Batch::new_namespaces,
+        "Namespaces that this batch is the first to use.");
   batch.def_ro("unknown_features", &Batch::unknown_features,
                "Number of features left out because names are frozen.");
   batch.def_prop_ro("errors", &errors_of, "The lines that could not be parsed.");

@@ -2,6 +2,54 @@
 
 namespace sonline::text {
 
+const char* name_of(Reason reason) {
+  switch (reason) {
+    case Reason::kNone:
+      return "none";
+    case Reason::kLineTooLong:
+      return "line_too_long";
+    case Reason::kControlByte:
+      return "control_byte";
+    case Reason::kInvalidUtf8:
+      return "invalid_utf8";
+    case Reason::kLabelMissing:
+      return "label_missing";
+    case Reason::kLabelIsFeature:
+      return "label_is_feature";
+    case Reason::kNotANumber:
+      return "not_a_number";
+    case Reason::kNotFinite:
+      return "not_finite";
+    case Reason::kOverflow:
+      return "overflow";
+    case Reason::kOverflowFloat32:
+      return "overflow_float32";
+    case Reason::kValueMissing:
+      return "value_missing";
+    case Reason::kColonMissing:
+      return "colon_missing";
+    case Reason::kIndexNotInteger:
+      return "index_not_integer";
+    case Reason::kIndexTooLarge:
+      return "index_too_large";
+    case Reason::kNameNotIndex:
+      return "name_not_index";
+    case Reason::kQueryNotInteger:
+      return "query_not_integer";
+    case Reason::kQueryMisplaced:
+      return "query_misplaced";
+    case Reason::kBarMissing:
+      return "bar_missing";
+    case Reason::kTooManyLabelFields:
+      return "too_many_label_fields";
+    case Reason::kNegativeWeight:
+      return "negative_weight";
+    case Reason::kNamespaceMissing:
+      return "namespace_missing";
+  }
+  return "unknown";
+}
+
 const char* explain(Reason reason) {
   switch (reason) {
     case Reason::kNone:

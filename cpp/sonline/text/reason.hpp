@@ -29,6 +29,9 @@ enum class Reason : uint8_t {
   kNamespaceMissing,
 };
 
+// A short name for programs, such as "not_a_number".
+const char* name_of(Reason reason);
+
 // What is wrong, what was expected and what to do, without the place and the text.
 const char* explain(Reason reason);
 

@@ -1,0 +1,173 @@
+// A small coverage-guided fuzzer for machines without libFuzzer: g++ -fsanitize-coverage=trace-pc
+// tells which places were reached, and inputs that reach new ones are kept and mutated further.
+//
+// Usage: driver SECONDS SEED CRASH_FILE DICTIONARY SEED_FILE...
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <random>
+#include <string>
+#include <vector>
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
+
+namespace {
+
+constexpr size_t kMapSize = size_t{1} << 13;
+uint8_t reached[kMapSize];  // by the current input: pairs of places, counted
+uint8_t known[kMapSize];    // by any input so far, as a set of count classes
+thread_local size_t last_place;
+
+using Bytes = std::vector<uint8_t>;
+
+Bytes current;
+const char* crash_file;
+
+// The sanitizers end the process by abort(): leave the input behind.
+void save_current(int) {
+  if (std::FILE* file = std::fopen(crash_file, "wb")) {
+    std::fwrite(current.data(), 1, current.size(), file);
+    std::fclose(file);
+    std::fprintf(stderr, "the input that fails was written to %s\n", crash_file);
+  }
+  std::_Exit(1);
+}
+
+bool runs_into_something_new(const Bytes& input) {
+  current = input;
+  std::memset(reached, 0, sizeof reached);
+  last_place = 0;
+  const Bytes copy(input);  // exactly as long as the input, so that an overrun is seen
+  LLVMFuzzerTestOneInput(copy.data(), copy.size());
+  bool is_new = false;
+  for (size_t i = 0; i < kMapSize; ++i) {
+    const uint8_t count = reached[i];
+    const uint8_t bucket = count == 0 ? 0 : count < 2 ? 1 : count < 4 ? 2 : count < 16 ? 4 : 8;
+    if ((bucket & ~known[i]) != 0) {
+      known[i] |= bucket;
+      is_new = true;
+    }
+  }
+  return is_new;
+}
+
+Bytes read_file(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), std::istreambuf_iterator<char>()};
+}
+
+// The quoted strings of a libFuzzer dictionary, with \xNN escapes.
+std::vector<Bytes> read_dictionary(const char* path) {
+  std::vector<Bytes> words;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const size_t first = line.find('"');
+    const size_t last = line.rfind('"');
+    if (line.empty() || line[0] == '#' || first == last) continue;
+    Bytes word;
+    for (size_t i = first + 1; i < last; ++i) {
+      if (line[i] == '\\' && line[i + 1] == 'x') {
+        word.push_back(static_cast<uint8_t>(std::stoi(line.substr(i + 2, 2), nullptr, 16)));
+        i += 3;
+      } else {
+        word.push_back(static_cast<uint8_t>(line[i] == '\\' ? line[++i] : line[i]));
+      }
+    }
+    words.push_back(word);
+  }
+  return words;
+}
+
+class Mutator {
+ public:
+  Mutator(uint64_t seed, std::vector<Bytes> words) : random_(seed), words_(std::move(words)) {}
+
+  size_t below(size_t limit) { return limit == 0 ? 0 : random_() % limit; }
+
+  void mutate(Bytes& input, const Bytes& other) {
+    for (size_t times = 1 + below(4); times-- > 0;) {
+      const size_t at = below(input.size() + 1);
+      const auto place = input.begin() + static_cast<ptrdiff_t>(at);
+      switch (below(6)) {
+        case 0:
+          if (at < input.size()) input[at] ^= static_cast<uint8_t>(1u << below(8));
+          break;
+        case 1:
+          if (at < input.size()) input[at] = static_cast<uint8_t>(random_());
+          break;
+        case 2:
+          input.insert(place, static_cast<uint8_t>(random_()));
+          break;
+        case 3:
+          input.erase(place, place + static_cast<ptrdiff_t>(below(input.size() - at + 1)));
+          break;
+        case 4:
+          if (!words_.empty()) {
+            const Bytes& word = words_[below(words_.size())];
+            input.insert(place, word.begin(), word.end());
+          }
+          break;
+        default: {
+          const size_t from = below(other.size());
+          const size_t length = below(other.size() - from + 1);
+          const auto start = other.begin() + static_cast<ptrdiff_t>(from);
+          input.insert(place, start, start + static_cast<ptrdiff_t>(length));
+        }
+      }
+    }
+    if (input.size() > 4096) input.resize(4096);
+  }
+
+ private:
+  std::mt19937_64 random_;
+  std::vector<Bytes> words_;
+};
+
+}  // namespace
+
+// Called at every edge of the code under test; this file is compiled without the option.
+extern "C" void __sanitizer_cov_trace_pc() {
+  const auto address = reinterpret_cast<size_t>(__builtin_return_address(0));
+  const size_t place = (address ^ address >> 16) * 0x9E3779B97F4A7C15u >> 48;
+  uint8_t& count = reached[(place ^ last_place) % kMapSize];
+  if (count != 255) ++count;
+  last_place = place >> 1;
+}
+
+extern "C" void __asan_set_death_callback(void (*callback)());
+
+int main(int argc, char** argv) {
+  if (argc < 5) {
+    std::fprintf(stderr, "usage: %s SECONDS SEED CRASH_FILE DICTIONARY SEED_FILE...\n", argv[0]);
+    return 2;
+  }
+  const double seconds = std::atof(argv[1]);
+  crash_file = argv[3];
+  std::signal(SIGABRT, save_current);
+  __asan_set_death_callback([] { save_current(0); });
+  std::vector<Bytes> corpus = {{}};
+  for (int i = 5; i < argc; ++i) corpus.push_back(read_file(argv[i]));
+  for (const Bytes& input : corpus) runs_into_something_new(input);
+  Mutator mutator(static_cast<uint64_t>(std::atoll(argv[2])), read_dictionary(argv[4]));
+  const auto start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  size_t runs = 0;
+  while (runs % 64 != 0 || elapsed() < seconds) {
+    Bytes input = corpus[mutator.below(corpus.size())];
+    mutator.mutate(input, corpus[mutator.below(corpus.size())]);
+    if (runs_into_something_new(input)) corpus.push_back(input);
+    ++runs;
+  }
+  size_t places = 0;
+  for (const uint8_t seen : known) places += seen != 0;
+  std::printf("%zu runs in %.0f s, %zu inputs kept, %zu edges reached\n", runs, elapsed(),
+              corpus.size(), places);
+  return 0;
+}
