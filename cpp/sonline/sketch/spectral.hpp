@@ -104,7 +104,9 @@ class PushRule {
     out.rank = spectrum_.absorb(in);
     out.append = false;
     rotated_ = false;
-    if (k + residual > m_) {
+    if (out.rank < k) {  // directions of V are lost
+      out.sparse = false;
+    } else if (residual && out.rank == k) {
       truncate(in, out);
     } else if (residual) {
       append(in, rho, out);
@@ -147,6 +149,8 @@ class PushRule {
   }
 
  private:
+  static constexpr double kDefect = 1e-12;
+
   // Room for one more direction: V' = U (V; q̂) over Z' = (Z; ĝ/|ĝ|).
   void append(const Absorption& in, double rho, Transition& out) {
     const size_t k = in.k;
@@ -187,7 +191,7 @@ class PushRule {
     const Matrix& U = spectrum_.eigen.vectors;
     const double* y = U[k];
     const double qy = dot(spectrum_.q().data(), y, k + 1);
-    out.sparse = out.rank == k && qy != 0 && std::fabs(y[k]) > 1e-8;
+    out.sparse = qy != 0 && std::fabs(y[k]) > 1e-8;
     if (!out.sparse) return;
     for (size_t i = 0; i < k; ++i) out.mu[i] = -y[i] / qy;
     for (size_t i = 0; i < k; ++i) {
@@ -198,10 +202,27 @@ class PushRule {
         M_inverse_(i, j) = (U(j, i) - ratio * U(j, k)) * value * inverse;
       }
     }
+    out.sparse = defect(in, out.mu) <= kDefect;
+    if (!out.sparse) return;
     multiply(M_, *in.F, k, out.F);
     multiply(F_inverse_, M_inverse_, k, next_inverse_);
     for (size_t i = 0; i < k; ++i) out.delta[i] = dot(F_inverse_[i], out.mu.data(), k);
     out.condition = condition(out.F, next_inverse_, k);
+  }
+
+  // How far M (V + μĝᵀ) is from the orthonormal U (V; q̂) that it stands for: M divides by
+  // eigenvalues, which magnifies the rounding errors of U where the spectrum is wide.
+  double defect(const Absorption& in, const Vector& mu) const {
+    const double rho = std::sqrt(in.rho2);
+    double worst = 0;
+    for (size_t j = 0; j < in.k; ++j) {
+      const double* u = spectrum_.eigen.vectors[j];
+      const double along = dot(M_[j], mu.data(), in.k);
+      for (size_t i = 0; i < in.k; ++i)
+        worst = std::max(worst, std::fabs(M_(j, i) + along * in.p_hat[i] - u[i]));
+      worst = std::max(worst, std::fabs(along * rho - u[in.k]));
+    }
+    return worst;
   }
 
   // The leading n x n part of a product, row by row so that the inner loop runs along rows.
