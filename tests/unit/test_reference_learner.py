@@ -128,10 +128,18 @@ def test_adagrad():
 def test_a_sketch_of_size_zero_is_gradient_descent():
     X, y = stream(5)
     plain = ReferenceLearner(sketch="none", alpha=4.0).learn(X, y)
-    for sketch in ("oja", "fd", "rfd", "isotropic"):
+    for sketch in ("oja", "fd", "rfd"):
         assert (
             ReferenceLearner(sketch=sketch, sketch_size=0, alpha=4.0).learn(X, y) == plain
         ).all()
+
+
+def test_isotropic_of_size_zero_is_gradient_descent_with_a_step_that_shrinks():
+    X, y = stream(5)
+    learner = ReferenceLearner("squared", "isotropic", 0, 4.0, curvature="hessian", intercept=False)
+    learner.learn(X, y)
+    assert len(learner.ev) == 0
+    assert learner.alpha == pytest.approx(4.0 + (X**2).sum() / X.shape[1])
 
 
 def test_relative_alpha_is_the_running_mean_of_squared_norms():
@@ -255,6 +263,13 @@ def test_convex_schedule_with_a_sketch_uses_its_size(loss, lipschitz):
         eta=lambda t: math.sqrt(4 / (2.0**2 * lipschitz**2 * t)),
     )
     assert worst(run(paper, X, y), learner.learn(X, y)) < 1e-11
+
+
+@pytest.mark.parametrize(("loss", "eta"), [("squared", 0.0), ("quantile", "convex")])
+def test_eta_none_adds_curvature_only_where_there_is_none(loss, eta):
+    X, y = stream(14)
+    chosen = ReferenceLearner(loss, "fd", 4, eta=None).learn(X, y)
+    assert (chosen == ReferenceLearner(loss, "fd", 4, eta=eta).learn(X, y)).all()
 
 
 def test_convex_schedule_of_the_full_matrix_uses_the_features_seen():

@@ -41,7 +41,8 @@ class ReferenceLearner:
     loss : {"squared", "logistic", "hinge", "squared_hinge", "quantile"}
         The loss; all but "squared" and "quantile" take labels -1 and +1.
     sketch : {"none", "adagrad", "oja", "fd", "rfd", "isotropic", "full"}
-        How ``A`` is kept. A sketch of size 0 is "none".
+        How ``A`` is kept. A sketch of size 0 is "none", but "isotropic" of size 0 still learns
+        its alpha.
     sketch_size : int
         ``m``.
     alpha : float or str
@@ -56,8 +57,9 @@ class ReferenceLearner:
         the loss has a second derivative.
     sigma : float or None
         Curvature; None takes what the loss guarantees for the bound (for C = 1 without one).
-    eta : float or "convex"
-        ``eta_t``, or the paper's schedule ``sqrt(m/(C^2 L^2 t))`` for convex losses.
+    eta : float, "convex" or None
+        ``eta_t``, or the paper's schedule ``sqrt(m/(C^2 L^2 t))`` for convex losses; None is 0
+        where sigma is positive and the schedule otherwise.
     oja_step : float or "scale-free"
         See `sonline.reference.Oja`.
     scaling : {"none", "gradient", "rms"}
@@ -96,7 +98,7 @@ class ReferenceLearner:
         clip: bool = False,
         curvature: str = "gradient",
         sigma: float | None = None,
-        eta: float | Literal["convex"] = 0.0,
+        eta: float | Literal["convex"] | None = 0.0,
         oja_step: float | str = 1.0,
         scaling: str = "none",
         intercept: bool = True,
@@ -106,7 +108,7 @@ class ReferenceLearner:
         _one_of("sketch", sketch, SKETCHES)
         _one_of("scaling", scaling, SCALINGS)
         _one_of("curvature", curvature, CURVATURES)
-        if sketch in ("oja", "fd", "rfd", "isotropic") and sketch_size == 0:
+        if sketch in ("oja", "fd", "rfd") and sketch_size == 0:
             sketch = "none"
         self.sketch_name = sketch
         self.sketch_size = sketch_size
@@ -124,7 +126,9 @@ class ReferenceLearner:
         self.hessian = curvature == "hessian" or (curvature == "auto" and has_hessian)
         self.loss_range = 1.0 if bound is None else float(bound)  # the C of sigma and of eta
         self.sigma = self.loss.sigma(self.loss_range) if sigma is None else float(sigma)
-        self.eta = eta
+        if eta is None:
+            eta = 0.0 if self.sigma > 0.0 else "convex"
+        self.eta: float | Literal["convex"] = eta
         self.oja_step = oja_step
         self.scaling = scaling
         self.intercept = intercept
