@@ -11,6 +11,14 @@ std::string show(double value) {
   return text;
 }
 
+[[noreturn]] void refuse(size_t row, Key key, double value) {
+  const std::string where =
+      " in row " + std::to_string(row) + ", feature " + std::to_string(key & ~kNamed);
+  if (std::isnan(value)) throw BadInput("X: NaN" + where + "; drop or fill missing values");
+  if (std::isinf(value)) throw BadInput("X: infinity" + where);
+  throw BadInput("X: " + show(value) + where + " is too large for float32; use dtype='float64'");
+}
+
 template <class Position, class Index>
 void validate_structure(const Batch& batch) {
   const auto* indptr = static_cast<const Position*>(batch.indptr);
@@ -55,10 +63,13 @@ bool values_fine(const Batch& batch, double largest) {
         return false;
     return true;
   }
-  bool fine = true;
-  for (size_t row = 0; row < batch.rows && fine; ++row)
-    visit_row(batch, row, [&](Key, auto value) { fine = fine && std::fabs(value) <= largest; });
-  return fine;
+  for (size_t row = 0; row < batch.rows; ++row)
+    for (size_t j = 0; j < batch.cols; ++j) {
+      const auto value = values[static_cast<int64_t>(row) * batch.row_stride +
+                                static_cast<int64_t>(j) * batch.col_stride];
+      if (!(std::fabs(value) <= limit)) return false;
+    }
+  return true;
 }
 
 }  // namespace
@@ -79,14 +90,9 @@ void validate(const Batch& batch, double largest) {
                                                            : values_fine<double>(batch, largest);
   if (fine) return;
   for (size_t row = 0; row < batch.rows; ++row)
-    visit_row(batch, row, [&](Key key, double value) {
-      if (std::fabs(value) <= largest) return;
-      const std::string where =
-          " in row " + std::to_string(row) + ", feature " + std::to_string(key & ~kNamed);
-      if (std::isnan(value)) throw BadInput("X: NaN" + where + "; drop or fill missing values");
-      if (std::isinf(value)) throw BadInput("X: infinity" + where);
-      throw BadInput("X: " + show(value) + where +
-                     " is too large for float32; use dtype='float64'");
+    with_row(batch, row, [&](auto keys, auto values, size_t n) {
+      for (size_t i = 0; i < n; ++i)
+        if (!(std::fabs(values[i]) <= largest)) refuse(row, static_cast<Key>(keys[i]), values[i]);
     });
 }
 

@@ -32,43 +32,52 @@ struct Batch {
 
 namespace detail {
 
-template <class Value, class Position, class Index, class Visit>
-void visit_csr(const Batch& batch, size_t row, Visit&& visit) {
+struct Counting {  // the keys of a dense row
+  Key operator[](size_t i) const { return i; }
+};
+
+template <class Value>
+struct Strided {
+  const Value* values;
+  int64_t stride;
+  Value operator[](size_t i) const { return values[static_cast<int64_t>(i) * stride]; }
+};
+
+template <class Value, class Position, class Index, class Use>
+void with_csr(const Batch& batch, size_t row, Use&& use) {
   const auto* indptr = static_cast<const Position*>(batch.indptr);
-  const auto* indices = static_cast<const Index*>(batch.indices);
-  const auto* values = static_cast<const Value*>(batch.values);
-  const size_t end = static_cast<size_t>(indptr[row + 1]);
-  for (size_t i = static_cast<size_t>(indptr[row]); i < end; ++i)
-    visit(static_cast<Key>(indices[i]), values[i]);
+  const auto start = indptr[row];
+  use(static_cast<const Index*>(batch.indices) + start,
+      static_cast<const Value*>(batch.values) + start,
+      static_cast<size_t>(indptr[row + 1] - start));
 }
 
-template <class Value, class Visit>
-void visit_value_type(const Batch& batch, size_t row, Visit&& visit) {
+template <class Value, class Use>
+void with_values(const Batch& batch, size_t row, Use&& use) {
   if (!batch.indptr) {
-    const auto* value =
+    const auto* first =
         static_cast<const Value*>(batch.values) + static_cast<int64_t>(row) * batch.row_stride;
-    for (size_t j = 0; j < batch.cols; ++j, value += batch.col_stride) visit(Key{j}, *value);
-    return;
+    return use(Counting{}, Strided<Value>{first, batch.col_stride}, batch.cols);
   }
   switch (batch.index_type) {
     case Batch::Index::i32:
-      return visit_csr<Value, int32_t, int32_t>(batch, row, visit);
+      return with_csr<Value, int32_t, int32_t>(batch, row, use);
     case Batch::Index::i64:
-      return visit_csr<Value, int64_t, int64_t>(batch, row, visit);
+      return with_csr<Value, int64_t, int64_t>(batch, row, use);
     case Batch::Index::u64:
-      return visit_csr<Value, int64_t, uint64_t>(batch, row, visit);
+      return with_csr<Value, int64_t, uint64_t>(batch, row, use);
   }
 }
 
 }  // namespace detail
 
-// Calls visit(key, value) for every stored number of a row.
-template <class Visit>
-void visit_row(const Batch& batch, size_t row, Visit&& visit) {
+// Calls use(keys, values, n) once, with what `keys[i]` and `values[i]` of the row are.
+template <class Use>
+void with_row(const Batch& batch, size_t row, Use&& use) {
   if (batch.value_type == Batch::Number::f32)
-    detail::visit_value_type<float>(batch, row, visit);
+    detail::with_values<float>(batch, row, use);
   else
-    detail::visit_value_type<double>(batch, row, visit);
+    detail::with_values<double>(batch, row, use);
 }
 
 // Throws BadInput unless every row can be learnt from: indptr consistent, indices not negative,

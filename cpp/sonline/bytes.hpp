@@ -23,6 +23,11 @@ inline Word load_little_endian(const char* p) {
 inline uint64_t load64(const char* p) { return load_little_endian<uint64_t>(p); }
 inline uint32_t load32(const char* p) { return load_little_endian<uint32_t>(p); }
 
+// The word whose form in memory is the little-endian form of `word`.
+inline uint64_t to_little_endian(uint64_t word) {
+  return load64(reinterpret_cast<const char*>(&word));
+}
+
 // The word whose bytes are all `byte`.
 constexpr uint64_t repeat_byte(uint8_t byte) { return 0x0101010101010101u * byte; }
 

@@ -26,19 +26,27 @@ class FeatureIndex {
   // Slots handed out, the intercept's included.
   Slot size() const { return next_; }
 
-  Slot find(Key key) const {
-    if (key < direct_.size()) return direct_[key];
-    if (key & kNamed) {
-      const Key id = key & ~kNamed;
-      return id < named_.size() ? named_[id] : kInterceptSlot;
-    }
-    return far_.empty() ? kInterceptSlot : far_[probe(key)].slot;
+  [[gnu::always_inline]] Slot find(Key key) const {
+    return key < direct_.size() ? direct_[key] : find_beyond(key);
   }
 
-  Slot find_or_add(Key key) {
-    if (key < direct_.size() && direct_[key]) return direct_[key];
-    const Slot known = find(key);
-    return known ? known : add(key);
+  // A slot for a key that find() does not know.
+  Slot add(Key key) {
+    if (next_ == std::numeric_limits<Slot>::max())
+      throw std::length_error("a learner holds at most 2^32 - 1 features");
+    if (key & kNamed) {
+      const Key id = key & ~kNamed;
+      if (id >= named_.size()) named_.resize(id + 1, kInterceptSlot);
+      return named_[id] = next_++;
+    }
+    // The array may be at most eight times as long as it has entries (and a little more, so that
+    // ordinary small data never meets the table).
+    if (key >= direct_.size() && key < 8 * (Key{next_} + 1024)) widen_direct(key);
+    if (key < direct_.size()) return direct_[key] = next_++;
+    if ((far_count_ + 1) * 2 > far_.size()) grow_far();
+    far_[probe(key)] = {key, next_};
+    ++far_count_;
+    return next_++;
   }
 
   // The keys by slot; entry 0 (the intercept) is 0.
@@ -56,7 +64,7 @@ class FeatureIndex {
   static FeatureIndex restore(const std::vector<Key>& keys) {
     FeatureIndex index;
     for (size_t slot = 1; slot < keys.size(); ++slot)
-      if (index.find_or_add(keys[slot]) != slot)
+      if (index.find(keys[slot]) || index.add(keys[slot]) != slot)
         throw std::invalid_argument("a feature occurs twice");
     return index;
   }
@@ -72,22 +80,12 @@ class FeatureIndex {
     Slot slot = kInterceptSlot;
   };
 
-  Slot add(Key key) {
-    if (next_ == std::numeric_limits<Slot>::max())
-      throw std::length_error("a learner holds at most 2^32 - 1 features");
+  Slot find_beyond(Key key) const {
     if (key & kNamed) {
       const Key id = key & ~kNamed;
-      if (id >= named_.size()) named_.resize(id + 1, kInterceptSlot);
-      return named_[id] = next_++;
+      return id < named_.size() ? named_[id] : kInterceptSlot;
     }
-    // The array may be at most eight times as long as it has entries (and a little more, so that
-    // ordinary small data never meets the table).
-    if (key >= direct_.size() && key < 8 * (Key{next_} + 1024)) widen_direct(key);
-    if (key < direct_.size()) return direct_[key] = next_++;
-    if ((far_count_ + 1) * 2 > far_.size()) grow_far();
-    far_[probe(key)] = {key, next_};
-    ++far_count_;
-    return next_++;
+    return far_.empty() ? kInterceptSlot : far_[probe(key)].slot;
   }
 
   void widen_direct(Key key) {

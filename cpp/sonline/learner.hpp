@@ -44,17 +44,13 @@ class Learner {
   // Learns one row of the batch and returns the prediction made before.
   double learn(const Batch& batch, size_t row_number, double y, double weight) {
     if (weight == 0) return predict(batch, row_number);
-    resolve(batch, row_number, [this](Key key) {
-      const Slot slot = index_.find_or_add(key);
-      blocks_.reserve(index_.size());
-      return slot;
-    });
+    resolve<true>(batch, row_number);
     return step(y, weight);
   }
 
   // Changes nothing that is saved.
   double predict(const Batch& batch, size_t row_number) {
-    resolve(batch, row_number, [this](Key key) { return index_.find(key); });
+    resolve<false>(batch, row_number);
     scale_by_known();
     sketch_.project(row_);
     read_margins();
@@ -138,25 +134,39 @@ class Learner {
     return config_.scaling == Scaling::rms ? 2 : config_.scaling == Scaling::gradient ? 1 : 0;
   }
 
-  // Fills row_ with the non-zeros whose slot is known to `slot_of`, and the intercept.
-  template <class SlotOf>
-  void resolve(const Batch& batch, size_t row_number, SlotOf&& slot_of) {
-    row_.clear();
-    if (config_.intercept) row_.push(kInterceptSlot, blocks_.at(kInterceptSlot), T{1});
-    Key previous = 0;
-    bool ascending = true, first = true;
-    visit_row(batch, row_number, [&](Key key, auto value) {
-      if (value == 0) return;
-      const Key own = config_.hash_bits < 0 || (key & kNamed)
-                          ? key
-                          : hash_slot(key, static_cast<unsigned>(config_.hash_bits));
-      ascending = ascending && (first || own > previous);
-      first = false;
-      previous = own;
-      const Slot slot = slot_of(own);
-      if (slot != kInterceptSlot) row_.push(slot, blocks_.at(slot), static_cast<T>(value));
+  // Fills row_ with the non-zeros of features that are known (or, to learn, new) and the intercept.
+  template <bool add>
+  void resolve(const Batch& batch, size_t row_number) {
+    with_row(batch, row_number, [&](auto keys, auto values, size_t n) {
+      row_.reserve(n + 1);
+      size_t size = 0;
+      const auto put = [&](Slot slot, T value) {
+        row_.slots[size] = slot;
+        row_.blocks[size] = blocks_.at(slot);
+        row_.raw[size] = value;
+        ++size;
+      };
+      if (config_.intercept) put(kInterceptSlot, T{1});
+      Key previous = 0;
+      bool ascending = true;
+      for (size_t i = 0; i < n; ++i) {
+        if (values[i] == 0) continue;
+        auto key = static_cast<Key>(keys[i]);
+        if (config_.hash_bits >= 0 && !(key & kNamed))
+          key = hash_slot(key, static_cast<unsigned>(config_.hash_bits));
+        ascending &= key >= previous;
+        previous = key + 1;
+        Slot slot = index_.find(key);
+        if (slot == kInterceptSlot) {
+          if (!add) continue;
+          slot = index_.add(key);
+          blocks_.reserve(index_.size());
+        }
+        put(slot, static_cast<T>(values[i]));
+      }
+      row_.size = size;
+      if (!ascending) merge_.sum_duplicates(row_);
     });
-    if (!ascending) merge_.sum_duplicates(row_);
   }
 
   double known_scale(const T* block) const {

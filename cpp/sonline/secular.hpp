@@ -52,7 +52,7 @@ class SecularSolver {
         continue;
       }
       if (last < n) {
-        const double r = std::hypot(q_[last], q_[i]);
+        const double r = std::sqrt(q_[last] * q_[last] + q_[i] * q_[i]);
         const double c = q_[i] / r, s = q_[last] / r;
         if (std::fabs((d_[last] - d_[i]) * c * s) <= tolerance) {
           // Rotate the weight of `last` into i; what is left of `last` is an eigenvector.
@@ -82,64 +82,64 @@ class SecularSolver {
 
   // Root j lies in (d_j, d_{j-1}), the first one in (d_0, d_0 + |q|^2).
   void find_root(size_t j) {
-    const size_t n = poles_.size();
     const double* d = d_active_.data();
-    double width;
+    const size_t n = poles_.size();
+    double width = 0;
     if (j == 0) {
-      width = 0;
-      for (double w : w_) width += w;
+      for (const double w : w_) width += w;
       width *= 1 + 1e-12;  // the root may be the bound itself
     } else {
       width = d[j - 1] - d[j];
     }
-    // The nearest pole is the origin of all differences.
-    size_t base = j;
-    double low = 0, high = width;
-    if (j > 0) {
-      const double half = 0.5 * width;
-      double f = 1;
-      for (size_t i = 0; i < n; ++i) f += w_[i] / ((d[i] - d[j]) - half);
-      if (f < 0) {
-        base = j - 1;
-        low = -half;
-        high = 0;
-      } else {
-        high = half;
-      }
-    }
+    // A root that moves little from its pole is about w_j / (1 + what the other poles say there).
+    double others = 1;
+    for (size_t i = 0; i < n; ++i)
+      if (i != j) others += w_[i] / (d[i] - d[j]);
+    const double guess = w_[j] / others;
+    const bool near = guess > 0 && guess < 0.5 * width;
+    double s = refine(j, j, 0, width, near ? guess : 0.5 * width);
+    // Beyond the middle the other pole is the nearer one, and the better origin.
+    if (j > 0 && s > 0.5 * width) refine(j, j - 1, -width, 0, s - width);
+  }
+
+  // Solves for root j as d_base + s in the bracket; leaves d_i - root in row j of gaps_.
+  double refine(size_t j, size_t base, double low, double high, double s) {
+    const size_t n = poles_.size();
+    const double* d = d_active_.data();
     const double origin = d[base];
-    double* delta = gaps_[j];  // delta[i] = d_i - root, kept accurate through the origin
-    double s = 0.5 * (low + high);
-    const double eps = std::numeric_limits<double>::epsilon();
+    double* delta = gaps_[j];
+    if (!(s > low && s < high)) s = 0.5 * (low + high);
+    constexpr double eps = std::numeric_limits<double>::epsilon();
     for (int iteration = 0; iteration < 100; ++iteration) {
-      double psi = 0, phi = 0, psi_slope = 0, phi_slope = 0, size = 1;
-      for (size_t i = 0; i < n; ++i) {
+      double phi = 0, phi_slope = 0, psi = 0, psi_slope = 0;
+      for (size_t i = 0; i < j; ++i) {  // poles to the right: positive terms
         delta[i] = (d[i] - origin) - s;
-        const double ratio = w_[i] / delta[i];
-        const double slope = ratio / delta[i];
-        if (i >= j) {
-          psi += ratio;
-          psi_slope += slope;
-        } else {
-          phi += ratio;
-          phi_slope += slope;
-        }
-        size += std::fabs(ratio);
+        const double inverse = 1 / delta[i], ratio = w_[i] * inverse;
+        phi += ratio;
+        phi_slope += ratio * inverse;
+      }
+      for (size_t i = j; i < n; ++i) {
+        delta[i] = (d[i] - origin) - s;
+        const double inverse = 1 / delta[i], ratio = w_[i] * inverse;
+        psi += ratio;
+        psi_slope += ratio * inverse;
       }
       const double f = 1 + psi + phi;
-      if (std::fabs(f) <= eps * static_cast<double>(n) * size) break;
-      if (f < 0)
-        low = s;
-      else
-        high = s;
-      const double step = next_step(j, f, psi_slope, phi_slope, delta);
-      double next = s + step;
-      if (!(next > low && next < high)) next = 0.5 * (low + high);
-      if (next == s || high - low <= eps * std::max(std::fabs(low), std::fabs(high))) break;
+      if (std::fabs(f) <= eps * static_cast<double>(n) * (1 + phi - psi)) break;
+      (f < 0 ? low : high) = s;
+      double next = s + next_step(j, f, psi_slope, phi_slope, delta);
+      const bool inside = next > low && next < high;
+      if (!inside) next = 0.5 * (low + high);
+      const double moved = std::fabs(next - s);
       s = next;
+      // Convergence is quadratic: after so small a step nothing is left to gain.
+      if ((inside && moved <= 1e-9 * std::fabs(s)) ||
+          high - low <= eps * std::max(std::fabs(low), std::fabs(high)))
+        break;
     }
     for (size_t i = 0; i < n; ++i) delta[i] = (d[i] - origin) - s;
     roots_[j] = origin + s;
+    return s;
   }
 
   static double next_step(size_t j, double f, double psi_slope, double phi_slope,

@@ -88,13 +88,11 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Tenso
             found = metadata.get("format")
             if found != FORMAT:
                 raise ModelFileError(f"{target}: not a sonline model (format {found!r})")
-            if (
-                not metadata.get("version", "").isdigit()
-                or int(metadata["version"]) > FORMAT_VERSION
-            ):
+            version = metadata.get("version", "")
+            if not version.isdigit() or int(version) > FORMAT_VERSION:
                 raise ModelFileError(
-                    f"{target}: written in format version {metadata.get('version')!r}, this program "
-                    f"reads up to {FORMAT_VERSION}; upgrade sonline"
+                    f"{target}: written in format version {version!r}, this program reads up to "
+                    f"{FORMAT_VERSION}; upgrade sonline"
                 )
             tensors = {name: opened.get_tensor(name) for name in names}
     except SafetensorError as error:
@@ -122,7 +120,7 @@ def _checksum(kind: str, text: str, tensors: Mapping[str, NDArray[Any]]) -> str:
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         digest.update(json.dumps([name, str(array.dtype), array.shape]).encode())
-        digest.update(memoryview(array.reshape(-1).view(np.uint8)))
+        digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
 
