@@ -1,5 +1,6 @@
 #include "sonline/batch.hpp"
 
+#include <algorithm>
 #include <cstdio>
 
 namespace sonline {
@@ -30,18 +31,25 @@ void validate_structure(const Batch& batch) {
   if (static_cast<size_t>(indptr[batch.rows]) > batch.stored)
     throw BadInput("X: indptr ends at " + std::to_string(indptr[batch.rows]) + " but only " +
                    std::to_string(batch.stored) + " values are stored");
-  if constexpr (!std::is_unsigned_v<Index>) {
-    const auto* indices = static_cast<const Index*>(batch.indices);
-    const auto count = static_cast<size_t>(indptr[batch.rows]);
-    Index lowest = 0;
-    for (size_t i = 0; i < count; ++i) lowest = std::min(lowest, indices[i]);
-    if (lowest < 0)
-      for (size_t row = 0; row < batch.rows; ++row)
-        for (auto i = indptr[row]; i < indptr[row + 1]; ++i)
-          if (indices[i] < 0)
-            throw BadInput("X: negative feature index " + std::to_string(indices[i]) + " in row " +
-                           std::to_string(row) + "; indices must be 0 or more");
+  const auto* indices = static_cast<const Index*>(batch.indices);
+  const auto count = static_cast<size_t>(indptr[batch.rows]);
+  Index lowest = 0, highest = 0;
+  for (size_t i = 0; i < count; ++i) {
+    lowest = std::min(lowest, indices[i]);
+    highest = std::max(highest, indices[i]);
   }
+  const size_t last = batch.cols - 1;  // without a limit, the largest number there is
+  if (!(lowest < 0) && static_cast<size_t>(highest) <= last) return;
+  for (size_t row = 0; row < batch.rows; ++row)
+    for (auto i = indptr[row]; i < indptr[row + 1]; ++i) {
+      if (indices[i] < 0)
+        throw BadInput("X: negative feature index " + std::to_string(indices[i]) + " in row " +
+                       std::to_string(row) + "; indices must be 0 or more");
+      if (static_cast<size_t>(indices[i]) > last)
+        throw BadInput("X: feature index " + std::to_string(indices[i]) + " in row " +
+                       std::to_string(row) + ", but there are only " + std::to_string(batch.cols) +
+                       " columns");
+    }
 }
 
 // True if all of values[0..n) are finite and at most `largest` in size.
@@ -75,6 +83,7 @@ bool values_fine(const Batch& batch, double largest) {
 }  // namespace
 
 void validate(const Batch& batch, double largest) {
+  if (batch.checked) return;
   if (batch.indptr) switch (batch.index_type) {
       case Batch::Index::i32:
         validate_structure<int32_t, int32_t>(batch);

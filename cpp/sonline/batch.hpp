@@ -21,12 +21,13 @@ struct Batch {
 
   size_t rows = 0;
   const void* values = nullptr;
+  bool checked = false;  // validate() has nothing left to do
   // CSR, if indptr is set; it has the type of the indices, or int64 where those are uint64.
   const void* indices = nullptr;
   const void* indptr = nullptr;
   size_t stored = 0;  // length of indices and values
   // Dense otherwise; strides in numbers.
-  size_t cols = 0;
+  size_t cols = 0;  // for CSR: what indices must stay below, 0 if there is no limit
   int64_t row_stride = 0, col_stride = 0;
 };
 

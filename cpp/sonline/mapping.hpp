@@ -1,9 +1,12 @@
-// One row from a Python mapping: string or integer keys to numbers. A string value makes the
-// feature "key=value" with the number 1, as a text column of a table does.
+// Rows from Python mappings: string or integer keys to numbers. A string value makes the feature
+// "key=value" with the number 1, as a text column of a table does.
+//
+// Everything in a row is checked before a new name is entered, so a bad row changes nothing.
 #pragma once
 
 #include <nanobind/nanobind.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>
@@ -14,19 +17,35 @@
 
 namespace sonline {
 
-// How names become keys: exactly (bits < 0, through a NameTable) or hashed.
-struct NameHashing {
+// How names become keys: exactly (bits < 0, through the table) or hashed.
+struct NameKeys {
+  static constexpr Key kUnknown = ~Key{0};
+
+  NameTable table;
   int bits;
   uint64_t seed;
 
-  Key slot(std::string_view name) const {
-    return hash_slot(name, static_cast<unsigned>(bits), seed);
+  Key find(std::string_view name) const {
+    if (bits >= 0) return hash_slot(name, static_cast<unsigned>(bits), seed);
+    const auto id = table.find(name);
+    return id ? *id | kNamed : kUnknown;
+  }
+
+  Key find_or_add(std::string_view name) {
+    return bits >= 0 ? find(name) : table.insert(name) | kNamed;
   }
 };
 
 class MappingReader {
  public:
-  // Checks and keeps the items; the mapping must outlive the calls below.
+  // Names belong to `keys`, which must outlive the reader. Values beyond `largest` are refused.
+  MappingReader(NameKeys& keys, double largest) : names_(keys), largest_(largest) {}
+
+  // What the reader remembers of earlier rows; to be called when the names have been replaced.
+  void forget() { recent_.clear(); }
+
+  // Both check the rows and look their names up. The objects must stay as they are until the batch
+  // has been made.
   void read(nanobind::handle mapping) {
     clear();
     add_row(mapping);
@@ -43,107 +62,173 @@ class MappingReader {
       }
   }
 
-  // The rows with new names entered into the table (or hashed).
-  Batch named(NameTable& names, NameHashing hashing) {
-    return batch([&](std::string_view name) {
-      return hashing.bits < 0 ? names.insert(name) | kNamed : hashing.slot(name);
-    });
+  // The rows, with new names entered.
+  Batch named() {
+    for (const New& added : new_) keys_[added.item] = names_.find_or_add(added.name);
+    return batch();
   }
 
-  // The rows without names that the table does not know.
-  Batch known(const NameTable& names, NameHashing hashing) {
-    return batch([&](std::string_view name) {
-      if (hashing.bits >= 0) return hashing.slot(name);
-      const auto id = names.find(name);
-      return id ? *id | kNamed : kUnknown;
-    });
+  // The rows, with new names left out.
+  Batch known() {
+    if (!new_.empty()) drop_new();
+    return batch();
   }
 
  private:
+  // Streams repeat their keys in the same order, most often as the same objects. So the key at each
+  // place is remembered, and one comparison of pointers saves the hashing of the name. A pointer
+  // counts only while the object is held: otherwise it may have come to mean another name. Objects
+  // that come once are not held, for that would cost more than it saves.
+  struct Recent {
+    const PyObject* pointer = nullptr;  // what came last, held or not
+    Key id = NameKeys::kUnknown;
+    nanobind::object held;
+  };
+
+  struct New {
+    size_t item;
+    std::string name;
+  };
+
   void clear() {
-    items_.clear();
-    spellings_.clear();
+    keys_.clear();
+    values_.clear();
+    new_.clear();
     kept_.clear();
-    row_ends_.clear();
+    indptr_.assign(1, 0);
   }
 
   void add_row(nanobind::handle mapping) {
     if (PyDict_Check(mapping.ptr())) {
-      PyObject *key, *value;
-      Py_ssize_t position = 0;
-      while (PyDict_Next(mapping.ptr(), &position, &key, &value)) add(key, value);
+      add_dict(mapping.ptr());
     } else {
-      if (!PyMapping_Check(mapping.ptr()) || PySequence_Check(mapping.ptr()) > 1 ||
-          !PyObject_HasAttrString(mapping.ptr(), "items"))
+      if (!PyObject_HasAttrString(mapping.ptr(), "items"))
         throw BadInput("a row must be a mapping from features to numbers, got " +
                        type_of(mapping.ptr()));
       const auto items = nanobind::steal(PyMapping_Items(mapping.ptr()));
       if (!items.is_valid()) throw nanobind::python_error();
       kept_.push_back(items);
-      const Py_ssize_t count = PyList_Size(items.ptr());
-      for (Py_ssize_t i = 0; i < count; ++i) {
-        PyObject* item = PyList_GetItem(items.ptr(), i);
-        add(PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1));
+      const auto count = static_cast<size_t>(PyList_Size(items.ptr()));
+      for (size_t place = 0; place < count; ++place) {
+        PyObject* item = PyList_GetItem(items.ptr(), static_cast<Py_ssize_t>(place));
+        add(place, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1));
       }
     }
-    row_ends_.push_back(items_.size());
+    indptr_.push_back(static_cast<int64_t>(keys_.size()));
   }
 
-  static constexpr Key kUnknown = ~Key{0};
+  void add_dict(PyObject* dict) {
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    size_t place = 0;
+    const size_t start = keys_.size(), familiar = std::min(dict_size(dict), recent_.size());
+    keys_.resize(start + familiar);
+    values_.resize(start + familiar);
+    bool more = true;
+    // As long as everything is as in the rows before, nothing but the numbers has to be read.
+    while (place < familiar && (more = PyDict_Next(dict, &position, &key, &value))) {
+      if (!(recent_[place].held.ptr() == key && PyFloat_CheckExact(value))) break;
+      const double number = PyFloat_AS_DOUBLE(value);
+      if (!(std::fabs(number) <= largest_)) refuse(key, number);
+      keys_[start + place] = recent_[place].id;
+      values_[start + place++] = number;
+    }
+    keys_.resize(start + place);
+    values_.resize(start + place);
+    if (place < familiar && more) add(place++, key, value);
+    while (more && PyDict_Next(dict, &position, &key, &value)) add(place++, key, value);
+  }
 
-  struct Item {
-    const char* name;  // null: an integer key
-    size_t length;
-    Key key;
-    double value;
-  };
+  static size_t dict_size(PyObject* dict) { return static_cast<size_t>(PyDict_Size(dict)); }
+
+  void add(size_t place, PyObject* key, PyObject* value) {
+    double number;
+    if (PyFloat_CheckExact(value)) {
+      number = PyFloat_AS_DOUBLE(value);
+    } else if (PyUnicode_Check(value)) {
+      return add_text(key, value);
+    } else {
+      // This may run code of the value's class, which may change the mapping.
+      const auto held_key = nanobind::borrow(key), held_value = nanobind::borrow(value);
+      number = PyFloat_AsDouble(value);
+      if (number == -1.0 && PyErr_Occurred()) {
+        PyErr_Clear();
+        throw BadInput("feature " + repr(key) + ": expected a number, got " + type_of(value) + " " +
+                       repr(value));
+      }
+      if (!(std::fabs(number) <= largest_)) refuse(key, number);
+      look_up(place, key);
+      values_.push_back(number);
+      return;
+    }
+    if (!(std::fabs(number) <= largest_)) refuse(key, number);
+    look_up(place, key);
+    values_.push_back(number);
+  }
+
+  void look_up(size_t place, PyObject* key) {
+    if (place < recent_.size() && recent_[place].held.ptr() == key) {
+      keys_.push_back(recent_[place].id);
+      return;
+    }
+    if (!PyUnicode_Check(key)) {
+      keys_.push_back(integer_key(key));
+      return;
+    }
+    const std::string_view name = utf8(key);
+    const Key id = names_.find(name);
+    if (id == NameKeys::kUnknown)
+      new_.push_back({keys_.size(), std::string(name)});
+    else if (PyUnicode_CheckExact(key))  // a subclass may mean something else the next time
+      remember(place, key, id);
+    keys_.push_back(id);
+  }
+
+  void remember(size_t place, PyObject* key, Key id) {
+    if (place >= recent_.size()) recent_.resize(place + 1);
+    Recent& recent = recent_[place];
+    const bool again = recent.pointer == key && recent.id == id;
+    if (again || recent.held.is_valid())
+      recent.held = again ? nanobind::borrow(key) : nanobind::object();
+    recent.pointer = key;
+    recent.id = id;
+  }
+
+  void add_text(PyObject* key, PyObject* value) {
+    std::string name =
+        PyUnicode_Check(key) ? std::string(utf8(key)) : std::to_string(integer_key(key));
+    name += '=';
+    name += utf8(value);
+    const Key id = names_.find(name);
+    if (id == NameKeys::kUnknown) new_.push_back({keys_.size(), std::move(name)});
+    keys_.push_back(id);
+    values_.push_back(1.0);
+  }
+
+  [[noreturn]] static void refuse(PyObject* key, double number) {
+    const std::string what = "feature " + repr(key) + ": " + show(number);
+    if (std::isfinite(number))
+      throw BadInput(what + " is too large for float32; use dtype='float64'");
+    throw BadInput(what + " is not a finite number; leave missing features out");
+  }
+
+  static std::string show(double number) { return repr(nanobind::float_(number).ptr()); }
+
+  static std::string_view utf8(PyObject* text) {
+    Py_ssize_t length;
+    const char* bytes = PyUnicode_AsUTF8AndSize(text, &length);
+    if (!bytes) {
+      PyErr_Clear();
+      throw BadInput("the text " + repr(text) + " cannot be encoded as UTF-8");
+    }
+    return {bytes, static_cast<size_t>(length)};
+  }
 
   static std::string type_of(PyObject* object) { return Py_TYPE(object)->tp_name; }
   static std::string repr(PyObject* object) {
     const auto text = nanobind::steal<nanobind::str>(PyObject_Repr(object));
     if (!text.is_valid()) throw nanobind::python_error();
     return text.c_str();
-  }
-
-  void add(PyObject* key, PyObject* value) {
-    Item item{nullptr, 0, 0, 1.0};
-    if (PyUnicode_Check(key)) {
-      Py_ssize_t length;
-      item.name = PyUnicode_AsUTF8AndSize(key, &length);
-      if (!item.name) {
-        PyErr_Clear();
-        throw BadInput("feature name " + repr(key) + " cannot be encoded as UTF-8");
-      }
-      item.length = static_cast<size_t>(length);
-    } else {
-      item.key = integer_key(key);
-    }
-    if (PyFloat_CheckExact(value)) {
-      item.value = PyFloat_AS_DOUBLE(value);
-    } else if (PyUnicode_Check(value)) {
-      const char* spelling = PyUnicode_AsUTF8(value);
-      const char* name = item.name;
-      if (!spelling) {
-        PyErr_Clear();
-        throw BadInput("feature " + repr(key) + ": its text cannot be encoded as UTF-8");
-      }
-      spellings_.push_back((name ? std::string(name, item.length) : std::to_string(item.key)) +
-                           "=" + spelling);
-      item.name = "";
-      item.length = spellings_.size();  // a reference into spellings_, which may still move
-      item.key = kUnknown;
-    } else {
-      item.value = PyFloat_AsDouble(value);
-      if (item.value == -1.0 && PyErr_Occurred()) {
-        PyErr_Clear();
-        throw BadInput("feature " + repr(key) + ": expected a number, got " + type_of(value) + " " +
-                       repr(value));
-      }
-    }
-    if (!std::isfinite(item.value))
-      throw BadInput("feature " + repr(key) + ": " + repr(value) +
-                     " is not a finite number; leave missing features out");
-    items_.push_back(item);
   }
 
   static Key integer_key(PyObject* key) {
@@ -161,46 +246,42 @@ class MappingReader {
     return static_cast<Key>(number);
   }
 
-  template <class KeyOf>
-  Batch batch(KeyOf&& key_of) {
-    keys_.clear();
-    values_.clear();
-    indptr_.assign(1, 0);
-    size_t row = 0;
-    const auto close_rows = [&](size_t position) {
-      for (; row < row_ends_.size() && row_ends_[row] == position; ++row)
-        indptr_.push_back(static_cast<int64_t>(keys_.size()));
-    };
-    close_rows(0);
-    for (size_t i = 0; i < items_.size(); close_rows(++i)) {
-      const Item& item = items_[i];
-      std::string_view name;
-      if (item.name && item.key == kUnknown)
-        name = spellings_[item.length - 1];
-      else if (item.name)
-        name = {item.name, item.length};
-      const Key key = item.name ? key_of(name) : item.key;
-      if (key == kUnknown) continue;
-      keys_.push_back(key);
-      values_.push_back(item.value);
+  void drop_new() {
+    size_t kept = 0;
+    size_t item = 0;
+    for (size_t row = 1; row < indptr_.size(); ++row) {
+      for (; item < static_cast<size_t>(indptr_[row]); ++item) {
+        if (keys_[item] == NameKeys::kUnknown) continue;
+        keys_[kept] = keys_[item];
+        values_[kept++] = values_[item];
+      }
+      indptr_[row] = static_cast<int64_t>(kept);
     }
+    keys_.resize(kept);
+    values_.resize(kept);
+  }
+
+  Batch batch() {
+    kept_.clear();
     Batch batch;
-    batch.rows = row_ends_.size();
+    batch.rows = indptr_.size() - 1;
     batch.index_type = Batch::Index::u64;
     batch.values = values_.data();
     batch.indices = keys_.data();
     batch.indptr = indptr_.data();
     batch.stored = keys_.size();
+    batch.checked = true;
     return batch;
   }
 
-  std::vector<Item> items_;
-  std::vector<std::string> spellings_;
+  NameKeys& names_;
+  double largest_;
   std::vector<Key> keys_;
   std::vector<double> values_;
   std::vector<int64_t> indptr_;
-  std::vector<size_t> row_ends_;        // positions in items_
-  std::vector<nanobind::object> kept_;  // what the names point into
+  std::vector<New> new_;
+  std::vector<Recent> recent_;
+  std::vector<nanobind::object> kept_;  // rows and items that live only here
 };
 
 }  // namespace sonline

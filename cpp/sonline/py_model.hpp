@@ -1,0 +1,219 @@
+// A Model as Python holds it: with its names, its lock and NumPy arrays at its border.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "sonline/errors.hpp"
+#include "sonline/mapping.hpp"
+#include "sonline/model.hpp"
+#include "sonline/py_arrays.hpp"
+#include "sonline/py_lock.hpp"
+
+namespace sonline {
+
+// What the models of one classifier share: names have the same keys in all of them, so a row is
+// read once.
+struct Shared {
+  NameKeys names;
+  double largest;  // of the values
+  MappingReader reader{names, largest};
+  ModelMutex mutex;
+};
+
+class PyModel {
+ public:
+  // `shared` is that of another model, or null.
+  PyModel(const Config& config, bool single, std::shared_ptr<Shared> shared)
+      : config_(config),
+        single_(single),
+        model_(make_model(config, single)),
+        shared_(shared ? std::move(shared) : new_shared(config, single)) {}
+
+  // An independent model in the same state, which shares the names.
+  std::unique_ptr<PyModel> copy() {
+    const std::scoped_lock lock(shared_->mutex);
+    auto twin = std::make_unique<PyModel>(config_, single_, shared_);
+    twin->model_->restore(model_->save());
+    return twin;
+  }
+
+  Model& model() { return *model_; }
+  const std::shared_ptr<Shared>& shared() const { return shared_; }
+
+  void learn(const Batch& batch, const Doubles& y, const std::optional<Doubles>& weights,
+             OutDoubles& out) {
+    check_lengths(batch, y, weights, out);
+    const std::scoped_lock lock(shared_->mutex);
+    nb::gil_scoped_release unlocked;
+    model_->learn(batch, y.data(), data(weights), out.data());
+  }
+
+  void predict(const Batch& batch, OutDoubles& out) {
+    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
+    const std::scoped_lock lock(shared_->mutex);
+    nb::gil_scoped_release unlocked;
+    model_->predict(batch, out.data());
+  }
+
+  // The GIL is kept here: one row is too little work.
+  double learn_one(nb::handle mapping, double y, double weight) {
+    const std::scoped_lock lock(shared_->mutex);
+    double prediction;
+    model_->learn(read_one(*shared_, mapping, weight), &y, &weight, &prediction);
+    return prediction;
+  }
+
+  double predict_one(nb::handle mapping) {
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->reader.read(mapping);
+    double prediction;
+    model_->predict(shared_->reader.known(), &prediction);
+    return prediction;
+  }
+
+  // All rows are read and checked before a name is entered or a row learnt.
+  void learn_rows(nb::sequence rows, const Doubles& y, const std::optional<Doubles>& weights,
+                  OutDoubles& out) {
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->reader.read_all(rows);
+    check_lengths(nb::len(rows), y, weights, out);
+    const Batch batch = shared_->reader.named();
+    nb::gil_scoped_release unlocked;
+    model_->learn(batch, y.data(), data(weights), out.data());
+  }
+
+  void predict_rows(nb::sequence rows, OutDoubles& out) {
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->reader.read_all(rows);
+    const Batch batch = shared_->reader.known();
+    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
+    nb::gil_scoped_release unlocked;
+    model_->predict(batch, out.data());
+  }
+
+  // The keys that names have here; new ones for those not known, or the largest number if not
+  // `add`.
+  nb::ndarray<nb::numpy, uint64_t> name_keys(const std::vector<std::string_view>& names, bool add) {
+    const std::scoped_lock lock(shared_->mutex);
+    std::vector<uint64_t> keys;
+    keys.reserve(names.size());
+    for (const auto name : names)
+      keys.push_back(add ? shared_->names.find_or_add(name) : shared_->names.find(name));
+    return to_numpy(keys.data(), {keys.size()});
+  }
+
+  nb::list features() {
+    const std::scoped_lock lock(shared_->mutex);
+    nb::list features;
+    for (const Key key : model_->features()) {
+      if (key & kNamed) {
+        const auto name = shared_->names.table.name(key & ~kNamed);
+        features.append(nb::str(name.data(), name.size()));
+      } else {
+        features.append(nb::int_(key));
+      }
+    }
+    return features;
+  }
+
+  nb::dict stats() {
+    const std::scoped_lock lock(shared_->mutex);
+    const Stats stats = model_->stats();
+    nb::dict out;
+    out["rounds"] = stats.rounds;
+    out["rebases"] = stats.rebases;
+    out["features"] = stats.features;
+    out["bytes"] =
+        stats.bytes + shared_->names.table.blob().size() + shared_->names.table.size() * 24;
+    out["alpha"] = stats.alpha;
+    return out;
+  }
+
+  template <class Get>
+  auto vector(Get get) {
+    const std::scoped_lock lock(shared_->mutex);
+    const auto values = (model_.get()->*get)();
+    return to_numpy(values.data(), {values.size()});
+  }
+
+  nb::ndarray<nb::numpy, double> basis() {
+    const std::scoped_lock lock(shared_->mutex);
+    const Matrix V = model_->basis();
+    return to_numpy(V.values().data(), {V.rows(), V.cols()});
+  }
+
+  nb::dict save() {
+    const std::scoped_lock lock(shared_->mutex);
+    nb::dict fields;
+    for (const auto& [name, tensor] : model_->save()) fields[name.c_str()] = to_numpy(tensor);
+    const auto blob = shared_->names.table.blob();
+    const auto offsets = shared_->names.table.offsets();
+    fields["names.bytes"] = to_numpy(reinterpret_cast<const uint8_t*>(blob.data()), {blob.size()});
+    fields["names.offsets"] = to_numpy(offsets.data(), {offsets.size()});
+    return fields;
+  }
+
+  // Without names among the fields, those that are shared stay.
+  void restore(nb::dict fields) {
+    const std::scoped_lock lock(shared_->mutex);
+    State state;
+    for (auto [name, value] : fields) {
+      const auto key = nb::cast<std::string>(name);
+      state[key] = from_numpy(key, nb::cast<Array>(value));
+    }
+    NameTable& names = shared_->names.table;
+    if (state.contains("names.bytes")) {
+      StateReader reader(state);
+      const auto bytes = reader.any_array<uint8_t>("names.bytes");
+      const auto offsets = reader.any_array<uint64_t>("names.offsets");
+      names =
+          NameTable::restore({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, offsets);
+      shared_->reader.forget();
+    }
+    model_->restore(state);
+    for (const Key key : model_->features())
+      if ((key & kNamed) && (key & ~kNamed) >= names.size())
+        StateReader::fail("features", "refers to a name that is not there");
+  }
+
+  // A row of weight 0 is only predicted, so its names are not kept.
+  static Batch read_one(Shared& shared, nb::handle mapping, double weight) {
+    shared.reader.read(mapping);
+    return weight == 0 ? shared.reader.known() : shared.reader.named();
+  }
+
+ private:
+  static std::shared_ptr<Shared> new_shared(const Config& config, bool single) {
+    const double largest =
+        single ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+    return std::make_shared<Shared>(NameKeys{NameTable(), config.hash_bits, config.hash_seed},
+                                    largest);
+  }
+
+  static const double* data(const std::optional<Doubles>& weights) {
+    return weights ? weights->data() : nullptr;
+  }
+
+  static void check_lengths(const Batch& batch, const Doubles& y,
+                            const std::optional<Doubles>& weights, const OutDoubles& out) {
+    check_lengths(batch.rows, y, weights, out);
+  }
+
+  static void check_lengths(size_t rows, const Doubles& y, const std::optional<Doubles>& weights,
+                            const OutDoubles& out) {
+    if (y.shape(0) != rows || out.shape(0) != rows || (weights && weights->shape(0) != rows))
+      throw BadInput("X has " + std::to_string(rows) + " rows, y has " +
+                     std::to_string(y.shape(0)));
+  }
+
+  Config config_;
+  bool single_;
+  std::unique_ptr<Model> model_;
+  std::shared_ptr<Shared> shared_;
+};
+
+}  // namespace sonline

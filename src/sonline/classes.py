@@ -1,0 +1,214 @@
+"""`ClassLearner`: one learner per class over one pass of the data.
+
+Classes are numbers 0, 1, 2, ... here; what they are called is the business of the estimators. Two
+classes need a single learner. With more, each class has its own: "this class or not".
+
+Classes may also emerge. Then one more learner runs along that takes every row as "not this class":
+the learner that a class would have by now if it had been declared at the start. A new class starts
+as its copy, so the result is the same, bit for bit, as if all classes had been known from the
+beginning.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sonline import _core, persistence
+from sonline.errors import ModelFileError
+from sonline.learner import Rows, _csr, _dense
+from sonline.parameters import Parameters
+
+Floats: TypeAlias = NDArray[np.float64]
+Codes: TypeAlias = NDArray[np.int64]
+
+NAMES = ("names.bytes", "names.offsets")  # shared by all models of a classifier
+NEVER = -1  # the target of the learner that takes every row as "not this class"
+
+
+class ClassLearner:
+    """Learners for a number of classes.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Of each learner.
+    classes : int
+        How many classes there are.
+    growing : bool
+        Whether classes may be added by `grown`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sonline.classes import ClassLearner
+    >>> from sonline.parameters import Parameters
+    >>> learner = ClassLearner(Parameters(), classes=3, growing=False)
+    >>> X = np.eye(3)
+    >>> for _ in range(5):
+    ...     before = learner.learn(X, np.array([0, 1, 2]))
+    >>> learner.predict(X).argmax(axis=0).tolist()
+    [0, 1, 2]
+    """
+
+    def __init__(self, parameters: Parameters, classes: int, growing: bool) -> None:
+        self.parameters = parameters
+        self.growing = growing
+        first = _core.Model(parameters.for_core(), parameters.dtype == "float32")
+        if classes <= 1:
+            self._set([first], classes)
+        else:
+            outputs = 1 if classes == 2 else classes
+            others = [first.copy() for _ in range(outputs + growing - 1)]
+            self._set([first, *others], classes)
+
+    def _set(
+        self, models: list[_core.Model], classes: int, signs: Sequence[float] | None = None
+    ) -> None:
+        self.classes = classes
+        self._models = models
+        if classes <= 1:
+            # Only the learner of what has not come yet: turned round, it speaks for class 0.
+            self._targets, self._signs = [0], [-1.0]
+        else:
+            self._targets = [1] if classes == 2 else list(range(classes))
+            self._targets += [NEVER] * self.growing
+            self._signs = list(signs) if signs is not None else [1.0] * len(models)
+        self._group = _core.Classes(models, self._targets, self._signs)
+        speaking = slice(0, max(self.outputs, 1))
+        self._speakers = _core.Classes(
+            models[speaking], self._targets[speaking], self._signs[speaking]
+        )
+
+    @property
+    def outputs(self) -> int:
+        """How many raw predictions a row has: one for two classes, otherwise one per class."""
+        return 1 if self.classes == 2 else self.classes
+
+    def grown(self) -> Self:
+        """Return a learner with one class more; this one is to be forgotten when it is used."""
+        models = self._models
+        if self.classes == 0:
+            return self._twin(models, 1)
+        if self.classes == 1:
+            return self._twin([models[0].copy(), models[0]], 2)
+        if self.classes == 2:
+            pair, never = models
+            return self._twin([pair.copy(), pair, never.copy(), never], 3, [-1.0, 1.0, 1.0, 1.0])
+        *known, never = models
+        return self._twin([*known, never.copy(), never], self.classes + 1, [*self._signs, 1.0])
+
+    def learn(
+        self, X: Rows, codes: Codes, weights: Floats | None = None, threads: int = 1
+    ) -> Floats:
+        """Learn rows; the raw predictions made before each update, one line per output.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or sequence of mappings, n rows
+            As `OnlineLearner.learn` takes them.
+        codes : array of n integers
+            The class of each row.
+        weights : array of n floats, optional
+            Importance of each row.
+        threads : int, default=1
+            How many threads may share the work. The result does not depend on it.
+        """
+        columns = X.shape[1] if hasattr(X, "shape") else 0
+        out = np.empty((len(self._models), len(codes)))
+        if sp.issparse(X):
+            self._group.learn_csr(*_csr(X), columns, codes, weights, out, threads)
+        elif isinstance(X, np.ndarray):
+            self._group.learn_dense(_dense(X), codes, weights, out, threads)
+        else:
+            self._group.learn_rows(X, codes, weights, out, threads)
+        return out[: self.outputs]
+
+    def predict(self, X: Rows, threads: int = 1) -> Floats:
+        """Return the raw predictions, one line per output; changes nothing."""
+        rows, columns = X.shape if hasattr(X, "shape") else (len(X), 0)
+        out = np.empty((max(self.outputs, 1), rows))
+        if sp.issparse(X):
+            self._speakers.predict_csr(*_csr(X), columns, out, threads)
+        elif isinstance(X, np.ndarray):
+            self._speakers.predict_dense(_dense(X), out, threads)
+        else:
+            self._speakers.predict_rows(X, out, threads)
+        return out[: self.outputs]
+
+    def learn_one(self, x: Any, code: int, weight: float) -> None:
+        """Learn one mapping from features to numbers; see `OnlineLearner.learn_one`."""
+        self._group.learn_one(x, code, weight)
+
+    def predict_one(self, x: Any) -> list[float]:
+        """Return the raw predictions for one mapping, one per output; changes nothing."""
+        return self._speakers.predict_one(x)[: self.outputs]
+
+    def features(self) -> list[str | int]:
+        """Return the features seen, in the order of their appearance."""
+        return self._models[0].features()
+
+    def weights(self) -> Floats:
+        """Return the weights, a line per output, a column per feature, the intercept's first."""
+        return np.array(
+            [
+                sign * model.weights()
+                for model, sign in zip(
+                    self._models[: self.outputs], self._signs[: self.outputs], strict=True
+                )
+            ]
+        ).reshape(self.outputs, -1)
+
+    def spectra(self) -> list[Floats]:
+        """Return the eigenvalues that the sketch of each output holds, largest first."""
+        return [np.sort(model.spectrum())[::-1] for model in self._models[: self.outputs]]
+
+    def stats(self) -> dict[str, Any]:
+        """Return counters as `OnlineLearner.stats` does; rebases and bytes over all learners."""
+        each = [model.stats() for model in self._models]
+        return each[0] | {name: sum(one[name] for one in each) for name in ("rebases", "bytes")}
+
+    def _twin(
+        self, models: list[_core.Model], classes: int, signs: Sequence[float] | None = None
+    ) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.parameters, twin.growing = self.parameters, self.growing
+        twin._set(models, classes, signs)  # noqa: SLF001 - of its own class
+        return twin
+
+    def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
+        document = {
+            "parameters": self.parameters.as_dict(),
+            "classes": self.classes,
+            "growing": self.growing,
+            "signs": self._signs,
+        }
+        tensors: persistence.Tensors = {}
+        for number, model in enumerate(self._models):
+            for name, tensor in model.save().items():
+                tensors[name if name in NAMES else f"{number}.{name}"] = tensor
+        return document, tensors
+
+    def __setstate__(self, state: tuple[dict[str, Any], persistence.Tensors]) -> None:
+        document, tensors = state
+        self.parameters = Parameters(**document["parameters"])
+        self.growing = bool(document["growing"])
+        signs = [float(sign) for sign in document["signs"]]
+        if any(sign not in (1.0, -1.0) for sign in signs):
+            raise ModelFileError(f"signs must be 1 or -1, got {signs}")
+        single = self.parameters.dtype == "float32"
+        models: list[_core.Model] = []
+        for number in range(len(signs)):
+            first = models[0] if models else None
+            models.append(_core.Model(self.parameters.for_core(), single, first))
+            own = {} if models[1:] else {name: tensors[name] for name in NAMES}
+            prefix = f"{number}."
+            for name, tensor in tensors.items():
+                if name.startswith(prefix):
+                    own[name.removeprefix(prefix)] = tensor
+            models[-1].restore(own)
+        self._set(models, int(document["classes"]), signs)

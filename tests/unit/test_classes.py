@@ -1,0 +1,211 @@
+import pickle
+import threading
+from collections import UserDict
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sonline import OnlineLearner, _core
+from sonline.classes import ClassLearner
+from sonline.errors import InvalidInputError
+from sonline.parameters import LOSSES, SKETCHES, Parameters
+
+BINARY = [name for name, info in LOSSES.items() if info["binary"]]
+
+
+def stream(classes=4, n=300, d=8, seed=0):
+    """Rows of a multiclass problem; class k does not come before row 20 k."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, d)) * (rng.random((n, d)) < 0.6)
+    W = rng.normal(size=(d, classes))
+    y = (X @ W).argmax(axis=1)
+    for k in range(1, classes):
+        y[: 20 * k] = np.minimum(y[: 20 * k], k - 1)
+    return X, y
+
+
+def state_of(learner):
+    document, tensors = learner.__getstate__()
+    return document, {name: (a.dtype, a.shape, a.tobytes()) for name, a in tensors.items()}
+
+
+@pytest.mark.parametrize("loss", BINARY)
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_emerging_classes_are_as_if_declared_at_the_start(sketch, loss):
+    X, y = stream()
+    parameters = Parameters(sketch=sketch, loss=loss, sketch_size=3, alpha="relative:4")
+    declared = ClassLearner(parameters, classes=4, growing=False)
+    declared.learn(X, y)
+    emerging = ClassLearner(parameters, classes=0, growing=True)
+    for start in range(0, len(y), 7):
+        rows = slice(start, start + 7)
+        while y[rows].max() >= emerging.classes:
+            emerging = emerging.grown()
+        emerging.learn(X[rows], y[rows])
+    np.testing.assert_array_equal(emerging.predict(X), declared.predict(X))
+    np.testing.assert_array_equal(emerging.weights(), declared.weights())
+
+
+@given(
+    classes=st.integers(2, 5),
+    threads=st.integers(1, 8),
+    growing=st.booleans(),
+    cuts=st.lists(st.integers(0, 300), max_size=3),
+)
+def test_threads_and_batches_do_not_matter(classes, threads, growing, cuts):
+    X, y = stream(classes)
+    one = ClassLearner(Parameters(), classes, growing)
+    many = ClassLearner(Parameters(), classes, growing)
+    before = one.learn(X, y)
+    ends = [0, *sorted(cuts), len(y)]
+    parts = [
+        many.learn(X[a:b], y[a:b], threads=threads)
+        for a, b in zip(ends, ends[1:], strict=False)  # noqa: RUF007 - may hold empty batches
+    ]
+    np.testing.assert_array_equal(np.concatenate(parts, axis=1), before)
+    assert state_of(many) == state_of(one)
+
+
+def test_many_threads_on_a_large_batch():
+    rng = np.random.default_rng(0)
+    X = sp.random(4000, 200, density=0.2, format="csr", random_state=0)
+    y = rng.integers(0, 7, 4000)
+    one, many = (ClassLearner(Parameters(), 7, growing=False) for _ in range(2))
+    np.testing.assert_array_equal(many.learn(X, y, threads=4), one.learn(X, y))
+    np.testing.assert_array_equal(many.predict(X, threads=4), one.predict(X))
+    assert state_of(many) == state_of(one)
+
+
+def test_two_classes_are_one_online_learner():
+    X, y = stream(2)
+    w = np.linspace(0, 2, len(y))
+    pair, single = ClassLearner(Parameters(), 2, growing=False), OnlineLearner()
+    np.testing.assert_array_equal(pair.learn(X, y, w)[0], single.learn(X, 2.0 * y - 1, w))
+    assert pair.features() == single.features()
+    np.testing.assert_array_equal(pair.weights()[0, 1:], list(single.weights().values()))
+
+
+def test_rows_by_name_are_read_once_for_all():
+    X, y = stream()
+    rows = [{f"f{j}": v for j, v in enumerate(row) if v} for row in X.tolist()]
+    batch, loop = (ClassLearner(Parameters(), 4, growing=True) for _ in range(2))
+    batch.learn(rows, y)
+    for row, code in zip(rows, y.tolist(), strict=True):
+        loop.learn_one(row, code, 1.0)
+    assert state_of(batch) == state_of(loop)
+    margins = batch.predict(rows)
+    for i, row in enumerate(rows):
+        assert loop.predict_one(row) == margins[:, i].tolist()
+
+
+@pytest.mark.parametrize("classes", [0, 1, 2, 3, 5])
+def test_pickling_goes_on_bit_for_bit(classes):
+    X, y = stream(max(classes, 1))
+    learner = ClassLearner(Parameters(), 0, growing=True)
+    for _ in range(classes):
+        learner = learner.grown()
+    rows = [{f"f{j}": v for j, v in enumerate(row)} for row in X.tolist()]
+    learner.learn(rows[:200], y[:200]) if classes else None
+    twin = pickle.loads(pickle.dumps(learner))
+    assert state_of(twin) == state_of(learner)
+    for each in (twin, learner):
+        each.grown().learn(rows[200:], y[200:])
+    np.testing.assert_array_equal(twin.predict(rows), learner.predict(rows))
+
+
+def test_a_bad_batch_changes_nothing():
+    X, y = stream()
+    learner = ClassLearner(Parameters(), 4, growing=False)
+    learner.learn(X[:100], y[:100])
+    before = state_of(learner)
+    bad = X[100:].copy()
+    bad[50, 3] = np.nan
+    with pytest.raises(InvalidInputError, match="NaN in row 50, feature 3"):
+        learner.learn(bad, y[100:])
+    with pytest.raises(InvalidInputError, match="200 rows, y has 199"):
+        learner.learn(X[100:], y[101:])
+    rows = sp.csr_array(X[100:])
+    rows.indices[17] = 8
+    with pytest.raises(InvalidInputError, match=r"feature index 8 in row .*only 8 columns"):
+        learner.learn(rows, y[100:])
+    for row in ({"new": 1.0, "worse": float("inf")}, {"new": 1.0, "large": 1e39}, {"a": None}):
+        with pytest.raises(InvalidInputError):
+            learner.learn_one(row, 0, 1.0)
+        with pytest.raises(InvalidInputError, match="row 1"):
+            learner.learn([{"good": 1.0}, row], np.array([0, 1]))
+    assert state_of(learner) == before
+
+
+def test_models_of_a_group_must_share_names():
+    parameters = Parameters().for_core()
+    models = [_core.Model(parameters, True) for _ in range(2)]
+    with pytest.raises(ValueError, match="share names"):
+        _core.Classes(models, [0, 1], [1.0, 1.0])
+    with pytest.raises(ValueError, match="target"):
+        _core.Classes(models[:1], [0, 1], [1.0, 1.0])
+
+
+class TestMappings:
+    """The reader remembers keys by their address; none of that may show."""
+
+    def test_keys_that_come_and_go(self):
+        rng = np.random.default_rng(1)
+        names = [f"f{j}" for j in range(6)]
+        remembering, plain = OnlineLearner(), OnlineLearner()
+        for i in range(300):
+            chosen = rng.permutation(6)[: rng.integers(0, 7)]
+            row = {names[j]: float(rng.normal()) for j in chosen}
+            # New objects for the names each time, and a detour through another mapping.
+            copied = UserDict({str(name.encode(), "ascii"): value for name, value in row.items()})
+            y = 1 if i % 3 else -1
+            assert remembering.predict_one(row) == plain.predict_one(copied)
+            assert remembering.learn_one(row, y) == plain.learn_one(copied, y)
+        assert remembering.weights() == plain.weights()
+
+    def test_an_address_that_comes_to_mean_another_name(self):
+        learner = OnlineLearner()
+        expected = OnlineLearner()
+        for i in range(200):
+            # Freed strings give their address to the next ones.
+            name = f"x{i % 3}"
+            learner.learn_one({str(name.encode(), "ascii"): 1.0}, 1 if i % 3 else -1)
+            expected.learn([{name: 1.0}], [1 if i % 3 else -1])
+        assert learner.weights() == expected.weights()
+
+    def test_text_and_integers(self):
+        learner = OnlineLearner()
+        for _ in range(3):
+            learner.learn_one({"colour": "red", 7: 2, "size": np.float32(1.5), "on": True}, 1)
+        assert learner.features() == ["colour=red", 7, "size", "on"]
+
+    def test_a_value_that_calls_back_is_refused(self):
+        learner = OnlineLearner()
+
+        class Calling:
+            def __float__(self):
+                learner.predict_one({"a": 1.0})
+                return 1.0
+
+        with pytest.raises(InvalidInputError, match="expected a number"):
+            learner.learn_one({"a": Calling()}, 1)
+        assert learner.features() == []
+
+    def test_threads_wait_for_each_other(self):
+        learner = OnlineLearner()
+
+        rows = [UserDict(a=1.0, b=float(i)) for i in range(200)]
+
+        def work():
+            for row in rows:
+                learner.learn_one(row, 1)
+                learner.learn([row, row], [1, -1])
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(timeout=60)
+        assert learner.stats()["rounds"] == 4 * 200 * 3
