@@ -50,7 +50,9 @@ void check_feature(const std::string& padded) {
   const char* p = padded.data();
   uint64_t index = 0;
   double value = 0;
-  if (!read_short_feature<kEnds>(p, index, value)) return;
+  DigitMap map;
+  map.build(p, p + std::min(padded.find_first_of("\r\n"), padded.size()));
+  if (!read_short_feature<kEnds>(map.others_at(p), p, index, value)) return;
   const char* q = padded.data();
   uint64_t general_index = 0;
   double general_value = 0;

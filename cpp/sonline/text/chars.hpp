@@ -13,7 +13,7 @@ namespace sonline::text {
 
 // A line that is given to a parser can be read this far past its end (and its last byte is followed
 // by a carriage return or a newline).
-inline constexpr size_t kPadding = 64;
+inline constexpr size_t kPadding = 80;
 
 inline constexpr uint8_t kBlank = 1;    // space and tab
 inline constexpr uint8_t kControl = 2;  // all other bytes below 0x20, newlines among them

@@ -10,6 +10,7 @@
 // correctly (Clinger, "How to read floating point numbers accurately", 1990).
 #pragma once
 
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -22,9 +23,16 @@ namespace sonline::text {
 
 inline constexpr uint64_t kPowersOfTen[] = {1,      10,      100,      1000,     10000,
                                             100000, 1000000, 10000000, 100000000};
-inline constexpr double kExactPowersOfTen[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                               1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
-                                               1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+// The powers of ten that are exact doubles, and their negatives. (32 to a row: a cheap index.)
+inline constexpr auto kExactPowersOfTen = [] {
+  std::array<std::array<double, 32>, 2> powers{};
+  double power = 1;
+  for (size_t i = 0; i <= 22; ++i, power *= 10) {
+    powers[0][i] = power;
+    powers[1][i] = -power;
+  }
+  return powers;
+}();
 
 // How many of the first bytes of a little-endian word are digits: 0 to 8.
 inline unsigned count_digits(uint64_t word) {
@@ -46,7 +54,7 @@ inline uint64_t join_eight(uint64_t digits) {
 }
 
 // The value of the first `count` (1 to 8) digits of a word.
-inline uint64_t join_some(uint64_t word, unsigned count) {
+inline uint64_t join_some(uint64_t word, uint64_t count) {
   const uint64_t digits = word ^ repeat_byte('0');
   return join_eight(digits << (64 - 8 * count));  // leading zeros push the other bytes out
 }
@@ -65,12 +73,11 @@ inline size_t read_digits(const char*& p, uint64_t& value) {
   }
 }
 
-// mantissa / 10^decimals, correctly rounded, for mantissa < 2^53 and decimals <= 22. The sign is
-// set without a branch: in most data it is as good as random.
+// +-mantissa / 10^decimals, correctly rounded, for mantissa < 2^53 and decimals <= 22. The sign
+// comes from the divisor and not from a branch: in most data it is as good as random.
 inline double exact_quotient(uint64_t mantissa, size_t decimals, bool negative) {
-  const double magnitude =
-      static_cast<double>(static_cast<int64_t>(mantissa)) / kExactPowersOfTen[decimals];
-  return std::bit_cast<double>(std::bit_cast<uint64_t>(magnitude) | uint64_t{negative} << 63);
+  return static_cast<double>(static_cast<int64_t>(mantissa)) /
+         kExactPowersOfTen[negative][decimals];
 }
 
 // The general case of read_number: any length, any exponent; the reason if [first, last) is no

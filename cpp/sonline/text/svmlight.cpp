@@ -73,22 +73,28 @@ class SvmlightParser final : public LineParser {
     const size_t room = static_cast<size_t>(last - p) / 4 + 1;
     batch.indices.reserve(before + room);
     batch.values<Value>().reserve(before + room);
-    int64_t* index_out = batch.indices.data() + before;
-    Value* value_out = batch.values<Value>().data() + before;
+    int64_t* const indices = batch.indices.data() + before;
+    Value* const values = batch.values<Value>().data() + before;
+    size_t count = 0;
+    digits_.build(p, last);
     for (;;) {
-      if (*p == ' ') ++p;
-      uint64_t index;
-      double value;
-      if (read_short_feature<kTokenEnds>(p, index, value)) [[likely]] {
-        *index_out++ = static_cast<int64_t>(index);
-        *value_out++ = static_cast<Value>(value);
-        continue;
+      uint64_t short_index;
+      double short_value;
+      if (read_short_feature<kTokenEnds>(digits_.others_at(p), p, short_index, short_value)) {
+        indices[count] = static_cast<int64_t>(short_index);
+        values[count] = static_cast<Value>(short_value);
+        ++count;
+        if (*p == ' ') [[likely]] {
+          ++p;
+          continue;
+        }
       }
       const char* const start = skip_blanks(p);
       if (start != p) {
         p = start;
         continue;
       }
+      uint64_t index;
       const Reason index_reason = read_index(p, index);
       if (index_reason != Reason::kNone || *p != ':') [[unlikely]] {
         if (start >= last || *start == '#') break;
@@ -101,19 +107,19 @@ class SvmlightParser final : public LineParser {
       if (is_any_of(*p, kTokenEnds)) [[unlikely]] {
         return LineResult::failed(Reason::kValueMissing, start);
       }
+      double value;
       const char* const value_start = p;
       const Reason reason = read_number<kTokenEnds>(p, value);
       if (reason != Reason::kNone) [[unlikely]] {
         return LineResult::failed(reason, value_start);
       }
-      *value_out = static_cast<Value>(value);
-      if (sizeof(Value) < sizeof(double) && !std::isfinite(*value_out)) [[unlikely]] {
+      indices[count] = static_cast<int64_t>(index);
+      values[count] = static_cast<Value>(value);
+      if (sizeof(Value) < sizeof(double) && !std::isfinite(values[count])) [[unlikely]] {
         return LineResult::failed(Reason::kOverflowFloat32, value_start);
       }
-      *index_out++ = static_cast<int64_t>(index);
-      ++value_out;
+      ++count;
     }
-    size_t count = static_cast<size_t>(index_out - batch.indices.data()) - before;
     if (options_.features != FeatureMode::kIndex) count = replace_by_keys(batch, before, count);
     return LineResult::row(count);
   }
@@ -145,6 +151,7 @@ class SvmlightParser final : public LineParser {
   const Options& options_;
   NameTable& labels_;
   FeatureKeys keys_;
+  DigitMap digits_;
 };
 
 }  // namespace
