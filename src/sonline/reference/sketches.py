@@ -163,7 +163,7 @@ def oja_rotation(V: Array, p: Array, ghat: Array, step: float) -> Array:
         row i = (s_(i-1) V_i - c p_i sum_(j<i) p_j V_j + step p_i ghat) / sqrt(s_(i-1) s_i).
 
     Every term has norm at most 1, so this keeps its digits where a QR of rows that nearly all
-    point along ``ghat`` (step |ghat|^2 >> 1) does not.
+    point along ``ghat`` (``step |ghat|^2 >> 1``) does not.
 
     Examples
     --------
