@@ -147,7 +147,7 @@ class Appended {
       along += square;
       shrunk += alpha / (alpha + spectrum_.ev[i]) * square;
     }
-    return std::max(energy_ - along, 0.0) + shrunk;
+    return std::max(std::max(energy_ - along, 0.0) + shrunk, kSpan * energy_);
   }
 
   // w ← w − step · αA⁻¹x: along x to w̄, on V to b = b + Fᵀ(h∘p).
@@ -180,6 +180,7 @@ class Appended {
     // V' = U (V; q̂) = (U₁ − u₂p̂ᵀ/ρ) V + u₂ ĝᵀ/ρ.
     const size_t n = columns_of_F();
     const Matrix& U = spectrum_.eigen.vectors;
+    double amplified = 0;
     for (size_t j = 0; j < next_rank_; ++j) {
       const double u2 = rho_ > 0 ? U(j, k_) / rho_ : 0.0;
       double* out = next_F_[j];
@@ -190,9 +191,10 @@ class Appended {
         for (size_t i = 0; i < n; ++i) out[i] += factor * row[i];
       }
       out[n] = u2 * c * std::sqrt(energy_);
-      condition_ = std::max(condition_, std::fabs(out[n]));
+      amplified = std::max(amplified, std::fabs(out[n]));
       next_p_[j] = dot(U[j], p_.data(), k_) + (rho_ > 0 ? U(j, k_) * rho_ / c : 0.0);
     }
+    condition_ *= std::max(amplified / 2, 1.0);
     b_[n] = 0;
     absorbed_ = true;
   }
@@ -256,7 +258,7 @@ class Appended {
   static constexpr bool kSingle = std::is_same_v<T, float>;
   static constexpr double kSpan = kSingle ? 1e-5 : 1e-12;
   static constexpr size_t kMaxPending = 512;
-  static constexpr double kCondition = kSingle ? 100 : 1e4;
+  static constexpr double kCondition = kSingle ? 20 : 500;
   static constexpr double kCancellation = kSingle ? 2048 : 1 << 23;
 
   size_t columns_of_F() const { return z_ + pending_.size(); }
@@ -300,7 +302,7 @@ class Appended {
   Vector p_, next_p_, p_hat_, mix_;
   double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0;
   double strain_ = 0;     // how far w̄ and (Z; R)ᵀb may have moved apart since the last rebase
-  double condition_ = 1;  // largest entry of F
+  double condition_ = 1;  // how much the errors of V were magnified since the last rebase
   size_t k_ = 0, next_rank_ = 0;
   size_t z_ = 0;  // rows of Z in use
   uint64_t debt_ = 0, visited_ = 0;

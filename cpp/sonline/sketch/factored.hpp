@@ -108,6 +108,7 @@ class Factored {
   }
 
   // α xᵀA⁻¹x, as a sum of non-negative terms: the paper's difference cancels when x is in the span.
+  // Not less than its rounding error, or a projection onto the bound would magnify that of w·x.
   double energy(double alpha) const {
     double along = 0, shrunk = 0;
     for (size_t i = 0; i < k_; ++i) {
@@ -115,7 +116,7 @@ class Factored {
       along += square;
       shrunk += alpha / (alpha + rule_.ev()[i]) * square;
     }
-    return std::max(energy_ - along, 0.0) + shrunk;
+    return std::max(std::max(energy_ - along, 0.0) + shrunk, kSpan * energy_);
   }
 
   // w_expert ← w_expert − step · αA⁻¹x.

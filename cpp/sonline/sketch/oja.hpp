@@ -66,7 +66,7 @@ class OjaRule {
     }
     out.rank = k;
     gamma_ = gamma;
-    const double cc = 2 * gamma + gamma * gamma * nu;
+    const double cc = growth_rate_ = 2 * gamma + gamma * gamma * nu;
     double s = 1;
     std::fill(running_.begin(), running_.end(), 0.0);
     for (size_t i = 0; i < k; ++i) {
@@ -105,20 +105,19 @@ class OjaRule {
     }
   }
 
-  // V' = R [V; q̂], R = L⁻¹ [I + γp̂p̂ᵀ, γρp̂].
+  // V' = R [V; q̂], R = L⁻¹ [I + γp̂p̂ᵀ, γρp̂], multiplied out: when γ|ĝ|² is large the factors have
+  // lost the I, the product has not.
   void dense(const Transition& next, size_t k, double rho, const double* p_hat, Matrix& R) {
     if (next.append) {
       for (size_t i = 0; i <= k; ++i)
         for (size_t j = 0; j <= k; ++j) R(i, j) = i == j;
       return;
     }
-    Vector running(k + 1, 0.0);
     for (size_t i = 0; i < k; ++i)
       for (size_t j = 0; j <= k; ++j) {
-        const double pushed =
-            j < k ? (i == j) + gamma_ * p_hat[i] * p_hat[j] : gamma_ * rho * p_hat[i];
-        R(i, j) = keep_[i] * pushed - mix_[i] * running[j];
-        running[j] += p_hat[i] * pushed;
+        const double q = j < k ? p_hat[j] : rho;
+        const double push = j < i ? gamma_ - growth_rate_ : gamma_;
+        R(i, j) = (i == j ? keep_[i] : 0.0) + mix_[i] / growth_rate_ * push * q;
       }
   }
 
@@ -153,6 +152,7 @@ class OjaRule {
   double growth_ = 1;  // det of all L Lᵀ since the last rebase: bounds the square of cond(F)
   double next_growth_ = 1;
   double gamma_ = 0;
+  double growth_rate_ = 0;         // c̄
   const double* p_hat_ = nullptr;  // of the row at hand
   Vector keep_, mix_, running_;    // the rows of L⁻¹: keep on the diagonal, mix before it
 };
