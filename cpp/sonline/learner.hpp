@@ -139,6 +139,7 @@ class Learner {
   void resolve(const Batch& batch, size_t row_number) {
     with_row(batch, row_number, [&](auto keys, auto values, size_t n) {
       row_.reserve(n + 1);
+      row_.unknown = false;
       size_t size = 0;
       const auto put = [&](Slot slot, T value) {
         row_.slots[size] = slot;
@@ -158,7 +159,10 @@ class Learner {
         previous = key + 1;
         Slot slot = index_.find(key);
         if (slot == kInterceptSlot) {
-          if (!add) continue;
+          if (!add) {
+            row_.unknown = true;
+            continue;
+          }
           slot = index_.add(key);
           blocks_.reserve(index_.size());
         }

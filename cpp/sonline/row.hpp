@@ -16,6 +16,7 @@ struct Row {
   std::vector<T> x;    // the values after scaling: what the sketch sees
   double energy = 0;   // |x|^2
   size_t size = 0;
+  bool unknown = false;  // it had features that were never seen, which are left out
 
   // Room for n non-zeros; what is there may be lost.
   void reserve(size_t n) {

@@ -203,7 +203,7 @@ class Appended {
     if (absorbed_) {
       std::swap(F_, next_F_);
       k_ = next_rank_;
-      if (rho_ > 0) pending_.append(row, 1 / std::sqrt(row.energy), slots);
+      if (rho_ > 0 && k_ > 0) pending_.append(row, 1 / std::sqrt(row.energy), slots);
       debt_ += visited_ + k_ * k_ * pending_.size() + row.size;
       std::fill(update_.begin(), update_.end(), T{0});
     }

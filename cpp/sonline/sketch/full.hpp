@@ -38,11 +38,16 @@ class Full {
     margin_ = 0;
     for (size_t i = 0; i < row.size; ++i)
       if (row.slots[i] < d_) margin_ += row.x[i] * w_[row.slots[i]];
+    // With α = 0, outside of the range seen so far any prediction is a minimiser of the projection;
+    // 0 is the one that does not depend on the coordinates (docs/errata.md).
+    new_direction_ = pseudo_ && outside_range();
+    if (new_direction_) margin_ = 0;
   }
 
   double margin(size_t) const { return margin_; }
 
-  // αxᵀA⁻¹x; with α = 0 the denominator of the general projection lemma.
+  // αxᵀA⁻¹x, or xᵀA†x with α = 0 (the projection then only meets x in the range: outside of it the
+  // prediction is 0).
   double energy(double alpha) {
     refresh(alpha);
     double sum = 0;
@@ -58,9 +63,10 @@ class Full {
   void absorb(double c, double, double, size_t) {
     grow();
     stale_ = true;
+    if (new_direction_) predict_zero();
     if (c == 0) return;
-    Vector g(d_, 0.0);
-    for (size_t i = 0; i < row_->size; ++i) g[row_->slots[i]] = c * row_->x[i];
+    Vector g = row_vector();
+    for (double& v : g) v *= c;
     if (pseudo_) {
       absorb_in_range(g);
       return;
@@ -129,8 +135,7 @@ class Full {
     grow();
     stale_ = false;
     direction_alpha_ = alpha;
-    Vector x(d_, 0.0);
-    for (size_t i = 0; i < row_->size; ++i) x[row_->slots[i]] = row_->x[i];
+    const Vector x = row_vector();
     if (pseudo_) {
       refresh_in_range(x);
       return;
@@ -182,7 +187,7 @@ class Full {
     return std::sqrt(dot(rest.data(), rest.data(), d_));
   }
 
-  static constexpr double kInRange = 1e-8;  // relative length of what counts as rounding
+  static constexpr double kInRange = 1e-6;  // relative length of what counts as rounding
 
   void absorb_in_range(const Vector& g) {
     Vector y, rest;
@@ -198,19 +203,37 @@ class Full {
 
   void refresh_in_range(const Vector& x) {
     Vector y, rest;
-    const double rho = split(x, y, rest);
-    direction_.assign(d_, 0.0);
-    if (outside_range(rho, x)) {
-      direction_ = rest;
-      return;
-    }
+    split(x, y, rest);
     const Vector s = solve(y, r_);
+    direction_.assign(d_, 0.0);
     for (size_t i = 0; i < r_; ++i)
       for (size_t j = 0; j < d_; ++j) direction_[j] += s[i] * Q_(i, j);
   }
 
-  bool outside_range(double rho, const Vector& x) const {
-    return rho > kInRange * std::sqrt(dot(x.data(), x.data(), d_));
+  Vector row_vector() const {
+    Vector x(d_, 0.0);
+    for (size_t i = 0; i < row_->size; ++i) x[row_->slots[i]] = row_->x[i];
+    return x;
+  }
+
+  // Whether the row at hand has a part outside of the range of A.
+  bool outside_range() const {
+    if (row_->unknown) return true;
+    for (size_t i = 0; i < row_->size; ++i)
+      if (row_->slots[i] >= d_) return true;
+    const Vector x = row_vector();
+    Vector y, rest;
+    return split(x, y, rest) > kInRange * std::sqrt(dot(x.data(), x.data(), d_));
+  }
+
+  // Moves w along the part of x outside of the range until w·x = 0.
+  void predict_zero() {
+    const Vector x = row_vector();
+    Vector y, rest;
+    const double rho = split(x, y, rest);
+    if (rho == 0) return;
+    const double step = dot(w_.data(), x.data(), d_) / (rho * rho);
+    for (size_t j = 0; j < d_; ++j) w_[j] -= step * rest[j];
   }
 
   bool pseudo_, fixed_;
@@ -219,7 +242,7 @@ class Full {
   size_t d_ = 0;  // slots that the matrices have room for
   size_t r_ = 0;  // rank of the range, α = 0 only
   double factored_alpha_ = -1, direction_alpha_ = -1, margin_ = 0;
-  bool stale_ = true;
+  bool stale_ = true, new_direction_ = false;
   const Row<T>* row_ = nullptr;
 };
 
