@@ -86,8 +86,10 @@ sanitize: ## run the tests with AddressSanitizer and UndefinedBehaviorSanitizer 
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
 	  .venv-sanitize/bin/python -m pytest --capture=sys -m "not data" $(SANITIZE_ARGS)
 
-fuzz: build ## run the property tests with many random examples
-	HYPOTHESIS_PROFILE=explore $(PYTEST) -n $(JOBS) tests/property
+FUZZ_SECONDS ?= 60
+fuzz: build ## fuzz the native text parser, then run the property tests with many random examples
+	fuzz/run.sh $(FUZZ_SECONDS)
+	HYPOTHESIS_PROFILE=explore $(PYTEST) -n $(JOBS) tests/property tests/unit/test_text_oracle.py
 
 coverage: build ## run the tests and show which lines of Python they miss
 	$(PYTEST) -n $(JOBS) --cov --cov-report=term

@@ -191,8 +191,32 @@ DECIMALS = st.one_of(
     st.floats(-1e6, 1e6).map("{:.6f}".format),
     st.floats(width=32, allow_nan=False, allow_infinity=False).map("{:.9g}".format),
     st.integers(-(10**20), 10**20).map(str),
+    st.builds(
+        lambda digits, point: f"{digits[:point]}.{digits[point:]}",
+        st.integers(10**15, 10**19).map(str),
+        st.integers(0, 20),
+    ),
     st.from_regex(r"[+-]?[0-9]{0,25}\.?[0-9]{0,25}([eE][+-]?[0-9]{1,3})?", fullmatch=True),
 )
+
+
+def halfway_cases():
+    """Return decimals of up to 19 digits that lie exactly between two neighbouring doubles."""
+    rng = np.random.default_rng(0)
+    cases = []
+    for shift in range(1, 11):
+        for odd in rng.integers(2**52, 2**53, 200).tolist():
+            digits = str((2 * odd + 1) * 5**shift)
+            if shift < len(digits) <= 19:
+                cases.append(f"{digits[:-shift]}.{digits[-shift:]}")
+    return cases
+
+
+def test_halfway_cases_go_to_the_even_neighbour():
+    cases = halfway_cases()
+    assert len(cases) > 500
+    text = "".join(f"1 1:{case} 2:-{case}1 3:{case[:-1]}4\n" for case in cases).encode()
+    assert parse_native("svmlight", [text]) == parse_reference("svmlight", text)
 
 
 @given(st.lists(DECIMALS, min_size=1, max_size=20), st.lists(st.integers(0, 2**63 - 1)))

@@ -1,6 +1,8 @@
 #include "sonline/text/number.hpp"
 
 #include <algorithm>
+#include <array>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <system_error>
@@ -42,7 +44,34 @@ bool is_huge(const char* p, const char* last) {
   return power + exponent > 0;
 }
 
+constexpr auto kPowersOfFive = [] {
+  std::array<uint64_t, 28> powers{};  // 5^27 is the last one below 2^63
+  uint64_t power = 1;
+  for (uint64_t& entry : powers) {
+    entry = power;
+    power *= 5;
+  }
+  return powers;
+}();
+
 }  // namespace
+
+double long_quotient(uint64_t mantissa, size_t decimals, bool negative) {
+  __extension__ using uint128 = unsigned __int128;
+  const uint64_t five = kPowersOfFive[decimals];
+  const int shift = std::countl_zero(mantissa);
+  const int five_shift = std::countl_zero(five);
+  // Both have their highest bit set, so the quotient has 63 or 64 bits: more than a double, and its
+  // last bit can stand for the remainder.
+  const uint128 numerator = static_cast<uint128>(mantissa << shift) << 63;
+  const uint64_t divisor = five << five_shift;
+  const auto quotient = static_cast<uint64_t>(numerator / divisor);
+  const bool rest = numerator != static_cast<uint128>(quotient) * divisor;
+  const int power = five_shift - shift - 63 - static_cast<int>(decimals);  // from -100 to 0
+  const double scale = std::bit_cast<double>(static_cast<uint64_t>(1023 + power) << 52);
+  const double magnitude = static_cast<double>(quotient | rest) * scale;
+  return negative ? -magnitude : magnitude;
+}
 
 Reason read_any_number(const char* first, const char* last, double& value) {
   if (first == last) return Reason::kNotANumber;

@@ -80,6 +80,10 @@ inline double exact_quotient(uint64_t mantissa, size_t decimals, bool negative) 
          kExactPowersOfTen[negative][decimals];
 }
 
+// The same for any mantissa that is not 0, and decimals <= 27: the quotient of integers is rounded
+// once, with a bit that says whether something was left over.
+double long_quotient(uint64_t mantissa, size_t decimals, bool negative);
+
 // The general case of read_number: any length, any exponent; the reason if [first, last) is no
 // finite decimal number.
 Reason read_any_number(const char* first, const char* last, double& value);
@@ -113,9 +117,9 @@ inline Reason read_number(const char*& p, double& value) {
     decimals = read_digits(q, mantissa);
     digits += decimals;
   }
-  // 19 digits do not overflow the mantissa; it must be exact as a double.
-  if (digits - 1 < 19 && mantissa >> 53 == 0 && is_any_of(*q, Ends)) [[likely]] {
-    value = exact_quotient(mantissa, decimals, negative);
+  if (digits - 1 < 19 && is_any_of(*q, Ends)) [[likely]] {  // 19 digits fit into the mantissa
+    value = mantissa >> 53 == 0 ? exact_quotient(mantissa, decimals, negative)
+                                : long_quotient(mantissa, decimals, negative);
     p = q;
     return Reason::kNone;
   }

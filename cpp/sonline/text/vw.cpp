@@ -8,7 +8,7 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <string>
+#include <vector>
 
 #include "sonline/text/line_parser.hpp"
 #include "sonline/text/number.hpp"
@@ -89,7 +89,10 @@ class VwParser final : public LineParser {
     batch.indices.reserve(before + room);
     batch.values<Value>().reserve(before + room);
     if (options_.namespaces) batch.namespaces.reserve(before + room);
-    size_t count = before;
+    int64_t* const indices = batch.indices.data() + before;
+    Value* const values = batch.values<Value>().data() + before;
+    uint32_t* const spaces = options_.namespaces ? batch.namespaces.data() + before : nullptr;
+    size_t count = 0;
     uint32_t space_id = 0;
     double scale = 1;
     uint64_t unnamed = 0;
@@ -131,12 +134,12 @@ class VwParser final : public LineParser {
         return LineResult::failed(
             sizeof(Value) < sizeof(double) ? Reason::kOverflowFloat32 : Reason::kOverflow, start);
       }
-      batch.indices.data()[count] = key;
-      batch.values<Value>().data()[count] = scaled;
-      if (options_.namespaces) batch.namespaces.data()[count] = space_id;
+      indices[count] = key;
+      values[count] = scaled;
+      if (spaces != nullptr) spaces[count] = space_id;
       ++count;
     }
-    return LineResult::row(count - before);
+    return LineResult::row(count);
   }
 
   // Reads what directly follows a bar and makes it the current namespace.
@@ -156,23 +159,33 @@ class VwParser final : public LineParser {
     } else if (is_any_of(*p, kControl) && p < last) {
       return LineResult::failed(Reason::kControlByte, p);
     }
-    full_name_.assign(name);
-    if (!name.empty()) full_name_ += '^';
-    prefix_size_ = full_name_.size();
+    prefix_size_ = 0;
+    if (!name.empty()) {
+      prefix_size_ = name.size() + 1;
+      if (full_name_.size() < prefix_size_) full_name_.resize(prefix_size_);
+      name.copy(full_name_.data(), name.size());
+      full_name_[name.size()] = '^';
+    }
     if (options_.namespaces)
       space_id = static_cast<uint32_t>(dictionaries_.namespaces.insert(name));
     return {};
   }
 
+  // Names are copied in pieces of fixed size, which is faster than a copy of the exact length; what
+  // lies behind a name can be read, for it is part of a padded line or of `digits` below.
   int64_t key_of(std::string_view name) {
     if (prefix_size_ == 0) return keys_.of_name(name);
-    full_name_.resize(prefix_size_);
-    full_name_.append(name);
-    return keys_.of_name(full_name_);
+    constexpr size_t kPiece = 16;
+    const size_t size = prefix_size_ + name.size();
+    if (full_name_.size() < size + kPiece) full_name_.resize(2 * size + kPiece);
+    for (size_t i = 0; i < name.size(); i += kPiece) {
+      std::memcpy(full_name_.data() + prefix_size_ + i, name.data() + i, kPiece);
+    }
+    return keys_.of_name({full_name_.data(), size});
   }
 
   int64_t key_of_number(uint64_t number) {
-    char digits[20];
+    char digits[32] = {};
     const char* end = std::to_chars(digits, digits + sizeof digits, number).ptr;
     return key_of({digits, static_cast<size_t>(end - digits)});
   }
@@ -180,8 +193,8 @@ class VwParser final : public LineParser {
   const Options& options_;
   Dictionaries& dictionaries_;
   FeatureKeys keys_;
-  std::string full_name_;  // starts with the current namespace and '^', unless that is the default
-  size_t prefix_size_ = 0;
+  std::vector<char> full_name_;  // starts with the current namespace and '^'
+  size_t prefix_size_ = 0;       // of those; 0 in the default namespace
 };
 
 }  // namespace
