@@ -1,6 +1,9 @@
 """Second-order online learning at first-order cost: Sketched Online Newton for streams."""
 
-from importlib.metadata import version
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from sonline.errors import (
     DataFormatError,
@@ -10,9 +13,11 @@ from sonline.errors import (
     ParameterError,
     SonlineError,
 )
-from sonline.learner import OnlineLearner
 
-__version__ = version("sonline")
+if TYPE_CHECKING:
+    from sonline.learner import OnlineLearner
+
+    __version__: str
 
 __all__ = [
     "DataFormatError",
@@ -24,3 +29,24 @@ __all__ = [
     "SonlineError",
     "__version__",
 ]
+
+# Imported when first asked for: NumPy, SciPy and the core take most of the time that `sonline
+# --help` would need. A name of the public interface is one line here and one above.
+_LAZY = {"OnlineLearner": "sonline.learner"}
+
+
+def __getattr__(name: str) -> Any:
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 - as slow as NumPy
+
+        value: Any = version("sonline")
+    elif name in _LAZY:
+        value = getattr(import_module(_LAZY[name]), name)
+    else:
+        raise AttributeError(f"module 'sonline' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
