@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "sonline/sketch/spectral.hpp"
+#include "sonline/sketch/sweep.hpp"
 
 namespace sonline {
 
@@ -265,19 +266,17 @@ class Appended {
   size_t columns_of_F() const { return z_ + pending_.size(); }
 
   void rebase(const BlockStore<T>& blocks, size_t slots) {
-    Matrix gram(m_, m_);
-    Vector v(m_ + 1);
-    for (size_t slot = 0; slot < slots; ++slot) {
-      T* block = blocks.at(static_cast<Slot>(slot));
-      const auto w = static_cast<T>(weight(static_cast<Slot>(slot), block, 0));
-      if (!std::isfinite(w)) throw Diverged("a weight is too large for the number type");
-      direction(static_cast<Slot>(slot), block, v.data());
-      block[0] = w;
-      for (size_t j = 0; j < m_; ++j) block[1 + j] = j < k_ ? static_cast<T>(v[j]) : T{0};
-      for (size_t i = 0; i < k_; ++i)
-        for (size_t j = 0; j <= i; ++j)
-          gram(i, j) += static_cast<double>(block[1 + i]) * block[1 + j];
+    const size_t rows = 1 + k_;
+    Matrix B(rows, columns_of_F() + 1);  // (b; F)
+    for (size_t j = 0; j < columns_of_F(); ++j) {
+      B(0, j) = b_[j];
+      for (size_t i = 0; i < k_; ++i) B(1 + i, j) = F_(i, j);
     }
+    Matrix gram = sweep(blocks, slots, 1, m_, B, rows, z_, [&](Slot slot, double* out) {
+      pending_.at(slot, [&](uint32_t r, T value) {
+        for (size_t i = 0; i < rows; ++i) out[i] += B(i, z_ + r) * value;
+      });
+    });
     if (!cholesky(gram, k_)) throw Diverged("the sketch lost its orthogonality");
     const Matrix inverse = invert_lower(gram, k_);
     std::fill(F_.values().begin(), F_.values().end(), 0.0);

@@ -25,6 +25,7 @@
 #include "sonline/matrix.hpp"
 #include "sonline/row.hpp"
 #include "sonline/sketch/contract.hpp"
+#include "sonline/sketch/sweep.hpp"
 
 namespace sonline {
 
@@ -71,7 +72,6 @@ class Factored {
         kappa_(K_),
         kappa_after_(K_),
         kappa_next_(K_),
-        wide_(K_),
         sums_(width_),
         update_(width_),
         p_(m_),
@@ -253,37 +253,45 @@ class Factored {
     return false;
   }
 
-  // The dense way. Every feature's block becomes [w | its column of V'].
-  void rebase(const Row<T>& row, const BlockStore<T>& blocks, size_t features) {
-    const size_t rank = absorbed_ ? next_.rank : k_;
-    if (absorbed_) rule_.dense(next_, k_, rho_, p_hat_.data(), R_);
-    x_of_slot_.assign(features, 0.0);
-    for (size_t i = 0; i < row.size; ++i) x_of_slot_[row.slots[i]] = row.x[i];
-    Matrix gram(m_, m_);
-    Vector v(m_ + 1), u(m_ + 1);
-    for (size_t slot = 0; slot < features; ++slot) {
-      T* block = blocks.at(static_cast<Slot>(slot));
-      const double x = x_of_slot_[slot];
-      direction(static_cast<Slot>(slot), block, v.data());
-      double* out = v.data();
-      for (size_t e = 0; e < K_; ++e)
-        wide_[e] = static_cast<double>(block[e]) + dot(beta_[e], v.data(), k_) + kappa_[e] * x;
-      if (absorbed_) {
-        v[k_] = rho_ > 0 ? (c_ * x - dot(p_hat_.data(), v.data(), k_)) / rho_ : 0.0;
-        for (size_t i = 0; i < rank; ++i) u[i] = dot(R_[i], v.data(), k_ + 1);
-        out = u.data();
-        for (size_t e = 0; e < K_; ++e)
-          wide_[e] += dot(beta_after_[e], out, rank) + kappa_after_[e] * x;
+  // The dense way. With V' = R (V; q̂) and q̂ = (ĝ − Vᵀp̂)/ρ, a feature's new column of V' and its new
+  // weights are linear in its column of Z and its x: v' = G z + r₂(c/ρ) x, G = (R₁ − r₂p̂ᵀ/ρ) F, and
+  // w' = w̄ + (βᵀF + β'ᵀG) z + (κ + κ' + β'ᵀr₂ c/ρ) x, with β', κ' what came after the absorption.
+  void rebase(const Row<T>& row, const BlockStore<T>& blocks, size_t slots) {
+    const size_t rank = absorbed_ ? next_.rank : k_, rows = K_ + rank;
+    Matrix B(rows, std::max<size_t>(k_, 1));
+    Vector of_x(rows, 0.0);
+    if (absorbed_) {
+      rule_.dense(next_, k_, rho_, p_hat_.data(), R_);
+      for (size_t i = 0; i < rank; ++i) {
+        const double r2 = rho_ > 0 ? R_(i, k_) / rho_ : 0.0;
+        for (size_t l = 0; l < k_; ++l) {
+          const double factor = R_(i, l) - r2 * p_hat_[l];
+          for (size_t j = 0; j < k_; ++j) B(K_ + i, j) += factor * F_(l, j);
+        }
+        of_x[K_ + i] = r2 * c_;
       }
-      for (size_t e = 0; e < K_; ++e) {
-        block[e] = static_cast<T>(wide_[e]);
-        if (!std::isfinite(block[e])) throw Diverged("a weight is too large for the number type");
-      }
-      for (size_t j = 0; j < m_; ++j) block[K_ + j] = j < rank ? static_cast<T>(out[j]) : T{0};
+    } else {
       for (size_t i = 0; i < rank; ++i)
-        for (size_t j = 0; j <= i; ++j)
-          gram(i, j) += static_cast<double>(block[K_ + i]) * block[K_ + j];
+        for (size_t j = 0; j < k_; ++j) B(K_ + i, j) = F_(i, j);
     }
+    for (size_t e = 0; e < K_; ++e) {
+      of_x[e] = kappa_[e];
+      for (size_t i = 0; i < k_; ++i)
+        for (size_t j = 0; j < k_; ++j) B(e, j) += beta_(e, i) * F_(i, j);
+      if (!absorbed_) continue;
+      of_x[e] += kappa_after_[e];
+      for (size_t i = 0; i < rank; ++i) {
+        of_x[e] += beta_after_(e, i) * of_x[K_ + i];
+        for (size_t j = 0; j < k_; ++j) B(e, j) += beta_after_(e, i) * B(K_ + i, j);
+      }
+    }
+    x_of_slot_.assign(slots, 0.0);
+    for (size_t i = 0; i < row.size; ++i) x_of_slot_[row.slots[i]] = row.x[i];
+    Matrix gram = sweep(blocks, slots, K_, m_, B, rows, k_, [&](Slot slot, double* out) {
+      const double x = x_of_slot_[slot];
+      if (x != 0)
+        for (size_t i = 0; i < rows; ++i) out[i] += of_x[i] * x;
+    });
     // V as stored is orthonormal up to rounding; F = L⁻¹ with Gram = L Lᵀ takes the rest away.
     if (!cholesky(gram, rank)) throw Diverged("the sketch lost its orthogonality");
     F_ = invert_lower(gram, rank);
@@ -303,7 +311,6 @@ class Factored {
   // The step so far: along x (kappa) and on V (beta), and what came after the absorption, on V'.
   Matrix beta_, beta_after_, beta_next_;
   Vector kappa_, kappa_after_, kappa_next_;
-  Vector wide_;
   std::vector<T> sums_, update_;
   Vector p_, p_hat_, Zx_;
   Vector x_of_slot_;
