@@ -67,7 +67,7 @@ inline Tensor from_numpy(const std::string& name, const Array& array) {
     throw std::invalid_argument("field '" + name + "' has an unknown type");
   int64_t expected = 1;
   for (size_t i = array.ndim(); i-- > 0;) {
-    if (array.shape(i) > 1 && array.stride(i) != expected)
+    if (array.size() > 0 && array.shape(i) > 1 && array.stride(i) != expected)
       throw std::invalid_argument("field '" + name + "' is not contiguous");
     expected *= static_cast<int64_t>(array.shape(i));
     tensor.shape.insert(tensor.shape.begin(), array.shape(i));
