@@ -1,0 +1,125 @@
+"""The command line, ``sonline COMMAND``.
+
+A command is a file of this package that holds ``app = command_app()`` (several commands in one
+``app`` become a group), and one line in `COMMANDS`. The file is imported when its command is
+called, so that ``sonline --help`` waits for nothing.
+
+Commands raise the errors of `sonline.errors`; `main` turns them into one line on standard error
+and an exit code.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+import typer.core
+import typer.main
+
+from sonline.errors import DivergenceError, ModelFileError, ParameterError, SonlineError
+
+COMMANDS = {
+    "demo": "Compare gradient descent, AdaGrad and two sketches on an ill-conditioned stream.",
+}
+
+FAILED = 1
+WRONG_USAGE = 2
+BAD_INPUT = 3
+BAD_MODEL = 4
+DIVERGED = 5
+INTERRUPTED = 130
+
+EXIT_CODES = {
+    0: "all done",
+    FAILED: "an error that has no code of its own",
+    WRONG_USAGE: "a command, option or parameter that cannot be used",
+    BAD_INPUT: "a file that cannot be read or written, or data that cannot be used",
+    BAD_MODEL: "a model file that is damaged, foreign or too new",
+    DIVERGED: "learning left the finite numbers",
+    INTERRUPTED: "interrupted with Ctrl-C",
+}
+
+
+class LazyGroup(typer.core.TyperGroup):
+    """A group that knows its commands by name and imports the one that is called."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        for name, summary in COMMANDS.items():
+            self.add_command(typer.core.TyperCommand(name, help=summary))
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the command that the arguments name, imported, and the arguments left."""
+        name, command, rest = super().resolve_command(ctx, args)
+        if name in COMMANDS:
+            module = import_module(f"{__name__}.{name.replace('-', '_')}")
+            command = typer.main.get_command(module.app)
+            command.name = name
+        return name, command, rest
+
+
+_EPILOG = "Exit codes: " + "; ".join(f"{code} {what}" for code, what in EXIT_CODES.items()) + "."
+
+
+def command_app() -> typer.Typer:
+    """Return a new ``app`` for the file of a command, with the settings that all of them share."""
+    return typer.Typer(add_completion=False, rich_markup_mode="markdown")
+
+
+app = typer.Typer(
+    cls=LazyGroup,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # a traceback is for developers: the plain one, all of it
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog=_EPILOG,
+)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        import sonline  # noqa: PLC0415 - the version is looked up when it is asked for
+
+        typer.echo(f"sonline {sonline.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _sonline(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Learn linear models from streams: second order, at first-order cost.
+
+    Example: sonline demo
+    """
+
+
+def main() -> None:
+    """Run the command line; leave with one of `EXIT_CODES`."""
+    try:
+        app(prog_name="sonline")
+    except (SonlineError, OSError) as error:
+        sys.stderr.write(f"sonline: {error}\n")
+        sys.exit(exit_code(error))
+
+
+def exit_code(error: Exception) -> int:
+    """Return the exit code of an error.
+
+    Examples
+    --------
+    >>> from sonline.cli import exit_code
+    >>> exit_code(FileNotFoundError("no such file"))
+    3
+    """
+    if isinstance(error, ParameterError):
+        return WRONG_USAGE
+    if isinstance(error, ModelFileError):
+        return BAD_MODEL
+    if isinstance(error, DivergenceError):
+        return DIVERGED
+    return BAD_INPUT if isinstance(error, (ValueError, OSError)) else FAILED

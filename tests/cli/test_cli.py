@@ -1,0 +1,85 @@
+"""The frame of the command line: names, help, exit codes."""
+
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+import typer.main
+from typer.testing import CliRunner
+
+import sonline
+from sonline import cli, errors
+
+SONLINE = Path(sysconfig.get_path("scripts"), "sonline")
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SONLINE, *arguments], capture_output=True, text=True, check=False)
+
+
+def load(name: str):
+    group = typer.main.get_command(cli.app)
+    with group.make_context("sonline", [name]) as context:
+        return group.resolve_command(context, [name])[1]
+
+
+def test_help_lists_every_command_and_exit_code():
+    shown = run("--help")
+    assert shown.returncode == 0
+    words = " ".join(shown.stdout.replace("│", " ").split())
+    for name, summary in cli.COMMANDS.items():
+        assert f"{name} {summary}" in words
+    for code, meaning in cli.EXIT_CODES.items():
+        assert f"{code} {meaning}" in words
+
+
+def test_help_does_not_wait_for_numpy():
+    code = (
+        "import sys, sonline.cli; sys.exit(' '.join({'numpy', 'scipy', 'rich'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_every_command_has_help_with_an_example(name):
+    command = load(name)
+    assert command.help.startswith(cli.COMMANDS[name])
+    shown = CliRunner().invoke(cli.app, [name, "--help"])
+    assert shown.exit_code == 0
+    assert f"sonline {name}" in shown.output.replace("Usage: ", "", 1)
+
+
+def test_no_arguments_show_the_help_and_count_as_wrong_usage():
+    shown = run()
+    assert shown.returncode == cli.WRONG_USAGE
+    assert "Usage: sonline" in shown.stdout + shown.stderr
+
+
+def test_version():
+    assert run("--version").stdout == f"sonline {sonline.__version__}\n"
+
+
+def test_an_unknown_command_is_refused_with_a_suggestion():
+    done = run("demmo")
+    assert done.returncode == cli.WRONG_USAGE
+    assert "demo" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (errors.ParameterError("x"), 2),
+        (errors.InvalidInputError("x"), 3),
+        (errors.DataFormatError("x"), 3),
+        (FileNotFoundError("x"), 3),
+        (errors.ModelFileError("x"), 4),
+        (errors.DivergenceError("x"), 5),
+        (errors.SonlineError("x"), 1),
+    ],
+)
+def test_errors_have_their_exit_codes(error, code):
+    assert cli.exit_code(error) == code
+    assert code in cli.EXIT_CODES
