@@ -219,6 +219,21 @@ def test_halfway_cases_go_to_the_even_neighbour():
     assert parse_native("svmlight", [text]) == parse_reference("svmlight", text)
 
 
+def test_many_long_decimals():
+    """One in some thousands of these is so near to a halfway case that the remainder decides."""
+    rng = np.random.default_rng(0)
+    places = rng.integers(0, 20, 100_000).tolist()
+    decimals = [
+        f"{digits[:place]}.{digits[place:]}"
+        for digits, place in zip(
+            map(str, rng.integers(10**17, 2**63, 100_000).tolist()), places, strict=True
+        )
+    ]
+    text = "1 " + " ".join(f"7:{decimal}" for decimal in decimals) + "\n"
+    batch = _core.TextParser("svmlight", dtype="float64").feed(text.encode())
+    assert batch.values.tobytes() == np.array(decimals, np.float64).tobytes()
+
+
 @given(st.lists(DECIMALS, min_size=1, max_size=20), st.lists(st.integers(0, 2**63 - 1)))
 def test_numbers_are_correctly_rounded(decimals, indices):
     pairs = list(zip(itertools.chain(indices, itertools.count()), decimals, strict=False))

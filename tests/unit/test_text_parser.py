@@ -193,25 +193,26 @@ def test_many_chunks_in_bounded_memory():
 
 
 def test_other_threads_run_while_one_parses():
-    """The GIL is released: a thread that counts gets on with it during one long call."""
-    text = b"1 " + b"12345:0.123456 " * 64 + b"\n"
-    text *= 20_000
-    count, stop = 0, threading.Event()
+    """The GIL is released: another thread gets on with its work in the middle of one long call."""
+    text = (b"1 " + b"12345:0.123456 " * 64 + b"\n") * 40_000
+    ticks, stop = [], threading.Event()
 
     def work():
-        nonlocal count
         while not stop.is_set():
-            count += 1
-            time.sleep(0)
+            ticks.append(time.perf_counter())
+            time.sleep(0.0002)
 
     thread = threading.Thread(target=work)
     thread.start()
-    before = count
-    _core.TextParser("svmlight").feed(text)
-    after = count
+    met = False
+    for _ in range(5):  # on a busy machine the other thread may not get a turn each time
+        start = time.perf_counter()
+        _core.TextParser("svmlight").feed(text)
+        quarter = (time.perf_counter() - start) / 4
+        met = met or any(start + quarter < tick < start + 3 * quarter for tick in ticks)
     stop.set()
     thread.join()
-    assert after > before
+    assert met
 
 
 def test_two_threads_may_share_a_parser():

@@ -1,7 +1,11 @@
 """What each kind of svmlight line means, and where each kind of bad line is said to be bad."""
 
+import gzip
+import io
+
 import numpy as np
 import pytest
+from sklearn.datasets import load_svmlight_file
 
 from sonline import _core
 
@@ -209,3 +213,16 @@ def test_fast_path_at_every_alignment_of_a_line(blanks):
     batch = parse(text, allow_unlabelled=True)
     assert batch.indices.tolist() == [1, 7, 1234567, 9]
     assert batch.values.tolist() == [2, 8, 0.123456, 1]
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["a9a", "breast-cancer", "diabetes", "ijcnn1", "20news", "w8a"])
+def test_real_files_are_read_as_scikit_learn_reads_them(name, data_dir):
+    text = gzip.decompress((data_dir / f"{name}.svm.gz").read_bytes())
+    batch = parse(text)
+    matrix, labels = load_svmlight_file(io.BytesIO(text), zero_based=True)
+    assert not batch.errors
+    assert np.array_equal(batch.labels, labels)
+    assert np.array_equal(batch.indptr, matrix.indptr)
+    assert np.array_equal(batch.indices, matrix.indices)
+    assert np.array_equal(batch.values, matrix.data)

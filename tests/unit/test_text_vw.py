@@ -207,3 +207,9 @@ def test_frozen_names_leave_out_and_count_what_is_new():
     assert batch.values.tolist() == [1, 3]
     assert batch.unknown_features == 1
     assert batch.new_names == []
+
+
+def test_unknown_features_of_a_bad_line_are_not_counted():
+    batch = parse(b"1 | new:1 a:x\n1 | a\n", frozen_names=True, names=["a"])
+    assert batch.unknown_features == 0
+    assert len(batch.errors) == 1
