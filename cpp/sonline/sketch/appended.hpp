@@ -247,13 +247,20 @@ class Appended {
     archive.scalar("sketch.debt", debt_);
     archive.scalar("sketch.strain", strain_);
     archive.scalar("sketch.condition", condition_);
-    archive.matrix("sketch.F", F_);
-    archive.array("sketch.b", b_);
     spectrum_.state(archive);
     pending_.state(archive, slots);
     if constexpr (Archive::reading)
       if (k_ > m_ || z_ > m_ || pending_.size() > kMaxPending)
         archive.fail("sketch.rank", "exceeds the sketch size");
+    // What is in use of (b; F): the rest is room, and holds what earlier rounds left there.
+    Matrix used(1 + k_, columns_of_F());
+    std::copy_n(b_.data(), used.cols(), used[0]);
+    for (size_t i = 0; i < k_; ++i) std::copy_n(F_[i], used.cols(), used[1 + i]);
+    archive.matrix("sketch.bF", used);
+    if constexpr (Archive::reading) {
+      std::copy_n(used[0], used.cols(), b_.data());
+      for (size_t i = 0; i < k_; ++i) std::copy_n(used[1 + i], used.cols(), F_[i]);
+    }
   }
 
  private:
