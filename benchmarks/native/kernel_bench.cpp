@@ -67,7 +67,12 @@ int main(int argc, char** argv) {
   config.sketch.scale_free = true;
   config.relative = true;
   config.root = sketch == "adagrad";
-  config.alphas = {0.1};
+  config.experts = {{0.1, false}};
+  if (sketch == "auto") {
+    config.sketch_name = "isotropic";
+    config.experts = {{0.01, false}, {0.1, false}, {0.02, true}, {0.2, true}};
+    config.sketch.experts = config.experts.size();
+  }
   config.hessian = true;
   config.scaling = scaling == "rms"        ? sonline::Scaling::rms
                    : scaling == "gradient" ? sonline::Scaling::gradient

@@ -1,6 +1,7 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/unique_ptr.h>
@@ -27,11 +28,14 @@ Config read_config(const nb::dict& params) {
   config.level = number("quantile");
   config.sketch_name = text("sketch");
   config.sketch.size = nb::cast<size_t>(params["sketch_size"]);
-  config.alphas = nb::cast<std::vector<double>>(params["alphas"]);
-  config.sketch.experts = config.alphas.size();
+  config.experts.clear();
+  for (const auto& [alpha, plain] :
+       nb::cast<std::vector<std::pair<double, bool>>>(params["experts"]))
+    config.experts.push_back({alpha, plain});
+  config.sketch.experts = config.experts.size();
   config.relative = flag("relative");
   config.root = flag("root");
-  config.sketch.alpha = config.alphas.at(0);
+  config.sketch.alpha = config.experts.at(0).alpha;
   config.sketch.fixed_alpha = !config.relative;
   config.sketch.oja_step = number("oja_step");
   config.sketch.scale_free = flag("scale_free");

@@ -13,15 +13,21 @@ namespace sonline {
 
 enum class Scaling { none, gradient, rms };
 
+// One weight vector and its step. A plain one does not use the sketch: its steps keep their size,
+// so that it follows a stream that changes.
+struct Expert {
+  double alpha = 1.0;
+  bool plain = false;
+};
+
 struct Config {
   const Loss* loss = &kLosses[0];
   double level = 0.5;  // of the quantile loss
   std::string sketch_name = "isotropic";
   SketchConfig sketch;
-  // α of each expert; several share one sketch and are weighted by how well they predict.
-  std::vector<double> alphas = {1.0};
-  bool relative = false;  // α in units of the mean squared norm of the rows
-  bool root = false;      // … of its root, for AdaGrad
+  std::vector<Expert> experts = {{}};  // more than one: an ensemble, see learner.hpp
+  bool relative = false;               // α in units of the mean squared norm of the rows
+  bool root = false;                   // … of its root, for AdaGrad
   double bound = std::numeric_limits<double>::infinity();
   bool clip = false;
   bool hessian = false;

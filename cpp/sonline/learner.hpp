@@ -7,6 +7,10 @@
 //   new scales, x̃                  (scaling = rms or gradient)
 //   (S, H) ← SketchUpdate(ĝ)
 //   w ← w − g A⁻¹x̃
+// With several experts (alpha = "auto") each has its own w and α, all share the sketch, and the
+// blend of their predictions counts. Their steps are taken before the sketch is updated, with
+// (A + ĝĝᵀ)⁻¹x̃ = A⁻¹x̃ / (1 + ĝᵀA⁻¹ĝ): no part of this row's curvature is lost to truncation, and no
+// step can overshoot, however small α.
 // All of it happens in the coordinates x̃ = x / scale; weights() divides the scale out.
 #pragma once
 
@@ -20,6 +24,7 @@
 #include "sonline/blocks.hpp"
 #include "sonline/columns.hpp"
 #include "sonline/config.hpp"
+#include "sonline/ensemble.hpp"
 #include "sonline/errors.hpp"
 #include "sonline/features.hpp"
 #include "sonline/merge_slots.hpp"
@@ -35,9 +40,9 @@ class Learner {
         sketch_(config.sketch),
         scale_at_(sketch_.width() - padding()),
         blocks_(padded_width(scale_at_ + scale_numbers())),
-        margins_(config.alphas.size()),
-        alphas_(config.alphas.size()),
-        log_share_(config.alphas.size(), 0.0) {
+        ensemble_(config.experts.size()),
+        margins_(config.experts.size()),
+        losses_(config.experts.size()) {
     blocks_.reserve(1);
   }
 
@@ -55,7 +60,7 @@ class Learner {
     sketch_.project(row_);
     read_margins();
     for (double& z : margins_) z = std::clamp(z, -config_.bound, config_.bound);
-    const double z = finite(blend());
+    const double z = finite(ensemble_.blend(margins_));
     return config_.clip ? clipped(z) : z;
   }
 
@@ -70,24 +75,22 @@ class Learner {
     const T* block = blocks_.at(slot);
     const double scale = known_scale(block);
     if (scale == 0) return 0;
-    const Vector share = shares();
     double w = 0;
-    for (size_t e = 0; e < share.size(); ++e) w += share[e] * sketch_.weight(slot, block, e);
+    for (size_t e = 0; e < shares().size(); ++e) w += shares()[e] * sketch_.weight(slot, block, e);
     return w / scale;
   }
 
   void direction(Slot slot, double* v) const { sketch_.direction(slot, blocks_.at(slot), v); }
   double scale(Slot slot) const { return known_scale(blocks_.at(slot)); }
-  double alpha(size_t expert) const { return base_alpha(expert) + sketch_.tail(); }
-
-  Vector shares() const {
-    Vector share(log_share_.size());
-    const double top = *std::max_element(log_share_.begin(), log_share_.end());
-    double sum = 0;
-    for (size_t e = 0; e < share.size(); ++e) sum += share[e] = std::exp(log_share_[e] - top);
-    for (double& s : share) s /= sum;
-    return share;
+  double alpha(size_t expert) const {
+    const Expert& own = config_.experts[expert];
+    const double unit = !config_.relative ? 1.0
+                        : config_.root    ? std::sqrt(mean_energy_)
+                                          : mean_energy_;
+    return own.alpha * unit + (own.plain ? 0.0 : sketch_.tail());
   }
+
+  const Vector& shares() const { return ensemble_.shares(); }
 
   template <class Archive>
   void state(Archive& archive) {
@@ -95,7 +98,7 @@ class Learner {
     archive.scalar("mean_energy", mean_energy_);
     archive.scalar("label_low", label_low_);
     archive.scalar("label_high", label_high_);
-    archive.array("log_share", log_share_);
+    ensemble_.state(archive);
     if constexpr (Archive::reading) {
       const auto keys = archive.template any_array<Key>("features");
       if (keys.empty()) archive.fail("features", "is empty");
@@ -219,17 +222,6 @@ class Learner {
     for (size_t e = 0; e < margins_.size(); ++e) margins_[e] = sketch_.margin(e);
   }
 
-  double blend() const {
-    if (margins_.size() == 1) return margins_[0];
-    const Vector share = shares();
-    return dot(share.data(), margins_.data(), share.size());
-  }
-
-  double base_alpha(size_t expert) const {
-    if (!config_.relative) return config_.alphas[expert];
-    return config_.alphas[expert] * (config_.root ? std::sqrt(mean_energy_) : mean_energy_);
-  }
-
   double clipped(double z) const {
     return label_low_ <= label_high_ ? std::clamp(z, label_low_, label_high_) : z;
   }
@@ -246,7 +238,7 @@ class Learner {
     read_margins();
     for (const double z : margins_) finite(z);
     const bool projected = rounds_ > 0 && project_onto_bound();
-    double z = blend();
+    double z = ensemble_.blend(margins_);
     const double prediction = config_.clip ? clipped(z) : z;
 
     label_low_ = std::min(label_low_, y);
@@ -258,9 +250,7 @@ class Learner {
       for (double& margin : margins_) margin = clipped(margin);
     }
     const double slope = loss.slope(z, y, config_.level);
-    const double curvature = config_.hessian ? loss.curvature(z, y, config_.level)
-                                             : (config_.sigma + eta(t)) * slope * slope;
-    const double c = std::sqrt(weight * curvature);
+    const double c = std::sqrt(weight * curvature_at(z, slope, y, t));
     const double scale =
         loss.binary ? 1.0 : std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
 
@@ -270,17 +260,36 @@ class Learner {
       sketch_.project(row_);
     }
     mean_energy_ += (row_.energy - mean_energy_) / t;
-    sketch_.absorb(c, weight * slope, t, features());
-    for (size_t e = 0; e < margins_.size(); ++e) {
-      const double g = weight * loss.slope(margins_[e], y, config_.level);
-      const double alpha = this->alpha(e);
-      if (g != 0) sketch_.descend(e, alpha > 0 ? g / alpha : g, alpha);
+    if (margins_.size() > 1) {
+      for (size_t e = 0; e < margins_.size(); ++e) step_of_expert(e, y, weight, t);
+      sketch_.absorb(c, weight * slope, t, features());
+      ensemble_.learn(losses_, weight * loss.value(z, y, config_.level), loss.binary);
+    } else {
+      sketch_.absorb(c, weight * slope, t, features());
+      const double g = weight * loss.slope(margins_[0], y, config_.level), alpha = this->alpha(0);
+      if (g != 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
     }
     sketch_.commit(row_, blocks_, index_.size(), scale);
-    if (margins_.size() > 1)
-      for (size_t e = 0; e < margins_.size(); ++e)
-        log_share_[e] -= weight * loss.value(margins_[e], y, config_.level);
     return prediction;
+  }
+
+  void step_of_expert(size_t e, double y, double weight, double t) {
+    const Loss& loss = *config_.loss;
+    losses_[e] = weight * loss.value(margins_[e], y, config_.level);
+    const double g = weight * loss.slope(margins_[e], y, config_.level);
+    if (g == 0) return;
+    const double curvature = curvature_at(margins_[e], g / weight, y, t);
+    const double alpha = this->alpha(e);
+    // αxᵀA⁻¹x; without the sketch A = αI, which descend() knows as an infinite α.
+    const bool plain = config_.experts[e].plain;
+    const double energy = plain ? row_.energy : sketch_.energy(alpha);
+    const double step = g / (alpha + weight * curvature * energy);
+    sketch_.descend(e, step, plain ? std::numeric_limits<double>::infinity() : alpha);
+  }
+
+  double curvature_at(double z, double slope, double y, double t) const {
+    return config_.hessian ? config_.loss->curvature(z, y, config_.level)
+                           : (config_.sigma + eta(t)) * slope * slope;
   }
 
   // Lemma 1 for every expert; true if any weight moved.
@@ -315,7 +324,8 @@ class Learner {
   BlockStore<T> blocks_;
   Row<T> row_;
   SlotMerger merge_;
-  Vector margins_, alphas_, log_share_;
+  Ensemble ensemble_;
+  Vector margins_, losses_;
   uint64_t rounds_ = 0;
   double mean_energy_ = 0;  // mean of |x̃|²
   // The range of the labels; empty (low > high) before the first.

@@ -38,10 +38,12 @@ class OnlineLearner:
         dimensions only), "adagrad" (its diagonal, the baseline) or "none" (gradient descent).
     sketch_size : int, default=10
         m, the number of directions.
-    alpha : float or str, default="relative:0.1"
+    alpha : float or str, default="auto"
         The regulariser, 1 / step size. "relative:c" is c times the running mean of the squared
         norm of the (scaled) rows, which makes it free of units; for "adagrad", of its root.
-        0 is for sketch="full" only, where the pseudo-inverse makes the learner invariant.
+        "auto" runs several at once over one sketch, with and without a step that decays, and
+        blends them by how well they have predicted lately. 0 is for sketch="full" only, where
+        the pseudo-inverse makes the learner invariant.
     bound : float, optional
         C: before each prediction the weights are projected onto ``|w.x| <= C``.
     clip : bool, default=False

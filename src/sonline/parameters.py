@@ -20,9 +20,16 @@ SCALINGS = ("none", "gradient", "rms")
 CURVATURES = ("auto", "gradient", "hessian")
 DTYPES = ("float32", "float64")
 RELATIVE = "relative"
+AUTO = "auto"
 SCALE_FREE = "scale-free"
 CONVEX = "convex"
 DEFAULT_RELATIVE_ALPHA = 0.1
+# alpha="auto": (relative alpha, plain) of the weight vectors that share the sketch; a plain one
+# takes steps of constant size. Chosen in docs/defaults.md.
+EXPERTS = ((0.01, False), (0.1, False), (0.02, True), (0.2, True))
+PLAIN_EXPERTS = ((0.02, True), (0.1, True), (0.5, True), (2.0, True))
+# Sketches that hold one weight vector only; "auto" is this relative alpha there.
+SINGLE = {"adagrad": 0.5, "fd": 1.0, "rfd": 0.1, "full": 0.1}
 MAX_SKETCH_SIZE = 1024
 MAX_HASH_BITS = 62
 
@@ -34,7 +41,7 @@ class Parameters:
     loss: str = "logistic"
     sketch: str = "isotropic"
     sketch_size: int = 10
-    alpha: float | str = "relative:0.1"
+    alpha: float | str = AUTO
     bound: float | None = None
     clip: bool = False
     curvature: str = "auto"
@@ -99,12 +106,14 @@ class Parameters:
     @property
     def relative_alpha(self) -> tuple[bool, float]:
         """Whether alpha is in units of the mean squared norm of the rows, and its number."""
+        if self.alpha == AUTO:
+            return True, SINGLE.get(self.sketch, DEFAULT_RELATIVE_ALPHA)
         if isinstance(self.alpha, str):
             word, _, factor = self.alpha.partition(":")
             if word != RELATIVE:
                 raise ParameterError(
-                    f"alpha must be a number or 'relative:NUMBER' (in units of the mean squared "
-                    f"norm of the rows), got {self.alpha!r}"
+                    f"alpha must be a number, 'relative:NUMBER' (in units of the mean squared norm "
+                    f"of the rows) or 'auto', got {self.alpha!r}"
                 )
             try:
                 number = float(factor) if factor else DEFAULT_RELATIVE_ALPHA
@@ -115,9 +124,15 @@ class Parameters:
         _number("alpha", self.alpha, least=0, instead="'relative:NUMBER'")
         return False, float(self.alpha)
 
+    @property
+    def experts(self) -> tuple[tuple[float, bool], ...]:
+        """The alpha of each weight vector, and whether it goes without the sketch."""
+        if self.alpha == AUTO and self.sketch not in SINGLE:
+            return PLAIN_EXPERTS if self.sketch == "none" else EXPERTS
+        return ((self.relative_alpha[1], False),)
+
     def for_core(self) -> dict[str, Any]:
         """Return the parameters in the form that the core takes."""
-        relative, alpha = self.relative_alpha
         bound = math.inf if self.bound is None else float(self.bound)
         sigma = self.sigma
         if sigma is None:
@@ -129,8 +144,8 @@ class Parameters:
             "loss": self.loss,
             "sketch": self.sketch,
             "sketch_size": int(self.sketch_size),
-            "alphas": [alpha],
-            "relative": relative,
+            "experts": list(self.experts),
+            "relative": self.relative_alpha[0],
             "root": self.sketch == "adagrad",
             "bound": bound,
             "clip": bool(self.clip),
