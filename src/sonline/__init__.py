@@ -15,6 +15,7 @@ from sonline.errors import (
 )
 
 if TYPE_CHECKING:
+    from sonline.estimators import SONClassifier, SONRegressor
     from sonline.learner import OnlineLearner
 
     __version__: str
@@ -26,13 +27,19 @@ __all__ = [
     "ModelFileError",
     "OnlineLearner",
     "ParameterError",
+    "SONClassifier",
+    "SONRegressor",
     "SonlineError",
     "__version__",
 ]
 
 # Imported when first asked for: NumPy, SciPy and the core take most of the time that `sonline
 # --help` would need. A name of the public interface is one line here and one above.
-_LAZY = {"OnlineLearner": "sonline.learner"}
+_LAZY = {
+    "OnlineLearner": "sonline.learner",
+    "SONClassifier": "sonline.estimators",
+    "SONRegressor": "sonline.estimators",
+}
 
 
 def __getattr__(name: str) -> Any:

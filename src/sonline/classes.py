@@ -11,7 +11,8 @@ beginning.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -83,6 +84,11 @@ class ClassLearner:
         self._speakers = _core.Classes(
             models[speaking], self._targets[speaking], self._signs[speaking]
         )
+        # learn_one(x, code, weight) and predict_one(x) for one mapping from features to numbers;
+        # the second gives a list with one raw prediction per output. Attributes, because here every
+        # call of a function in between shows.
+        self.learn_one = self._group.learn_one
+        self.predict_one = self._speakers.predict_one
 
     @property
     def outputs(self) -> int:
@@ -140,14 +146,6 @@ class ClassLearner:
             self._speakers.predict_rows(X, out, threads)
         return out[: self.outputs]
 
-    def learn_one(self, x: Any, code: int, weight: float) -> None:
-        """Learn one mapping from features to numbers; see `OnlineLearner.learn_one`."""
-        self._group.learn_one(x, code, weight)
-
-    def predict_one(self, x: Any) -> list[float]:
-        """Return the raw predictions for one mapping, one per output; changes nothing."""
-        return self._speakers.predict_one(x)[: self.outputs]
-
     def features(self) -> list[str | int]:
         """Return the features seen, in the order of their appearance."""
         return self._models[0].features()
@@ -166,6 +164,14 @@ class ClassLearner:
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues that the sketch of each output holds, largest first."""
         return [np.sort(model.spectrum())[::-1] for model in self._models[: self.outputs]]
+
+    def ranges(self) -> Floats:
+        """Return the lowest and the highest raw prediction of each output, as two lines."""
+        each = [
+            sorted(sign * end for end in prediction_range(self.parameters, model.save()))
+            for model, sign in zip(self._models, self._signs, strict=True)
+        ]
+        return np.array(each[: self.outputs]).reshape(-1, 2).T
 
     def stats(self) -> dict[str, Any]:
         """Return counters as `OnlineLearner.stats` does; rebases and bytes over all learners."""
@@ -212,3 +218,16 @@ class ClassLearner:
                     own[name.removeprefix(prefix)] = tensor
             models[-1].restore(own)
         self._set(models, int(document["classes"]), signs)
+
+
+def prediction_range(
+    parameters: Parameters, state: Mapping[str, NDArray[Any]]
+) -> tuple[float, float]:
+    """Return the lowest and the highest raw prediction that ``bound`` and ``clip`` allow."""
+    high = math.inf if parameters.bound is None else float(parameters.bound)
+    low = -high
+    if parameters.clip and state["label_low"] <= state["label_high"]:
+        low, high = (
+            float(np.clip(end, state["label_low"], state["label_high"])) for end in (low, high)
+        )
+    return low, high

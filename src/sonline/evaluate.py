@@ -219,6 +219,24 @@ class R2:
         variation = self._second - self._first**2 / self._weight
         return float(1 - self._square_error / variation) if variation > 0 else math.nan
 
+    def as_dict(self) -> dict[str, float | None]:
+        """Return all of it as values that JSON can hold."""
+        return {
+            "square_error": float(self._square_error),
+            "origin": self._origin,
+            "weight": float(self._weight),
+            "first": float(self._first),
+            "second": float(self._second),
+        }
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, float | None]) -> R2:
+        """Make a metric from what `as_dict` returned."""
+        metric = cls()
+        for name, value in plain.items():
+            setattr(metric, f"_{name}", value)
+        return metric
+
 
 @dataclass(frozen=True)
 class Point:

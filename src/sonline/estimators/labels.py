@@ -1,0 +1,136 @@
+"""Class labels: what came, which class each is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
+
+from sonline.errors import InvalidInputError, ModelFileError
+
+Floats: TypeAlias = NDArray[np.float64]
+Labels: TypeAlias = NDArray[Any]
+Codes: TypeAlias = NDArray[np.int64]
+
+
+def as_labels(name: str, values: Any) -> Labels:
+    """Return labels as a vector of one kind: numbers, booleans or text."""
+    if type(values) is not np.ndarray or values.ndim != 1 or values.dtype.kind not in "biuU":
+        if isinstance(values, (list, tuple)):
+            _refuse_mixture(name, values)
+        values = column_or_1d(values, warn=True)
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            row = int(np.argmax(~np.isfinite(values)))
+            raise InvalidInputError(f"{name}: {values[row]} in row {row}; not a label")
+        if values.dtype.kind == "O":
+            _refuse_mixture(name, values.tolist())
+        check_classification_targets(values)
+    return values  # type: ignore[no-any-return]
+
+
+def _refuse_mixture(name: str, values: Any) -> None:
+    kinds = {"text" if isinstance(value, str) else "numbers" for value in values}
+    if len(kinds) > 1:
+        text = next(value for value in values if isinstance(value, str))
+        other = next(value for value in values if not isinstance(value, str))
+        raise InvalidInputError(
+            f"{name} mixes labels of different types, such as {text!r} and {other!r}; use text or "
+            "numbers throughout"
+        )
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """The classes of a classifier in the order of their labels.
+
+    `numbers` says which class of the learner each is: classes that are found on the way get the
+    next number, wherever their label belongs.
+    """
+
+    labels: Labels
+    numbers: NDArray[np.intp]
+
+    @classmethod
+    def of(cls, name: str, labels: Labels) -> ClassTable:
+        """Make a table of the distinct labels."""
+        distinct = _distinct(name, labels)
+        return cls(distinct, np.arange(distinct.size))
+
+    def codes(self, labels: Labels) -> tuple[Codes, NDArray[np.bool_]]:
+        """Return the place of each label, and which labels are new (their place means nothing)."""
+        if not self.labels.size or _family(labels) != _family(self.labels):
+            return np.zeros(labels.size, dtype=np.int64), np.ones(labels.size, dtype=np.bool_)
+        places = np.searchsorted(self.labels, labels)
+        new = self.labels.take(places, mode="clip") != labels
+        return places.astype(np.int64, copy=False), new
+
+    def grown(self, labels: Labels) -> ClassTable:
+        """Return the table with new labels taken in."""
+        if _family(labels) != _family(self.labels):
+            raise InvalidInputError(
+                f"y: label {labels.tolist()[0]!r} is of another type than the classes "
+                f"{self.labels.tolist()}; use text or numbers throughout"
+            )
+        together = np.concatenate([self.labels, _distinct("y", labels)])
+        order = np.argsort(together, kind="stable")
+        numbers = np.append(self.numbers, range(self.numbers.size, order.size))
+        return ClassTable(together[order], numbers[order])
+
+    def refuse(self, labels: Labels, new: NDArray[np.bool_]) -> NoReturn:
+        """Raise an error about the first label that is new."""
+        row = int(np.argmax(new))
+        raise InvalidInputError(
+            f"y: label {labels[row : row + 1].tolist()[0]!r} in row {row} is not among the classes "
+            f"{self.labels.tolist()}; name all classes in the first call of partial_fit, or make "
+            "the estimator with discover_classes=True"
+        )
+
+    def refuse_single(self) -> None:
+        """Raise an error if there is nothing to tell apart."""
+        if self.labels.size < 2:
+            raise InvalidInputError(
+                f"at least two classes are needed, got {self.labels.size} class: "
+                f"{self.labels.tolist()}"
+            )
+
+    def in_order(self, lines: Floats) -> Floats:
+        """Bring lines, one per output of the learner, into the order of the labels.
+
+        Two classes have one line: what speaks for the second of them.
+        """
+        if self.labels.size == 2:
+            return lines if self.numbers[1] == 1 else -lines
+        return lines[self.numbers]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as values that JSON can hold."""
+        kind = "object" if self.labels.dtype.kind == "O" else self.labels.dtype.str
+        return {"labels": self.labels.tolist(), "dtype": kind, "numbers": self.numbers.tolist()}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> ClassTable:
+        """Make a table from what `as_dict` returned."""
+        labels = np.array(plain["labels"], dtype=np.dtype(plain["dtype"]))
+        numbers = np.array(plain["numbers"], dtype=np.intp)
+        if sorted(numbers.tolist()) != list(range(labels.size)):
+            raise ModelFileError("the numbers of the classes do not fit their labels")
+        return cls(labels, numbers)
+
+
+def _distinct(name: str, labels: Labels) -> Labels:
+    try:
+        return np.unique(labels)
+    except TypeError as error:
+        raise InvalidInputError(f"{name} holds labels that cannot be ordered: {error}") from error
+
+
+def _family(labels: Labels) -> str:
+    """Return "text" or "numbers": only labels of one family can be compared."""
+    kind = labels.dtype.kind
+    if kind == "O":
+        return "text" if labels.size and isinstance(labels.flat[0], str) else "numbers"
+    return "text" if kind in "US" else "numbers"

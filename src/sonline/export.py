@@ -1,0 +1,144 @@
+"""Fitted models for other programs: ONNX. Needs the package ``onnx``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper, numpy_helper
+from sklearn.base import is_classifier
+
+from sonline.errors import InvalidInputError
+
+__all__ = ["to_onnx"]
+
+OPSET = 15  # of 2021: any runtime in use knows it
+
+
+def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.ModelProto:
+    """Return a fitted `SONClassifier` or `SONRegressor` as an ONNX model.
+
+    The model takes "X", float32 of shape (rows, features). A regressor gives "predictions"; a
+    classifier gives "labels", "scores" (those of `decision_function`, always with a column per
+    class: for two classes minus and plus the score) and, with the logistic loss, "probabilities".
+
+    Parameters
+    ----------
+    estimator : SONClassifier or SONRegressor
+        A fitted estimator.
+    path : path-like, optional
+        A file to write.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sonline import SONClassifier
+    >>> from sonline.export import to_onnx
+    >>> model = to_onnx(SONClassifier().fit(*load_iris(return_X_y=True)))
+    >>> [output.name for output in model.graph.output]
+    ['labels', 'scores', 'probabilities']
+    """
+    if not hasattr(estimator, "coef_"):
+        raise InvalidInputError(
+            f"estimator: expected a fitted SONClassifier or SONRegressor, got {estimator!r}"
+        )
+    if estimator.bound is not None and estimator.experts > 1:
+        raise InvalidInputError(
+            f"estimator: with alpha={estimator.alpha!r} and a bound, the prediction is a blend of "
+            f"{estimator.experts} linear models, each bounded, which is not a linear model; fit it "
+            "with one alpha, such as 'relative:0.1', or without the bound"
+        )
+    graph = _Graph(estimator.n_features_in_)
+    if is_classifier(estimator):
+        _classifier(graph, estimator)
+    else:
+        _regressor(graph, estimator)
+    model = graph.model(type(estimator).__name__)
+    if path is not None:
+        Path(path).write_bytes(model.SerializeToString())
+    return model
+
+
+def _regressor(graph: _Graph, estimator: Any) -> None:
+    raw = graph.linear(estimator.coef_[:, np.newaxis], estimator.intercept_)
+    raw = graph.limited(raw, *estimator.prediction_range())
+    flat = graph.add("Reshape", raw, graph.constant(np.array([-1], dtype=np.int64)))
+    graph.output("predictions", flat, TensorProto.FLOAT, ["rows"])
+
+
+def _classifier(graph: _Graph, estimator: Any) -> None:
+    coef, intercept = estimator.coef_.T, estimator.intercept_
+    low, high = estimator.prediction_range()
+    labels = estimator.classes_
+    if labels.size == 2:
+        coef, intercept = np.hstack([-coef, coef]), np.hstack([-intercept, intercept])
+        low, high = np.hstack([-high, low]), np.hstack([-low, high])
+    scores = graph.limited(graph.linear(coef, intercept), low, high)
+    best = graph.add("ArgMax", scores, axis=1, keepdims=0)
+    text = labels.dtype.kind in "OU"
+    values = labels.astype(object) if text else labels.astype(np.int64)
+    if not text and not np.array_equal(values, labels):
+        raise InvalidInputError(
+            f"classes_: ONNX knows labels of text and whole numbers, got {labels.tolist()}"
+        )
+    kind = TensorProto.STRING if text else TensorProto.INT64
+    graph.output("labels", graph.add("Gather", graph.constant(values), best), kind, ["rows"])
+    graph.output("scores", scores, TensorProto.FLOAT, ["rows", labels.size])
+    if estimator.loss != "logistic":
+        return
+    chances = graph.add("Sigmoid", scores)
+    if labels.size != 2:
+        axes = graph.constant(np.array([1], dtype=np.int64))
+        chances = graph.add("Div", chances, graph.add("ReduceSum", chances, axes, keepdims=1))
+    graph.output("probabilities", chances, TensorProto.FLOAT, ["rows", labels.size])
+
+
+class _Graph:
+    """An ONNX graph under construction; values are known by their names."""
+
+    def __init__(self, features: int) -> None:
+        self._features = features
+        self._nodes: list[Any] = []
+        self._constants: list[Any] = []
+        self._outputs: list[Any] = []
+
+    def constant(self, values: NDArray[Any]) -> str:
+        name = f"constant{len(self._constants)}"
+        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(values), name))
+        return name
+
+    def add(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        name = f"value{len(self._nodes)}"
+        self._nodes.append(helper.make_node(operator, list(inputs), [name], **attributes))
+        return name
+
+    def linear(self, coef: NDArray[Any], intercept: NDArray[Any]) -> str:
+        product = self.add("MatMul", "X", self.constant(coef.astype(np.float32)))
+        return self.add("Add", product, self.constant(intercept.astype(np.float32)))
+
+    def limited(self, value: str, low: NDArray[Any], high: NDArray[Any]) -> str:
+        """Clip columns, each to its range."""
+        if np.isinf(low).all() and np.isinf(high).all():
+            return value
+        value = self.add("Max", value, self.constant(low.astype(np.float32)))
+        return self.add("Min", value, self.constant(high.astype(np.float32)))
+
+    def output(self, name: str, value: str, kind: int, shape: list[Any]) -> None:
+        self._nodes.append(helper.make_node("Identity", [value], [name]))
+        self._outputs.append(helper.make_tensor_value_info(name, kind, shape))
+
+    def model(self, name: str) -> onnx.ModelProto:
+        rows = helper.make_tensor_value_info("X", TensorProto.FLOAT, ["rows", self._features])
+        graph = helper.make_graph(self._nodes, name, [rows], self._outputs, self._constants)
+        model = helper.make_model(
+            graph,
+            opset_imports=[helper.make_opsetid("", OPSET)],
+            ir_version=8,  # the one of that opset
+            producer_name="sonline",
+        )
+        onnx.checker.check_model(model, full_check=True)
+        return model

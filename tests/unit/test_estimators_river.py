@@ -1,0 +1,254 @@
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+pytest.importorskip("river", reason="River is an extra")
+
+from river import compose, datasets, evaluate, linear_model, metrics, preprocessing
+
+from sonline import OnlineLearner
+from sonline.errors import InvalidInputError, ModelFileError, ParameterError
+from sonline.parameters import Parameters
+from sonline.river import SONClassifier, SONRegressor
+
+
+def stream(labels, n=300, d=6, seed=0):
+    """Rows of a problem whose labels appear one after another."""
+    rng = np.random.default_rng(seed)
+    W = rng.normal(size=(d, len(labels)))
+    for i in range(n):
+        x = {f"f{j}": float(v) for j, v in enumerate(rng.normal(size=d)) if v > -0.5}
+        scores = sum(v * W[int(name[1:])] for name, v in x.items()) + np.zeros(len(labels))
+        yield x, labels[int(np.argmax(scores[: 1 + i // 20]))]
+
+
+def state_of(model):
+    return pickle.dumps(model)
+
+
+def learn_all(model, rows, w=1.0):
+    for x, y in rows:
+        model.learn_one(x, y, w)
+    return model
+
+
+LABELS = {
+    "bool": [False, True],
+    "numpy bool": [np.bool_(False), np.bool_(True)],
+    "int": [3, 1, 2, 0],
+    "str": ["pear", "fig", "apple"],
+    "tuple": [("a", 1), ("b", 2)],
+}
+
+
+class TestParameters:
+    @pytest.mark.parametrize("model", [SONClassifier(), SONRegressor()])
+    def test_each_parameter_of_the_learner_is_there_with_its_default(self, model):
+        missing = {name for name in Parameters.names() if not hasattr(model, name)}
+        assert missing <= {"quantile"}
+        for name in set(Parameters.names()) - missing - {"loss", "dtype"}:
+            assert getattr(model, name) == getattr(Parameters(), name)
+
+    def test_bad_ones_are_errors_at_once(self):
+        with pytest.raises(ParameterError, match="'quantile'"):
+            SONClassifier(loss="quantile")
+        with pytest.raises(ParameterError, match="'hinge'"):
+            SONRegressor(loss="hinge")
+        with pytest.raises(ParameterError, match="sketch_size"):
+            SONRegressor(sketch_size=-2)
+
+
+class TestClassifier:
+    def test_booleans_are_one_learner(self):
+        model, learner = SONClassifier(), OnlineLearner(dtype="float64")
+        for x, y in stream([False, True]):
+            assert model.predict_one(x) in (None, learner.predict_one(x) > 0)
+            model.learn_one(x, y)
+            learner.learn_one(x, 1 if y else -1)
+        assert model.weights() == learner.weights()
+        assert model.weights(False) == {k: -v for k, v in learner.weights().items()}
+        chances = model.predict_proba_one(x)
+        assert chances[True] == pytest.approx(1 / (1 + math.exp(-learner.predict_one(x))))
+
+    @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
+    @pytest.mark.parametrize("size", [1, 7, 300])
+    def test_learn_many_is_a_loop(self, labels, size):
+        rows = list(stream(labels))
+        loop, batches = SONClassifier(sketch_size=3), SONClassifier(sketch_size=3)
+        names = [f"f{j}" for j in range(6)]
+        filled = [({name: x.get(name, 0.0) for name in names}, y) for x, y in rows]
+        learn_all(loop, filled, w=0.5)
+        for start in range(0, len(rows), size):
+            part = filled[start : start + size]
+            X = pd.DataFrame([x for x, _ in part])
+            y = pd.Series([y for _, y in part])
+            batches.learn_many(X, y, w=0.5)
+        X = pd.DataFrame([x for x, _ in filled])
+        for x, _ in filled:
+            assert batches.predict_proba_one(x) == loop.predict_proba_one(x)
+        for label in loop.predict_proba_one(x):
+            assert batches.weights(label) == loop.weights(label)
+        assert batches.predict_many(X).tolist() == [loop.predict_one(x) for x, _ in filled]
+        many = batches.predict_proba_many(X)
+        assert many.iloc[5].to_dict() == loop.predict_proba_one(filled[5][0])
+
+    def test_labels_that_appear_are_as_if_known_from_the_start(self):
+        rows = list(stream(["a", "b", "c", "d"]))
+        late = learn_all(SONClassifier(), rows)
+        early = SONClassifier()
+        # A row of weight 0 makes a label known and changes nothing else.
+        for label in ("a", "b", "c", "d"):
+            early.learn_one({}, label, 0.0)
+        learn_all(early, rows)
+        for x, _ in rows:
+            assert late.predict_proba_one(x) == early.predict_proba_one(x)
+
+    def test_before_and_after_the_first_label(self):
+        model = SONClassifier()
+        assert model.predict_one({"a": 1.0}) is None
+        assert model.predict_proba_one({"a": 1.0}) == {}
+        assert model.predict_proba_many(pd.DataFrame({"a": [1.0]})).shape == (1, 0)
+        model.learn_one({"a": 1.0}, "x")
+        assert model.predict_one({"b": 1.0}) == "x"
+        assert model.predict_proba_one({"b": 1.0}) == {"x": 1.0}
+
+    def test_other_losses_have_no_probabilities(self):
+        model = learn_all(SONClassifier(loss="hinge"), stream(["a", "b", "c"]))
+        assert model.predict_one({"f0": 1.0}) in {"a", "b", "c"}
+        with pytest.raises(NotImplementedError, match="loss='logistic'"):
+            model.predict_proba_one({"f0": 1.0})
+        with pytest.raises(NotImplementedError, match="loss='logistic'"):
+            model.predict_proba_many(pd.DataFrame({"f0": [1.0]}))
+
+    def test_company(self):
+        pipe = (
+            compose.Select("empty_server_form_handler", "popup_window", "https") | SONClassifier()
+        )
+        score = evaluate.progressive_val_score(datasets.Phishing(), pipe, metrics.Accuracy())
+        assert score.get() > 0.7
+        scaled = preprocessing.StandardScaler() | SONClassifier()
+        score = evaluate.progressive_val_score(datasets.Phishing(), scaled, metrics.ROCAUC())
+        assert score.get() > 0.93
+        images = evaluate.progressive_val_score(
+            datasets.ImageSegments(), SONClassifier(), metrics.Accuracy()
+        )
+        assert images.get() > 0.8
+
+    def test_text_columns(self):
+        model = SONClassifier()
+        X = pd.DataFrame({"colour": ["red", "blue"] * 20, "size": [1, 2] * 20})
+        model.learn_many(X, pd.Series(["stop", "go"] * 20))
+        assert model.predict_one({"colour": "red", "size": 1}) == "stop"
+        assert set(model.weights()) == {"colour=red", "colour=blue", "size"}
+
+
+class TestRegressor:
+    def test_learn_many_is_a_loop(self):
+        rng = np.random.default_rng(0)
+        X = pd.DataFrame(rng.normal(size=(200, 4)), columns=list("abcd"))
+        y = X @ [1.0, 2.0, 0.0, -1.0] + 5
+        w = pd.Series(rng.random(200))
+        loop, batch = SONRegressor(), SONRegressor()
+        for i in range(200):
+            loop.learn_one(X.iloc[i].to_dict(), y[i], w[i])
+        batch.learn_many(X, y, w)
+        assert state_of(loop) == state_of(batch)
+        expected = [loop.predict_one(X.iloc[i].to_dict()) for i in range(200)]
+        assert batch.predict_many(X).tolist() == expected
+        assert batch.predict_many(X).index.equals(X.index)
+        assert batch.predict_many(X[:0]).tolist() == []
+
+    def test_better_than_gradient_descent_without_scaling(self):
+        def mae(model):
+            return evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())
+
+        plain = mae(preprocessing.StandardScaler() | linear_model.LinearRegression())
+        assert mae(SONRegressor()).get() < plain.get()
+
+
+class TestFiles:
+    @pytest.mark.parametrize("name", ["bool", "int", "str"])
+    def test_classifier_goes_on_bit_for_bit(self, name, tmp_path):
+        rows = list(stream(LABELS[name]))
+        model = learn_all(SONClassifier(sketch_size=4), rows[:150])
+        model.save(tmp_path / "model")
+        twin = SONClassifier.load(tmp_path / "model")
+        assert repr(twin) == repr(model)
+        for each in (model, twin):
+            learn_all(each, rows[150:])
+        for x, _ in rows:
+            assert twin.predict_proba_one(x) == model.predict_proba_one(x)
+
+    def test_regressor_goes_on_bit_for_bit(self, tmp_path):
+        rows = [(x, float(len(x))) for x, _ in stream([0, 1])]
+        model = learn_all(SONRegressor(hash_bits=20), rows[:150])
+        model.save(tmp_path / "model")
+        twin = SONRegressor.load(tmp_path / "model")
+        for each in (model, twin):
+            learn_all(each, rows[150:])
+        assert twin.weights() == model.weights()
+
+    def test_what_cannot_be_written(self, tmp_path):
+        model = learn_all(SONClassifier(), stream(LABELS["tuple"]))
+        with pytest.raises(InvalidInputError, match="use pickle"):
+            model.save(tmp_path / "model")
+        SONRegressor().save(tmp_path / "model")
+        with pytest.raises(ModelFileError, match="river-regressor"):
+            SONClassifier.load(tmp_path / "model")
+
+
+class TestBadInput:
+    """A clear error, and the model as it was before the call."""
+
+    @pytest.mark.parametrize(
+        ("x", "y", "w", "match"),
+        [
+            ({"f0": float("nan")}, "a", 1.0, "not a finite number"),
+            ({"f0": 1.0, "new": None}, "a", 1.0, "feature 'new': expected a number"),
+            ({"f0": float("nan")}, "new", 1.0, "not a finite number"),
+            ({"f0": 1.0}, None, 1.0, "None is not a label"),
+            ({"f0": 1.0}, float("nan"), 1.0, "nan is not a label"),
+            ({"f0": 1.0}, 7, 1.0, "label 7 is of another type"),
+            ({"f0": 1.0}, "a", -1.0, "w must be finite and 0 or more"),
+            ({"f0": 1.0}, "new", float("inf"), "w must be finite and 0 or more"),
+            ("f0", "a", 1.0, "a row must be a mapping"),
+            ({1.5: 1.0}, "a", 1.0, "a feature must be a string or an integer"),
+        ],
+    )
+    def test_rows(self, x, y, w, match):
+        model = learn_all(SONClassifier(), stream(["a", "b", "c"]))
+        before = state_of(model)
+        with pytest.raises(InvalidInputError, match=match):
+            model.learn_one(x, y, w)
+        assert state_of(model) == before
+
+    def test_batches(self):
+        model = learn_all(SONClassifier(), stream(["a", "b", "c"]))
+        before = state_of(model)
+        X = pd.DataFrame({"f0": [1.0, 2.0], "g": [3.0, np.nan]})
+        for labels in (["a", "new"], ["a"], ["a", 7]):
+            with pytest.raises(InvalidInputError):
+                model.learn_many(X, pd.Series(labels, dtype=object))
+        with pytest.raises(InvalidInputError, match="w must be"):
+            model.learn_many(X.fillna(0.0), pd.Series(["a", "b"]), w=[1.0, 2.0, 3.0])
+        assert state_of(model) == before
+
+    def test_more_than_true_and_false(self):
+        model = learn_all(SONClassifier(), stream([False, True]))
+        before = state_of(model)
+        with pytest.raises(InvalidInputError, match="label 2 after labels that were True or False"):
+            model.learn_one({"f0": 1.0}, 2)
+        assert state_of(model) == before
+
+    def test_numbers(self):
+        model = learn_all(SONRegressor(), [({"a": 1.0}, 2.0)])
+        before = state_of(model)
+        for y in (float("nan"), float("inf")):
+            with pytest.raises(InvalidInputError, match="y"):
+                model.learn_one({"a": 1.0}, y)
+        with pytest.raises(InvalidInputError, match=r"NaN|finite"):
+            model.learn_many(pd.DataFrame({"a": [np.nan]}), pd.Series([1.0]))
+        assert state_of(model) == before

@@ -1,0 +1,79 @@
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris, make_classification, make_regression
+
+from sonline import SONClassifier, SONRegressor
+from sonline.errors import InvalidInputError
+
+onnxruntime = pytest.importorskip("onnxruntime", reason="ONNX is an extra")
+to_onnx = pytest.importorskip("sonline.export", reason="ONNX is an extra").to_onnx
+
+
+def run(model, X):
+    session = onnxruntime.InferenceSession(
+        model.SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    values = session.run(None, {"X": X.astype(np.float32)})
+    return {output.name: value for output, value in zip(session.get_outputs(), values, strict=True)}
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"clip": True},
+        {"bound": 0.7, "alpha": "relative:1"},
+        {"bound": 0.7, "alpha": "relative:1", "clip": True},
+        {"fit_intercept": False},
+    ],
+)
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("discover", [False, True])
+def test_classifier(classes, loss, options, discover):
+    X, y = make_classification(300, 8, n_informative=6, n_classes=classes, random_state=0)
+    X = X.astype(np.float32)
+    labels = np.array(["c", "a", "b"])[y]
+    model = SONClassifier(loss, dtype="float64", discover_classes=discover, **options)
+    model.partial_fit(X[:10], labels[:10], classes=None if discover else np.unique(labels))
+    model.partial_fit(X[10:], labels[10:])
+    found = run(model.to_onnx(), X)
+    scores = model.decision_function(X)
+    scores = np.column_stack([-scores, scores]) if classes == 2 else scores
+    np.testing.assert_allclose(found["scores"], scores, rtol=1e-4, atol=1e-4)
+    clear = np.diff(np.sort(scores, axis=1)[:, -2:]).ravel() > 1e-3
+    np.testing.assert_array_equal(found["labels"][clear], model.predict(X)[clear])
+    if loss == "logistic":
+        np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=1e-4)
+    else:
+        assert "probabilities" not in found
+
+
+@pytest.mark.parametrize("options", [{}, {"clip": True}, {"bound": 50.0, "alpha": "relative:1"}])
+def test_regressor(options, tmp_path):
+    X, y = make_regression(300, 8, random_state=0)
+    X = X.astype(np.float32)
+    model = SONRegressor(dtype="float64", random_state=0, **options).fit(X, y)
+    written = model.to_onnx(tmp_path / "model.onnx")
+    assert (tmp_path / "model.onnx").read_bytes() == written.SerializeToString()
+    far = 3 * X
+    np.testing.assert_allclose(run(written, far)["predictions"], model.predict(far), rtol=1e-4)
+    if options:
+        low, high = model.prediction_range()
+        assert (model.predict(far) == high[0]).any() or (model.predict(far) == low[0]).any()
+
+
+def test_whole_numbers_are_labels():
+    X, y = load_iris(return_X_y=True)
+    model = SONClassifier(random_state=0).fit(X, y)
+    found = run(to_onnx(model), X)
+    assert found["labels"].dtype == np.int64
+    assert np.mean(found["labels"] == model.predict(X)) > 0.99
+
+
+def test_what_cannot_be_exported():
+    with pytest.raises(InvalidInputError, match="fitted SONClassifier"):
+        to_onnx(SONClassifier())
+    bounded = SONRegressor(bound=1.0, alpha="auto").fit([[0.0], [1.0]], [0.0, 1.0])
+    with pytest.raises(InvalidInputError, match="blend of . linear models, each bounded"):
+        to_onnx(bounded)
