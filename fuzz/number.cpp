@@ -9,7 +9,7 @@
 #include <string>
 
 #include "check.hpp"
-#include "sonline/text/short_feature.hpp"
+#include "sonline/text/short_number.hpp"
 
 namespace {
 

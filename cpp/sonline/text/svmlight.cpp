@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "sonline/text/line_parser.hpp"
-#include "sonline/text/short_feature.hpp"
+#include "sonline/text/short_number.hpp"
 
 namespace sonline::text {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "sonline/text/line_parser.hpp"
-#include "sonline/text/number.hpp"
+#include "sonline/text/short_number.hpp"
 
 namespace sonline::text {
 
@@ -93,6 +93,7 @@ class VwParser final : public LineParser {
     Value* const values = batch.values<Value>().data() + before;
     uint32_t* const spaces = options_.namespaces ? batch.namespaces.data() + before : nullptr;
     size_t count = 0;
+    digits_.build(p, last);
     uint32_t space_id = 0;
     double scale = 1;
     uint64_t unnamed = 0;
@@ -118,8 +119,10 @@ class VwParser final : public LineParser {
       if (*p == ':') {
         const char* const number = ++p;
         if (is_any_of(*p, kWordEnds)) return LineResult::failed(Reason::kValueMissing, start);
-        const Reason reason = read_number<kWordEnds>(p, value);
-        if (reason != Reason::kNone) return LineResult::failed(reason, number);
+        if (!read_short_number<kWordEnds>(digits_.others_at(p), p, value)) {
+          const Reason reason = read_number<kWordEnds>(p, value);
+          if (reason != Reason::kNone) return LineResult::failed(reason, number);
+        }
       } else if (is_any_of(*p, kControl) && p < last) {
         return LineResult::failed(Reason::kControlByte, p);
       }
@@ -193,6 +196,7 @@ class VwParser final : public LineParser {
   const Options& options_;
   Dictionaries& dictionaries_;
   FeatureKeys keys_;
+  DigitMap digits_;
   std::vector<char> full_name_;  // starts with the current namespace and '^'
   size_t prefix_size_ = 0;       // of those; 0 in the default namespace
 };
