@@ -70,7 +70,7 @@ int main(int argc, char** argv) {
   config.experts = {{0.1, false}};
   if (sketch == "auto") {
     config.sketch_name = "isotropic";
-    config.experts = {{0.01, false}, {0.1, false}, {0.02, true}, {0.2, true}};
+    config.experts = {{0.003, false}, {0.1, false}, {0.003, true}, {0.1, true}};
     config.sketch.experts = config.experts.size();
   }
   config.hessian = true;

@@ -8,10 +8,10 @@
 //   (S, H) ← SketchUpdate(ĝ)
 //   w ← w − g A⁻¹x̃
 // With several experts (alpha = "auto") each has its own w and α, all share the sketch, and the
-// blend of their predictions counts. Their steps are taken before the sketch is updated, with
-// (A + ĝĝᵀ)⁻¹x̃ = A⁻¹x̃ / (1 + ĝᵀA⁻¹ĝ): no part of this row's curvature is lost to truncation, and no
-// step can overshoot, however small α.
-// All of it happens in the coordinates x̃ = x / scale; weights() divides the scale out.
+// blend of their predictions counts. Their steps are implicit (Kulis & Bartlett 2010): the gradient
+// is taken where the step ends, w' = w − ℓ'(w'·x̃) A⁻¹x̃ with the A of before. Such a step cannot
+// overshoot, however small α, and two runs that differ by rounding do not drift apart. All of it
+// happens in the coordinates x̃ = x / scale; weights() divides the scale out.
 #pragma once
 
 #include <algorithm>
@@ -261,7 +261,7 @@ class Learner {
     }
     mean_energy_ += (row_.energy - mean_energy_) / t;
     if (margins_.size() > 1) {
-      for (size_t e = 0; e < margins_.size(); ++e) step_of_expert(e, y, weight, t);
+      for (size_t e = 0; e < margins_.size(); ++e) step_of_expert(e, y, weight);
       sketch_.absorb(c, weight * slope, t, features());
       ensemble_.learn(losses_, weight * loss.value(z, y, config_.level), loss.binary);
     } else {
@@ -273,18 +273,26 @@ class Learner {
     return prediction;
   }
 
-  void step_of_expert(size_t e, double y, double weight, double t) {
+  void step_of_expert(size_t e, double y, double weight) {
     const Loss& loss = *config_.loss;
     losses_[e] = weight * loss.value(margins_[e], y, config_.level);
-    const double g = weight * loss.slope(margins_[e], y, config_.level);
-    if (g == 0) return;
-    const double curvature = curvature_at(margins_[e], g / weight, y, t);
-    const double alpha = this->alpha(e);
-    // αxᵀA⁻¹x; without the sketch A = αI, which descend() knows as an infinite α.
-    const bool plain = config_.experts[e].plain;
-    const double energy = plain ? row_.energy : sketch_.energy(alpha);
-    const double step = g / (alpha + weight * curvature * energy);
-    sketch_.descend(e, step, plain ? std::numeric_limits<double>::infinity() : alpha);
+    if (row_.energy == 0) return;
+    const double energy = energy_of(e), alpha = this->alpha(e);
+    const double ahead = loss.proximal(margins_[e], y, weight * energy / alpha, config_.level);
+    // The same number twice; the first says nothing at a kink, the second cancels if the step is
+    // small.
+    const double step = loss.hessian ? weight * loss.slope(ahead, y, config_.level) / alpha
+                                     : (margins_[e] - ahead) / energy;
+    if (step != 0) sketch_.descend(e, step, metric_of(e));
+  }
+
+  // αxᵀA⁻¹x of an expert, and the α that tells descend() its A. A plain one has A = αI, which is
+  // what an infinite α leaves of the sketch.
+  double energy_of(size_t e) {
+    return config_.experts[e].plain ? row_.energy : sketch_.energy(alpha(e));
+  }
+  double metric_of(size_t e) const {
+    return config_.experts[e].plain ? std::numeric_limits<double>::infinity() : alpha(e);
   }
 
   double curvature_at(double z, double slope, double y, double t) const {
@@ -299,8 +307,8 @@ class Learner {
       const double excess = std::fabs(margins_[e]) - config_.bound;
       if (!(excess > 0)) continue;
       const double target = std::copysign(config_.bound, margins_[e]);
-      const double energy = sketch_.energy(alpha(e));
-      if (energy > 0) sketch_.descend(e, (margins_[e] - target) / energy, alpha(e));
+      const double energy = energy_of(e);
+      if (energy > 0) sketch_.descend(e, (margins_[e] - target) / energy, metric_of(e));
       margins_[e] = target;
       moved = true;
     }

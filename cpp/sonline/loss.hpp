@@ -23,6 +23,8 @@ struct Loss {
   double (*value)(double z, double y, double level);
   double (*slope)(double z, double y, double level);
   double (*curvature)(double z, double y, double level);
+  // The z' with z' + q l'(z') = z: where a step that looks ahead (an implicit one) ends.
+  double (*proximal)(double z, double y, double q, double level);
   // The sigma of Assumption 2 and the L of Assumption 1 that hold for |z| <= C and |y| <= C.
   double (*sigma)(double C);
   double (*lipschitz)(double C, double level);
@@ -30,7 +32,8 @@ struct Loss {
 
 template <class L>
 constexpr Loss describe() {
-  return {L::name, L::binary, L::hessian, L::value, L::slope, L::curvature, L::sigma, L::lipschitz};
+  return {L::name,      L::binary,   L::hessian, L::value,    L::slope,
+          L::curvature, L::proximal, L::sigma,   L::lipschitz};
 }
 
 inline constexpr std::array kLosses = {

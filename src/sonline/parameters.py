@@ -26,7 +26,7 @@ CONVEX = "convex"
 DEFAULT_RELATIVE_ALPHA = 0.1
 # alpha="auto": (relative alpha, plain) of the weight vectors that share the sketch; a plain one
 # takes steps of constant size. Chosen in docs/defaults.md.
-EXPERTS = ((0.01, False), (0.1, False), (0.02, True), (0.2, True))
+EXPERTS = ((0.003, False), (0.1, False), (0.003, True), (0.1, True))
 PLAIN_EXPERTS = ((0.02, True), (0.1, True), (0.5, True), (2.0, True))
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.
 SINGLE = {"adagrad": 0.5, "fd": 1.0, "rfd": 0.1, "full": 0.1}

@@ -19,6 +19,10 @@ struct SquaredHingeLoss {
     return gap > 0 ? -y * gap : 0.0;
   }
   static double curvature(double z, double y, double) { return y * z < 1.0 ? 1.0 : 0.0; }
+  static double proximal(double z, double y, double q, double) {
+    const double margin = y * z;
+    return margin < 1.0 ? y * (margin + q) / (1 + q) : z;
+  }
   static double lipschitz(double C, double) { return 1.0 + C; }
   static double sigma(double C) {
     return sigma_of_exp_concave(1.0 / ((1.0 + C) * (1.0 + C)), C, lipschitz(C, 0));

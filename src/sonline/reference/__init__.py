@@ -11,6 +11,7 @@ appendix: 1 SON, 2 FD, 3 Oja, 4 sparse SON with Oja, 5 sparse Oja, 6 FD in epoch
 11 Decompose.
 """
 
+from sonline.reference.ensemble import ReferenceEnsemble
 from sonline.reference.epochs import (
     BlockOja,
     EpochFrequentDirections,
@@ -57,6 +58,7 @@ __all__ = [
     "OnlineNewton",
     "PaperFrequentDirections",
     "PaperOja",
+    "ReferenceEnsemble",
     "ReferenceLearner",
     "RobustFrequentDirections",
     "Sketch",

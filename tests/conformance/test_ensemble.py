@@ -1,0 +1,85 @@
+"""alpha="auto": the kernel against the reference, and what the blend promises."""
+
+import numpy as np
+import pytest
+
+from sonline import OnlineLearner
+from sonline.parameters import EXPERTS, LOSSES, PLAIN_EXPERTS
+from sonline.reference import ReferenceEnsemble
+
+ROUNDS, FEATURES = 2000, 10
+
+
+def stream(kind: str, *, binary: bool) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(ROUNDS, FEATURES)) * np.linspace(0.3, 3, FEATURES)
+    if kind == "sparse":
+        X *= rng.random(X.shape) < 0.3
+        X[: ROUNDS // 2, FEATURES // 2 :] = 0  # features that emerge late
+    target = X @ rng.normal(size=FEATURES) + 0.3 * rng.normal(size=ROUNDS)
+    return X, np.where(target > 0, 1.0, -1.0) if binary else target
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+@pytest.mark.parametrize("sketch", ["isotropic", "oja", "none"])
+@pytest.mark.parametrize("loss", list(LOSSES))
+@pytest.mark.parametrize(("scaling", "bound"), [("rms", None), ("none", 1.5), ("rms", 1.5)])
+def test_kernel_equals_reference(kind, sketch, loss, scaling, bound):
+    X, y = stream(kind, binary=bool(LOSSES[loss]["binary"]))
+    shared = {
+        "loss": loss,
+        "sketch": sketch,
+        "sketch_size": 4,
+        "curvature": "auto",
+        "scaling": scaling,
+        "bound": bound,
+        "oja_step": "scale-free",
+        "eta": None,
+    }
+    experts = PLAIN_EXPERTS if sketch == "none" else EXPERTS
+    reference = ReferenceEnsemble(list(experts), **shared)
+    learner = OnlineLearner(alpha="auto", dtype="float64", **shared)
+    expected = reference.learn(X, y)
+    np.testing.assert_allclose(learner.learn(X, y), expected, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(
+        [learner.bias, *(learner.weights()[i] for i in range(FEATURES))],
+        reference.raw_blend(),
+        rtol=1e-6,
+        atol=1e-8,
+    )
+
+
+def test_blend_is_linear_and_near_the_best_expert():
+    X, y = stream("dense", binary=True)
+    learner = OnlineLearner()
+    blended = np.mean((learner.learn(X, y) > 0) != (y > 0))
+    weights = learner.weights()
+    linear = learner.bias + X @ [weights[i] for i in range(FEATURES)]
+    np.testing.assert_allclose(learner.predict(X), linear, rtol=1e-3, atol=1e-3)
+    single = [
+        np.mean((OnlineLearner(alpha=f"relative:{c}").learn(X, y) > 0) != (y > 0))
+        for c in (0.001, 0.01, 0.1, 1.0)
+    ]
+    assert blended <= min(single) + 0.01
+
+
+def test_follows_a_stream_sorted_by_class():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 8))
+    y = np.repeat([1.0, -1.0], 2000)
+    auto = OnlineLearner().learn(X, y)
+    decaying = OnlineLearner(alpha="relative:0.1").learn(X, y)
+    mistakes = int(np.sum((auto > 0) != (y > 0)))
+    assert mistakes <= 20
+    assert mistakes < np.sum((decaying > 0) != (y > 0)) / 4
+
+
+@pytest.mark.parametrize("power", [-6, -3, 3, 6])
+def test_default_does_not_depend_on_units(power):
+    X, y = stream("dense", binary=True)
+    plain = OnlineLearner(dtype="float64").learn(X, y)
+    scaled = OnlineLearner(dtype="float64").learn(X * 10.0**power, y)
+    np.testing.assert_allclose(scaled, plain, rtol=1e-4, atol=1e-4)
+    each = X * 10.0 ** np.random.default_rng(1).integers(-6, 7, size=FEATURES)
+    single = OnlineLearner(dtype="float64").learn(each, y)
+    np.testing.assert_allclose(single, plain, rtol=1e-4, atol=1e-4)
