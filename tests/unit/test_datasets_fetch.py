@@ -66,7 +66,7 @@ def server(monkeypatch) -> Iterator[Server]:
     monkeypatch.setattr(transfer.time, "sleep", lambda seconds: None)
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
         state.url = f"http://127.0.0.1:{listener.server_address[1]}"
-        thread = threading.Thread(target=listener.serve_forever)
+        thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
         thread.start()
         yield state
         listener.shutdown()

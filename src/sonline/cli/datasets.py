@@ -1,0 +1,96 @@
+"""``sonline datasets``: which data sets of the paper there are, and fetching them."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Table
+
+from sonline import datasets
+from sonline.cli import command_app
+
+app = command_app()
+
+DataDir = Annotated[
+    Path | None, typer.Option(help="Folder with data sets; else SONLINE_DATA and the cache.")
+]
+
+
+@app.command("list")
+def _list(
+    data_dir: DataDir = None,
+    json: Annotated[bool, typer.Option("--json", help="Everything known, as JSON.")] = False,
+) -> None:
+    """List the data sets of the paper: size, task, source, and the file if it is here.
+
+    Example: sonline datasets list --data-dir data
+    """
+    found = {name: datasets.locate(name, data_dir) for name in datasets.names()}
+    if json:
+        typer.echo(jsonlib.dumps([_record(name, path) for name, path in found.items()], indent=1))
+        return
+    table = Table(box=None, header_style="bold")
+    for column in ("name", "rows", "features"):
+        table.add_column(column, no_wrap=True, justify="left" if column == "name" else "right")
+    for column in ("task", "source", "file"):
+        table.add_column(column, overflow="fold")
+    for name, path in found.items():
+        known = datasets.info(name)
+        here = str(path) if path else "-"
+        table.add_row(name, f"{known.rows}", f"{known.features}", known.task, known.page, here)
+    Console().print(table)
+
+
+def _record(name: str, path: Path | None) -> dict[str, object]:
+    known = datasets.info(name)
+    return {
+        "name": name,
+        "title": known.title,
+        "rows": known.rows,
+        "features": known.features,
+        "nonzeros": known.nonzeros,
+        "task": known.task,
+        "positive": sorted(known.positive),
+        "page": known.page,
+        "urls": list(known.urls),
+        "licence": known.licence,
+        "fingerprint": known.fingerprint,
+        "note": known.note,
+        "file": str(path) if path else None,
+    }
+
+
+@app.command("fetch")
+def _fetch(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names, or all.")],
+    mirror: Annotated[
+        str | None, typer.Option(help="Address of a folder that holds the publishers' files.")
+    ] = None,
+) -> None:
+    """Fetch data sets from their publishers into the cache; what was interrupted goes on.
+
+    Example: sonline datasets fetch heart splice
+    """
+    wanted = datasets.names() if "all" in names else names
+    for name in wanted:
+        datasets.info(name)  # all names are checked before anything is fetched
+    with Progress(
+        TextColumn("{task.description}"),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=Console(stderr=True),
+    ) as bar:
+        for name in wanted:
+            task = bar.add_task(name, total=None)
+
+            def report(url: str, have: int, total: int | None, task: int = task) -> None:
+                label = url.rsplit("/", 1)[-1]
+                bar.update(bar.tasks[task].id, description=label, completed=have, total=total)
+
+            path = datasets.fetch(name, mirror=mirror, progress=report)
+            typer.echo(path)

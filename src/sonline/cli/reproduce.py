@@ -1,0 +1,71 @@
+"""``sonline reproduce``: the figures and tables of the paper beside its numbers."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sonline.cli import command_app
+from sonline.experiments.cells import Cell, Setup
+from sonline.experiments.report import missing
+from sonline.experiments.runner import EXPERIMENTS, choose, reproduce
+
+app = command_app()
+
+
+@app.command()
+def _reproduce(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="EXPERIMENT...",
+            help=f"Any of {', '.join(EXPERIMENTS)}, or all.",
+            show_default=False,
+        ),
+    ],
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder with data sets such as a9a.svm.gz; else SONLINE_DATA and the cache."
+        ),
+    ] = None,
+    out: Annotated[
+        Path, typer.Option(help="Folder for the results; an interrupted run goes on there.")
+    ] = Path("reproduction"),
+    fetch: Annotated[
+        bool, typer.Option("--fetch", help="Fetch missing data sets from their publishers.")
+    ] = False,
+) -> None:
+    """Run experiments of the paper and write CSV, PNG, SVG and a report in HTML.
+
+    Example: sonline reproduce fig1 table-error --data-dir data --out results
+    """
+    experiments = choose(names)
+    console = Console(stderr=True)
+    started = time.perf_counter()
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=console,
+    ) as bar:
+        task = bar.add_task("planning", total=None)
+
+        def watch(done: int, total: int, cell: Cell) -> None:
+            bar.update(task, completed=done, total=total, description=cell.label)
+
+        exhibits = reproduce(experiments, out, Setup(data_dir, fetch), watch)
+        cells = bar.tasks[0].total or 0
+        bar.update(task, completed=cells, total=cells, description="done")
+    if absent := missing(exhibits):
+        console.print(f"Missing data sets, left out: {', '.join(absent)}")
+    for exhibit in exhibits:
+        typer.echo(f"{out / exhibit.name}.csv")
+    typer.echo(f"{out / 'report.html'}")
+    console.print(f"{time.perf_counter() - started:.0f} s")

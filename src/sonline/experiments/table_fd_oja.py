@@ -1,0 +1,78 @@
+"""FD-SON against Oja-SON on small data sets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sonline.experiments.cells import Cell, Setup
+from sonline.experiments.conventions import Method
+from sonline.experiments.exhibit import Exhibit, Table
+from sonline.experiments.published import FD_AND_OJA
+from sonline.experiments.steps import best, steps_cell
+from sonline.experiments.table_error import DIAGONAL, OJA, percent
+
+SIZE = 10
+METHODS = (
+    Method(label="FD", changes={"sketch": "fd", "sketch_size": SIZE} | DIAGONAL),
+    Method(label="m = 10, diagonal", changes=OJA | DIAGONAL),
+)
+BEYOND = (
+    Method(label="RFD", changes={"sketch": "rfd", "sketch_size": SIZE} | DIAGONAL),
+    Method(label="isotropic", changes={"sketch": "isotropic", "sketch_size": SIZE} | DIAGONAL),
+)
+TEXT = """
+Our error rate, the paper's, the difference. Sketches of size 10 (FD and RFD keep 9 directions),
+diagonal adaptation, best of the step sizes. RFD and the isotropic sketch are not in the paper.
+"""
+
+
+@dataclass(frozen=True)
+class TableFdOja:
+    """The five data sets of the paper's table; RFD and the isotropic sketch beside them."""
+
+    names: Sequence[str] = tuple(FD_AND_OJA)
+    name: str = "table-fd-oja"
+
+    def plan(self, setup: Setup) -> list[Cell]:
+        """Return the cells of the data sets that are there."""
+        return [
+            steps_cell(setup, name, method)
+            for name in self.names
+            if setup.has(name)
+            for method in (*METHODS, *BEYOND)
+        ]
+
+    def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:
+        """Return the table."""
+        records, rows = [], []
+        for name in (n for n in self.names if setup.has(n)):
+            line = [name]
+            for method, paper in zip(
+                (*METHODS, *BEYOND), (*FD_AND_OJA[name], None, None), strict=True
+            ):
+                ours = best(value(steps_cell(setup, name, method)))
+                label = "Oja" if method is METHODS[1] else method.label
+                difference = None if paper is None else round(ours.rate - paper, 6)
+                records.append(
+                    {
+                        "dataset": name,
+                        "method": label,
+                        "paper": paper,
+                        "ours": round(ours.rate, 6),
+                        "difference": difference,
+                        "step": ours.step,
+                    }
+                )
+                beside = "" if paper is None else f" ({paper:.3f}, {percent(ours.rate, paper)})"
+                line.append(f"{ours.rate:.3f}{beside}")
+            rows.append(line)
+        return Exhibit(
+            self.name,
+            "FD-SON against Oja-SON",
+            TEXT,
+            records,
+            [Table(["data set", "FD", "Oja", "RFD", "isotropic"], rows)],
+            missing=[n for n in self.names if not setup.has(n)],
+        )
