@@ -40,3 +40,12 @@ html_theme_options = {
     "secondary_sidebar_items": ["page-toc"],
     "navbar_end": ["theme-switcher"],
 }
+
+
+def _skip_requests(app, what, name, *more):
+    """Leave out scikit-learn's own set_fit_request and its like, which refer to its glossary."""
+    return True if name.startswith("set_") and name.endswith("_request") else None
+
+
+def setup(app):
+    app.connect("autodoc-skip-member", _skip_requests)

@@ -195,4 +195,10 @@ void bind_model_class(nb::module_& module) {
 
 }  // namespace sonline
 
-void bind_model(nb::module_& module) { sonline::bind_model_class(module); }
+void bind_model(nb::module_& module) {
+#ifdef NDEBUG
+  // A model that a cache or a test keeps until the interpreter ends is no error of anyone's.
+  nb::set_leak_warnings(false);
+#endif
+  sonline::bind_model_class(module);
+}

@@ -15,7 +15,8 @@ from sonline.errors import (
 )
 
 if TYPE_CHECKING:
-    from sonline.estimators import SONClassifier, SONRegressor
+    from sonline.estimators.classifier import SONClassifier
+    from sonline.estimators.regressor import SONRegressor
     from sonline.learner import OnlineLearner
 
     __version__: str
@@ -37,8 +38,8 @@ __all__ = [
 # --help` would need. A name of the public interface is one line here and one above.
 _LAZY = {
     "OnlineLearner": "sonline.learner",
-    "SONClassifier": "sonline.estimators",
-    "SONRegressor": "sonline.estimators",
+    "SONClassifier": "sonline.estimators.classifier",
+    "SONRegressor": "sonline.estimators.regressor",
 }
 
 

@@ -75,5 +75,5 @@ def test_what_cannot_be_exported():
     with pytest.raises(InvalidInputError, match="fitted SONClassifier"):
         to_onnx(SONClassifier())
     bounded = SONRegressor(bound=1.0, alpha="auto").fit([[0.0], [1.0]], [0.0, 1.0])
-    with pytest.raises(InvalidInputError, match="blend of . linear models, each bounded"):
+    with pytest.raises(InvalidInputError, match=r"blend of . linear models, each bounded"):
         to_onnx(bounded)

@@ -53,7 +53,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         Weight of the constant feature.
     n_features_in_ : int
         Number of columns.
-    feature_names_in_ : array of shape (n_features_in_,)
+    feature_names_in_ : array of shape (n_features,)
         Names of the columns, where X had some.
     n_iter_ : int
         Passes that the last `fit` made; 1 after `partial_fit`.
