@@ -17,13 +17,13 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test venv build lint format typecheck stubs stubs-check docs sanitize fuzz \
-  coverage bench check clean
+  coverage bench readme check clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: build ## install, then run the one-minute demonstration
-	$(BIN)/sonline demo
+	$(BIN)/sonline demo --out build/demo.png
 
 test: build ## install, then run the tests
 	$(PYTEST) -n $(JOBS)
@@ -95,7 +95,10 @@ coverage: build ## run the tests and show which lines of Python they miss
 	$(PYTEST) -n $(JOBS) --cov --cov-report=term
 
 bench: build ## run the benchmarks; results go where each of them says
-	for script in benchmarks/bench_*.py; do $(BIN)/python $$script || exit 1; done
+	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+
+readme: build ## run the demonstration and put its numbers and picture into the README
+	$(BIN)/python tools/readme.py
 
 check: lint typecheck stubs-check docs test ## everything that the CI checks
 

@@ -45,6 +45,7 @@ class Learner:
     sketch: str
     size: int = 0
     scaling: str = "none"
+    alpha: str = "relative:0.1"  # one weight vector; "auto" has several over one sketch
 
     @property
     def label(self) -> str:
@@ -52,7 +53,11 @@ class Learner:
 
     def new(self) -> OnlineLearner:
         return OnlineLearner(
-            sketch=self.sketch, sketch_size=self.size, scaling=self.scaling, dtype="float32"
+            sketch=self.sketch,
+            sketch_size=self.size,
+            scaling=self.scaling,
+            alpha=self.alpha,
+            dtype="float32",
         )
 
 
@@ -219,6 +224,11 @@ def main() -> int:
         for scaling in ("none", "rms")
         for sketch, size in (("adagrad", 0), ("oja", 10), ("isotropic", 10))
     ]
+    ratio_learners += [
+        Learner(sketch, 10, scaling, "auto")
+        for scaling in ("none", "rms")
+        for sketch in ("oja", "isotropic")
+    ]
     grid = [(learner, case) for case in cases for learner in learners]
     ratio_pairs = [(learner, ratio_case) for learner in ratio_learners]
     ratio_best = measure_all(ratio_pairs, 4 * nonzeros, 3 * rounds)
@@ -250,10 +260,11 @@ def main() -> int:
         base = ratio_best[Learner("adagrad", 0, learner.scaling), ratio_case][0]
         time_here = ratio_best[learner, ratio_case][0]
         ratios[learner] = time_here / base
-        rows.append([learner.scaling, learner.label, f"{time_here:.1f}", f"{time_here / base:.2f}"])
+        times = [f"{time_here:.1f}", f"{time_here / base:.2f}"]
+        rows.append([learner.scaling, learner.alpha, learner.label, *times])
     print_table(
         f"beside AdaGrad at {RATIO_NONZEROS} non-zeros, {RATIO_FEATURES:,} features",
-        ["scaling", "sketch", "ns per non-zero", "times AdaGrad"],
+        ["scaling", "alpha", "sketch", "ns per non-zero", "times AdaGrad"],
         rows,
     )
     milliseconds, megabytes = start_up(START_BITS, 3)

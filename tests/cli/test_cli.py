@@ -47,9 +47,10 @@ def test_help_does_not_wait_for_numpy():
 def test_every_command_has_help_with_an_example(name):
     command = load(name)
     assert command.help.startswith(cli.COMMANDS[name])
-    shown = CliRunner().invoke(cli.app, [name, "--help"])
-    assert shown.exit_code == 0
-    assert f"sonline {name}" in shown.output.replace("Usage: ", "", 1)
+    for path in [[name, sub] for sub in getattr(command, "commands", {})] or [[name]]:
+        shown = CliRunner().invoke(cli.app, [*path, "--help"])
+        assert shown.exit_code == 0
+        assert f"Example: sonline {' '.join(path)}" in " ".join(shown.output.split())
 
 
 def test_no_arguments_show_the_help_and_count_as_wrong_usage():

@@ -62,7 +62,7 @@ def test_in_a_terminal_the_table_fills_while_it_runs(tmp_path):
     assert process.returncode == 0
     assert text.count("learner") > 3  # drawn again and again
     assert "…" in text  # a number that may still fall
-    assert "/110" in text  # trials of the quick plan
+    assert "/128" in text  # trials of the quick plan
     assert "\x1b[?25h" in text  # the cursor is shown again at the end
 
 
@@ -77,8 +77,8 @@ def test_json_has_the_numbers_and_nothing_else(tmp_path):
         for contender in found["contenders"]
     }
     assert max(errors["isotropic, m=10"]) <= 0.055
-    assert errors["gradient descent"][-1] > 0.12
-    assert errors["AdaGrad"][-1] > 0.1
+    assert errors["gradient descent"][-1] > 0.2
+    assert errors["AdaGrad"][-1] > 0.2
     assert all(contender["microseconds_per_row"] > 0 for contender in found["contenders"])
 
 

@@ -1,14 +1,20 @@
 """What the packaging promises: one version, types, and a README whose commands exist."""
 
 import importlib.metadata
+import json
 import re
+import runpy
 import subprocess
 import sys
 import tomllib
 from pathlib import Path
 
+import numpy as np
+import pytest
+
 import sonline
 import sonline._core
+from sonline.experiments import ill_conditioned
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -33,6 +39,23 @@ def test_package_is_typed():
 def test_first_code_block_of_the_readme_is_the_whole_set_up():
     lines = first_code_block((ROOT / "README.md").read_text(encoding="utf-8"))
     assert [line.split("#")[0].strip() for line in lines] == ["make demo", "make test"]
+
+
+def test_table_of_the_readme_is_that_of_the_demonstration():
+    tool = runpy.run_path(str(ROOT / "tools" / "readme.py"))
+    found = json.loads(tool["RESULTS"].read_text(encoding="utf-8"))
+    assert tool["table"](found) in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def test_numbers_of_the_readme_can_be_had_again():
+    found = json.loads((ROOT / "docs" / "_static" / "demo.json").read_text(encoding="utf-8"))
+    for contender in found["contenders"]:
+        result = contender["results"][-1]
+        for seed, expected in zip(found["seeds"], result["errors"], strict=True):
+            X, y = ill_conditioned(result["kappa"], found["rows"], found["features"], seed)
+            predictions = sonline.OnlineLearner(**result["parameters"]).learn(X, y)
+            # Sums in another order, on another machine, move a few predictions across zero.
+            assert np.mean((predictions > 0) != (y > 0)) == pytest.approx(expected, abs=0.003)
 
 
 def test_ci_calls_the_test_command_of_the_readme():

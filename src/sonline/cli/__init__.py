@@ -22,6 +22,8 @@ from sonline.errors import DivergenceError, ModelFileError, ParameterError, Sonl
 
 COMMANDS = {
     "demo": "Compare gradient descent, AdaGrad and two sketches on an ill-conditioned stream.",
+    "datasets": "List the data sets of the paper, or fetch them from their publishers.",
+    "reproduce": "Run experiments of the paper and write CSV, PNG, SVG and a report in HTML.",
 }
 
 FAILED = 1
@@ -57,6 +59,7 @@ class LazyGroup(typer.core.TyperGroup):
             module = import_module(f"{__name__}.{name.replace('-', '_')}")
             command = typer.main.get_command(module.app)
             command.name = name
+            command.help = command.help or COMMANDS[name]  # a group has no docstring
         return name, command, rest
 
 

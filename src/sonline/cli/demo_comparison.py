@@ -1,7 +1,7 @@
 """What `sonline demo` runs: four learners on the ill-conditioned stream of the paper's Fig. 1.
 
 Gradient descent, AdaGrad and Oja's sketch get the best, in hindsight, of all combinations of loss
-and step size, at each condition number anew. The isotropic sketch gets one setting for all.
+and step size, at each condition number anew. The isotropic sketch has one setting and no step size.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ CONTENDERS = (
             "sketch": "isotropic",
             "sketch_size": 10,
             "curvature": "hessian",
-            "loss": "squared_hinge",
-            "alpha": "relative:0.2",
+            "loss": "squared",
+            "alpha": "auto",
         },
         tuned=False,
     ),
@@ -82,14 +82,14 @@ class Plan:
 
     @classmethod
     def whole(cls, seed: int) -> Plan:
-        """Return the plan of the demonstration."""
-        steps = tuple(2.0**k for k in range(-6, 5))
-        return cls((10, 25, 50, 100, 150, 200), (seed, seed + 1, seed + 2), steps)
+        """Return the plan of the demonstration; the paper's figure ends at kappa = 200."""
+        steps = tuple(2.0**k for k in range(-8, 5))
+        return cls((10, 50, 100, 200, 500, 1000), (seed, seed + 1, seed + 2), steps)
 
     @classmethod
     def quick(cls, seed: int) -> Plan:
         """Return a plan for seconds: two condition numbers, one seed, every second step size."""
-        return cls((10, 200), (seed,), tuple(2.0**k for k in range(-6, 5, 2)))
+        return cls((10, 1000), (seed,), tuple(2.0**k for k in range(-8, 5, 2)))
 
     @property
     def trials(self) -> int:
@@ -138,6 +138,11 @@ class Results:
         """Return whether all settings have been tried there."""
         wanted = len(contender.settings(self.plan.steps))
         return self.tried.get((contender.name, kappa), 0) == wanted
+
+    def at_the_edge(self) -> list[Trial]:
+        """Return the best trials that a wider range of step sizes might beat."""
+        ends = {f"relative:{step:g}" for step in (self.plan.steps[0], self.plan.steps[-1])}
+        return [t for t in self.best.values() if t.contender.tuned and t.setting["alpha"] in ends]
 
     def microseconds(self, contender: Contender) -> float:
         """Return the time that a row took with the best settings, the median over the kappas."""

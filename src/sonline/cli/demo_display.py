@@ -22,7 +22,8 @@ def introduction(plan: Plan) -> str:
         "first and learnt then. The labels are the same throughout; κ says how much the rows are "
         "stretched: the ratio of their largest variance to the smallest.\n"
         f"The first three learners get, at every κ, the best of {searched} settings in hindsight "
-        "(3 losses, each with a range of step sizes). The last has one setting for all."
+        f"(3 losses with {len(plan.steps)} step sizes each). The last has one setting for all, "
+        "without a step size."
     )
 
 
@@ -81,10 +82,13 @@ def reading(results: Results) -> list[str]:
         if contender.tuned:
             what = f"{percent(rates[0])} wrong at κ = {low}, {percent(rates[-1])} at κ = {high}"
         else:
-            what = f"between {percent(min(rates))} and {percent(max(rates))}, with one setting"
+            what = f"{percent(min(rates))} to {percent(max(rates))} at every κ, with one setting"
         lines.append(f"{contender.name}: {what}.")
     none, *_, last = (results.microseconds(contender) for contender in CONTENDERS)
     lines.append(f"A row cost {last:.1f} µs with that sketch and {none:.1f} µs with none.")
+    for trial in results.at_the_edge():
+        where = f"{trial.contender.name}, κ = {trial.kappa}"
+        lines.append(f"{where}: the best step size is at the edge of its range.")
     return lines
 
 
@@ -94,9 +98,8 @@ def text_chart(results: Results, width: int = 62, height: int = 18) -> str:
     rates = {c.letter: [results.error(c, kappa) for kappa in kappas] for c in CONTENDERS}
     known = [rate for line in rates.values() for rate in line if math.isfinite(rate)]
     top = math.ceil(20 * max(known, default=1.0)) / 20
-    places = [
-        round((kappa - kappas[0]) / (kappas[-1] - kappas[0]) * (width - 1)) for kappa in kappas
-    ]
+    span = math.log(kappas[-1] / kappas[0])
+    places = [round(math.log(kappa / kappas[0]) / span * (width - 1)) for kappa in kappas]
     canvas = [[" "] * (width + len(CONTENDERS)) for _ in range(height + 1)]
     for line in rates.values():
         for column, rate in enumerate(np.interp(range(width), places, line).tolist()):
@@ -137,11 +140,13 @@ def picture(results: Results, path: Path) -> None:
         thick = 1.6 if contender.tuned else 2.6
         axes.plot(plan.kappas, rates, color=colour, linewidth=thick, marker="o", markersize=4)
         settings = len(contender.settings(plan.steps))
-        how = f"best of {settings} settings at each κ" if contender.tuned else "one setting"
+        how = (
+            f"best of {settings} settings at each κ" if contender.tuned else "one setting for all κ"
+        )
         axes.annotate(
             f"{contender.name}\n{how}",
             (plan.kappas[-1], rates[-1]),
-            xytext=(8, 0),
+            xytext=(8, 0 if contender.tuned else -7),  # clear of the label above
             textcoords="offset points",
             va="center",
             color=colour,
@@ -151,7 +156,9 @@ def picture(results: Results, path: Path) -> None:
     axes.set_xlabel("condition number κ of the rows")
     axes.set_ylabel("rows predicted wrongly (%)")
     axes.set_ylim(bottom=0)
-    axes.set_xticks(plan.kappas)
+    axes.set_xscale("log")
+    axes.set_xticks(plan.kappas, [str(kappa) for kappa in plan.kappas], minor=False)
+    axes.set_xticks([], minor=True)
     axes.grid(axis="y", color="#dddddd", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.spines[["top", "right"]].set_visible(False)
