@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 
 namespace sonline {
 namespace {
@@ -12,12 +13,12 @@ std::string show(double value) {
   return text;
 }
 
-[[noreturn]] void refuse(size_t row, Key key, double value) {
+[[noreturn]] void refuse(size_t row, Key key, double value, double largest) {
   const std::string where =
       " in row " + std::to_string(row) + ", feature " + std::to_string(key & ~kNamed);
   if (std::isnan(value)) throw BadInput("X: NaN" + where + "; drop or fill missing values");
   if (std::isinf(value)) throw BadInput("X: infinity" + where);
-  throw BadInput("X: " + show(value) + where + " is too large for float32; use dtype='float64'");
+  throw BadInput("X: " + show(value) + where + too_large(largest));
 }
 
 template <class Position, class Index>
@@ -62,7 +63,8 @@ bool all_within(const Value* values, size_t n, Value largest) {
 
 template <class Value>
 bool values_fine(const Batch& batch, double largest) {
-  const auto limit = static_cast<Value>(largest);
+  const auto limit =
+      static_cast<Value>(std::min<double>(largest, std::numeric_limits<Value>::max()));
   const auto* values = static_cast<const Value*>(batch.values);
   if (batch.indptr) return all_within(values, batch.stored, limit);
   if (batch.col_stride == 1) {
@@ -81,6 +83,12 @@ bool values_fine(const Batch& batch, double largest) {
 }
 
 }  // namespace
+
+std::string too_large(double largest) {
+  const std::string what = " is too large: at most " + show(largest) + " with dtype=";
+  return largest == kLargestValue<float> ? what + "'float32'; scale the feature or use 'float64'"
+                                         : what + "'float64'; scale the feature";
+}
 
 void validate(const Batch& batch, double largest) {
   if (batch.checked) return;
@@ -101,7 +109,8 @@ void validate(const Batch& batch, double largest) {
   for (size_t row = 0; row < batch.rows; ++row)
     with_row(batch, row, [&](auto keys, auto values, size_t n) {
       for (size_t i = 0; i < n; ++i)
-        if (!(std::fabs(values[i]) <= largest)) refuse(row, static_cast<Key>(keys[i]), values[i]);
+        if (!(std::fabs(values[i]) <= largest))
+          refuse(row, static_cast<Key>(keys[i]), values[i], largest);
     });
 }
 

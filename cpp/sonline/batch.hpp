@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 #include "sonline/features.hpp"
 
@@ -80,6 +81,14 @@ void with_row(const Batch& batch, size_t row, Use&& use) {
   else
     detail::with_values<double>(batch, row, use);
 }
+
+// The largest size of a value that a learner of number type T takes: squares, and sums of them,
+// must stay finite.
+template <class T>
+inline constexpr double kLargestValue = std::is_same_v<T, float> ? 1e18 : 1e150;
+
+// What to do about a finite value that is larger.
+std::string too_large(double largest);
 
 // Throws BadInput unless every row can be learnt from: indptr consistent, indices not negative,
 // values finite and within `largest`. Looks at the whole batch, so that a bad one changes nothing.

@@ -127,8 +127,9 @@ class Learner {
   }
 
  private:
-  static constexpr double kCountLimit = 1 << 24;  // float counts no further by ones
-  static constexpr double kFirstSquare = 0.1;     // D_1 of the paper's diagonal adaptation
+  static constexpr double kLargestSquare = 1e280;  // sums of them must stay finite
+  static constexpr double kCountLimit = 1 << 24;   // float counts no further by ones
+  static constexpr double kFirstSquare = 0.1;      // D_1 of the paper's diagonal adaptation
 
   // The scales live in the padding of the sketch's columns where there is room: the padding is
   // multiplied by zero in scatter and ignored in gather.
@@ -204,6 +205,7 @@ class Learner {
   // Takes the row (and, for the paper's diagonal adaptation, its gradient) into the scales.
   void update_scales(double g) {
     const T gradient = static_cast<T>(g);
+    T check = 0;  // becomes NaN if any scale becomes infinite
     for (size_t i = 0; i < row_.size; ++i) {
       T* scale = row_.blocks[i] + scale_at_;
       const T raw = row_.raw[i];
@@ -214,7 +216,9 @@ class Learner {
         const T gx = gradient * raw;
         scale[0] += gx * gx;
       }
+      check += scale[0] * 0;
     }
+    if (!(check == 0)) throw Diverged("the scale of a feature is too large for the number type");
     scale_by_known();
   }
 
@@ -260,6 +264,7 @@ class Learner {
       sketch_.project(row_);
     }
     mean_energy_ += (row_.energy - mean_energy_) / t;
+    if (!(c * c * row_.energy <= kLargestSquare)) throw Diverged("a gradient is too large");
     if (margins_.size() > 1) {
       for (size_t e = 0; e < margins_.size(); ++e) step_of_expert(e, y, weight);
       sketch_.absorb(c, weight * slope, t, features());

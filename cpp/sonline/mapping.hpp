@@ -205,10 +205,9 @@ class MappingReader {
     values_.push_back(1.0);
   }
 
-  [[noreturn]] static void refuse(PyObject* key, double number) {
+  [[noreturn]] void refuse(PyObject* key, double number) const {
     const std::string what = "feature " + repr(key) + ": " + show(number);
-    if (std::isfinite(number))
-      throw BadInput(what + " is too large for float32; use dtype='float64'");
+    if (std::isfinite(number)) throw BadInput(what + too_large(largest_));
     throw BadInput(what + " is not a finite number; leave missing features out");
   }
 

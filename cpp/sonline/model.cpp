@@ -21,7 +21,7 @@ class ModelOf final : public Model {
 
   void learn(const Batch& batch, const double* labels, const double* weights,
              double* predictions) override {
-    validate(batch, std::numeric_limits<T>::max());
+    validate(batch, kLargestValue<T>);
     refuse_broken();
     for (size_t row = 0; row < batch.rows; ++row) try {
         predictions[row] = learner_.learn(batch, row, labels[row], weights ? weights[row] : 1.0);
@@ -32,7 +32,7 @@ class ModelOf final : public Model {
   }
 
   void predict(const Batch& batch, double* predictions) override {
-    validate(batch, std::numeric_limits<T>::max());
+    validate(batch, kLargestValue<T>);
     refuse_broken();
     for (size_t row = 0; row < batch.rows; ++row) predictions[row] = learner_.predict(batch, row);
   }

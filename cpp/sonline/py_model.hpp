@@ -188,8 +188,7 @@ class PyModel {
 
  private:
   static std::shared_ptr<Shared> new_shared(const Config& config, bool single) {
-    const double largest =
-        single ? std::numeric_limits<float>::max() : std::numeric_limits<double>::max();
+    const double largest = single ? kLargestValue<float> : kLargestValue<double>;
     return std::make_shared<Shared>(NameKeys{NameTable(), config.hash_bits, config.hash_seed},
                                     largest);
   }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <type_traits>
 #include <vector>
 
 #include "sonline/features.hpp"
@@ -10,6 +11,9 @@ namespace sonline {
 
 template <class T>
 struct Row {
+  // A squared norm so small that x / |x| cannot be had in this number type counts as none.
+  static constexpr double kTiny = std::is_same_v<T, float> ? 1e-74 : 1e-290;
+
   std::vector<Slot> slots;
   std::vector<T*> blocks;
   std::vector<T> raw;  // the values as they came
@@ -35,6 +39,7 @@ struct Row {
       for (size_t j = 0; j < 4; ++j) sums[j] += static_cast<double>(x[i + j]) * x[i + j];
     for (; i < size; ++i) sums[0] += static_cast<double>(x[i]) * x[i];
     energy = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    if (energy < kTiny) energy = 0;
   }
 };
 

@@ -53,24 +53,24 @@ class AdaGrad {
   void absorb(double, double g, double, size_t) { g_ = g; }
 
   void commit(const Row<T>& row, const BlockStore<T>&, size_t, double) {
+    T check = 0;  // becomes NaN if any number becomes infinite
     if (before_ != 0) {
       const T step = static_cast<T>(before_);
       for (size_t i = 0; i < row.size; ++i) {
         T* block = row.blocks[i];
         if (block[kSquares] > 0) block[kWeight] += step * row.x[i] / std::sqrt(block[kSquares]);
+        check += block[kWeight] * 0;
       }
     }
-    if (g_ == 0) return;
     const T g = static_cast<T>(g_), step = static_cast<T>(after_);
-    T check = 0;  // becomes NaN or infinite if any weight does
-    for (size_t i = 0; i < row.size; ++i) {
+    for (size_t i = 0; g_ != 0 && i < row.size; ++i) {
       T* block = row.blocks[i];
       const T gx = g * row.x[i];
       const T squares = block[kSquares] + gx * gx;
       block[kSquares] = squares;
       const T change = squares > 0 ? step * row.x[i] / std::sqrt(squares) : T{0};
       block[kWeight] += change;
-      check += change * 0;
+      check += (block[kWeight] + squares) * 0;
     }
     if (!(check == 0)) throw Diverged("a step is too large for the number type");
   }

@@ -65,8 +65,8 @@ class OjaRule {
       return;
     }
     out.rank = k;
-    gamma_ = gamma;
-    const double cc = growth_rate_ = 2 * gamma + gamma * gamma * nu;
+    gamma_ = gamma = std::min(gamma, kLargestPush / nu);
+    const double cc = growth_rate_ = 2 * gamma + gamma * (gamma * nu);
     double s = 1;
     std::fill(running_.begin(), running_.end(), 0.0);
     for (size_t i = 0; i < k; ++i) {
@@ -132,6 +132,9 @@ class OjaRule {
   }
 
  private:
+  // A γ|ĝ|² beyond this turns V no further, and its square must stay finite.
+  static constexpr double kLargestPush = 1e60;
+
   // F' = [F 0; −p̂ᵀF/ρ |ĝ|/ρ] over Z' = [Z; ĝ/|ĝ|].
   static void append_residual(const Absorption& in, double rho, Transition& out) {
     const size_t k = in.k, m = out.F.cols();
