@@ -272,7 +272,7 @@ class Learner {
     } else {
       sketch_.absorb(c, weight * slope, t, features());
       const double g = weight * loss.slope(margins_[0], y, config_.level), alpha = this->alpha(0);
-      if (g != 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
+      if (g != 0 && row_.energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
     }
     sketch_.commit(row_, blocks_, index_.size(), scale);
     return prediction;
