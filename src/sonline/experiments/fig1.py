@@ -36,6 +36,7 @@ EXACT = (
     Method(label="full matrix", changes={"sketch": "full"}),
     Method(label="full matrix, Hessian", changes={"sketch": "full"} | HESSIAN),
 )
+EXACT_STYLES = {EXACT[0].label: "k--", EXACT[1].label: "k:"}
 FACTORS = tuple(2.0**j for j in range(-6, 6))
 EXACT_FACTORS = tuple(2.0**j for j in (-6, -3, 0, 3))
 
@@ -129,10 +130,8 @@ class Fig1:
         def draw(figure: Figure) -> None:
             axes = figure.subplots()
             for label, curve in curves.items():
-                exact = label.startswith("full")
-                axes.plot(list(curve), list(curve.values()), "k--" if exact else "-", label=label)
-                if exact:
-                    axes.annotate(label, list(curve.items())[-1], fontsize=6, ha="right")
+                style = EXACT_STYLES.get(label, "-")
+                axes.plot(list(curve), list(curve.values()), style, label=label)
             axes.set(xlabel="condition number", ylabel="error rate", ylim=(0, None))
             axes.legend(fontsize=7, ncols=2)
 

@@ -33,7 +33,8 @@ Largest relative error among the ten largest eigenvalues on the stream of Fig. 1
 number {kappa}, mean over {seeds} seeds, sketches with ten directions, alpha equal to the mean
 squared norm of the rows. The paper, whose figure has no numbers and does not name the condition
 number, says that the error "drops quickly after seeing just 500 examples". Here at about 500 rows:
-{middle}; at the end: {last}.
+{middle}; at the end: {last}. FD subtracts from every eigenvalue what it cannot keep, so that its
+smallest is near 0 by design.
 """
 
 

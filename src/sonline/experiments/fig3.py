@@ -103,6 +103,6 @@ def _scatter(axes: Axes, records: list[dict[str, Any]]) -> None:
             xytext=(3, 3),
             textcoords="offset points",
         )
-    top = 1.1 * max(max(r["x_ours"], r["y_ours"], r["x_paper"], r["y_paper"]) for r in records)
-    axes.plot([0, top], [0, top], color="0.7", linewidth=0.8)
+    axes.axline((1, 1), slope=1, color="0.7", linewidth=0.8)
+    axes.set(xscale="log", yscale="log")
     axes.legend(fontsize=7)

@@ -37,7 +37,7 @@ class FigSplice:
 
         def compute() -> dict[str, Any]:
             rows = setup.rows(DATASET)
-            marks = list(range(self.every, rows.y.size + 1, self.every))
+            marks = sorted({*range(self.every, rows.y.size, self.every), int(rows.y.size)})
             runs = run(rows.X, rows.y, [method.settings(1 / step) for step in STEPS], marks)
             best = min(range(len(runs)), key=lambda i: runs[i].total)
             return {

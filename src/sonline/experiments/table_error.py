@@ -75,14 +75,11 @@ class TableError:
     name: str = "table-error"
 
     def cells(self, setup: Setup, dataset: str) -> list[Cell]:
-        """Return the cells of a row, and the one with wider steps."""
+        """Return the cells of a row; last the one with wider steps, if it has the method."""
         row = [steps_cell(setup, dataset, method) for method in self.methods]
-        wider = (
-            steps_cell(setup, dataset, WIDER_METHOD, WIDER)
-            if WIDER_METHOD in self.methods
-            else None
-        )
-        return [*row, wider] if wider else row
+        if WIDER_METHOD in self.methods:
+            row.append(steps_cell(setup, dataset, WIDER_METHOD, WIDER))
+        return row
 
     def plan(self, setup: Setup) -> list[Cell]:
         """Return the cells of all data sets that are there."""

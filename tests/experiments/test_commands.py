@@ -1,0 +1,57 @@
+"""The commands, through their own apps."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from sonline.cli import datasets as datasets_command
+from sonline.cli import reproduce as reproduce_command
+from sonline.errors import ParameterError
+
+runner = CliRunner()
+
+
+@pytest.fixture(autouse=True)
+def no_other_folders(monkeypatch, tmp_path) -> None:
+    monkeypatch.delenv("SONLINE_DATA", raising=False)
+    monkeypatch.setenv("SONLINE_CACHE", str(tmp_path / "cache"))
+
+
+def test_reproduce_writes_the_report_and_names_its_files(tmp_path):
+    (tmp_path / "splice.svm").write_text(
+        "".join(f"{s} 1:{i}\n" for i in range(1, 9) for s in (1, -1))
+    )
+    out = tmp_path / "out"
+    result = runner.invoke(
+        reproduce_command.app,
+        ["fig-splice", "table-fd-oja", "--data-dir", str(tmp_path), "--out", str(out)],
+    )
+    assert result.exit_code == 0, result.output
+    assert f"{out / 'report.html'}" in result.stdout
+    assert (out / "fig-splice.csv").exists()
+    assert "Missing data sets, left out: australian" in result.stderr
+
+
+def test_reproduce_names_the_experiments_when_one_is_unknown():
+    result = runner.invoke(reproduce_command.app, ["fig9"])
+    assert isinstance(result.exception, ParameterError)
+    assert "fig1, fig2, fig3, fig-splice, table-error" in str(result.exception)
+
+
+def test_datasets_are_listed_with_their_files(tmp_path):
+    (tmp_path / "heart.svm").write_text("+1 1:1\n-1 1:2\n")
+    shown = runner.invoke(datasets_command.app, ["list", "--data-dir", str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    assert "breast-cancer" in shown.stdout
+    result = runner.invoke(datasets_command.app, ["list", "--json", "--data-dir", str(tmp_path)])
+    listed = {entry["name"]: entry for entry in json.loads(result.stdout)}
+    assert len(listed) == 23
+    assert listed["heart"]["file"] == str(tmp_path / "heart.svm")
+    assert listed["rcv1"]["file"] is None
+    assert listed["a9a"]["urls"][1].endswith("/binary/a9a.t")
+
+
+def test_fetch_checks_all_names_first():
+    result = runner.invoke(datasets_command.app, ["fetch", "heart", "hart"])
+    assert isinstance(result.exception, ParameterError)
