@@ -21,22 +21,24 @@ struct LogisticLoss {
     return e / ((1.0 + e) * (1.0 + e));
   }
   // With m = y z: m' = m + q / (1 + exp(m')), an increasing function of m' with slope of at
-  // least 1. Newton's method, kept inside the bracket [m, m + q / (1 + exp(m))].
+  // least 1. Newton's method inside a bracket, from where the answer is if the exponential is next
+  // to nothing (m + q, far from the boundary) or all that counts (about log q).
   static double proximal(double z, double y, double q, double) {
     const double m = y * z;
-    double low = m, high = m + q / (1.0 + std::exp(m));
-    double at = low, last = high - low;
+    double low = m, high = m + q;
+    double at = high <= 0 ? high : std::min(high, std::max(m, std::log1p(high)));
+    double last = 2 * (high - low);
     for (int iteration = 0; iteration < 100; ++iteration) {
       const double s = 1.0 / (1.0 + std::exp(at));
       const double gap = at - m - q * s;
       (gap < 0 ? low : high) = at;
       double next = at - gap / (1.0 + q * s * (1.0 - s));
       // Steps that do not halve could go to and fro for ever.
-      if (!(next > low && next < high) || std::fabs(next - at) > 0.5 * last)
+      if (!(next >= low && next <= high) || std::fabs(next - at) > 0.5 * last)
         next = 0.5 * (low + high);
       last = std::fabs(next - at);
       at = next;
-      if (last <= 1e-15 * (1.0 + std::fabs(at))) break;
+      if (last <= 1e-9 * (1.0 + std::fabs(at))) break;  // its square is below the rounding
     }
     return y * at;
   }

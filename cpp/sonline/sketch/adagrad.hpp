@@ -3,6 +3,8 @@
 #pragma once
 
 #include <cmath>
+#include <limits>
+#include <vector>
 
 #include "sonline/archive.hpp"
 #include "sonline/blocks.hpp"
@@ -62,16 +64,7 @@ class AdaGrad {
         check += block[kWeight] * 0;
       }
     }
-    const T g = static_cast<T>(g_), step = static_cast<T>(after_);
-    for (size_t i = 0; g_ != 0 && i < row.size; ++i) {
-      T* block = row.blocks[i];
-      const T gx = g * row.x[i];
-      const T squares = block[kSquares] + gx * gx;
-      block[kSquares] = squares;
-      const T change = squares > 0 ? step * row.x[i] / std::sqrt(squares) : T{0};
-      block[kWeight] += change;
-      check += (block[kWeight] + squares) * 0;
-    }
+    if (g_ != 0) check += take_step(row);
     if (!(check == 0)) throw Diverged("a step is too large for the number type");
   }
 
@@ -82,8 +75,35 @@ class AdaGrad {
   void state(Archive&, size_t) {}
 
  private:
+  // Read, compute, write: the middle loop is then vector code, roots and divisions included.
+  // Returns 0, or NaN if a number became infinite.
+  T take_step(const Row<T>& row) {
+    const T g = static_cast<T>(g_), step = static_cast<T>(after_);
+    squares_.resize(row.blocks.size());
+    changes_.resize(row.blocks.size());
+    T* squares = squares_.data();
+    T* changes = changes_.data();
+    const T* x = row.x.data();
+    for (size_t i = 0; i < row.size; ++i) squares[i] = row.blocks[i][kSquares];
+    for (size_t i = 0; i < row.size; ++i) {
+      const T gx = g * x[i];
+      squares[i] += gx * gx;
+      // No square yet means that x is (nearly) 0: the smallest number keeps 0 / 0 away.
+      changes[i] = step * x[i] / std::sqrt(squares[i] + std::numeric_limits<T>::min());
+    }
+    T check = 0;
+    for (size_t i = 0; i < row.size; ++i) {
+      T* block = row.blocks[i];
+      block[kSquares] = squares[i];
+      block[kWeight] += changes[i];
+      check += squares[i] * 0 + block[kWeight] * 0;
+    }
+    return check;
+  }
+
   static constexpr size_t kWeight = 0, kSquares = 1;
   const Row<T>* row_ = nullptr;
+  std::vector<T> squares_, changes_;  // of the row at hand
   double margin_ = 0, before_ = 0, after_ = 0, g_ = 0;
 };
 
