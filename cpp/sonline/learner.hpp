@@ -242,7 +242,7 @@ class Learner {
     read_margins();
     for (const double z : margins_) finite(z);
     const bool projected = rounds_ > 0 && project_onto_bound();
-    double z = ensemble_.blend(margins_);
+    double z = finite(ensemble_.blend(margins_));
     const double prediction = config_.clip ? clipped(z) : z;
 
     label_low_ = std::min(label_low_, y);

@@ -318,7 +318,7 @@ class OnlineLearner:
         return np.where(positive, 1.0, -1.0), negative
 
 
-_LARGEST = float(np.finfo(np.float64).max)
+_LARGEST = 1e150  # size of a label or weight; their squares must stay finite
 
 
 def _vector(name: str, values: ArrayLike) -> Floats:
@@ -332,10 +332,12 @@ def _vector(name: str, values: ArrayLike) -> Floats:
 
 
 def _finite(name: str, values: Floats) -> None:
-    bad = ~np.isfinite(values)
+    bad = ~(np.abs(values) <= _LARGEST)
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
-        raise InvalidInputError(f"{name}: {values[row]} in row {row}; it must be a finite number")
+        raise InvalidInputError(
+            f"{name}: {values[row]:g} in row {row}; it must be a finite number of size 1e150 at most"
+        )
 
 
 def _weights(sample_weight: ArrayLike, count: int) -> Floats:
