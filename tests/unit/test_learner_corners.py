@@ -1,0 +1,225 @@
+"""Unusual input that is fine: empty, zero, tiny, huge, far, doubled, and sketches of odd sizes."""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from helpers import LOW_RANK, learner, orthonormality, state_of, stream
+from sonline import OnlineLearner
+from sonline.errors import DivergenceError, SonlineError
+from sonline.parameters import DTYPES, LOSSES, SCALINGS, SKETCHES
+
+ALPHAS = (1.0, "relative:0.1", "auto")
+
+
+def assert_sound(model: OnlineLearner) -> None:
+    """Everything is finite, the basis orthonormal, and the state can be restored."""
+    assert np.isfinite([model.bias, *model.weights().values()]).all()
+    assert np.isfinite(model.spectrum()).all()
+    assert (model.spectrum() >= 0).all()
+    assert orthonormality(model.basis()) < (1e-3 if model.params["dtype"] == "float32" else 1e-8)
+    for name, array in model.__getstate__()[1].items():
+        assert np.isfinite(array).all(), name
+    assert state_of(pickle.loads(pickle.dumps(model))) == state_of(model)
+
+
+@pytest.mark.parametrize("intercept", [True, False])
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_rows_without_features(sketch: str, alpha: float | str, intercept: bool) -> None:
+    """Zeros, nothing stored, stored zeros and empty mappings: also as the first row ever."""
+    empty = sp.csr_matrix((2, 3))
+    stored_zeros = sp.csr_matrix((np.zeros(2), np.array([0, 2]), np.array([0, 1, 2])))
+    states = []
+    for rows in (np.zeros((2, 3)), empty, stored_zeros, [{}, {"a": 0.0}]):
+        model = learner(sketch=sketch, alpha=alpha, intercept=intercept)
+        model.learn(rows, [1, -1])
+        assert model.features() == []
+        assert model.stats()["rounds"] == 2
+        states.append({k: v for k, v in state_of(model).items() if k != "names.bytes"})
+        model.learn(np.eye(3), [1, -1, 1])
+        model.learn(rows, [1, -1])
+        assert_sound(model)
+    assert states[0] == states[1] == states[2]
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_no_rows_at_all(sketch: str) -> None:
+    model = learner(sketch=sketch)
+    before = state_of(model)
+    for rows in (np.zeros((0, 5)), np.zeros((0, 0)), sp.csr_matrix((0, 4))):
+        assert model.learn(rows, []).shape == (0,)
+        assert model.predict(rows).shape == (0,)
+    assert model.learn(np.zeros((1, 0)), [1.0]).shape == (1,)
+    assert model.predict(np.zeros((1, 0))).shape == (1,)
+    fresh = learner(sketch=sketch)
+    assert state_of(fresh) == before
+    assert fresh.predict_one({}) == 0.0
+    assert fresh.weights() == {}
+    assert fresh.spectrum().shape == (0,)
+
+
+@pytest.mark.parametrize("form", [sp.csr_matrix, sp.csc_matrix, sp.coo_matrix])
+def test_duplicates_are_summed_and_order_does_not_matter(form: Any) -> None:
+    columns = np.array([3, 0, 3, 1, 1, 0])
+    values = np.array([1.0, 2.0, 0.5, -1.0, 1.0, 4.0])
+    rows = np.array([0, 0, 0, 0, 0, 1])
+    doubled = sp.coo_matrix((values, (rows, columns)), shape=(2, 5))
+    summed = doubled.toarray()  # 2, 0, 0, 1.5, 0
+    if form is sp.csr_matrix:  # as it is, without SciPy adding anything up
+        X: Any = sp.csr_matrix((values, columns, np.array([0, 5, 6])), shape=(2, 5))
+        assert not X.has_canonical_format
+    else:
+        X = form(doubled)
+    one, other = learner(), learner()
+    np.testing.assert_allclose(one.learn(X, [1, -1]), other.learn(summed, [1, -1]), rtol=1e-15)
+    np.testing.assert_allclose(one.predict(X), other.predict(summed), rtol=1e-14)
+    np.testing.assert_allclose(one.predict(summed), other.predict(summed), rtol=1e-14)
+
+
+def test_indices_beyond_the_shape_are_features_like_others() -> None:
+    """The learner does not fix the columns, so a matrix that understates them does no harm."""
+    X = sp.csr_matrix((1, 3))
+    X.indices, X.indptr = np.array([7], dtype=np.int32), np.array([0, 1], dtype=np.int32)
+    X.data = np.array([2.0])
+    model = learner()
+    model.learn(X, [1.0])
+    assert model.features() == [7]
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_far_indices(sketch: str) -> None:
+    """An index of 2^62 costs no more than any other."""
+    far = [2**62, 2**31, 2**32 + 1, 10**15, 0, 2**63 - 1]
+    near, model = learner(sketch=sketch), learner(sketch=sketch)
+    X, y = stream("emerging", "logistic", 200, len(far))
+    matrix = sp.csr_matrix(X)
+    indices = np.array(far, dtype=np.int64)[matrix.indices]
+    spread = sp.csr_matrix(X.shape)
+    spread.indices, spread.indptr = indices, matrix.indptr.astype(np.int64)
+    spread.data = matrix.data
+    # Not sorted any more, which changes nothing: features are added up in the order they come.
+    np.testing.assert_allclose(model.learn(spread, y), near.learn(X, y), rtol=1e-9, atol=1e-9)
+    assert set(model.features()) == set(far)
+    assert model.stats()["bytes"] < 2_000_000
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sketch", [name for name in SKETCHES if name != "full"])
+def test_rows_with_very_many_features(sketch: str, dtype: str) -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6, 100_000)), np.array([1.0, -1, 1, 1, -1, -1])
+    model = learner(sketch=sketch, dtype=dtype)
+    model.learn(X, y)
+    assert len(model.features()) == 100_000
+    assert_sound(model)
+
+
+def test_full_says_how_many_features_it_takes() -> None:
+    with pytest.raises(SonlineError, match=r"sketch='full' holds at most \d+ features"):
+        learner(sketch="full").learn(np.ones((1, 100_000)), [1.0])
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 50, 1024])
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_sketches_of_any_size(sketch: str, dtype: str, size: int) -> None:
+    """No directions, one, as many as features, and far more of them than features."""
+    X, y = stream("unit", "logistic", 700, 3)
+    model = learner(sketch=sketch, dtype=dtype, sketch_size=size, alpha="relative:1")
+    model.learn(X, y)
+    assert_sound(model)
+    if sketch in LOW_RANK:
+        assert len(model.spectrum()) <= min(size, 4)
+        if size == 0 and sketch != "isotropic":  # gradient descent; isotropic has its tail
+            plain = learner(sketch="none", dtype=dtype, alpha="relative:1")
+            plain.learn(X, y)
+            np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("loss", LOSSES)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_absurd_scales(
+    sketch: str, dtype: str, loss: str, scaling: str, alpha: float | str
+) -> None:
+    """Rows of 1e-300 or 1e100 are learnt from or refused, but leave no infinity behind."""
+    X, y = stream("unit", loss, 100, 6)
+    small = (1e-40, 1e-30, 1e-20) if dtype == "float32" else (1e-300, 1e-160, 1e-100, 1e-30)
+    large = (1e17,) if dtype == "float32" else (1e30, 1e76, 1e100, 1e149)
+    for scale in (*small, *large):
+        half = X.copy()
+        half[:, ::2] *= scale
+        for rows in (X * scale, half):
+            model = learner(
+                sketch=sketch, dtype=dtype, loss=loss, scaling=scaling, alpha=alpha, bound=1.0
+            )
+            try:
+                predictions = model.learn(rows, y)
+            except DivergenceError as error:
+                assert "row " in str(error)  # noqa: PT017 - either way is right
+                with pytest.raises(DivergenceError, match="diverged in round"):
+                    model.predict(X)
+                continue
+            assert np.isfinite(predictions).all()
+            assert_sound(model)
+
+
+@pytest.mark.parametrize("label", [1e-300, 1e100, 1e149, -1e150])
+@pytest.mark.parametrize("weight", [1e-300, 1.0, 1e100, 1e150])
+@pytest.mark.parametrize("loss", [name for name, info in LOSSES.items() if not info["binary"]])
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_absurd_labels_and_weights(sketch: str, loss: str, weight: float, label: float) -> None:
+    for alpha in ALPHAS:
+        model = learner(sketch=sketch, loss=loss, alpha=alpha)
+        rows, labels = np.eye(4), [label, 0.0, -label, label]
+        try:
+            predictions = model.learn(rows, labels, [weight, 1.0, weight, 1.0])
+        except DivergenceError as error:
+            assert "row " in str(error)  # noqa: PT017 - either way is right
+            continue
+        assert np.isfinite(predictions).all()
+        assert_sound(model)
+
+
+def test_after_divergence_the_learner_says_so() -> None:
+    """Plain gradient descent with far too large a step."""
+    model = learner(sketch="none", loss="squared", alpha=1e-6, scaling="none")
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    with pytest.raises(DivergenceError, match=r"row \d+: the learner diverged in round \d+"):
+        model.learn(X, X[:, 0])
+    for use in (
+        lambda: model.learn(X, X[:, 0]),
+        lambda: model.predict(X),
+        lambda: model.predict_one({0: 1.0}),
+        lambda: pickle.dumps(model),
+    ):
+        with pytest.raises(DivergenceError, match="larger alpha or scaling"):
+            use()
+
+
+def test_texts_as_values() -> None:
+    """A text value is a feature of its own."""
+    model = learner()
+    model.learn_one({"colour": "red", "size": 2.0, 7: "x"}, 1)
+    assert model.features() == ["colour=red", "size", "7=x"]
+    assert model.predict_one({"colour": "blue"}) == model.bias
+
+
+def test_a_mapping_need_not_be_a_dict() -> None:
+    from types import MappingProxyType  # noqa: PLC0415 - used here only
+
+    one, other = learner(), learner()
+    row = {"a": 1.0, 3: -2.0, np.int64(5): np.float32(0.5), True: 1}
+    for _ in range(3):
+        assert one.learn_one(row, 1) == other.learn_one(MappingProxyType(row), 1)
+    assert one.features() == ["a", 3, 5, 1]
+    assert state_of(one) == state_of(other)
