@@ -87,7 +87,7 @@ def hash_slot(index: int, bits: int) -> int:
     """Return the slot of an integer key among 2^bits."""
 
 @overload
-def hash_slot(name: bytes, bits: int) -> int:
+def hash_slot(name: bytes, bits: int, seed: int = 0) -> int:
     """Return the slot of a named key among 2^bits."""
 
 class NameTable:
@@ -216,7 +216,7 @@ class TextBatch:
 class TextParser:
     """Turns chunks of svmlight or Vowpal Wabbit text into batches of rows."""
 
-    def __init__(self, format: str, *, labels: str = 'number', features: str = 'index', hash_bits: int = 18, dtype: str = 'float32', on_error: str = 'stop', allow_unlabelled: bool = False, namespaces: bool = False, frozen_names: bool = False, max_line_bytes: int = 67108864, max_error_bytes: int = 65536, line: int = 1, offset: int = 0, names: Sequence[str] = [], label_names: Sequence[str] = [], namespace_names: Sequence[str] = []) -> None: ...
+    def __init__(self, format: str, *, labels: str = 'number', features: str = 'index', hash_bits: int = 18, hash_seed: int = 0, dtype: str = 'float32', on_error: str = 'stop', allow_unlabelled: bool = False, namespaces: bool = False, frozen_names: bool = False, max_line_bytes: int = 67108864, max_error_bytes: int = 65536, line: int = 1, offset: int = 0, names: Sequence[str] = [], label_names: Sequence[str] = [], namespace_names: Sequence[str] = []) -> None: ...
 
     def feed(self, data: object) -> TextBatch:
         """

@@ -141,10 +141,10 @@ std::vector<PyError> errors_of(const Batch& batch) {
 }
 
 void make_parser(PyParser* self, std::string_view format, std::string_view labels,
-                 std::string_view features, unsigned hash_bits, std::string_view dtype,
-                 std::string_view on_error, bool allow_unlabelled, bool namespaces,
-                 bool frozen_names, size_t max_line_bytes, size_t max_error_bytes, int64_t line,
-                 int64_t offset, const std::vector<std::string>& names,
+                 std::string_view features, unsigned hash_bits, uint64_t hash_seed,
+                 std::string_view dtype, std::string_view on_error, bool allow_unlabelled,
+                 bool namespaces, bool frozen_names, size_t max_line_bytes, size_t max_error_bytes,
+                 int64_t line, int64_t offset, const std::vector<std::string>& names,
                  const std::vector<std::string>& label_names,
                  const std::vector<std::string>& namespace_names) {
   Options options;
@@ -166,6 +166,7 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
     throw std::invalid_argument("line must be at least 1 and offset at least 0");
   }
   options.hash_bits = hash_bits;
+  options.hash_seed = hash_seed;
   options.allow_unlabelled = allow_unlabelled;
   options.namespaces = namespaces;
   options.frozen_names = frozen_names;
@@ -181,9 +182,10 @@ void bind_parser(nb::module_& m) {
   nb::class_<PyParser>(m, "TextParser",
                        "Turns chunks of svmlight or Vowpal Wabbit text into batches of rows.")
       .def("__init__", &make_parser, "format"_a, nb::kw_only(), "labels"_a = "number",
-           "features"_a = "index", "hash_bits"_a = defaults.hash_bits, "dtype"_a = "float32",
-           "on_error"_a = "stop", "allow_unlabelled"_a = false, "namespaces"_a = false,
-           "frozen_names"_a = false, "max_line_bytes"_a = defaults.max_line_bytes,
+           "features"_a = "index", "hash_bits"_a = defaults.hash_bits,
+           "hash_seed"_a = defaults.hash_seed, "dtype"_a = "float32", "on_error"_a = "stop",
+           "allow_unlabelled"_a = false, "namespaces"_a = false, "frozen_names"_a = false,
+           "max_line_bytes"_a = defaults.max_line_bytes,
            "max_error_bytes"_a = defaults.max_error_bytes, "line"_a = 1, "offset"_a = 0,
            "names"_a = std::vector<std::string>(), "label_names"_a = std::vector<std::string>(),
            "namespace_names"_a = std::vector<std::string>())
@@ -273,8 +275,11 @@ void bind_names(nb::module_& m) {
       "hash_slot", [](uint64_t index, unsigned bits) { return hash_slot(index, bits); }, "index"_a,
       "bits"_a, "Return the slot of an integer key among 2^bits.");
   m.def(
-      "hash_slot", [](const nb::bytes& name, unsigned bits) { return hash_slot(view(name), bits); },
-      "name"_a, "bits"_a, "Return the slot of a named key among 2^bits.");
+      "hash_slot",
+      [](const nb::bytes& name, unsigned bits, uint64_t seed) {
+        return hash_slot(view(name), bits, seed);
+      },
+      "name"_a, "bits"_a, "seed"_a = 0, "Return the slot of a named key among 2^bits.");
 
   nb::class_<NameTable>(m, "NameTable", "Exact names with ids in the order of insertion.")
       .def(nb::init<>())

@@ -26,6 +26,7 @@ class FeatureKeys {
   FeatureKeys(const Options& options, NameTable& names)
       : mode_(options.features),
         bits_(options.hash_bits),
+        seed_(options.hash_seed),
         frozen_(options.frozen_names),
         names_(names) {}
 
@@ -37,7 +38,7 @@ class FeatureKeys {
   }
 
   int64_t of_name(std::string_view name) {
-    if (mode_ == FeatureMode::kHash) return static_cast<int64_t>(hash_slot(name, bits_));
+    if (mode_ == FeatureMode::kHash) return static_cast<int64_t>(hash_slot(name, bits_, seed_));
     if (mode_ == FeatureMode::kName) return of_table(name);
     uint64_t index;
     return spells_index(name, index) ? static_cast<int64_t>(index) : kNoIndex;
@@ -58,6 +59,7 @@ class FeatureKeys {
 
   FeatureMode mode_;
   unsigned bits_;
+  uint64_t seed_;
   bool frozen_;
   NameTable& names_;
 };

@@ -24,6 +24,7 @@ struct Options {
   FeatureMode features = FeatureMode::kIndex;
   ErrorMode on_error = ErrorMode::kStop;
   unsigned hash_bits = 18;        // 1 to 62
+  uint64_t hash_seed = 0;         // chooses the hash function of names
   bool allow_unlabelled = false;  // rows without a label are rows, not errors
   bool double_values = false;     // float64 rather than float32
   bool namespaces = false;        // the namespace of each feature, too

@@ -21,6 +21,7 @@ import typer.main
 from sonline.errors import DivergenceError, ModelFileError, ParameterError, SonlineError
 
 COMMANDS = {
+    "train": "Learn a model from a stream of rows: svmlight, Vowpal Wabbit text or tables.",
     "demo": "Compare gradient descent, AdaGrad and two sketches on an ill-conditioned stream.",
     "datasets": "List the data sets of the paper, or fetch them from their publishers.",
     "reproduce": "Run experiments of the paper and write CSV, PNG, SVG and a report in HTML.",

@@ -1,0 +1,169 @@
+"""Options that commands share; those of the learner come from its parameters."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import fields
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sonline.errors import ParameterError
+from sonline.parameters import CURVATURES, DTYPES, LOSSES, SCALINGS, SKETCHES, Parameters
+from sonline.streams import FORMATS
+
+CHOICES = {
+    "loss": tuple(LOSSES),
+    "sketch": SKETCHES,
+    "curvature": CURVATURES,
+    "scaling": SCALINGS,
+    "dtype": DTYPES,
+}
+INTEGERS = ("sketch_size", "hash_bits", "seed")
+
+
+def choice(name: str, values: Iterable[str]) -> Any:
+    """Return a type that takes one of these words."""
+    return StrEnum(name, {value: value for value in values})
+
+
+Data = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="DATA...",
+        help="Files, globs, addresses, or - for standard input; plain, gzip, bz2, xz or zstd.",
+        show_default=False,
+    ),
+]
+ModelFile = Annotated[Path, typer.Option("--model", "-m", help="The model.", show_default=False)]
+if TYPE_CHECKING:  # enumerations made at run time are no types for a checker
+    FormatName = str
+    ErrorMode = str
+else:
+    FormatName = choice("FormatName", ["auto", *FORMATS])
+    ErrorMode = choice("ErrorMode", ["stop", "skip"])
+Format = Annotated[
+    FormatName,
+    typer.Option(
+        "--format",
+        help="Format of the data; auto tells it from the name, or else from the content.",
+    ),
+]
+LabelColumn = Annotated[
+    str | None, typer.Option("--label", help="Tables: the column to be learnt [default: label].")
+]
+WeightColumn = Annotated[str | None, typer.Option("--weight", help="Tables: importance of rows.")]
+TagColumn = Annotated[str | None, typer.Option("--tag", help="Tables: the name of each row.")]
+TextColumns = Annotated[
+    list[str] | None, typer.Option("--text", help="Tables: a column of words even if numbers.")
+]
+IgnoredColumns = Annotated[
+    list[str] | None, typer.Option("--ignore", help="Tables: a column to leave out.")
+]
+OnError = Annotated[
+    ErrorMode,
+    typer.Option(
+        "--on-error",
+        help="Bad rows: stop with an error, or skip, count and report them.",
+    ),
+]
+BadRows = Annotated[
+    Path | None, typer.Option("--bad-rows", help="With --on-error skip: where bad rows go.")
+]
+Json = Annotated[bool, typer.Option("--json", help="Print results as JSON, and nothing else.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+
+
+def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each parameter of the learner, as ``parameters``.
+
+    The options that were given arrive as a dict of the fields of `Parameters`.
+    """
+    signature = inspect.signature(command, eval_str=True)
+    own = [p for p in signature.parameters.values() if p.name != "parameters"]
+    texts = _help_texts()
+    added = []
+    for known in fields(Parameters):
+        flag = known.name.replace("_", "-")
+        settings: dict[str, Any] = {
+            "help": f"{texts.get(known.name, '')} [default: {_shown(known.default)}]".strip(),
+            "show_default": False,
+            "rich_help_panel": "Learner",
+        }
+        kind: Any = str
+        names = [f"--{flag}"]
+        if known.name in CHOICES:
+            kind = choice(known.name, CHOICES[known.name])
+        elif isinstance(known.default, bool):
+            kind = bool
+            names = [f"--{flag}/--no-{flag}"]
+        elif known.name in INTEGERS:
+            settings["metavar"] = "INTEGER"
+        else:
+            words = {"alpha": "|auto|relative:NUMBER", "eta": "|convex", "oja_step": "|scale-free"}
+            settings["metavar"] = "NUMBER" + words.get(known.name, "")
+        option = Annotated[kind | None, typer.Option(*names, **settings)]
+        added.append(
+            inspect.Parameter(
+                known.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option
+            )
+        )
+
+    def run(**given: Any) -> None:
+        values = {name: given.pop(name) for name in Parameters.names()}
+        given["parameters"] = {
+            name: parsed(name, value) for name, value in values.items() if value is not None
+        }
+        command(**given)
+
+    run.__doc__ = command.__doc__
+    run.__name__ = command.__name__
+    every = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + added
+    run.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
+    run.__annotations__ = {p.name: p.annotation for p in every}
+    return run
+
+
+def parsed(name: str, value: Any) -> Any:
+    """Return the value of a parameter from its text.
+
+    Examples
+    --------
+    >>> parsed("alpha", "0.5"), parsed("alpha", "auto"), parsed("sketch_size", "20")
+    (0.5, 'auto', 20)
+    """
+    if not isinstance(value, str):
+        return value
+    if name in CHOICES:
+        return str(value)
+    if value.lower() == "none":
+        return None
+    if name in INTEGERS:
+        if not re.fullmatch(r"[+-]?\d+", value):
+            flag = name.replace("_", "-")
+            raise ParameterError(f"--{flag} must be an integer, got {value!r}")
+        return int(value)
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+def _shown(default: Any) -> str:
+    words = {True: "yes", False: "no", None: "none"}
+    return words[default] if isinstance(default, (bool, type(None))) else str(default)
+
+
+def _help_texts() -> dict[str, str]:
+    """Return the first sentence about each parameter in the documentation of `OnlineLearner`."""
+    from sonline.learner import OnlineLearner  # noqa: PLC0415 - only for commands that learn
+
+    doc = inspect.getdoc(OnlineLearner) or ""
+    found = re.findall(r"^(\w+) : [^\n]*\n((?:    [^\n]*\n|\n(?=    ))+)", doc, re.MULTILINE)
+    texts = {name: " ".join(text.split()).replace("``", "") for name, text in found}
+    sentence = re.compile(r"(?<=[a-zC\")])\.(?: |$)")
+    return {name: sentence.split(text)[0] + "." for name, text in texts.items()}

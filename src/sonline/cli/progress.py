@@ -1,0 +1,159 @@
+"""How a training run shows itself: a live display on a terminal, a table elsewhere."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from sonline.evaluate import Point
+
+HEADER = (
+    f"{'average':>9} {'since':>9} {'average':>9} {'row':>12} {'label':>10} {'predicted':>10} "
+    f"{'features':>9}\n{'loss':>9} {'last':>9} {'error':>9} {'counter':>12} {'':>10} {'':>10} "
+    f"{'in row':>9}"
+)
+
+
+def number(value: float | None) -> str:
+    """Return a metric for people.
+
+    Examples
+    --------
+    >>> number(0.25), number(None)
+    ('0.250000', '-')
+    """
+    return "-" if value is None or math.isnan(value) else f"{value:.6f}"
+
+
+@dataclass
+class Now:
+    """What the live display shows."""
+
+    rows: int = 0
+    share: float | None = None
+    loss: Point | None = None
+    error: float | None = None
+    features: int = 0
+    rebases: int = 0
+    turn: int = 0
+    passes: int = 1
+    skipped: int = 0
+
+
+@dataclass
+class Display:
+    """Shows progress on a console: live on a terminal, as a table elsewhere, or not at all.
+
+    Parameters
+    ----------
+    console : Console
+        Where to.
+    silent : bool
+        Show nothing.
+    """
+
+    console: Console
+    silent: bool
+    started: float = field(default_factory=time.monotonic)
+    _live: Live | None = None
+    _first_rows: int = 0
+    _headed: bool = False
+
+    @property
+    def is_live(self) -> bool:
+        """Whether there is a terminal to draw on."""
+        return self.console.is_terminal and not self.silent
+
+    def __enter__(self) -> Self:
+        if self.is_live:
+            self._live = Live(console=self.console, refresh_per_second=8, transient=False)
+            self._live.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._live is not None:
+            self._live.__exit__(kind, error, trace)
+
+    def say(self, text: str) -> None:
+        """Print a line for people."""
+        if not self.silent:
+            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+    def begin(self, rows: int) -> None:
+        """Start the clock; so many rows were learnt by an earlier run."""
+        self.started = time.monotonic()
+        self._first_rows = rows
+
+    def row(
+        self, point: Point, error: float, label: str, predicted: Callable[[], str], features: int
+    ) -> None:
+        """Print a line of the table."""
+        if self.silent or self.is_live:
+            return
+        if not self._headed:
+            self.say(HEADER)
+            self._headed = True
+        self.say(
+            f"{number(point.average):>9} {number(point.since_last):>9} {number(error):>9} "
+            f"{point.rows:>12} {label[:10]:>10} {predicted()[:10]:>10} {features:>9}"
+        )
+
+    def update(self, now: Now) -> None:
+        """Draw what is known now."""
+        if self._live is not None:
+            self._live.update(self._drawn(now))
+
+    def seconds(self) -> float:
+        """Return the time since `begin`."""
+        return time.monotonic() - self.started
+
+    def _drawn(self, now: Now) -> RenderableType:
+        seconds = self.seconds()
+        speed = (now.rows - self._first_rows) / seconds if seconds > 0 else 0.0
+        head = Table.grid(padding=(0, 2))
+        cells: list[RenderableType] = [Text(f"{now.rows:,} rows"), Text(f"{speed:,.0f} rows/s")]
+        if now.share is not None:
+            left = seconds * (1 - now.share) / now.share if now.share > 0.005 else math.nan
+            cells = [
+                ProgressBar(total=1.0, completed=now.share, width=24),
+                Text(f"{100 * now.share:3.0f} %"),
+                *cells,
+                Text("" if math.isnan(left) else f"{_clock(left)} left"),
+            ]
+        cells.append(Text(f"{_clock(seconds)} elapsed"))
+        head.add_row(*cells)
+        loss = now.loss
+        details = {
+            "loss": number(loss.average if loss else None),
+            "since last": number(loss.since_last if loss else None),
+            "error": number(now.error),
+            "features": f"{now.features:,}",
+            "rebases": f"{now.rebases:,}",
+        }
+        if now.passes > 1:
+            details["pass"] = f"{now.turn + 1} of {now.passes}"
+        if now.skipped:
+            details["skipped"] = f"{now.skipped:,}"
+        line = Text("  ").join(Text.assemble((f"{k} ", "dim"), v) for k, v in details.items())
+        return Group(head, line)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,208 @@
+"""``sonline train``: learn a model from a stream."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import math
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from sonline.cli import INTERRUPTED, command_app
+from sonline.cli import options as shared
+from sonline.cli.progress import Display, number
+from sonline.cli.run import Run, Settings
+from sonline.cli.trained import Trained
+from sonline.errors import ParameterError
+
+app = command_app()
+
+EVERY_SECONDS = 30.0  # between checkpoints, if nothing else is said
+
+
+@app.command()
+@shared.with_parameters
+def train(
+    *,
+    data: shared.Data,
+    output: Annotated[Path, typer.Option("--output", "-o", help="The model.", show_default=False)],
+    parameters: dict[str, Any],
+    passes: Annotated[int, typer.Option(min=1, help="How often the files are read.")] = 1,
+    holdout: Annotated[
+        int, typer.Option(min=0, help="Only predict every N-th row, and report it. 0 is never.")
+    ] = 0,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="Stop after so many rows.", show_default=False)
+    ] = None,
+    predictions: Annotated[
+        Path | None,
+        typer.Option(help="Where raw predictions go, made before each row was learnt."),
+    ] = None,
+    classes: Annotated[
+        str, typer.Option(help="auto, binary, multi, or the classes (a,b,c).")
+    ] = "auto",
+    features: Annotated[
+        str, typer.Option(help="auto, index, name or hash (with --hash-bits).")
+    ] = "auto",
+    checkpoint: Annotated[
+        Path | None, typer.Option(help="Where model and position are saved on the way.")
+    ] = None,
+    checkpoint_every: Annotated[
+        str | None,
+        typer.Option(help=f"Rows (100000) or seconds (60s) [default: {EVERY_SECONDS:g}s]."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on from --checkpoint (or else from --output).")
+    ] = False,
+    initial: Annotated[
+        Path | None, typer.Option("--from", help="Learn on with this model, on other data.")
+    ] = None,
+    format: shared.Format = "auto",  # noqa: A002 - the name of the option
+    label: shared.LabelColumn = None,
+    weight: shared.WeightColumn = None,
+    tag: shared.TagColumn = None,
+    text: shared.TextColumns = None,
+    ignore: shared.IgnoredColumns = None,
+    on_error: shared.OnError = "stop",
+    bad_rows: shared.BadRows = None,
+    json: shared.Json = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Learn a model from a stream of rows: svmlight, Vowpal Wabbit text or tables.
+
+    Every row is predicted first and learnt then, so the loss and the error shown are honest.
+
+    Example: sonline train clicks.svm.gz -o clicks.son --checkpoint clicks.part
+    """
+    every_rows, every_seconds = _every(checkpoint_every, checkpoint)
+    settings = Settings(
+        data=data,
+        output=output,
+        given=parameters,
+        stream={
+            "format": str(format),
+            "features": features,
+            "label": label,
+            "weight": weight,
+            "tag": tag,
+            "text": text or [],
+            "ignore": ignore or [],
+            "on_error": str(on_error),
+        },
+        classes=classes,
+        passes=passes,
+        holdout=holdout,
+        limit=limit,
+        predictions=predictions,
+        bad_rows=bad_rows,
+        checkpoint=checkpoint,
+        every_rows=every_rows,
+        every_seconds=every_seconds,
+        initial=initial,
+        resume=resume,
+    )
+    if holdout == 1:
+        raise ParameterError("--holdout 1 holds out every row; nothing would be learnt")
+    start(settings, json=json, quiet=quiet)
+
+
+def start(settings: Settings, *, json: bool, quiet: bool) -> None:
+    """Run, save, and say what came out; leave with 130 if it was interrupted."""
+    for path in (settings.output, settings.checkpoint):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ParameterError(f"{path}: there is no folder {path.absolute().parent}; make it")
+    console = Console(stderr=True, highlight=False)
+    display = Display(console, silent=quiet or (json and not console.is_terminal))
+    run = Run(settings, display)
+    with display:
+        model = run.execute()
+        if run.interrupted:
+            model.save(run.resumable)
+        else:
+            model.save(settings.output)
+    if run.interrupted:
+        again = shlex.join([*sys.argv[1:], *([] if settings.resume else ["--resume"])])
+        sys.stderr.write(
+            f"interrupted after {run.rows} rows; saved in {run.resumable}. "
+            f"To go on:\n  sonline {again}\n"
+        )
+        raise typer.Exit(INTERRUPTED)
+    if json:
+        typer.echo(jsonlib.dumps(report(run, model), indent=1))
+    elif not quiet:
+        to_errors = str(settings.predictions) == "-"
+        typer.echo(summary(report(run, model)), err=to_errors)
+
+
+def report(run: Run, model: Trained) -> dict[str, Any]:
+    """Return the result as values that JSON can hold."""
+    stats = model.learner.stats()
+    each = [*run.past, run.metrics.summary()]
+    seconds = run.display.seconds()
+    plain = [
+        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in one.items()}
+        for one in each
+    ]
+    return {
+        "model": str(run.settings.output),
+        "input": run.told,
+        "task": model.task,
+        "classes": model.classes(),
+        "rows": run.rows,
+        "skipped": run.skipped,
+        "passes": plain,
+        "loss_name": model.parameters.loss,
+        **{k: v for k, v in plain[-1].items() if k != "rows"},
+        "features": stats["features"],
+        "rebases": stats["rebases"],
+        "model_bytes": stats["bytes"],
+        "seconds": round(seconds, 3),
+    }
+
+
+def summary(result: dict[str, Any]) -> str:
+    """Return the result for people."""
+    lines = [
+        f"rows       {result['rows']:,}"
+        + (f" ({result['skipped']:,} bad ones skipped)" if result["skipped"] else "")
+    ]
+    several = len(result["passes"]) > 1
+    for turn, one in enumerate(result["passes"], 1):
+        where = f" pass {turn}" if several else ""
+        what = f"{number(one.get('loss'))} ({result['loss_name']}, progressive)"
+        if "error" in one:
+            what += f", error {number(one['error'])}"
+        lines.append(f"loss{where:<7}{what}")
+        if "holdout_loss" in one:
+            held = f"{number(one['holdout_loss'])}"
+            if "holdout_error" in one:
+                held += f", error {number(one['holdout_error'])}"
+            lines.append(f"held out{where:<3}{held}")
+    if len(result["classes"]) > 2:
+        lines.append(f"classes    {len(result['classes'])}")
+    lines += [
+        f"features   {result['features']:,}",
+        f"rebases    {result['rebases']:,}",
+        f"time       {result['seconds']:.2f} s",
+        f"model      {result['model']} ({result['model_bytes']:,} bytes in memory)",
+    ]
+    return "\n".join(lines)
+
+
+def _every(text: str | None, checkpoint: Path | None) -> tuple[int, float]:
+    """Return after how many rows and after how many seconds to save; 0 is never."""
+    if text is None:
+        return 0, EVERY_SECONDS if checkpoint else 0.0
+    if checkpoint is None:
+        raise ParameterError("--checkpoint-every needs --checkpoint FILE")
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s?)", text)
+    if not found or float(found[1]) <= 0 or not (found[2] or found[1].isdigit()):
+        raise ParameterError(
+            f"--checkpoint-every must be rows (100000) or seconds (60s), got {text!r}"
+        )
+    return (0, float(found[1])) if found[2] else (int(found[1]), 0.0)

@@ -1,0 +1,345 @@
+"""`Trained`: what a model file of the command line holds, learning from batches of a stream."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+
+from sonline import persistence
+from sonline.classes import ClassLearner
+from sonline.errors import DataFormatError, InvalidInputError, ModelFileError
+from sonline.learner import OnlineLearner
+from sonline.parameters import Parameters
+from sonline.streams import Batch, Options
+
+KIND = "model"
+NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
+
+Label: TypeAlias = int | float | str
+Floats: TypeAlias = NDArray[np.float64]
+
+
+class _Single(OnlineLearner):
+    """A learner with one output that takes batches of streams."""
+
+    def add_names(self, names: list[str], first: int) -> None:
+        _check_names(self._model.name_keys(names), first)
+
+    def learn_rows(self, rows: _Rows, targets: NDArray[Any], weights: Floats | None) -> Floats:
+        out = np.empty(rows.count)
+        self._model.learn_csr(rows.values, rows.keys, rows.indptr, targets, weights, out)
+        return out[np.newaxis]
+
+    def predict_rows(self, rows: _Rows) -> Floats:
+        out = np.empty(rows.count)
+        self._model.predict_csr(rows.values, rows.keys, rows.indptr, out)
+        return out[np.newaxis]
+
+
+class _Many(ClassLearner):
+    """Learners for classes that take batches of streams."""
+
+    threads = min(os.cpu_count() or 1, 8)
+
+    def add_names(self, names: list[str], first: int) -> None:
+        _check_names(self._models[0].name_keys(names), first)
+
+    def learn_rows(self, rows: _Rows, targets: NDArray[Any], weights: Floats | None) -> Floats:
+        out = np.empty((len(self._models), rows.count))
+        self._group.learn_csr(
+            rows.values, rows.keys, rows.indptr, 0, targets, weights, out, self.threads
+        )
+        return out[: max(self.outputs, 1)]
+
+    def predict_rows(self, rows: _Rows) -> Floats:
+        out = np.empty((max(self.outputs, 1), rows.count))
+        self._speakers.predict_csr(rows.values, rows.keys, rows.indptr, 0, out, self.threads)
+        return out
+
+
+@dataclass
+class _Rows:
+    """Some rows of a batch as the core takes them."""
+
+    values: NDArray[Any]
+    keys: NDArray[Any]
+    indptr: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, batch: Batch) -> Self:
+        keys = batch.indices.view(np.uint64) | NAMED if batch.named else batch.indices
+        return cls(batch.values, keys, batch.indptr)
+
+    @property
+    def count(self) -> int:
+        return int(self.indptr.size) - 1
+
+    def part(self, first: int, last: int) -> _Rows:
+        if first == 0 and last == self.count:
+            return self
+        start, stop = int(self.indptr[first]), int(self.indptr[last])
+        return _Rows(
+            self.values[start:stop], self.keys[start:stop], self.indptr[first : last + 1] - start
+        )
+
+
+@dataclass
+class Learnt:
+    """What became of rows: raw predictions (a line per output) made before, and the targets.
+
+    Targets are -1 and +1, numbers, or codes of classes; ``first`` is the row of the batch.
+    """
+
+    first: int
+    raw: Floats
+    targets: NDArray[Any]
+    weights: Floats | None
+
+
+@dataclass
+class Trained:
+    """A model with all that is needed to read more data for it.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Of the learner.
+    task : {"regression", "binary", "classes"}
+        What the labels are.
+    features : str
+        How features are read: "index", "name" or "hash".
+    labels : list
+        The classes: the negative and the positive one, or all in the order of their codes.
+    growing : bool
+        Whether new classes may come.
+    tokens : list of str
+        The words met as labels, in the order of the stream's codes.
+    columns, table : dict
+        Of tables: types of columns, and the special columns (label, weight, tag, text, ignore).
+    run : dict
+        Position and counters of the training run, for ``--resume``.
+    """
+
+    parameters: Parameters
+    task: str
+    features: str
+    labels: list[Label] = field(default_factory=list)
+    growing: bool = False
+    tokens: list[str] = field(default_factory=list)
+    columns: dict[str, str] = field(default_factory=dict)
+    table: dict[str, Any] = field(default_factory=dict)
+    run: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.learner: _Single | _Many
+        if self.task == "classes":
+            self.learner = _Many(self.parameters, len(self.labels), self.growing)
+        else:
+            self.learner = _Single(**self.parameters.as_dict())
+        self._targets: list[int] = []  # of each token: -1 or +1, or the code of the class
+        self._unknown: list[str] = []  # tokens of labels that this model does not know
+
+    def options(self, **more: Any) -> dict[str, Any]:
+        """Return the options of a stream that this model can read."""
+        return {
+            "features": self.features,
+            "hash_bits": self.parameters.hash_bits,
+            "hash_seed": self.parameters.seed,
+            "dtype": self.parameters.dtype,
+            "tokens": self.task != "regression",
+            "names": self._names() if self.features == "name" else [],
+            "columns": self.columns,
+            **self.table,
+            **more,
+        }
+
+    def _names(self) -> list[str]:
+        tensors = self.learner.__getstate__()[1]
+        blob = tensors["names.bytes"].tobytes()
+        ends = tensors["names.offsets"].tolist()
+        return [blob[a:b].decode() for a, b in itertools.pairwise(ends)]
+
+    def learn(self, batch: Batch, weights: Floats | None, file: str) -> list[Learnt]:
+        """Learn a batch; new classes start at the row where they appear, however rows are cut."""
+        if batch.new_names:
+            self.learner.add_names(batch.new_names, batch.first_name)
+        rows = _Rows.of(batch)
+        if batch.codes is None:
+            targets = batch.labels
+            assert targets is not None  # noqa: S101 - one of both is there
+            return [Learnt(0, self.learner.learn_rows(rows, targets, weights), targets, weights)]
+        done: list[Learnt] = []
+        first = 0
+        for row, token in self._news(batch):
+            grows = self.task == "classes" and self.growing and label_of(token) not in self.labels
+            if grows and row > first:
+                done.append(self._learn_part(rows, batch, weights, first, row))
+                first = row
+            self._meet(token, batch, row, file)
+        done.append(self._learn_part(rows, batch, weights, first, rows.count))
+        return done
+
+    def _news(self, batch: Batch) -> list[tuple[int, str]]:
+        """Return the labels that a batch is the first to use, each with its row."""
+        codes = batch.codes
+        assert codes is not None  # noqa: S101 - checked by the caller
+        known = batch.first_label
+        firsts = [int(np.argmax(codes == known + i)) for i in range(len(batch.new_labels))]
+        return list(zip(firsts, batch.new_labels, strict=True))
+
+    def _learn_part(
+        self, rows: _Rows, batch: Batch, weights: Floats | None, first: int, last: int
+    ) -> Learnt:
+        assert batch.codes is not None  # noqa: S101 - checked by the caller
+        kind: type[Any] = np.int64 if self.task == "classes" else np.float64
+        targets = np.array([*self._targets, 0], dtype=kind)[batch.codes[first:last]]
+        own = None if weights is None else weights[first:last]
+        raw = self.learner.learn_rows(rows.part(first, last), targets, own)
+        return Learnt(first, raw, targets, own)
+
+    def _meet(self, token: str, batch: Batch, row: int, file: str) -> None:
+        """Take in a label that has not come before."""
+        try:
+            target = self._target(label_of(token))
+        except InvalidInputError as error:
+            line = None if batch.lines is None else int(batch.lines[row])
+            raise DataFormatError(str(error), file=file, line=line, text=token) from None
+        self.tokens.append(token)
+        self._targets.append(target)
+
+    def _target(self, label: Label) -> int:
+        if self.task == "binary":
+            if label == 1:
+                return 1
+            if label in (0, -1):
+                if not self.labels:
+                    self.labels = [label, 1]
+                if self.labels[0] == label:
+                    return -1
+                raise InvalidInputError("labels are -1 and 1, or 0 and 1, but not all three")
+            raise InvalidInputError(
+                "the first rows had the labels -1 and 1 (or 0 and 1) only, this is another one; "
+                "start again with --classes multi, or --loss squared for numbers"
+            )
+        if label not in self.labels:
+            if not self.growing:
+                shown = ", ".join(str(known) for known in self.labels[:20])
+                raise InvalidInputError(f"this is none of the classes {shown}")
+            assert isinstance(self.learner, _Many)  # noqa: S101 - by the task
+            self.learner = self.learner.grown()
+            self.labels.append(label)
+        return self.labels.index(label)
+
+    def predict(self, batch: Batch) -> Floats:
+        """Return raw predictions, a line per output."""
+        return self.learner.predict_rows(_Rows.of(batch))
+
+    def targets(self, batch: Batch) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+        """Return the targets of a batch to be judged, and which rows have one."""
+        if batch.codes is None:
+            assert batch.labels is not None  # noqa: S101 - one of both is there
+            return batch.labels, ~np.isnan(batch.labels)
+        for token in batch.new_labels:
+            label = label_of(token)
+            known = self.classes()
+            self._unknown.append(token)
+            code = known.index(label) if label in known else -1
+            if self.task == "binary":
+                code = 2 * code - 1 if code >= 0 else 0
+            self._targets.append(code)
+        absent = -1 if self.task == "classes" else 0
+        found = np.array([*self._targets, absent], np.int64)[batch.codes]
+        return found, found != absent
+
+    def classes(self) -> list[Label]:
+        """Return the labels that can be predicted; none for regression."""
+        if self.task == "binary":
+            return self.labels or [-1, 1]
+        return self.labels
+
+    def chosen(self, raw: Floats) -> NDArray[np.int64]:
+        """Return the number of the predicted class for each row."""
+        if self.task == "binary" or len(self.labels) == 2:
+            return np.asarray(raw[0] > 0, dtype=np.int64)
+        return np.asarray(raw.argmax(axis=0), dtype=np.int64)
+
+    def probabilities(self, raw: Floats) -> Floats:
+        """Return the probability of each class, a line per class."""
+        chances = 1 / (1 + np.exp(-np.clip(raw, -700, 700)))
+        if self.task == "binary" or len(self.labels) == 2:
+            return np.vstack([1 - chances, chances])
+        return np.asarray(chances / chances.sum(axis=0))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model so that at any moment the old or the new file is there."""
+        state, tensors = self.learner.__getstate__()
+        document = {
+            "learner": state,
+            "task": self.task,
+            "features": self.features,
+            "labels": self.labels,
+            "growing": self.growing,
+            "tokens": self.tokens,
+            "columns": self.columns,
+            "table": self.table,
+            "run": self.run,
+        }
+        try:
+            persistence.write(path, KIND, document, tensors)
+        except SafetensorError as error:  # how the writer reports a full disk
+            raise OSError(f"cannot write {os.fspath(path)}: {error}") from error
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that `save` wrote."""
+        document, tensors = persistence.read(path, KIND)
+        try:
+            state = document.pop("learner")
+            parameters = Parameters(**state["parameters"])
+            model = cls(parameters, **document)
+            model.learner.__setstate__((state, tensors))
+            model._targets = [model._target(label_of(token)) for token in model.tokens]
+        except (KeyError, TypeError, ValueError) as error:
+            raise ModelFileError(f"{os.fspath(path)}: {error}") from error
+        return model
+
+
+def label_of(token: str) -> Label:
+    """Return the label that a word says: a number where it is one.
+
+    Examples
+    --------
+    >>> label_of("+1"), label_of("2.5"), label_of("spam")
+    (1, 2.5, 'spam')
+    """
+    try:
+        number = float(token)
+    except ValueError:
+        return token
+    if not math.isfinite(number):
+        raise InvalidInputError("a label must be a finite number or a word")
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def read_options(options: Options) -> dict[str, Any]:
+    """Return the special columns of a stream, to be kept with the model."""
+    table = {
+        "label": options.label,
+        "weight": options.weight,
+        "tag": options.tag,
+        "text": list(options.text),
+        "ignore": list(options.ignore),
+    }
+    return {name: value for name, value in table.items() if value}
+
+
+def _check_names(keys: NDArray[np.uint64], first: int) -> None:
+    if keys.size and int(keys[0]) != (first | 1 << 63):
+        raise InvalidInputError("the names of the stream are not those of the model")

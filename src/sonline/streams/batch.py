@@ -1,0 +1,147 @@
+"""`Batch`: some rows of a stream with the position after them."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonline.errors import DataFormatError
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Position:
+    """A place between two rows of a stream, from which it can be read on.
+
+    Parameters
+    ----------
+    turn : int
+        Which pass over the files, counted from 0.
+    file : int
+        Which of the stream's files.
+    offset : int
+        Bytes of it (uncompressed) that have been read; 0 for tables.
+    line : int
+        Number of the line that comes next, counted from 1; 1 for tables.
+    rows : int
+        Rows of it that have been read.
+
+    Examples
+    --------
+    >>> Position(offset=20, line=3, rows=2)
+    Position(turn=0, file=0, offset=20, line=3, rows=2)
+    """
+
+    turn: int = 0
+    file: int = 0
+    offset: int = 0
+    line: int = 1
+    rows: int = 0
+
+    def as_dict(self) -> dict[str, int]:
+        """Return it as values that JSON can hold."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class BadRow:
+    """A row that could not be read: where it is, why, and its text as far as it is known.
+
+    ``offset`` is its first byte, or its number within the file (from 0) for tables.
+    """
+
+    file: str
+    line: int | None
+    column: int | None
+    offset: int
+    reason: str
+    word: str
+    text: bytes
+
+    def error(self) -> DataFormatError:
+        """Return the error that says all this."""
+        return DataFormatError(
+            self.reason,
+            file=self.file,
+            line=self.line,
+            column=self.column,
+            text=self.word or None,
+        )
+
+
+@dataclass
+class Batch:
+    """Rows in CSR form.
+
+    ``indices`` are indices or slots as they are, or ids of names if ``named``: names have ids in
+    the order of their first appearance in the stream, and ``new_names`` are those that this batch
+    is the first to use. Labels are numbers (``labels``, NaN where a row has none) or, for classes,
+    codes of words (``codes``, -1 without) with ``new_labels`` alike.
+    """
+
+    indptr: Integers
+    indices: Integers
+    values: NDArray[Any]
+    labels: Floats | None
+    codes: Integers | None
+    weights: Floats | None
+    tags: list[str] | None
+    named: bool
+    new_names: list[str]
+    new_labels: list[str]
+    first_name: int  # the id of new_names[0]
+    first_label: int
+    start: Position
+    end: Position
+    lines: Integers | None = None  # of each row; None for tables
+    ends: Integers | None = None  # the offset after each row
+    row_ends: Integers | None = None  # of tables: rows of the file up to each row, bad ones too
+    bad: list[BadRow] = field(default_factory=list)
+    unknown_features: int = 0
+    keeper: object = None  # owns the memory of the arrays
+
+    def __len__(self) -> int:
+        return int(self.indptr.size) - 1
+
+    @property
+    def skipped(self) -> int:
+        """How many bad rows lie between the rows of this batch."""
+        return len(self.bad)
+
+    def head(self, count: int) -> Batch:
+        """Return the first rows alone, as if the stream had been cut after them."""
+        if count >= len(self):
+            return self
+        stored = int(self.indptr[count])
+        end = replace(self.start, rows=self.start.rows + count)
+        if self.ends is not None and self.lines is not None and count > 0:
+            end = replace(
+                end, offset=int(self.ends[count - 1]), line=int(self.lines[count - 1] + 1)
+            )
+        if self.row_ends is not None and count > 0:
+            end = replace(end, rows=int(self.row_ends[count - 1]))
+        limit = end.offset if self.row_ends is None else end.rows
+        used_names = int(self.indices[:stored].max(initial=-1)) + 1 if self.named else 0
+        used_labels = 0 if self.codes is None else int(self.codes[:count].max(initial=-1)) + 1
+        return replace(
+            self,
+            indptr=self.indptr[: count + 1],
+            indices=self.indices[:stored],
+            values=self.values[:stored],
+            labels=None if self.labels is None else self.labels[:count],
+            codes=None if self.codes is None else self.codes[:count],
+            weights=None if self.weights is None else self.weights[:count],
+            tags=None if self.tags is None else self.tags[:count],
+            lines=None if self.lines is None else self.lines[:count],
+            ends=None if self.ends is None else self.ends[:count],
+            row_ends=None if self.row_ends is None else self.row_ends[:count],
+            new_names=self.new_names[: max(0, used_names - self.first_name)],
+            new_labels=self.new_labels[: max(0, used_labels - self.first_label)],
+            bad=[row for row in self.bad if row.offset < limit],
+            end=end,
+        )

@@ -1,0 +1,194 @@
+"""JSON lines: an object a line, from column to number, text, true, false or null."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sonline.errors import DataFormatError
+from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.rows import RowBuilder, token_of
+from sonline.streams.text import _seek
+
+if TYPE_CHECKING:
+    from sonline.streams.sources import Source
+    from sonline.streams.stream import Options
+
+_CHUNK = 1 << 18
+
+
+class _RowError(Exception):
+    """A line that is no row: the reason, the column and the piece of text."""
+
+    def __init__(self, reason: str, column: int = 1, word: str = "") -> None:
+        super().__init__(reason)
+        self.column = column
+        self.word = word
+
+
+class JsonReader:
+    """Reads files of JSON lines.
+
+    Parameters
+    ----------
+    options : Options
+        Of the stream.
+    builder : RowBuilder
+        Knows names and labels.
+    columns : dict
+        Filled with the types of the columns.
+    """
+
+    def __init__(self, options: Options, builder: RowBuilder, columns: dict[str, str]) -> None:
+        self._options = options
+        self._builder = builder
+        self._columns = columns
+        self._label = options.label or "label"
+        self._special = {self._label, options.weight, options.tag, *options.ignore}
+        self._text = {*options.text}
+        self._largest = float(np.finfo(options.dtype).max)
+
+    def read(self, source: Source, start: Position) -> Iterator[Batch]:
+        """Yield the batches of a file from a position in it."""
+        _seek(source, start.offset)
+        place, rest = start, b""
+        while True:
+            chunk = source.read(_CHUNK)
+            lines = (rest + chunk).split(b"\n")
+            rest = lines.pop() if chunk else b""
+            if not chunk and lines and not lines[-1]:
+                lines.pop()
+            if lines:
+                batch = self._batch(source.name, lines, place, complete=bool(chunk))
+                place = batch.end
+                yield batch
+                if batch.bad and self._options.on_error == "stop":
+                    return
+            if not chunk:
+                return
+
+    def _batch(self, name: str, lines: list[bytes], start: Position, complete: bool) -> Batch:
+        counts, keys, values, labels, weights, tags = [], [], [], [], [], []
+        bad, numbers, ends = [], [], []
+        offset, line = start.offset, start.line
+        for text in lines:
+            stop = offset + len(text) + 1
+            try:
+                row = self._row(text, first=offset == 0)
+            except _RowError as wrong:
+                shown = text[:65536]
+                bad.append(BadRow(name, line, wrong.column, offset, str(wrong), wrong.word, shown))
+                if self._options.on_error == "stop":
+                    break
+            else:
+                if row is not None:
+                    pairs, label, weight, tag = row
+                    try:
+                        found = [self._builder.key(feature) for feature, _ in pairs]
+                    except DataFormatError as error:
+                        raise DataFormatError(error.message, file=name, line=line) from None
+                    keys += found
+                    values += [value for _, value in pairs]
+                    counts.append(len(pairs))
+                    labels.append(label)
+                    weights.append(weight)
+                    tags.append(tag)
+                    numbers.append(line)
+                    ends.append(stop)
+            offset, line = stop, line + 1
+        if not complete and offset > start.offset:
+            offset -= 1  # the last line has no newline
+            if ends and ends[-1] > offset:
+                ends[-1] = offset
+        tokens = self._options.tokens
+        return self._builder.batch(
+            counts=np.array(counts, np.int64),
+            keys=np.array(keys, np.int64),
+            values=np.array(values, np.float64),
+            labels=labels if tokens else np.array(labels, np.float64),
+            weights=np.array(weights, np.float64) if self._options.weight else None,
+            tags=tags if self._options.tag else None,
+            bad=bad,
+            start=start,
+            end=replace(start, offset=offset, line=line, rows=start.rows + len(counts)),
+            lines=np.array(numbers, np.int64),
+            ends=np.array(ends, np.int64),
+        )
+
+    def _row(
+        self, text: bytes, first: bool
+    ) -> tuple[list[tuple[str, float]], Any, float, str] | None:
+        try:
+            words = text.decode("utf-8-sig" if first else "utf-8")
+        except UnicodeDecodeError as error:
+            raise _RowError("not valid UTF-8", error.start + 1) from None
+        if not words.strip():
+            return None
+        try:
+            row = json.loads(words)
+        except json.JSONDecodeError as error:
+            piece = words[error.pos : error.pos + 40]
+            raise _RowError(f"not valid JSON ({error.msg})", error.pos + 1, piece) from None
+        except RecursionError:
+            raise _RowError("JSON nested too deeply") from None
+        if not isinstance(row, dict):
+            raise _RowError("expected an object from columns to values", 1, words[:40])
+        pairs = []
+        for column, value in row.items():
+            if column in self._special or value is None:
+                continue
+            pair = self._feature(column, value)
+            if pair is not None:
+                pairs.append(pair)
+        weight, tag = 1.0, ""
+        if self._options.weight:
+            weight = self._number(self._options.weight, row.get(self._options.weight, 1.0))
+            if weight < 0:
+                raise _RowError("a weight must be 0 or more", 1, f"{weight:g}")
+        if self._options.tag:
+            tag = token_of(row.get(self._options.tag) or "")
+        return pairs, self._label_of(row), weight, tag
+
+    def _feature(self, column: str, value: Any) -> tuple[str, float] | None:
+        if isinstance(value, str) or column in self._text:
+            if not isinstance(value, (str, int, float)):
+                raise _RowError(f"column {column!r} holds {type(value).__name__}, expected text")
+            self._columns.setdefault(column, "text")
+            return f"{column}={token_of(value)}", 1.0
+        number = self._number(column, value)
+        self._columns.setdefault(column, "number")
+        return (column, number) if number != 0 else None
+
+    def _number(self, column: str, value: Any) -> float:
+        if not isinstance(value, (int, float)):
+            kind = {"list": "an array", "dict": "an object"}.get(type(value).__name__, "text")
+            raise _RowError(f"column {column!r} holds {kind}, expected a number")
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if not abs(number) <= self._largest:
+            raise _RowError(
+                f"column {column!r}: not a finite {self._options.dtype} number", 1, f"{value}"[:40]
+            )
+        return number
+
+    def _label_of(self, row: dict[str, Any]) -> str | float | None:
+        value = row.get(self._label)
+        tokens = self._options.tokens
+        if value is None:
+            if not self._options.unlabelled:
+                raise _RowError(
+                    f"no label: column {self._label!r} is missing; name it with --label"
+                )
+            return None if tokens else math.nan
+        if tokens:
+            if isinstance(value, (list, dict)):
+                raise _RowError(f"the label {self._label!r} is neither text nor number")
+            return token_of(value)
+        return self._number(self._label, value)

@@ -1,0 +1,148 @@
+"""What tables and JSON share: names and labels become numbers in the order of their appearance."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonline import _core
+from sonline.errors import DataFormatError, ParameterError
+from sonline.streams.batch import BadRow, Batch, Floats, Integers, Position
+
+if TYPE_CHECKING:
+    from sonline.streams.stream import Options
+
+UNKNOWN = -1
+_INDEX = re.compile(r"0|[1-9][0-9]{0,18}")
+
+
+class RowBuilder:
+    """Keeps the ids of names and labels, and makes batches of rows.
+
+    Parameters
+    ----------
+    options : Options
+        Of the stream.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self._names = {name: number for number, name in enumerate(options.names)}
+        self._labels = {name: number for number, name in enumerate(options.label_names)}
+        self._new_names: list[str] = []
+        self._new_labels: list[str] = []
+
+    def key(self, name: str) -> int:
+        """Return the index, id or slot of a feature; `UNKNOWN` for new names if frozen."""
+        mode = self.options.features
+        if mode == "name":
+            known = self._names.get(name)
+            if known is not None:
+                return known
+            if self.options.frozen:
+                return UNKNOWN
+            self._new_names.append(name)
+            self._names[name] = number = len(self._names)
+            return number
+        if mode == "hash":
+            bits = self.options.hash_bits or 0
+            return _core.hash_slot(name.encode(), bits, self.options.hash_seed)
+        if not _INDEX.fullmatch(name) or int(name) >= 1 << 63:
+            raise DataFormatError(f"feature {name!r} is no index; read names with --features name")
+        return int(name)
+
+    def code(self, label: str) -> int:
+        """Return the code of a class label."""
+        known = self._labels.get(label)
+        if known is None:
+            self._labels[label] = known = len(self._labels)
+            self._new_labels.append(label)
+        return known
+
+    def batch(
+        self,
+        *,
+        counts: Integers,
+        keys: Integers,
+        values: NDArray[Any],
+        labels: list[str | None] | Floats,
+        weights: Floats | None,
+        tags: list[str] | None,
+        bad: list[BadRow],
+        start: Position,
+        end: Position,
+        row_ends: Integers | None = None,
+        lines: Integers | None = None,
+        ends: Integers | None = None,
+    ) -> Batch:
+        """Return rows with these numbers of features as a batch; unknown keys are left out."""
+        unknown = 0
+        indptr = np.zeros(counts.size + 1, np.int64)
+        np.cumsum(counts, out=indptr[1:])
+        known = keys != UNKNOWN
+        if not known.all():
+            unknown = int(keys.size - known.sum())
+            kept = np.zeros(keys.size + 1, np.int64)
+            np.cumsum(known, out=kept[1:])
+            indptr, keys, values = kept[indptr], keys[known], values[known]
+        codes: Integers | None = None
+        numbers: Floats | None = None
+        if isinstance(labels, list):
+            coded = [UNKNOWN if label is None else self.code(label) for label in labels]
+            codes = np.array(coded, np.int64)
+        else:
+            numbers = labels
+        new_names, self._new_names = self._new_names, []
+        new_labels, self._new_labels = self._new_labels, []
+        if weights is not None and (weights == 1).all():
+            weights = None
+        return Batch(
+            indptr=indptr,
+            indices=np.ascontiguousarray(keys, dtype=np.int64),
+            values=np.ascontiguousarray(values, dtype=self.options.dtype),
+            labels=numbers,
+            codes=codes,
+            weights=weights,
+            tags=tags,
+            named=self.options.features == "name",
+            new_names=new_names,
+            new_labels=new_labels,
+            first_name=len(self._names) - len(new_names),
+            first_label=len(self._labels) - len(new_labels),
+            start=start,
+            end=end,
+            lines=lines,
+            ends=ends,
+            row_ends=row_ends,
+            bad=bad,
+            unknown_features=unknown,
+        )
+
+
+def label_column(options: Options, columns: list[str], file: str) -> str | None:
+    """Return the column that holds the labels; None if there are none and none are needed."""
+    wanted = options.label or "label"
+    if wanted in columns:
+        return wanted
+    if options.unlabelled:
+        return None
+    shown = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+    raise ParameterError(f"{file}: no column {wanted!r}; name it with --label (there are {shown})")
+
+
+def token_of(value: object) -> str:
+    """Return the word for a label of any type; 1.0 and 1 are the same one.
+
+    Examples
+    --------
+    >>> token_of(1.0), token_of(True), token_of("spam")
+    ('1', '1', 'spam')
+    """
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)

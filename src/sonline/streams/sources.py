@@ -1,0 +1,253 @@
+"""Where bytes come from: names, globs, standard input and addresses; compression and format."""
+
+from __future__ import annotations
+
+import bz2
+import glob
+import gzip
+import io
+import lzma
+import os
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+from typing import IO, Any, cast
+
+from sonline.errors import DataFormatError, InvalidInputError, ParameterError
+
+STDIN = "-"
+FORMATS = ("svmlight", "vw", "csv", "tsv", "jsonl", "parquet", "arrow")
+TEXT_FORMATS = ("svmlight", "vw")
+
+_SUFFIXES = {
+    ".svm": "svmlight",
+    ".svmlight": "svmlight",
+    ".libsvm": "svmlight",
+    ".vw": "vw",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".tab": "tsv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+}
+_COMPRESSED_SUFFIXES = (".gz", ".bgz", ".bz2", ".xz", ".zst", ".zstd")
+_MAGIC = {
+    b"\x1f\x8b": "gzip",
+    b"BZh": "bz2",
+    b"\xfd7zXZ\x00": "xz",
+    b"\x28\xb5\x2f\xfd": "zstd",
+}
+_SAMPLE = 1 << 16
+_SVMLIGHT_LINE = re.compile(rb"[^\s:,|]+([ \t]+qid:\d+)?([ \t]+\d+:\S+)*[ \t]*(#.*)?")
+
+
+def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
+    """Return the names of all files; globs are replaced by what they match, sorted.
+
+    Examples
+    --------
+    >>> expand(["-"])
+    ['-']
+    """
+    names: list[str] = []
+    for source in sources:
+        name = os.fspath(source)
+        if name == STDIN or is_remote(name) or os.path.exists(name):  # noqa: PTH110 - may be remote
+            names.append(name)
+        elif glob.has_magic(name):
+            found = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - absolute ones, too
+            if not found:
+                raise FileNotFoundError(f"no file matches {name!r}")
+            names += found
+        else:
+            raise FileNotFoundError(f"no file {name!r}")
+    if not names:
+        raise ParameterError("name at least one file, or - for standard input")
+    if names.count(STDIN) > 1:
+        raise ParameterError("standard input (-) can be read once only")
+    return names
+
+
+def is_remote(name: str) -> bool:
+    """Return whether a name is an address such as s3://bucket/file."""
+    return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", name) is not None
+
+
+@dataclass
+class Source:
+    """An open file: the raw bytes for its position, and the plain ones to read."""
+
+    name: str
+    raw: IO[bytes]
+    plain: IO[bytes]
+    compression: str | None
+    size: int | None  # of the raw bytes, where it is known
+
+    @property
+    def seekable(self) -> bool:
+        """Whether any plain byte can be reached at once."""
+        return self.compression is None and self.raw.seekable()
+
+    def consumed(self) -> int:
+        """Return how many raw bytes have been read."""
+        try:
+            return self.raw.tell()
+        except (OSError, ValueError):
+            return 0
+
+    def close(self) -> None:
+        """Close the file."""
+        self.plain.close()
+        self.raw.close()
+
+    def read(self, size: int) -> bytes:
+        """Return some bytes as soon as there are any; none at the end."""
+        try:
+            read1 = getattr(self.plain, "read1", self.plain.read)
+            return cast(bytes, read1(size))
+        except (EOFError, OSError, lzma.LZMAError, ValueError) as error:
+            raise self._damaged(error) from error
+        except Exception as error:
+            if type(error).__name__ != "ZstdError" and not isinstance(error, _zlib_error()):
+                raise
+            raise self._damaged(error) from error
+
+    def _damaged(self, error: Exception) -> Exception:
+        if self.compression is None:
+            return error
+        return DataFormatError(
+            f"the {self.compression} data is damaged or cut off ({error}); "
+            "the rows before have been read",
+            file=self.name,
+        )
+
+
+def open_source(name: str) -> Source:
+    """Open a file, an address or standard input; compression is told from the first bytes."""
+    raw, size = _open_raw(name)
+    # A BufferedReader shows its first bytes without taking them, and its tell() is exact enough.
+    raw = cast(IO[bytes], io.BufferedReader(cast(Any, raw), _SAMPLE))
+    head = cast(Any, raw).peek(8)
+    compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
+    return Source(name, raw, _decompressed(raw, compression), compression, size)
+
+
+def guess_format(source: Source) -> tuple[str, str]:
+    """Return the format and what it was told from: the name, or else the content."""
+    named = format_of_name(source.name)
+    if named:
+        return named, "name"
+    plain = source.plain
+    if not hasattr(plain, "peek"):
+        plain = source.plain = cast(IO[bytes], io.BufferedReader(cast(Any, plain), _SAMPLE))
+    sample = bytes(cast(Any, plain).peek(_SAMPLE))
+    return format_of_content(sample, source.name), "content"
+
+
+def format_of_name(name: str) -> str | None:
+    """Return the format that a file's name says.
+
+    Examples
+    --------
+    >>> format_of_name("clicks.svm.gz")
+    'svmlight'
+    """
+    suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
+    while suffixes and suffixes[-1] in _COMPRESSED_SUFFIXES:
+        suffixes.pop()
+    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def format_of_content(sample: bytes, name: str = "") -> str:
+    r"""Return the format of a piece of data from its beginning.
+
+    Examples
+    --------
+    >>> format_of_content(b"1 |user age:3\\n")
+    'vw'
+    """
+    if sample.startswith(b"PAR1"):
+        return "parquet"
+    if sample.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+        return "arrow"
+    lines = (line.strip() for line in sample.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
+    line = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    if not line or _SVMLIGHT_LINE.fullmatch(line):
+        return "svmlight"
+    if line.startswith(b"{"):
+        return "jsonl"
+    if b"|" in line:
+        return "vw"
+    if re.match(rb"\S+([ \t]+\d+:\S*)+", line):
+        return "svmlight"  # with something wrong in it, which its parser will say
+    if b"\t" in line:
+        return "tsv"
+    if b"," in line:
+        return "csv"
+    raise DataFormatError(
+        f"cannot tell the format; say it with --format ({', '.join(FORMATS)})",
+        file=name or None,
+        line=1,
+        text=line[:40].decode("utf-8", "replace"),
+    )
+
+
+def _open_raw(name: str) -> tuple[IO[bytes], int | None]:
+    if name == STDIN:
+        # A file of its own: a thread that waits in the shared one would block the exit.
+        return cast(IO[bytes], open(os.dup(sys.stdin.fileno()), "rb", buffering=0)), None  # noqa: PTH123
+    if is_remote(name):
+        try:
+            import fsspec  # noqa: PLC0415 - an extra
+        except ImportError:
+            raise InvalidInputError(
+                f'{name}: reading addresses needs fsspec: pip install "sonline[remote]"'
+            ) from None
+        files, path = fsspec.core.url_to_fs(name)
+        return files.open(path, "rb"), files.size(path)
+    raw = open(name, "rb", buffering=0)  # noqa: PTH123, SIM115 - closed with the Source
+    status = os.fstat(raw.fileno())
+    return cast(IO[bytes], raw), status.st_size if raw.seekable() else None
+
+
+def _decompressed(raw: IO[bytes], compression: str | None) -> IO[bytes]:
+    if compression is None:
+        return raw
+    if compression == "gzip":
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="rb"))
+    if compression == "bz2":
+        return cast(IO[bytes], bz2.BZ2File(raw, "rb"))
+    if compression == "xz":
+        return cast(IO[bytes], lzma.LZMAFile(raw, "rb"))
+    return _zstd(raw)
+
+
+def _zstd(raw: IO[bytes]) -> IO[bytes]:
+    try:
+        import zstandard  # noqa: PLC0415 - an extra
+    except ImportError:
+        pass
+    else:
+        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+        return cast(IO[bytes], reader)
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise InvalidInputError(
+            'zstd needs zstandard or pyarrow: pip install "sonline[arrow]"'
+        ) from None
+    return cast(IO[bytes], pa.CompressedInputStream(raw, "zstd"))
+
+
+def _zlib_error() -> type[Exception]:
+    import zlib  # noqa: PLC0415 - only when something went wrong
+
+    return zlib.error

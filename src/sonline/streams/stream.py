@@ -1,0 +1,275 @@
+"""`Stream`: the rows of several files, read and parsed ahead on a thread of its own."""
+
+from __future__ import annotations
+
+import os
+import queue
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from types import TracebackType
+from typing import Any, Protocol, Self, cast
+
+from sonline.errors import ParameterError
+from sonline.streams.batch import Batch, Position
+from sonline.streams.sources import (
+    FORMATS,
+    STDIN,
+    TEXT_FORMATS,
+    Source,
+    expand,
+    guess_format,
+    open_source,
+)
+
+FEATURES = ("index", "name", "hash")
+_AHEAD = 3  # batches that wait at most
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a stream is read.
+
+    Parameters
+    ----------
+    format : str
+        One of `FORMATS`, or "auto" to tell it from the name or the content.
+    features : str
+        "index" (names must be integers), "name" (exact names), "hash", or "auto": hash where
+        ``hash_bits`` is given, otherwise index for svmlight and name for all others.
+    hash_bits, hash_seed : int
+        As `OnlineLearner` has them.
+    dtype : str
+        Type of the values.
+    tokens : bool
+        Labels are words (classes) rather than numbers.
+    unlabelled : bool
+        Rows without a label are rows, too.
+    on_error : {"stop", "skip"}
+        What a bad row does.
+    frozen : bool
+        Features with names that are not known are left out and counted.
+    names, label_names : list of str
+        Names and labels known from before, in the order of their ids.
+    label, weight, tag : str, optional
+        Columns of tables.
+    text, ignore : sequences of str
+        Columns of tables that are words whatever they look like, and that are left out.
+    columns : dict
+        Type of each column ("number" or "text") as known from before.
+    """
+
+    format: str = "auto"
+    features: str = "auto"
+    hash_bits: int | None = None
+    hash_seed: int = 0
+    dtype: str = "float32"
+    tokens: bool = False
+    unlabelled: bool = False
+    on_error: str = "stop"
+    frozen: bool = False
+    names: list[str] = field(default_factory=list)
+    label_names: list[str] = field(default_factory=list)
+    label: str | None = None
+    weight: str | None = None
+    tag: str | None = None
+    text: Sequence[str] = ()
+    ignore: Sequence[str] = ()
+    columns: dict[str, str] = field(default_factory=dict)
+
+
+class _Reader(Protocol):
+    def read(self, source: Source, start: Position) -> Iterator[Batch]: ...
+
+
+class Stream:
+    """An iterator of batches; `sonline.streams.open` makes one.
+
+    Attributes
+    ----------
+    files : list of str
+        The names after globs.
+    options : Options
+        With format and features decided.
+    told : str
+        What was found out about the files, for people.
+    columns : dict
+        Of tables: the type of each column seen so far.
+    """
+
+    def __init__(
+        self, files: list[str], options: Options, start: Position | None, passes: int
+    ) -> None:
+        if passes > 1 and STDIN in files:
+            raise ParameterError("standard input can be read once; --passes needs files")
+        self.files = files
+        self._start = start or Position()
+        self._passes = passes
+        if self._start.file >= len(files):
+            self._start = Position(turn=self._start.turn + 1)
+        first = min(self._start.file, len(files) - 1)
+        self._first: Source | None = open_source(files[first])
+        kind, self.told = self._decide(self._first, options.format)
+        self.options = replace(options, format=kind, features=_features(options, kind))
+        self.columns: dict[str, str] = dict(options.columns)
+        self._sizes = [os.path.getsize(name) if os.path.isfile(name) else 0 for name in files]  # noqa: PTH113, PTH202
+        self._done = sum(self._sizes) * self._start.turn + sum(self._sizes[: self._start.file])
+        self._queue: queue.Queue[Batch | BaseException | None] = queue.Queue(_AHEAD)
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    @staticmethod
+    def _decide(source: Source, wanted: str) -> tuple[str, str]:
+        packed = f", {source.compression}" if source.compression else ""
+        if wanted != "auto":
+            if wanted not in FORMATS:
+                raise ParameterError(
+                    f"format must be 'auto' or one of {', '.join(FORMATS)}; got {wanted!r}"
+                )
+            return wanted, f"{source.name}: {wanted}{packed}"
+        kind, origin = guess_format(source)
+        return kind, f"{source.name}: {kind}{packed} (told from its {origin})"
+
+    def share(self) -> float | None:
+        """Return which share of the input has been read; None where its size is not known."""
+        total = sum(self._sizes) * self._passes
+        return min(1.0, self._done / total) if total else None
+
+    def stop(self) -> None:
+        """End the iteration after the batch that is being read; safe in a signal handler."""
+        self._stop.set()
+
+    def __iter__(self) -> Iterator[Batch]:
+        if self._thread is None:
+            self._thread = threading.Thread(target=self._produce, daemon=True)
+            self._thread.start()
+        while True:
+            try:
+                item = self._queue.get(timeout=0.1)
+            except queue.Empty:
+                if self._stop.is_set():
+                    return
+                continue
+            if item is None:
+                return
+            if isinstance(item, BaseException):
+                raise item
+            yield item
+            if self.options.on_error == "stop" and item.bad:
+                raise item.bad[0].error()
+            if self._stop.is_set():
+                return
+
+    def close(self) -> None:
+        """Stop reading and close the files."""
+        self._stop.set()
+        if self._thread is not None:
+            # A thread that waits for a pipe cannot be ended; it holds nothing that matters.
+            self._thread.join(timeout=None if STDIN not in self.files else 0.5)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _produce(self) -> None:
+        last: BaseException | None = None
+        try:
+            for batch in self._batches():
+                if not self._put(batch):
+                    return
+        except BaseException as error:  # noqa: BLE001 - raised again in the other thread
+            last = error
+        self._put(last)
+
+    def _put(self, item: Batch | BaseException | None) -> bool:
+        while not self._stop.is_set():
+            try:
+                self._queue.put(item, timeout=0.1)
+            except queue.Full:
+                continue
+            return True
+        return False
+
+    def _batches(self) -> Iterator[Batch]:
+        place = self._start
+        reader = self._reader(place)
+        for turn in range(place.turn, self._passes):
+            for number in range(place.file, len(self.files)):
+                source = self._first or open_source(self.files[number])
+                self._first = None
+                try:
+                    before = sum(self._sizes) * turn + sum(self._sizes[:number])
+                    for batch in reader.read(source, replace(place, turn=turn, file=number)):
+                        self._done = before + min(source.consumed(), self._sizes[number])
+                        yield batch
+                        if batch.bad and self.options.on_error == "stop":
+                            return
+                finally:
+                    source.close()
+                place = Position(turn=turn, file=number + 1)
+            place = Position(turn=turn + 1)
+
+    def _reader(self, start: Position) -> _Reader:
+        if self.options.format in TEXT_FORMATS:
+            from sonline.streams.text import TextReader  # noqa: PLC0415 - what is needed only
+
+            return TextReader(self.options, start)
+        from sonline.streams.rows import RowBuilder  # noqa: PLC0415
+
+        builder = RowBuilder(self.options)
+        if self.options.format == "jsonl":
+            from sonline.streams.jsonlines import JsonReader  # noqa: PLC0415
+
+            return JsonReader(self.options, builder, self.columns)
+        from sonline.streams.tables import TableReader  # noqa: PLC0415
+
+        return cast(_Reader, TableReader(self.options, builder, self.columns))
+
+
+def open(  # noqa: A001 - as gzip.open is called
+    sources: Sequence[str | os.PathLike[str]],
+    *,
+    start: Position | None = None,
+    passes: int = 1,
+    **options: Any,
+) -> Stream:
+    """Open files, globs, addresses or standard input ("-") as one stream of rows.
+
+    Parameters
+    ----------
+    sources : sequence of names
+        All of one format.
+    start : Position, optional
+        Where to go on: the ``end`` of a batch of an earlier stream over the same files.
+    passes : int, default=1
+        How often the files are read.
+    **options
+        The fields of `Options`.
+
+    Returns
+    -------
+    Stream
+        To be closed, or used in a ``with`` statement.
+    """
+    return Stream(expand(sources), Options(**options), start, passes)
+
+
+def _features(options: Options, kind: str) -> str:
+    if options.features == "auto":
+        if options.hash_bits is not None:
+            return "hash"
+        return "index" if kind == "svmlight" else "name"
+    if options.features not in FEATURES:
+        raise ParameterError(
+            f"features must be 'auto' or one of {', '.join(FEATURES)}; got {options.features!r}"
+        )
+    if options.features == "hash" and options.hash_bits is None:
+        raise ParameterError("features='hash' needs hash_bits")
+    return options.features

@@ -1,0 +1,368 @@
+"""CSV, TSV, Parquet and Arrow through pyarrow.
+
+Numbers stay numbers under the name of their column, text becomes the feature ``column=value`` with
+the number 1, missing cells (and NaN, which stands for them in many tables) are absent. A column
+keeps the type that it had first.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import IO, TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonline.errors import DataFormatError, InvalidInputError, ParameterError
+from sonline.streams.batch import BadRow, Batch, Floats, Position
+from sonline.streams.rows import RowBuilder, label_column, token_of
+
+if TYPE_CHECKING:
+    from sonline.streams.sources import Source
+    from sonline.streams.stream import Options
+
+_ROWS = 8192
+_BLOCK = 1 << 20
+
+
+def _arrow() -> Any:
+    try:
+        import pyarrow as pa  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise InvalidInputError(
+            'tables (csv, tsv, parquet, arrow) need pyarrow: pip install "sonline[arrow]"'
+        ) from None
+    return pa
+
+
+class TableReader:
+    """Reads files of tables.
+
+    Parameters
+    ----------
+    options : Options
+        Of the stream.
+    builder : RowBuilder
+        Knows names and labels.
+    columns : dict
+        Types of the columns, those known from before and those found here.
+    """
+
+    def __init__(self, options: Options, builder: RowBuilder, columns: dict[str, str]) -> None:
+        self._arrow = _arrow()
+        self._options = options
+        self._builder = builder
+        self._columns = columns
+        self._malformed: list[BadRow] = []
+        self._largest = float(np.finfo(options.dtype).max)
+
+    def read(self, source: Source, start: Position) -> Iterator[Batch]:
+        """Yield the batches of a file from a position in it."""
+        place = replace(start, rows=0)
+        skip = start.rows
+        try:
+            for table in self._tables(source):
+                rows = table.num_rows
+                if skip >= rows:
+                    skip -= rows
+                    place = replace(place, rows=place.rows + rows)
+                    continue
+                piece = table.slice(skip)
+                place = replace(place, rows=place.rows + skip)
+                skip = 0
+                batch = self._batch(piece, source.name, place)
+                place = batch.end
+                yield batch
+                if batch.bad and self._options.on_error == "stop":
+                    return
+        except self._arrow.ArrowInvalid as error:
+            reason = str(error).replace("\n", " ")
+            hint = ""
+            if "conversion error" in reason:
+                hint = "; columns keep the type of their first rows: see --text COLUMN"
+            raise DataFormatError(f"{reason}{hint}", file=source.name) from error
+        if skip:
+            raise DataFormatError(
+                f"ends before the position to go on from ({skip} rows are missing)",
+                file=source.name,
+            )
+
+    def _tables(self, source: Source) -> Iterator[Any]:
+        """Yield pieces of the table."""
+        kind = self._options.format
+        if kind in ("csv", "tsv"):
+            yield from self._csv(source)
+        elif kind == "parquet":
+            from pyarrow import parquet  # noqa: PLC0415 - what is needed only
+
+            yield from parquet.ParquetFile(_seekable(source)).iter_batches(batch_size=_ROWS)
+        else:
+            ipc = self._arrow.ipc
+            head = _peek(source, 6)
+            if head.startswith(b"ARROW1"):
+                reader = ipc.open_file(_seekable(source))
+                for number in range(reader.num_record_batches):
+                    yield from _pieces(reader.get_batch(number))
+            else:
+                for table in ipc.open_stream(source.plain):
+                    yield from _pieces(table)
+
+    def _csv(self, source: Source) -> Iterator[Any]:
+        from pyarrow import csv  # noqa: PLC0415 - what is needed only
+
+        options = self._options
+        parse = csv.ParseOptions(
+            delimiter="\t" if options.format == "tsv" else ",",
+            newlines_in_values=True,
+            invalid_row_handler=lambda row: self._invalid(row, source.name),
+        )
+        read = csv.ReadOptions(block_size=_BLOCK, use_threads=False)
+        sample = _peek(source, _BLOCK)
+        if not sample.strip():
+            return
+        types = self._csv_types(csv, parse, read, sample, source.name)
+        convert = csv.ConvertOptions(column_types=types, strings_can_be_null=True)
+        yield from csv.open_csv(source.plain, read, parse, convert)
+
+    def _csv_types(self, csv: Any, parse: Any, read: Any, sample: bytes, name: str) -> Any:
+        """Return the types of the columns: as known, else as the first rows show them."""
+        arrow = self._arrow
+        if len(sample) >= _BLOCK:
+            sample = sample[: sample.rfind(b"\n") + 1] or sample
+        quiet = csv.ParseOptions(
+            delimiter=parse.delimiter,
+            newlines_in_values=True,
+            invalid_row_handler=lambda _: "skip",
+        )
+        schema = csv.read_csv(io.BytesIO(sample), read, quiet).schema
+        label = label_column(self._options, schema.names, name)
+        types = {}
+        for field in schema:
+            if (field.name == label and self._options.tokens) or field.name == self._options.tag:
+                types[field.name] = arrow.string()
+            elif field.name in (label, self._options.weight):
+                types[field.name] = arrow.float64()
+            else:
+                number = _is_number(arrow, field.type)
+                known = self._columns.get(field.name, "number" if number else "text")
+                text = field.name in self._options.text or known == "text"
+                types[field.name] = arrow.string() if text else arrow.float64()
+        return types
+
+    def _invalid(self, row: Any, name: str) -> str:
+        """Take a row with too few or too many cells."""
+        reason = f"{row.actual_columns} cells, expected {row.expected_columns}"
+        line = None if row.number is None else int(row.number)
+        text = (row.text or "").encode()
+        self._malformed.append(BadRow(name, line, None, -1, reason, (row.text or "")[:40], text))
+        if self._options.on_error == "stop":
+            raise self._malformed[-1].error()
+        return "skip"
+
+    def _batch(self, table: Any, name: str, start: Position) -> Batch:
+        options = self._options
+        special = {options.weight, options.tag, *options.ignore}
+        label = label_column(options, table.schema.names, name)
+        for wanted in (options.weight, options.tag):
+            if wanted is not None and wanted not in table.schema.names:
+                raise ParameterError(f"{name}: no column {wanted!r}")
+        features = [c for c in table.schema.names if c != label and c not in special]
+        rows = table.num_rows
+        names: list[str] = []  # by number of the cell's feature
+        cells = np.empty((rows, len(features)), np.int64)
+        values = np.empty((rows, len(features)))
+        for place, column in enumerate(features):
+            cells[:, place], values[:, place] = self._cells(table.column(column), column, names)
+        reasons = self._reasons(values, features)
+        labels = self._labels(table, label, reasons)
+        weights = None
+        if options.weight:
+            weights = _numbers(table.column(options.weight))
+            for row in np.flatnonzero(~((weights >= 0) & np.isfinite(weights))).tolist():
+                reasons.setdefault(
+                    row, f"a weight must be a number of at least 0: {weights[row]:g}"
+                )
+        bad = [
+            BadRow(
+                name, None, None, start.rows + row, f"row {start.rows + row + 1}: {why}", "", b""
+            )
+            for row, why in sorted(reasons.items())
+        ]
+        read = rows
+        keep = np.ones(rows, bool)
+        keep[list(reasons)] = False
+        if bad and options.on_error == "stop":
+            read = min(reasons)
+            keep[read:] = False
+            bad = bad[:1]
+        cells, values = cells[keep], values[keep]
+        present = values != 0
+        used = cells[present]
+        keys = self._keys(used, names, name)
+        malformed, self._malformed = self._malformed, []
+        kept = np.flatnonzero(keep)
+        return self._builder.batch(
+            counts=present.sum(axis=1).astype(np.int64),
+            keys=keys,
+            values=values[present],
+            labels=[labels[row] for row in kept.tolist()]
+            if isinstance(labels, list)
+            else labels[keep],
+            weights=None if weights is None else weights[keep],
+            tags=self._tags(table, kept),
+            bad=[*(replace(row, offset=start.rows) for row in malformed), *bad],
+            start=start,
+            end=replace(start, rows=start.rows + read),
+            row_ends=(start.rows + kept + 1).astype(np.int64),
+        )
+
+    def _cells(
+        self, column: Any, name: str, names: list[str]
+    ) -> tuple[NDArray[np.int64] | int, Floats]:
+        """Return the numbers of the features in a column and their values; 0 where absent."""
+        arrow = self._arrow
+        kind = column.type
+        if arrow.types.is_dictionary(kind):
+            column, kind = column.cast(kind.value_type), kind.value_type
+        number = _is_number(arrow, kind)
+        text = any(
+            check(kind)
+            for check in (arrow.types.is_string, arrow.types.is_large_string, arrow.types.is_null)
+        )
+        if not (number or text):
+            raise DataFormatError(
+                f"column {name!r} has the type {kind}, which is no feature; "
+                f"leave it out with --ignore {name}, or convert it"
+            )
+        as_text = name in self._options.text or self._columns.get(name) == "text"
+        if self._columns.get(name) == "number" and text and not arrow.types.is_null(kind):
+            raise DataFormatError(f"column {name!r} was a number before and is text now")
+        if not arrow.types.is_null(kind):
+            self._columns.setdefault(name, "text" if text or as_text else "number")
+        first = len(names)
+        if number and not as_text:
+            names.append(name)
+            return first, np.nan_to_num(_numbers(column), nan=0.0, posinf=np.inf, neginf=-np.inf)
+        encoded = column.cast(arrow.string()) if text else column
+        encoded = encoded.dictionary_encode()
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+        names += [f"{name}={token_of(value)}" for value in encoded.dictionary.to_pylist()]
+        return codes + first, (codes >= 0).astype(np.float64)
+
+    def _keys(self, used: NDArray[np.int64], names: list[str], file: str) -> NDArray[np.int64]:
+        """Return the key of each cell; new names are met in the order of the rows."""
+        if not used.size:
+            return used
+        numbers, firsts = np.unique(used, return_index=True)
+        keys = np.empty(len(names), np.int64)
+        try:
+            for number in numbers[np.argsort(firsts)].tolist():
+                keys[number] = self._builder.key(names[number])
+        except DataFormatError as error:
+            raise DataFormatError(error.message, file=file) from None
+        return keys[used]
+
+    def _reasons(self, values: Floats, features: list[str]) -> dict[int, str]:
+        """Return why rows cannot be used, by row."""
+        wrong = np.argwhere(~(np.abs(values) <= self._largest))
+        reasons: dict[int, str] = {}
+        for row, place in wrong.tolist():
+            what = f"{values[row, place]:g} is not a finite {self._options.dtype} number"
+            reasons.setdefault(row, f"column {features[place]!r}: {what}")
+        return reasons
+
+    def _labels(
+        self, table: Any, label: str | None, reasons: dict[int, str]
+    ) -> list[str | None] | Floats:
+        options = self._options
+        if label is None:
+            return [None] * table.num_rows if options.tokens else np.full(table.num_rows, np.nan)
+        column = table.column(label)
+        if options.tokens:
+            tokens = [None if v is None or v != v else token_of(v) for v in column.to_pylist()]  # noqa: PLR0124 - NaN
+            if not options.unlabelled:
+                for row, token in enumerate(tokens):
+                    if token is None:
+                        reasons.setdefault(row, f"no label in column {label!r}")
+            return tokens
+        if not _is_number(self._arrow, column.type):
+            raise DataFormatError(
+                f"the label {label!r} has the type {column.type}, expected numbers"
+            )
+        numbers = _numbers(column)
+        for row in np.flatnonzero(~np.isfinite(numbers)).tolist():
+            if not (options.unlabelled and np.isnan(numbers[row])):
+                reasons.setdefault(row, f"no label, or no finite one, in column {label!r}")
+        return numbers
+
+    def _tags(self, table: Any, kept: NDArray[np.int64]) -> list[str] | None:
+        if self._options.tag is None:
+            return None
+        tags = table.column(self._options.tag).to_pylist()
+        return ["" if tags[row] is None else token_of(tags[row]) for row in kept.tolist()]
+
+
+def _pieces(table: Any) -> Iterator[Any]:
+    for first in range(0, table.num_rows, _ROWS):
+        yield table.slice(first, _ROWS)
+
+
+def _is_number(arrow: Any, kind: Any) -> bool:
+    types = arrow.types
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal(kind)
+    )
+
+
+def _numbers(column: Any) -> Floats:
+    numbers: Floats = np.asarray(
+        column.cast("float64").to_numpy(zero_copy_only=False), dtype=np.float64
+    )
+    return numbers
+
+
+def _peek(source: Source, size: int) -> bytes:
+    """Return up to so many bytes that come next, without taking them."""
+    head = b""
+    while len(head) < size and (chunk := source.read(size - len(head))):
+        head += chunk
+    source.plain = _Again(head, source.plain)  # type: ignore[assignment]
+    return head
+
+
+class _Again(io.RawIOBase):
+    """Bytes that were read too early, then the rest of a file."""
+
+    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        """Say that this is for reading."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer as far as there is something."""
+        if self._head:
+            count = min(len(buffer), len(self._head))
+            buffer[:count], self._head = self._head[:count], self._head[count:]
+            return count
+        chunk = self._rest.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
+
+
+def _seekable(source: Source) -> Any:
+    """Return the file for a reader that jumps about in it."""
+    if not source.seekable:
+        raise InvalidInputError(
+            f"{source.name}: this format needs a plain file, not a pipe or a compressed one "
+            "(it is compressed inside); for pipes there is the Arrow stream format"
+        )
+    source.raw.seek(0)
+    return source.raw
