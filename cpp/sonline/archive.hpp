@@ -75,6 +75,7 @@ class StateReader {
   void scalar(const char* name, T& value) {
     if constexpr (std::is_same_v<T, double>) {
       std::memcpy(&value, get<double>(name, 0).bytes.data(), sizeof value);
+      check_finite(name, &value, 1);
     } else {
       int64_t wide;
       std::memcpy(&wide, get<int64_t>(name, 0).bytes.data(), sizeof wide);

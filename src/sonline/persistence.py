@@ -51,7 +51,7 @@ def write(
         "version": str(FORMAT_VERSION),
         "kind": kind,
         "document": text,
-        "checksum": _checksum(kind, text, tensors),
+        "checksum": _checksum(FORMAT_VERSION, kind, text, tensors),
     }
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
@@ -104,7 +104,8 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Tenso
             raise
         raise ModelFileError(f"{target}: damaged ({error}); restore it from a copy") from error
     text = metadata.get("document", "")
-    if metadata.get("checksum") != _checksum(metadata.get("kind", ""), text, tensors):
+    checksum = _checksum(int(version), metadata.get("kind", ""), text, tensors)
+    if metadata.get("checksum") != checksum:
         raise ModelFileError(
             f"{target}: damaged, the checksum does not fit; restore it from a copy"
         )
@@ -114,9 +115,9 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Tenso
     return document, tensors
 
 
-def _checksum(kind: str, text: str, tensors: Mapping[str, NDArray[Any]]) -> str:
+def _checksum(version: int, kind: str, text: str, tensors: Mapping[str, NDArray[Any]]) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(json.dumps([FORMAT_VERSION, kind, text]).encode())
+    digest.update(json.dumps([version, kind, text]).encode())
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         digest.update(json.dumps([name, str(array.dtype), array.shape]).encode())
