@@ -1,0 +1,209 @@
+"""Model files: damaged, foreign and inconsistent ones are refused; saving never loses a file."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from safetensors.numpy import save, save_file
+
+from helpers import learner, state_of, stream
+from sonline import OnlineLearner, persistence
+from sonline.errors import ModelFileError, SonlineError
+from sonline.learner import KIND
+from sonline.parameters import SKETCHES
+
+
+def small_model(sketch: str = "isotropic", **changed: Any) -> OnlineLearner:
+    X, y = stream("emerging", "logistic", 30, 3)
+    model = learner(sketch=sketch, sketch_size=2, dtype="float32", **changed)
+    model.learn(X, y)
+    model.learn_one({"name": 1.0, "other": "text"}, 1)
+    return model
+
+
+@pytest.fixture
+def model() -> OnlineLearner:
+    return small_model()
+
+
+@pytest.fixture
+def file(model: OnlineLearner, tmp_path: Path) -> Path:
+    model.save(tmp_path / "a.sonline")
+    return tmp_path / "a.sonline"
+
+
+def test_every_truncation_is_noticed(file: Path) -> None:
+    content = file.read_bytes()
+    for length in range(len(content)):
+        file.write_bytes(content[:length])
+        with pytest.raises(ModelFileError, match=file.name):
+            OnlineLearner.load(file)
+    file.write_bytes(content + b"\0")
+    with pytest.raises(ModelFileError):
+        OnlineLearner.load(file)
+
+
+@pytest.mark.parametrize("mask", [0x01, 0x80])
+def test_every_flipped_byte_is_noticed_or_harmless(
+    file: Path, model: OnlineLearner, mask: int
+) -> None:
+    content, wanted = bytearray(file.read_bytes()), state_of(model)
+    harmless = 0
+    for place in range(len(content)):
+        content[place] ^= mask
+        file.write_bytes(content)
+        content[place] ^= mask
+        try:
+            loaded = OnlineLearner.load(file)
+        except ModelFileError as error:
+            assert file.name in str(error)  # noqa: PT017 - either way is right
+        else:
+            harmless += 1
+            assert state_of(loaded) == wanted
+            assert loaded.params == model.params
+    assert harmless < 40  # such as a space of the header
+
+
+FOREIGN: dict[str, bytes] = {
+    "empty": b"",
+    "text": b"this is no model\n" * 100,
+    "svmlight": b"+1 1:0.5 7:2\n-1 2:1\n" * 50,
+    "zip": b"PK\x03\x04" + bytes(2000),
+    "pickle": b"\x80\x04\x95" + bytes(200),
+    "zeros": bytes(4096),
+    "large header": (2**63 - 1).to_bytes(8, "little") + b"{}",
+    "tensors of another program": save({"weight": np.zeros(3)}),
+    "tensors with other metadata": save({"weight": np.zeros(3)}, {"format": "pt"}),
+    "only our format": save({"weight": np.zeros(3)}, {"format": "sonline"}),
+    "no checksum": save({}, {"format": "sonline", "version": "1", "kind": KIND, "document": "{}"}),
+}
+
+
+@pytest.mark.parametrize("what", FOREIGN)
+def test_foreign_files(what: str, tmp_path: Path) -> None:
+    file = tmp_path / "foreign.model"
+    file.write_bytes(FOREIGN[what])
+    with pytest.raises(ModelFileError, match=r"foreign\.model") as caught:
+        OnlineLearner.load(file)
+    assert isinstance(caught.value, ValueError)
+
+
+def test_files_that_are_not_there(tmp_path: Path, model: OnlineLearner) -> None:
+    with pytest.raises(FileNotFoundError, match="missing"):
+        OnlineLearner.load(tmp_path / "missing")
+    with pytest.raises(FileNotFoundError):
+        OnlineLearner.load(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        model.save(tmp_path / "no folder" / "a.sonline")
+
+
+def test_newer_versions_say_what_to_do(file: Path, tmp_path: Path) -> None:
+    newer = str(persistence.FORMAT_VERSION + 1)
+    save_file({}, tmp_path / "b", {"format": persistence.FORMAT, "version": newer})
+    with pytest.raises(ModelFileError, match=f"version '{newer}'.*upgrade sonline"):
+        OnlineLearner.load(tmp_path / "b")
+
+
+def test_other_kinds_are_named(file: Path, tmp_path: Path) -> None:
+    persistence.write(tmp_path / "b", "classifier", {}, {"x": np.zeros(1)})
+    with pytest.raises(ModelFileError, match=f"holds a classifier, expected a {KIND}"):
+        OnlineLearner.load(tmp_path / "b")
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_inconsistent_fields_are_refused(sketch: str, tmp_path: Path) -> None:
+    """Even with a right checksum: each field missing, of another type, shape or value."""
+    document, tensors = small_model(sketch).__getstate__()
+    file = tmp_path / "b"
+
+    def outcome(changed: dict[str, Any]) -> str:
+        persistence.write(file, KIND, document, changed)
+        try:
+            loaded = OnlineLearner.load(file)
+        except ModelFileError as error:
+            return str(error)
+        # A plausible number in place of another: then it must be usable, too, or say why not.
+        try:
+            loaded.learn(np.eye(4), [1, -1, 1, 1])
+            loaded.basis(), loaded.weights(), loaded.features()
+        except SonlineError:
+            pass
+        return ""
+
+    for name, array in tensors.items():
+        others = {key: value for key, value in tensors.items() if key != name}
+        assert f"'{name}' is missing" in outcome(others)
+        assert name in outcome({**others, name: np.zeros(array.shape, np.float16)})
+        if array.ndim:
+            assert name in outcome({**others, name: array.reshape(-1)[:, None, None]})
+            longer = np.concatenate([array, array[-1:]]) if len(array) else np.zeros(1, array.dtype)
+            assert outcome({**others, name: longer}) != ""
+        if array.dtype.kind == "f" and array.size:
+            bad = array.copy()
+            bad.reshape(-1)[-1] = np.nan
+            assert name in outcome({**others, name: bad})
+        if array.dtype.kind in "iu" and array.size:
+            for value in (np.iinfo(array.dtype).max, np.iinfo(array.dtype).min, 0, 7):
+                bad = array.copy()
+                bad.reshape(-1)[-1] = value
+                outcome({**others, name: bad})  # no crash, which the sanitizers look at
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"parameters": {"loss": "cubic"}},
+        {"parameters": {"colour": 1}},
+        {"parameters": None},
+        {},
+        {"parameters": {"sketch_size": 3}, "negative_label": None},
+    ],
+)
+def test_inconsistent_documents_are_refused(
+    changed: dict[str, Any], model: OnlineLearner, tmp_path: Path
+) -> None:
+    persistence.write(tmp_path / "b", KIND, changed, model.__getstate__()[1])
+    with pytest.raises(ModelFileError, match="b: "):
+        OnlineLearner.load(tmp_path / "b")
+
+
+def test_saving_replaces_at_once_or_not_at_all(
+    file: Path, model: OnlineLearner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = state_of(model)
+    model.learn_one({"later": 1.0}, -1)
+
+    def full_disk(*args: object, **kwargs: object) -> None:
+        Path(str(args[1])).write_bytes(b"half of it")
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(persistence, "save_file", full_disk)
+        with pytest.raises(OSError, match="No space left"):
+            model.save(file)
+    assert state_of(OnlineLearner.load(file)) == wanted
+    assert os.listdir(file.parent) == [file.name]  # noqa: PTH208 - names are what is compared
+    model.save(file)
+    assert state_of(OnlineLearner.load(file)) == state_of(model)
+    assert os.listdir(file.parent) == [file.name]  # noqa: PTH208
+
+
+def test_files_have_the_usual_rights_and_are_small(file: Path) -> None:
+    umask = os.umask(0)
+    os.umask(umask)
+    assert stat.S_IMODE(file.stat().st_mode) == 0o666 & ~umask
+    assert file.stat().st_size < 8000
+
+
+def test_what_is_in_a_file_can_be_read_by_anybody(file: Path) -> None:
+    content = file.read_bytes()
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    assert header["__metadata__"]["format"] == "sonline"
+    assert json.loads(header["__metadata__"]["document"])["parameters"]["sketch"] == "isotropic"
