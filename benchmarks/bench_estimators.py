@@ -219,18 +219,38 @@ def epoch_lines() -> list[Line]:
                 inverse=True,
             )
         )
-    plain = SONClassifier(sketch="none", scaling="none", alpha="relative:1", shuffle=False)
-    lines.append(
-        Line(
-            "the same, plain gradient descent",
-            looping(plain.fit, [(X, y)]),
-            "SGDClassifier, no shuffling",
-            looping(sgd.fit, [(X, y)]),
-            "",
-            inverse=True,
+    alone = {"alpha": "relative:0.3", "shuffle": False}
+    for what, ours in (
+        ("  m = 0, one alpha", SONClassifier(sketch_size=0, **alone)),
+        ("  m = 10, one alpha", SONClassifier(sketch_size=10, **alone)),
+        ("  gradient descent", SONClassifier(sketch="none", scaling="none", **alone)),
+    ):
+        lines.append(
+            Line(
+                what,
+                looping(ours.fit, [(X, y)]),
+                "SGDClassifier, no shuffling",
+                looping(sgd.fit, [(X, y)]),
+                "",
+                inverse=True,
+            )
         )
-    )
     return lines
+
+
+def class_lines() -> list[Line]:
+    X, _ = sparse_rows(5000)
+    y = np.random.default_rng(1).integers(0, 10, X.shape[0])
+    two, one = (SONClassifier(shuffle=False, n_jobs=n) for n in (2, 1))
+    return [
+        Line(
+            "one epoch, 5,000 rows, 10 classes, 2 threads",
+            looping(two.fit, [(X, y)]),
+            "1 thread",
+            looping(one.fit, [(X, y)]),
+            "",
+        )
+    ]
 
 
 def main() -> None:
@@ -242,7 +262,7 @@ def main() -> None:
     print(", ".join(f"{name} {version(name)}" for name in packages))
     print(f"Python {platform.python_version()}, {platform.machine()}, {rounds} rounds")
     print(f"{'':<44} {'sonline':>9}   {'beside':<30} {'':>9}   {'ratio':>6}   target")
-    for lines in (river_lines, one_row_lines, batch_lines, epoch_lines):
+    for lines in (river_lines, one_row_lines, batch_lines, epoch_lines, class_lines):
         for line in lines():
             measure(line, rounds)
 

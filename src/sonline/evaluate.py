@@ -20,7 +20,9 @@ from sonline.parameters import LOSSES, Parameters
 
 Floats: TypeAlias = NDArray[np.float64]
 
-__all__ = ["AUC", "R2", "Curve", "Error", "LogLoss", "Loss", "Metric", "Point", "losses"]
+FEW = 4  # rows that are added up faster without NumPy
+
+__all__ = ["AUC", "R2", "Curve", "Error", "LogLoss", "Loss", "Mean", "Metric", "Point", "losses"]
 
 
 class Metric(Protocol):
@@ -56,21 +58,36 @@ def losses(
 
 
 @dataclass
-class _Mean:
-    """A running weighted mean."""
+class Mean:
+    """A running weighted mean.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Mean
+    >>> mean = Mean()
+    >>> mean.add([1.0, 2.0, 6.0])
+    >>> mean.value
+    3.0
+    """
 
     total: float = 0.0
     weight: float = 0.0
 
-    def add(self, values: Floats, weights: Floats | None) -> None:
-        self.total = _running(self.total, values if weights is None else values * weights)[-1]
-        self.weight = (
-            self.weight + values.size if weights is None else _running(self.weight, weights)[-1]
-        )
+    def add(self, values: ArrayLike, weights: ArrayLike | None = None) -> None:
+        """Take in values and their weights (all 1 without)."""
+        values = np.asarray(values, dtype=np.float64)
+        if weights is not None:
+            weights = np.asarray(weights, dtype=np.float64)
+            self.weight = _sum(self.weight, weights)
+            self.total = _sum(self.total, values * weights)
+        else:
+            self.weight += values.size
+            self.total = _sum(self.total, values)
 
     @property
     def value(self) -> float:
-        return float(self.total / self.weight) if self.weight > 0 else math.nan
+        """The mean so far; NaN without any."""
+        return self.total / self.weight if self.weight > 0 else math.nan
 
 
 class Loss:
@@ -88,7 +105,7 @@ class Loss:
     def __init__(self, loss: str = Parameters.loss, quantile: float = Parameters.quantile) -> None:
         self.loss = loss
         self.quantile = quantile
-        self._mean = _Mean()
+        self._mean = Mean()
 
     def update(
         self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
@@ -123,14 +140,14 @@ class Error:
     """
 
     def __init__(self) -> None:
-        self._mean = _Mean()
+        self._mean = Mean()
 
     def update(
         self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
         """Take in a batch."""
         y, z, w = _batch(labels, predictions, weights)
-        self._mean.add(((y > 0) != (z > 0)).astype(np.float64), w)
+        self._mean.add((y > 0) != (z > 0), w)
 
     @property
     def value(self) -> float:
@@ -206,10 +223,10 @@ class R2:
         if self._origin is None:
             self._origin = float(y[0])
         offset = y - self._origin
-        self._square_error = _running(self._square_error, w * (y - z) ** 2)[-1]
-        self._weight = _running(self._weight, w)[-1]
-        self._first = _running(self._first, w * offset)[-1]
-        self._second = _running(self._second, w * offset**2)[-1]
+        self._square_error = _sum(self._square_error, w * (y - z) ** 2)
+        self._weight = _sum(self._weight, w)
+        self._first = _sum(self._first, w * offset)
+        self._second = _sum(self._second, w * offset**2)
 
     @property
     def value(self) -> float:
@@ -273,8 +290,16 @@ class Curve:
     def update(self, values: ArrayLike, weights: ArrayLike | None = None) -> list[Point]:
         """Take in the losses of a batch of rows; the points that they completed."""
         losses = np.asarray(values, dtype=np.float64)
-        if not losses.size:
-            return []
+        first = len(self.points)
+        if losses.size <= FEW:
+            given = [1.0] * losses.size if weights is None else np.asarray(weights).tolist()
+            for value, importance in zip(losses.tolist(), given, strict=True):
+                self.rows += 1
+                self.total += value * importance
+                self.weight += importance
+                if self.rows == self._next:
+                    self._close()
+            return self.points[first:]
         if weights is None:
             totals = _running(self.total, losses)
             sums = self.weight + np.arange(losses.size + 1.0)
@@ -282,12 +307,9 @@ class Curve:
             importance = np.asarray(weights, dtype=np.float64)
             totals = _running(self.total, losses * importance)
             sums = _running(self.weight, importance)
-        first = len(self.points)
         while self._next <= self.rows + losses.size:
             self.total, self.weight = (float(s[self._next - self.rows]) for s in (totals, sums))
-            self.points.append(self._point(self._next))
-            self._last = self.total, self.weight
-            self._next *= 2
+            self._close()
         self.rows += losses.size
         self.total, self.weight = float(totals[-1]), float(sums[-1])
         return self.points[first:]
@@ -333,9 +355,24 @@ class Curve:
             2 * points[-1].rows if points else 1,
         )
 
+    def _close(self) -> None:
+        """Add the point of the row that is the next power of two."""
+        self.points.append(self._point(self._next))
+        self._last = self.total, self.weight
+        self._next *= 2
+
     def _point(self, rows: int) -> Point:
         total, weight = self.total - self._last[0], self.weight - self._last[1]
         return Point(rows, self.average, total / weight if weight > 0 else math.nan)
+
+
+def _sum(start: float, values: Floats) -> float:
+    """Return ``start`` and the values, added one after another."""
+    if values.size <= FEW:
+        for value in values.tolist():
+            start += value
+        return start
+    return float(_running(start, values)[-1])
 
 
 def _running(start: float, values: Floats) -> Floats:

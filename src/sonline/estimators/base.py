@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from numbers import Integral
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
@@ -48,12 +49,15 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     progress_: Curve
     n_features_in_: int
     n_iter_: int
-    _begun: Parameters  # with which learning began
+    _begun: Parameters  # with which learning began ...
+    _begun_values: Any  # ... and the arguments as they were given
+    _values: ClassVar[attrgetter[Any]]  # reads these arguments, in a single call
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
         names = [(name, RENAMED.get(name, name)) for name in inspect.signature(cls).parameters]
         cls.arguments = [(name, field) for name, field in names if field in Parameters.names()]
+        cls._values = attrgetter("__class__", *(name for name, _ in cls.arguments))
 
     # -- parameters ------------------------------------------------------------------------------
 
@@ -68,8 +72,14 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise ParameterError(f"max_iter must be an integer of at least 1, got {passes!r}")
         return Parameters(**{field: getattr(self, name) for name, field in self.arguments})
 
+    def _remember(self, parameters: Parameters) -> None:
+        """Keep the parameters with which learning begins."""
+        self._begun, self._begun_values = parameters, self._values(self)
+
     def _check_same_parameters(self) -> None:
         """Raise an error if the parameters are not those that learning began with."""
+        if self._values(self) == self._begun_values:
+            return
         for name, field in self.arguments:
             now, then = getattr(self, name), getattr(self._begun, field)
             if now is not then and now != then:
@@ -222,7 +232,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             estimator.progress_ = Curve.from_dict(document["progress"])
             if document["feature_names_in"] is not None:
                 estimator.feature_names_in_ = np.array(document["feature_names_in"], dtype=object)
-            estimator._begun = estimator._parameters()
+            estimator._remember(estimator._parameters())
             estimator._restore(document, tensors)
         except (InvalidInputError, KeyError, TypeError, ValueError) as error:
             raise ModelFileError(f"{os.fspath(path)}: {error}") from error

@@ -21,7 +21,7 @@ from sonline.estimators.base import Floats, losses_that, sample_weights
 from sonline.estimators.fitted import FittedClassifier
 from sonline.estimators.labels import ClassTable, Codes, Labels, as_labels
 from sonline.estimators.rows import CHECKS, Rows, known_rows, pieces
-from sonline.evaluate import Curve
+from sonline.evaluate import Curve, Mean
 from sonline.parameters import Parameters
 
 LOGISTIC = "logistic"
@@ -277,8 +277,8 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
 
     def _begin(self, parameters: Parameters) -> ClassLearner:
         """Start to learn the classes."""
-        self._begun = parameters
-        self.progress_, self._right = Curve(), Curve()
+        self._remember(parameters)
+        self.progress_, self._right = Curve(), Mean()
         return ClassLearner(parameters, self._table.labels.size, bool(self.discover_classes))
 
     def _grown_for(self, labels: Labels) -> tuple[ClassLearner, Codes]:
@@ -318,17 +318,19 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
 
     def _watch(self, margins: Floats, codes: Codes, weights: Floats | None) -> None:
         """Take predictions made before the update into the progressive loss and score."""
+        loss = np.empty(margins.shape[1])
         if self._table.labels.size == 2:
-            targets = np.where(codes[np.newaxis], 1.0, -1.0)
+            _loss_values(self.loss, margins[0], np.where(codes, 1.0, -1.0), loss)
             right = (margins[0] > 0) == codes
         else:
-            targets = np.where(np.arange(margins.shape[0])[:, np.newaxis] == codes, 1.0, -1.0)
+            own = np.empty(loss.size)
+            loss[:] = 0
+            for number, line in enumerate(margins):
+                _loss_values(self.loss, line, np.where(codes == number, 1.0, -1.0), own)
+                loss += own
             right = margins.argmax(axis=0) == codes
-        loss = np.empty(margins.size)
-        margins = np.ascontiguousarray(margins)
-        _core.loss_values(self.loss, margins.ravel(), targets.ravel(), Parameters.quantile, loss)
-        self.progress_.update(loss.reshape(margins.shape).sum(axis=0), weights)
-        self._right.update(right, weights)
+        self.progress_.update(loss, weights)
+        self._right.add(right, weights)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the raw predictions ``w.x``.
@@ -385,6 +387,10 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))  # type: ignore[no-any-return]
+
+
+def _loss_values(loss: str, margins: Floats, targets: Floats, out: Floats) -> None:
+    _core.loss_values(loss, margins, targets, Parameters.quantile, out)
 
 
 def probabilities(scores: Floats) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from sonline.classes import ClassLearner
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.estimators.base import Floats, OnlineEstimator
 from sonline.estimators.labels import ClassTable, Labels, as_labels
-from sonline.evaluate import Curve
+from sonline.evaluate import Mean
 
 
 class FittedClassifier(OnlineEstimator):
@@ -19,7 +20,7 @@ class FittedClassifier(OnlineEstimator):
 
     _learning: ClassLearner
     _table: ClassTable
-    _right: Curve  # whether predictions were right
+    _right: Mean  # whether predictions were right
 
     @property
     def classes_(self) -> Labels:
@@ -31,7 +32,7 @@ class FittedClassifier(OnlineEstimator):
     def progressive_score_(self) -> float:
         """Accuracy of the predictions made before each row was learnt for the first time."""
         self._attribute("progressive_score_")
-        return self._right.average
+        return self._right.value
 
     @property
     def coef_(self) -> Floats:
@@ -92,11 +93,11 @@ class FittedClassifier(OnlineEstimator):
     # -- files -----------------------------------------------------------------------------------
 
     def _document(self) -> dict[str, Any]:
-        return {"classes": self._table.as_dict(), "right": self._right.as_dict()}
+        return {"classes": self._table.as_dict(), "right": asdict(self._right)}
 
     def _restore(self, document: dict[str, Any], tensors: persistence.Tensors) -> None:
         self._table = ClassTable.from_dict(document["classes"])
-        self._right = Curve.from_dict(document["right"])
+        self._right = Mean(**document["right"])
         learner = ClassLearner.__new__(ClassLearner)
         learner.__setstate__((document["learner"], tensors))
         if learner.classes != self._table.labels.size:

@@ -64,9 +64,8 @@ class ClassTable:
         """Return the place of each label, and which labels are new (their place means nothing)."""
         if not self.labels.size or _family(labels) != _family(self.labels):
             return np.zeros(labels.size, dtype=np.int64), np.ones(labels.size, dtype=np.bool_)
-        places = np.searchsorted(self.labels, labels)
-        new = self.labels.take(places, mode="clip") != labels
-        return places.astype(np.int64, copy=False), new
+        places: Codes = self.labels.searchsorted(labels)
+        return places, self.labels.take(places, mode="clip") != labels
 
     def grown(self, labels: Labels) -> ClassTable:
         """Return the table with new labels taken in."""

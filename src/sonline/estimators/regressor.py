@@ -209,7 +209,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
 
     def _begin(self, parameters: Parameters) -> OnlineLearner:
         self.progress_, self._r2 = Curve(), R2()
-        self._begun = parameters
+        self._remember(parameters)
         return OnlineLearner(**parameters.as_dict())
 
     def _watch(self, before: Floats, labels: Floats, weights: Floats | None) -> None:
