@@ -22,6 +22,11 @@ from sonline.errors import DivergenceError, ModelFileError, ParameterError, Sonl
 
 COMMANDS = {
     "train": "Learn a model from a stream of rows: svmlight, Vowpal Wabbit text or tables.",
+    "predict": "Predict rows with a model, one line each, in their order.",
+    "evaluate": "Measure a model on rows with labels: loss, error, AUC, log-loss, RMSE.",
+    "inspect": "Show what a model holds: parameters, counters, spectrum, largest weights.",
+    "convert": "Convert rows between svmlight, Vowpal Wabbit text, JSON lines and tables.",
+    "vw": "Run with the common options of Vowpal Wabbit; others are refused by name.",
     "demo": "Compare gradient descent, AdaGrad and two sketches on an ill-conditioned stream.",
     "datasets": "List the data sets of the paper, or fetch them from their publishers.",
     "reproduce": "Run experiments of the paper and write CSV, PNG, SVG and a report in HTML.",

@@ -168,7 +168,7 @@ def report(run: Run, model: Trained) -> dict[str, Any]:
 def summary(result: dict[str, Any]) -> str:
     """Return the result for people."""
     lines = [
-        f"rows       {result['rows']:,}"
+        f"rows            {result['rows']:,}"
         + (f" ({result['skipped']:,} bad ones skipped)" if result["skipped"] else "")
     ]
     several = len(result["passes"]) > 1
@@ -177,19 +177,19 @@ def summary(result: dict[str, Any]) -> str:
         what = f"{number(one.get('loss'))} ({result['loss_name']}, progressive)"
         if "error" in one:
             what += f", error {number(one['error'])}"
-        lines.append(f"loss{where:<7}{what}")
+        lines.append(f"{'loss' + where:<16}{what}")
         if "holdout_loss" in one:
             held = f"{number(one['holdout_loss'])}"
             if "holdout_error" in one:
                 held += f", error {number(one['holdout_error'])}"
-            lines.append(f"held out{where:<3}{held}")
+            lines.append(f"{'held out' + where:<16}{held}")
     if len(result["classes"]) > 2:
-        lines.append(f"classes    {len(result['classes'])}")
+        lines.append(f"classes         {len(result['classes'])}")
     lines += [
-        f"features   {result['features']:,}",
-        f"rebases    {result['rebases']:,}",
-        f"time       {result['seconds']:.2f} s",
-        f"model      {result['model']} ({result['model_bytes']:,} bytes in memory)",
+        f"features        {result['features']:,}",
+        f"rebases         {result['rebases']:,}",
+        f"time            {result['seconds']:.2f} s",
+        f"model           {result['model']} ({result['model_bytes']:,} bytes in memory)",
     ]
     return "\n".join(lines)
 

@@ -1,0 +1,229 @@
+"""``sonline convert``: rows from one format to another."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import typer
+
+from sonline import streams
+from sonline.cli import command_app
+from sonline.cli import options as shared
+from sonline.errors import DataFormatError, ParameterError
+from sonline.streams import FORMATS, Batch
+from sonline.streams.sources import format_of_name
+
+app = command_app()
+
+MOST_COLUMNS = 20_000
+_VW_QUOTES = str.maketrans({c: f"%{ord(c):02X}" for c in " \t\n\r:|%"})
+
+Row = tuple[str | None, float, str, list[tuple[Any, float]]]  # label, weight, tag, features
+
+
+@app.command()
+def convert(
+    *,
+    data: shared.Data,
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The file, or - for standard output.")
+    ],
+    to: Annotated[
+        str, typer.Option(help=f"Format of the output: {', '.join(FORMATS)}, or auto (its name).")
+    ] = "auto",
+    names: Annotated[
+        Path | None,
+        typer.Option(help="To svmlight: number the features and write their names here."),
+    ] = None,
+    format: shared.Format = "auto",  # noqa: A002 - the name of the option
+    label: shared.LabelColumn = None,
+    weight: shared.WeightColumn = None,
+    tag: shared.TagColumn = None,
+    text: shared.TextColumns = None,
+    ignore: shared.IgnoredColumns = None,
+    on_error: shared.OnError = "stop",
+    json: shared.Json = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Convert rows between svmlight, Vowpal Wabbit text, JSON lines and tables.
+
+    Tables (CSV, TSV, Parquet, Arrow) get a column for each feature, so they need files (read twice), not pipes. In Vowpal
+    Wabbit text the characters blank, colon, bar and percent of names are written as %20 and so on.
+
+    Example: sonline convert clicks.svm.gz -o clicks.vw
+    """
+    target = format_of_name(output.name) if to == "auto" else to
+    if target not in FORMATS:
+        raise ParameterError(f"--to must be one of {', '.join(FORMATS)}; got {to!r} for {output}")
+    options = {
+        "format": str(format),
+        "features": "name",
+        "dtype": "float64",
+        "tokens": True,
+        "unlabelled": True,
+        "label": label,
+        "weight": weight,
+        "tag": tag,
+        "text": text or [],
+        "ignore": ignore or [],
+        "on_error": str(on_error),
+    }
+    counts = {"rows": 0, "skipped": 0}
+    if target in ("svmlight", "vw", "jsonl"):
+        to_stdout = str(output) == "-"
+        file = sys.stdout if to_stdout else output.open("w", encoding="utf-8", newline="\n")
+        try:
+            _write_lines(_rows(data, options, counts), target, file, names)
+        finally:
+            file.flush()
+            if not to_stdout:
+                file.close()
+    else:
+        _write_table(data, options, counts, target, output)
+    if json and str(output) != "-":
+        typer.echo(jsonlib.dumps({"output": str(output), "format": target, **counts}))
+    elif not quiet:
+        bad = f", {counts['skipped']} bad ones skipped" if counts["skipped"] else ""
+        typer.echo(f"{output}: {target}, {counts['rows']} rows{bad}", err=True)
+
+
+def _batches(data: list[str], options: dict[str, Any], counts: dict[str, int]) -> Iterator[Batch]:
+    with streams.open(data, **options) as stream:
+        for batch in stream:
+            counts["rows"] += len(batch)
+            counts["skipped"] += batch.skipped
+            yield batch
+
+
+def _rows(data: list[str], options: dict[str, Any], counts: dict[str, int]) -> Iterator[Row]:
+    """Yield the rows, with features by name."""
+    features: list[str] = []
+    labels: list[str | None] = []
+    for batch in _batches(data, options, counts):
+        features += batch.new_names
+        labels += batch.new_labels
+        assert batch.codes is not None  # noqa: S101 - labels are words
+        ends = batch.indptr.tolist()
+        ids, values = batch.indices.tolist(), batch.values.tolist()
+        for row, code in enumerate(batch.codes.tolist()):
+            places = range(ends[row], ends[row + 1])
+            yield (
+                labels[code] if code >= 0 else None,
+                1.0 if batch.weights is None else float(batch.weights[row]),
+                "" if batch.tags is None else batch.tags[row],
+                [(features[ids[i]], values[i]) for i in places],
+            )
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _write_lines(rows: Iterator[Row], kind: str, file: IO[str], names: Path | None) -> None:
+    numbers: dict[str, int] = {}
+    for label, weight, tag, features in rows:
+        if kind == "vw":
+            head = [label] if label is not None else []
+            head += [_number(weight)] if weight != 1 else []
+            mark = f" '{tag.translate(_VW_QUOTES)}" if tag else ""
+            pairs = [_vw_pair(name, value) for name, value in features]
+            file.write(f"{' '.join(head)}{mark} | {' '.join(pairs)}\n".lstrip())
+        elif kind == "jsonl":
+            row: dict[str, Any] = {} if label is None else {"label": _plain(label)}
+            row |= {"weight": weight} if weight != 1 else {}
+            row |= {"tag": tag} if tag else {}
+            file.write(jsonlib.dumps(row | dict(features)) + "\n")
+        else:
+            if weight != 1:
+                raise DataFormatError(f"svmlight cannot hold the weight {weight:g} of a row")
+            indexed = sorted((_index(name, numbers, names), value) for name, value in features)
+            pairs = [f"{index}:{_number(value)}" for index, value in indexed]
+            note = [f"# {tag}"] if tag else []
+            file.write(" ".join([*([label] if label is not None else []), *pairs, *note]) + "\n")
+    if names is not None:
+        names.write_text("".join(f"{i} {n}\n" for n, i in numbers.items()), encoding="utf-8")
+
+
+def _vw_pair(name: str, value: float) -> str:
+    quoted = name.translate(_VW_QUOTES)
+    return quoted if value == 1 else f"{quoted}:{_number(value)}"
+
+
+def _index(name: str, numbers: dict[str, int], names: Path | None) -> int:
+    if names is not None:
+        return numbers.setdefault(name, len(numbers) + 1)
+    if not (name.isascii() and name.isdigit()):
+        raise ParameterError(
+            f"svmlight needs indices and there is a feature {name!r}: number the features with "
+            "--names FILE"
+        )
+    return int(name)
+
+
+def _plain(label: str) -> Any:
+    try:
+        number = float(label)
+    except ValueError:
+        return label
+    return int(number) if number.is_integer() else number
+
+
+def _write_table(
+    data: list[str], options: dict[str, Any], counts: dict[str, int], kind: str, output: Path
+) -> None:
+    if "-" in data or str(output) == "-":
+        raise ParameterError(f"{kind} needs files: its columns must be known before the rows")
+    from sonline.streams.tables import _arrow  # noqa: PLC0415 - an extra
+
+    arrow = _arrow()
+    columns: dict[str, None] = {}
+    special = {"label": False, "weight": False, "tag": False}
+    words = False
+    for batch in _batches(data, options, {"rows": 0, "skipped": 0}):
+        columns |= dict.fromkeys(batch.new_names)
+        special["label"] |= bool(batch.new_labels)
+        special["weight"] |= batch.weights is not None
+        special["tag"] |= batch.tags is not None
+        words |= any(isinstance(_plain(token), str) for token in batch.new_labels)
+        if len(columns) > MOST_COLUMNS:
+            raise ParameterError(
+                f"more than {MOST_COLUMNS} features are too many columns; use jsonl, vw or svmlight"
+            )
+    kinds = {"label": arrow.string() if words else arrow.float64(), "tag": arrow.string()}
+    used = [name for name, present in special.items() if present]
+    clash = [name for name in used if name in columns]
+    if clash:
+        raise ParameterError(f"a feature has the name {clash[0]!r}, which is that of a column")
+    fields = [(name, kinds.get(name, arrow.float64())) for name in used]
+    schema = arrow.schema(fields + [(name, arrow.float64()) for name in columns])
+    with _table_writer(arrow, kind, output, schema) as writer:
+        piece: list[dict[str, Any]] = []
+        for label, weight, tag, features in _rows(data, options, counts):
+            head = {
+                "label": None if label is None else label if words else _plain(label),
+                "weight": weight,
+                "tag": tag,
+            }
+            piece.append({name: head[name] for name in used} | dict(features))
+            if len(piece) == 4096:
+                writer.write_table(arrow.Table.from_pylist(piece, schema))
+                piece.clear()
+        writer.write_table(arrow.Table.from_pylist(piece, schema))
+
+
+def _table_writer(arrow: Any, kind: str, output: Path, schema: Any) -> Any:
+    if kind == "parquet":
+        from pyarrow import parquet  # noqa: PLC0415 - what is needed only
+
+        return parquet.ParquetWriter(output, schema)
+    if kind == "arrow":
+        return arrow.ipc.new_file(output, schema)
+    from pyarrow import csv  # noqa: PLC0415 - what is needed only
+
+    return csv.CSVWriter(
+        output, schema, write_options=csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
+    )

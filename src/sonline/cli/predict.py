@@ -1,0 +1,142 @@
+"""``sonline predict``: predictions for a stream of rows."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import os
+import sys
+from pathlib import Path
+from typing import IO, Annotated, Any
+
+import numpy as np
+import typer
+from numpy.typing import NDArray
+
+from sonline import streams
+from sonline.cli import command_app
+from sonline.cli import options as shared
+from sonline.cli.run import lines
+from sonline.cli.trained import Trained
+from sonline.errors import ParameterError
+from sonline.streams import Batch
+
+app = command_app()
+
+KINDS = ("auto", "probability", "label", "raw")
+
+
+@app.command()
+def predict(
+    *,
+    data: shared.Data,
+    model: shared.ModelFile,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="Where to [default: standard output]."),
+    ] = None,
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            help="probability (of the positive class, or of each), label, raw, or auto: "
+            "probability for the logistic loss, raw otherwise.",
+        ),
+    ] = "auto",
+    format: shared.Format = "auto",  # noqa: A002 - the name of the option
+    on_error: shared.OnError = "stop",
+    bad_rows: shared.BadRows = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each row.")] = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Predict rows with a model, one line each, in their order.
+
+    Rows need no labels. Features that the model has not seen count as absent.
+
+    Example: sonline predict new.svm.gz -m clicks.son --as label
+    """
+    trained = Trained.load(model)
+    if kind not in KINDS:
+        raise ParameterError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}")
+    _run(
+        trained,
+        data,
+        output,
+        check_kind(trained, kind),
+        {"format": str(format), "on_error": str(on_error)},
+        bad_rows=bad_rows,
+        json=json,
+        quiet=quiet,
+    )
+
+
+def _run(
+    trained: Trained,
+    data: list[str],
+    output: Path | None,
+    kind: str,
+    options: dict[str, Any],
+    *,
+    bad_rows: Path | None,
+    json: bool,
+    quiet: bool,
+) -> None:
+    skipped = unknown = 0
+    own = trained.options(
+        tokens=True, unlabelled=True, frozen=True, label_names=list(trained.tokens)
+    )
+    target: IO[str] = sys.stdout if output is None else output.open("w", encoding="utf-8")
+    bad = None if bad_rows is None else bad_rows.open("wb")
+    try:
+        with streams.open(data, **(own | options)) as stream:
+            if not quiet and output is not None:
+                typer.echo(stream.told, err=True)
+            for batch in stream:
+                raw = trained.predict(batch)
+                text = _objects(trained, raw, batch) if json else None
+                target.write(text or lines(trained, raw, kind, batch.tags))
+                target.flush()
+                skipped += batch.skipped
+                unknown += batch.unknown_features
+                for row in batch.bad if bad else ():
+                    bad.write(row.text + b"\n")  # type: ignore[union-attr]
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    finally:
+        if output is not None:
+            target.close()
+        if bad is not None:
+            bad.close()
+    if skipped and not quiet:
+        typer.echo(f"{skipped} bad rows skipped: they have no line in the output", err=True)
+    if unknown and not quiet:
+        typer.echo(f"{unknown} values of features that the model does not know", err=True)
+
+
+def check_kind(trained: Trained, kind: str) -> str:
+    """Return what to print: "probability", "label" or "raw"."""
+    logistic = trained.task != "regression" and trained.parameters.loss == "logistic"
+    if kind == "auto":
+        return "probability" if logistic else "raw"
+    if kind == "probability" and not logistic:
+        raise ParameterError(
+            "probabilities need loss='logistic' and classes; this model has "
+            f"loss={trained.parameters.loss!r}: use --as label or --as raw"
+        )
+    if kind == "label" and trained.task == "regression":
+        raise ParameterError("this model predicts numbers, not labels: use --as raw")
+    return kind
+
+
+def _objects(trained: Trained, raw: NDArray[np.float64], batch: Batch) -> str:
+    """Return a JSON object for each row."""
+    columns: dict[str, list[Any]] = {"raw": raw.T.tolist() if len(raw) > 1 else raw[0].tolist()}
+    if trained.task != "regression":
+        names = trained.classes()
+        columns["label"] = [names[code] for code in trained.chosen(raw).tolist()]
+        if trained.parameters.loss == "logistic":
+            shares = trained.probabilities(raw).T.tolist()
+            columns["probability"] = shares if len(names) != 2 else [share[1] for share in shares]
+    if batch.tags is not None:
+        columns["tag"] = list(batch.tags)
+    rows = zip(*columns.values(), strict=True)
+    return "".join(f"{jsonlib.dumps(dict(zip(columns, row, strict=True)))}\n" for row in rows)
