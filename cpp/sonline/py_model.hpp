@@ -112,7 +112,9 @@ class PyModel {
     for (const Key key : model_->features()) {
       if (key & kNamed) {
         const auto name = shared_->names.table.name(key & ~kNamed);
-        features.append(nb::str(name.data(), name.size()));
+        // Names from files may be any bytes.
+        features.append(nb::steal(PyUnicode_DecodeUTF8(
+            name.data(), static_cast<Py_ssize_t>(name.size()), "backslashreplace")));
       } else {
         features.append(nb::int_(key));
       }
