@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
 from pathlib import Path
 from typing import Any
@@ -138,8 +139,8 @@ def test_inconsistent_fields_are_refused(sketch: str, tmp_path: Path) -> None:
 
     for name, array in tensors.items():
         others = {key: value for key, value in tensors.items() if key != name}
-        assert f"'{name}' is missing" in outcome(others)
-        assert name in outcome({**others, name: np.zeros(array.shape, np.float16)})
+        assert re.search(f"'{name}' is missing|a name that is not there", outcome(others))
+        assert "type" in outcome({**others, name: np.zeros(array.shape, np.float16)})
         if array.ndim:
             assert name in outcome({**others, name: array.reshape(-1)[:, None, None]})
             longer = np.concatenate([array, array[-1:]]) if len(array) else np.zeros(1, array.dtype)
