@@ -144,7 +144,8 @@ def test_inconsistent_fields_are_refused(sketch: str, tmp_path: Path) -> None:
         if array.ndim:
             assert name in outcome({**others, name: array.reshape(-1)[:, None, None]})
             longer = np.concatenate([array, array[-1:]]) if len(array) else np.zeros(1, array.dtype)
-            assert outcome({**others, name: longer}) != ""
+            if name != "names.offsets":  # there it is one more name, the empty one
+                assert outcome({**others, name: longer}) != ""
         if array.dtype.kind == "f" and array.size:
             bad = array.copy()
             bad.reshape(-1)[-1] = np.nan
