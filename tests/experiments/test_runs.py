@@ -118,7 +118,7 @@ def test_tables_and_pictures_of_what_is_there_and_a_list_of_what_is_missing(smal
     assert "0.343000" in html  # the paper's number beside ours
     assert "numpy" in html
     assert "clipped to [-1, 1]" in html
-    assert "| splice |" in (out / "report.md").read_text()
+    assert "| splice |" in (out / "report.markdown").read_text()
 
 
 def test_without_data_sets_the_tables_are_empty_and_say_so(tmp_path, monkeypatch):

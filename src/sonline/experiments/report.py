@@ -29,10 +29,10 @@ img { max-width: 100%; background: white; }
 def write_reports(
     exhibits: Sequence[Exhibit], environment: Mapping[str, str], folder: Path
 ) -> None:
-    """Write report.html and report.md into the folder that holds the pictures."""
+    """Write report.html and report.markdown into the folder that holds the pictures."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "report.html").write_text(html(exhibits, environment, folder))
-    (folder / "report.md").write_text(markdown(exhibits, environment))
+    (folder / "report.markdown").write_text(markdown(exhibits, environment))
 
 
 def missing(exhibits: Sequence[Exhibit]) -> list[str]:
