@@ -60,7 +60,7 @@ class Learner {
     sketch_.project(row_);
     read_margins();
     for (double& z : margins_) z = std::clamp(z, -config_.bound, config_.bound);
-    const double z = finite(ensemble_.blend(margins_));
+    const double z = blend();
     return config_.clip ? clipped(z) : z;
   }
 
@@ -230,6 +230,11 @@ class Learner {
     return label_low_ <= label_high_ ? std::clamp(z, label_low_, label_high_) : z;
   }
 
+  // The experts' margins keep to the bound; so does their blend, but for rounding.
+  double blend() const {
+    return std::clamp(finite(ensemble_.blend(margins_)), -config_.bound, config_.bound);
+  }
+
   double finite(double z) const {
     if (!std::isfinite(z)) throw Diverged("the prediction is not a finite number");
     return z;
@@ -242,7 +247,7 @@ class Learner {
     read_margins();
     for (const double z : margins_) finite(z);
     const bool projected = rounds_ > 0 && project_onto_bound();
-    double z = finite(ensemble_.blend(margins_));
+    double z = blend();
     const double prediction = config_.clip ? clipped(z) : z;
 
     label_low_ = std::min(label_low_, y);
