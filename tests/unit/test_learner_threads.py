@@ -1,0 +1,151 @@
+"""Several threads, and signals, on one learner and on several."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from helpers import learner, state_of, stream
+from sonline.parameters import SKETCHES
+
+THREADS = 4
+
+
+def together(*works: Callable[[], object]) -> list[object]:
+    """Run all at the same time; raises what any of them raised."""
+    start = threading.Barrier(len(works))
+
+    def run(work: Callable[[], object]) -> object:
+        start.wait()
+        return work()
+
+    with ThreadPoolExecutor(len(works)) as pool:
+        return [future.result() for future in [pool.submit(run, work) for work in works]]
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_one_learner_each(sketch: str) -> None:
+    X, y = stream("emerging", "logistic", 2000, 10)
+    models = [learner(sketch=sketch) for _ in range(THREADS)]
+    found = together(*(lambda m=m: m.learn(X, y) for m in models))  # type: ignore[misc]
+    for predictions in found:
+        np.testing.assert_array_equal(predictions, found[0])
+    assert all(state_of(m) == state_of(models[0]) for m in models)
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_many_readers_of_one_learner(sketch: str) -> None:
+    X, y = stream("unit", "logistic", 2000, 10)
+    model = learner(sketch=sketch)
+    model.learn(X, y)
+    before, wanted = state_of(model), model.predict(X)
+    one = {i: float(value) for i, value in enumerate(X[7])}
+
+    def read() -> None:
+        for _ in range(20):
+            np.testing.assert_array_equal(model.predict(X), wanted)
+            assert model.predict_one(one) == wanted[7]
+            model.basis(), model.weights(), model.stats(), model.features()
+
+    together(*[read] * THREADS)
+    assert state_of(model) == before
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_writers_and_readers_of_one_learner(sketch: str) -> None:
+    """The order of the batches is open, but each is learnt whole and nothing is lost or torn."""
+    X, y = stream("emerging", "logistic", 400, 10)
+    model = learner(sketch=sketch, bound=5.0)
+    repeats = 10
+
+    def write() -> None:
+        for _ in range(repeats):
+            model.learn(X, y)
+
+    def write_names() -> None:
+        for i in range(repeats * 40):
+            model.learn_one({f"name {i % 50}": 1.0, 3: 2.0}, 1 if i % 2 else -1)
+
+    def read() -> None:
+        for _ in range(repeats):
+            assert (np.abs(model.predict(X)) <= 5.0).all()
+            assert abs(model.predict_one({"name 3": 1.0})) <= 5.0
+            state_of(model)
+            assert len(model.weights()) <= 60
+
+    together(write, write, write_names, read, read)
+    assert model.stats()["rounds"] == 2 * repeats * len(X) + repeats * 40
+    assert len(model.features()) == 60
+    assert np.isfinite(model.predict(X)).all()
+
+
+LEARN_FOR_EVER = """
+import numpy as np, sys
+from sonline import OnlineLearner
+X = np.random.default_rng(0).normal(size=(2_000, 50))
+y = np.where(X[:, 0] > 0, 1, -1)
+learner = OnlineLearner()
+learner.learn(X, y)
+rounds = 0
+try:
+    print("ready", flush=True)
+    while True:
+        learner.learn(X, y)
+        rounds = learner.stats()["rounds"]
+except KeyboardInterrupt:
+    # The batch at hand was learnt whole; the learner can go on.
+    assert learner.stats()["rounds"] in (rounds, rounds + len(X), 2 * len(X))
+    assert np.isfinite(learner.predict(X)).all()
+    learner.learn(X, y)
+    print("interrupted", flush=True)
+"""
+
+
+def test_interrupted_between_batches() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", LEARN_FOR_EVER],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (out, process.returncode) == ("interrupted\n", 0), err
+
+
+START = """
+import resource, time
+from sonline import OnlineLearner
+import sonline._core  # what is measured is the learner, not the imports
+import sonline.parameters
+small = OnlineLearner(hash_bits=4)
+
+def megabytes():
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * resource.getpagesize() / 1e6
+
+before, began = megabytes(), time.perf_counter()
+learner = OnlineLearner(hash_bits=26, sketch_size=10)
+first = learner.learn_one({"a": 1.0, "b": "c"}, 1)
+print(1e3 * (time.perf_counter() - began), megabytes() - before)
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="memory is read from /proc")
+def test_hashing_into_many_bits_costs_nothing_at_the_start() -> None:
+    """Less than 50 ms and 50 MB for 2^26 places, of which one row has used two."""
+    done = subprocess.run(
+        [sys.executable, "-c", START], check=True, capture_output=True, text=True, timeout=60
+    )
+    milliseconds, megabytes = map(float, done.stdout.split())
+    assert milliseconds < 50
+    assert megabytes < 50
