@@ -336,7 +336,7 @@ def _finite(name: str, values: Floats) -> None:
     if bad.any():
         row = int(np.flatnonzero(bad)[0])
         raise InvalidInputError(
-            f"{name}: {values[row]:g} in row {row}; it must be a finite number of size 1e150 at most"
+            f"{name}: {values[row]:g} in row {row}; it must be finite and 1e150 in size at most"
         )
 
 
