@@ -51,8 +51,9 @@ def convert(
 ) -> None:
     """Convert rows between svmlight, Vowpal Wabbit text, JSON lines and tables.
 
-    Tables (CSV, TSV, Parquet, Arrow) get a column for each feature, so they need files (read twice), not pipes. In Vowpal
-    Wabbit text the characters blank, colon, bar and percent of names are written as %20 and so on.
+    Tables (CSV, TSV, Parquet, Arrow) get a column for each feature, so they need files (read
+    twice), not pipes. In Vowpal Wabbit text the characters blank, colon, bar and percent of names
+    are written as %20 and so on.
 
     Example: sonline convert clicks.svm.gz -o clicks.vw
     """
@@ -193,13 +194,16 @@ def _write_table(
             raise ParameterError(
                 f"more than {MOST_COLUMNS} features are too many columns; use jsonl, vw or svmlight"
             )
+    ordered = list(columns)
+    if all(name.isascii() and name.isdigit() for name in columns):
+        ordered.sort(key=int)  # as svmlight has them: sums over a row keep their order
     kinds = {"label": arrow.string() if words else arrow.float64(), "tag": arrow.string()}
     used = [name for name, present in special.items() if present]
     clash = [name for name in used if name in columns]
     if clash:
         raise ParameterError(f"a feature has the name {clash[0]!r}, which is that of a column")
     fields = [(name, kinds.get(name, arrow.float64())) for name in used]
-    schema = arrow.schema(fields + [(name, arrow.float64()) for name in columns])
+    schema = arrow.schema(fields + [(name, arrow.float64()) for name in ordered])
     with _table_writer(arrow, kind, output, schema) as writer:
         piece: list[dict[str, Any]] = []
         for label, weight, tag, features in _rows(data, options, counts):

@@ -166,6 +166,8 @@ class Stream:
         if self._thread is not None:
             # A thread that waits for a pipe cannot be ended; it holds nothing that matters.
             self._thread.join(timeout=None if STDIN not in self.files else 0.5)
+        elif self._first is not None:
+            self._first.close()
 
     def __enter__(self) -> Self:
         return self

@@ -78,6 +78,8 @@ class TableReader:
                 if batch.bad and self._options.on_error == "stop":
                     return
         except self._arrow.ArrowInvalid as error:
+            if self._malformed and self._options.on_error == "stop":
+                raise self._malformed[-1].error() from error
             reason = str(error).replace("\n", " ")
             hint = ""
             if "conversion error" in reason:
@@ -158,7 +160,7 @@ class TableReader:
         text = (row.text or "").encode()
         self._malformed.append(BadRow(name, line, None, -1, reason, (row.text or "")[:40], text))
         if self._options.on_error == "stop":
-            raise self._malformed[-1].error()
+            return "error"
         return "skip"
 
     def _batch(self, table: Any, name: str, start: Position) -> Batch:

@@ -1,0 +1,335 @@
+"""`sonline train` and the commands that use its models, through the real executable."""
+
+import bz2
+import gzip
+import json
+import lzma
+import os
+import pty
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+
+from cli.conftest import SONLINE, identity, svmlight, tensors
+
+
+@pytest.fixture
+def data(tmp_path):
+    path = tmp_path / "data.svm"
+    path.write_text(svmlight(3000))
+    return path
+
+
+def test_the_table_has_a_line_at_each_power_of_two_and_a_summary_follows(sonline, data):
+    done = sonline("train", data, "-o", "m.son")
+    assert "svmlight (told from its name)" in done.stderr
+    counters = [line.split()[3] for line in done.stderr.splitlines()[3:]]
+    assert counters == [str(2**k) for k in range(12)]
+    assert "3,000" in done.stdout
+    assert "error" in done.stdout
+
+
+def test_json_is_alone_on_standard_output_and_learning_worked(sonline, data):
+    done = sonline("train", data, "-o", "m.son", "--json")
+    result = json.loads(done.stdout)
+    assert result["rows"] == 3000
+    assert result["task"] == "binary"
+    assert result["error"] < 0.2
+    assert result["features"] == 61
+    quiet = sonline("train", data, "-o", "m.son", "--quiet")
+    assert quiet.stdout == quiet.stderr == ""
+
+
+def test_every_format_and_compression_gives_the_same_model(sonline, data, tmp_path):
+    sonline("train", data, "-o", "m.son", "-q")
+    expected = tensors(tmp_path / "m.son")
+    for suffix in ("vw", "csv", "tsv", "jsonl", "parquet", "arrow"):
+        sonline("convert", data, "-o", f"again.{suffix}", "-q")
+        sonline("train", f"again.{suffix}", "-o", "n.son", "-q", "--features", "index")
+        assert tensors(tmp_path / "n.son") == expected, suffix
+    text = data.read_bytes()
+    import zstandard  # noqa: PLC0415 - an extra
+
+    for suffix, pack in {
+        "gz": gzip.compress,
+        "bz2": bz2.compress,
+        "xz": lzma.compress,
+        "zst": zstandard.compress,
+    }.items():
+        (tmp_path / f"packed.svm.{suffix}").write_bytes(pack(text))
+        sonline("train", f"packed.svm.{suffix}", "-o", "n.son", "-q")
+        assert tensors(tmp_path / "n.son") == expected, suffix
+
+
+def test_names_give_the_same_model_in_every_format_that_has_them(sonline, tmp_path):
+    rows = [
+        {"label": 1 if n % 3 else -1, "colour": "red" if n % 2 else "blue", "size": n % 5 / 4}
+        for n in range(400)
+    ]
+    (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    sonline("train", "a.jsonl", "-o", "a.son", "-q")
+    for suffix in ("vw", "csv", "parquet"):
+        sonline("convert", "a.jsonl", "-o", f"b.{suffix}", "-q")
+        sonline("train", f"b.{suffix}", "-o", "b.son", "-q")
+        assert tensors(tmp_path / "b.son") == tensors(tmp_path / "a.son"), suffix
+    shown = json.loads(sonline("inspect", "a.son", "--json").stdout)
+    assert {entry["feature"] for entry in shown["largest_weights"]} == {
+        "colour=red",
+        "colour=blue",
+        "size",
+    }
+
+
+def test_hashed_names_are_those_of_the_library(sonline, tmp_path):
+    from sonline import OnlineLearner  # noqa: PLC0415 - only here
+
+    names = [f"w{n % 37}" for n in range(200)]
+    text = "".join(f"{1 if n % 2 else -1} | {name}\n" for n, name in enumerate(names))
+    (tmp_path / "a.vw").write_text(text)
+    sonline("train", "a.vw", "-o", "a.son", "-q", "--hash-bits", 10, "--seed", 3)
+    learner = OnlineLearner(hash_bits=10, seed=3)
+    learner.learn([{name: 1.0} for name in names], [1 if n % 2 else -1 for n in range(200)])
+    saved = tensors(tmp_path / "a.son")
+    assert saved["blocks"] == learner.__getstate__()[1]["blocks"].tobytes()
+
+
+def test_several_files_globs_and_pipes_are_one_stream(sonline, data, tmp_path):
+    sonline("train", data, "-o", "m.son", "-q")
+    lines = data.read_text().splitlines(keepends=True)
+    (tmp_path / "part1.svm").write_text("".join(lines[:1000]).rstrip("\n"))  # no newline at the end
+    (tmp_path / "part2.svm").write_text("\ufeff" + "".join(lines[1000:]))
+    sonline("train", "part*.svm", "-o", "n.son", "-q")
+    assert tensors(tmp_path / "n.son") == tensors(tmp_path / "m.son")
+    sonline("train", "-", "-o", "p.son", "-q", input=data.read_text())
+    assert tensors(tmp_path / "p.son") == tensors(tmp_path / "m.son")
+
+
+def test_limit_and_from_are_the_whole(sonline, data, tmp_path):
+    sonline("train", data, "-o", "m.son", "-q")
+    sonline("train", data, "-o", "part.son", "-q", "--limit", 1234)
+    result = sonline("train", data, "-o", "part.son", "--json", "--resume").stdout
+    assert json.loads(result)["rows"] == 3000
+    assert identity(tmp_path / "part.son") == identity(tmp_path / "m.son")
+    lines = data.read_text().splitlines(keepends=True)
+    (tmp_path / "one.svm").write_text("".join(lines[:700]))
+    (tmp_path / "two.svm").write_text("".join(lines[700:]))
+    sonline("train", "one.svm", "-o", "one.son", "-q")
+    sonline("train", "two.svm", "-o", "two.son", "-q", "--from", "one.son")
+    assert tensors(tmp_path / "two.son") == tensors(tmp_path / "m.son")
+
+
+def test_predictions_made_while_training_are_those_of_the_library(sonline, data, tmp_path):
+    from sklearn.datasets import load_svmlight_file  # noqa: PLC0415 - only here
+
+    from sonline import OnlineLearner  # noqa: PLC0415
+
+    sonline("train", data, "-o", "m.son", "-q", "--predictions", "p.txt")
+    X, y = load_svmlight_file(str(data), zero_based=True, dtype=np.float32)
+    before = OnlineLearner().learn(X, y)
+    written = [float(line) for line in (tmp_path / "p.txt").read_text().splitlines()]
+    assert written == before.tolist()
+
+
+def test_passes_and_holdout(sonline, data):
+    done = sonline("train", data, "-o", "m.son", "--json", "--passes", 3, "--holdout", 5)
+    result = json.loads(done.stdout)
+    assert [one["rows"] for one in result["passes"]] == [3000] * 3
+    losses = [one["holdout_loss"] for one in result["passes"]]
+    assert losses[2] < losses[0]
+
+
+def test_classes_are_recognised_and_may_emerge(sonline, tmp_path):
+    (tmp_path / "c.svm").write_text(svmlight(2000, classes=4))
+    result = json.loads(sonline("train", "c.svm", "-o", "c.son", "--json").stdout)
+    assert result["task"] == "classes"
+    assert sorted(result["classes"]) == [1, 2, 3, 4]
+    assert result["error"] < 0.4
+    judged = json.loads(sonline("evaluate", "c.svm", "-m", "c.son", "--json").stdout)
+    labels = sonline("predict", "c.svm", "-m", "c.son", "--as", "label").stdout.split()
+    truth = [line.split()[0] for line in (tmp_path / "c.svm").read_text().splitlines()]
+    wrong = sum(a != b for a, b in zip(labels, truth, strict=True))
+    assert judged["error"] == pytest.approx(wrong / 2000)
+    shares = sonline("predict", "c.svm", "-m", "c.son").stdout.splitlines()[0].split()
+    assert sum(map(float, shares)) == pytest.approx(1)
+
+
+def test_words_are_labels_too(sonline, tmp_path):
+    text = "".join(
+        f"{'spam' if n % 2 else 'ham'} | {'buy' if n % 2 else 'hello'}\n" for n in range(99)
+    )
+    (tmp_path / "m.vw").write_text(text)
+    sonline("train", "m.vw", "-o", "m.son", "-q", "--classes", "ham,spam")
+    done = sonline(
+        "predict", "-", "-m", "m.son", "--as", "label", "--format", "vw", input="| buy\n"
+    )
+    assert done.stdout == "spam\n"
+
+
+def test_numbers_to_be_predicted_are_not_taken_for_classes(sonline, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    text = "".join(f"{x @ [1, 2, 3]:.4f} 1:{x[0]:.4f} 2:{x[1]:.4f} 3:{x[2]:.4f}\n" for x in X)
+    (tmp_path / "r.svm").write_text(text)
+    assert "--loss squared" in sonline("train", "r.svm", "-o", "r.son", code=2).stderr
+    sonline("train", "r.svm", "-o", "r.son", "-q", "--loss", "squared")
+    judged = json.loads(sonline("evaluate", "r.svm", "-m", "r.son", "--json").stdout)
+    assert judged["r2"] > 0.99
+
+
+def test_evaluate_agrees_with_scikit_learn(sonline, data):
+    from sklearn.metrics import log_loss, roc_auc_score  # noqa: PLC0415 - only here
+
+    sonline("train", data, "-o", "m.son", "-q", "--limit", 1000)
+    judged = json.loads(sonline("evaluate", data, "-m", "m.son", "--json").stdout)
+    chances = [float(line) for line in sonline("predict", data, "-m", "m.son").stdout.split()]
+    truth = [int(line.split()[0]) for line in data.read_text().splitlines()]
+    assert judged["log_loss"] == pytest.approx(log_loss(truth, chances))
+    assert judged["auc"] == pytest.approx(roc_auc_score(truth, chances), abs=1e-3)
+    wrong = [(p > 0.5) != (y > 0) for p, y in zip(chances, truth, strict=True)]
+    assert judged["error"] == pytest.approx(np.mean(wrong))
+    progressive = sonline("evaluate", data, "-m", "m.son", "--json", "--progressive").stdout
+    assert json.loads(progressive)["rows"] == 3000
+
+
+def test_bad_rows_stop_with_their_place_or_are_counted_and_kept(sonline, data, tmp_path):
+    lines = data.read_text().splitlines(keepends=True)
+    lines[1500] = "1 3:x4\n"
+    lines[1700] = "1 3:1e999\n"
+    data.write_text("".join(lines))
+    failed = sonline("train", data, "-o", "m.son", code=3)
+    assert "data.svm:1501:5:" in failed.stderr
+    assert "x4" in failed.stderr
+    done = sonline(
+        "train", data, "-o", "m.son", "--json", "--on-error", "skip", "--bad-rows", "bad.txt"
+    )
+    assert json.loads(done.stdout)["skipped"] == 2
+    assert (tmp_path / "bad.txt").read_text() == "1 3:x4\n1 3:1e999\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["nowhere.svm"], 3, "no file 'nowhere.svm'"),
+        (["data.svm", "--sketch-size", "-3"], 2, "sketch_size"),
+        (["data.svm", "--checkpoint-every", "5"], 2, "--checkpoint FILE"),
+        (["data.svm", "--hash-bits", "many"], 2, "integer"),
+        (["data.svm", "--holdout", "1"], 2, "holdout"),
+        (["-", "--passes", "2"], 2, "standard input"),
+    ],
+)
+def test_what_cannot_be_done_is_said_with_its_exit_code(sonline, data, arguments, code, words):
+    assert data.exists()
+    assert words in sonline("train", *arguments, "-o", "m.son", code=code, input="").stderr
+
+
+def test_a_damaged_model_is_refused(sonline, data, tmp_path):
+    sonline("train", data, "-o", "m.son", "-q")
+    raw = bytearray((tmp_path / "m.son").read_bytes())
+    raw[-5] ^= 1
+    (tmp_path / "m.son").write_bytes(raw)
+    assert "damaged" in sonline("predict", data, "-m", "m.son", code=4).stderr
+
+
+def test_inspect_draws(sonline, data, tmp_path):
+    sonline("train", data, "-o", "m.son", "-q")
+    sonline("inspect", "m.son", "--plot", "m.html", "--quiet")
+    page = (tmp_path / "m.html").read_text()
+    assert "<svg" in page
+    assert "sketch_size=10" in page
+    sonline("inspect", "m.son", "--plot", "m.png", "--quiet")
+    assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_vw_options_mean_the_same_or_are_refused_by_name(sonline, data, tmp_path):
+    sonline("convert", data, "-o", "d.vw", "-q")
+    done = sonline(
+        *("vw", "-d", "d.vw", "-f", "v.son", "--OjaNewton", "--sketch_size", 5, "-b", 12),
+        *("--loss_function", "logistic", "--alpha_inverse", 2, "--noconstant", "--quiet"),
+    )
+    assert done.stdout == done.stderr == ""
+    shown = json.loads(sonline("inspect", "v.son", "--json").stdout)["parameters"]
+    wanted = {"sketch": "oja", "sketch_size": 5, "hash_bits": 12, "alpha": 0.5, "intercept": False}
+    assert wanted.items() <= shown.items()
+    sonline("vw", "-d", "d.vw", "-t", "-i", "v.son", "-p", "p.txt", "--quiet")
+    plain = sonline("predict", "d.vw", "-m", "v.son", "--as", "raw").stdout
+    assert (tmp_path / "p.txt").read_text() == plain
+    for refused in ("-q", "--l1", "--oaa", "--cb", "--bfgs"):
+        assert refused in sonline("vw", "-d", "d.vw", "-f", "x", refused, 3, code=2).stderr
+
+
+def test_the_live_display_on_a_terminal(data, tmp_path):
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"}
+    process = subprocess.Popen(
+        [SONLINE, "train", data, "-o", tmp_path / "m.son"],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        env=environment,
+    )
+    os.close(theirs)
+    shown = b""
+    while True:
+        try:
+            piece = os.read(ours, 4096)
+        except OSError:  # the other side is closed
+            break
+        if not piece:
+            break
+        shown += piece
+    summary = process.communicate()[0]
+    os.close(ours)
+    assert process.returncode == 0
+    text = shown.decode()
+    assert "\x1b[" in text
+    for words in ("rows/s", "3,000 rows", "100 %", "since last", "features", "rebases", "elapsed"):
+        assert words in text, words
+    assert "counter" not in text  # the table is for pipes
+    assert b"3,000" in summary
+
+
+def test_interrupted_saves_and_says_how_to_go_on(data, tmp_path):
+    lines = data.read_bytes()
+    process = subprocess.Popen(
+        [SONLINE, "train", "-", "-o", tmp_path / "m.son"],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    process.stdin.write(lines)
+    process.stdin.flush()
+    seen = b""
+    while b" 1024 " not in seen:
+        seen += process.stderr.readline()
+    time.sleep(0.2)
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=20)[1].decode()
+    assert process.returncode == 130
+    assert "--resume" in rest
+    assert (tmp_path / "m.son").exists()
+
+
+def test_memory_does_not_grow_with_the_file(sonline, tmp_path):
+    block = svmlight(5000).encode()
+    peaks = []
+    for copies in (10, 200):
+        path = tmp_path / f"{copies}.svm"
+        path.write_bytes(block * copies)
+        code = (
+            "import resource, sys; sys.argv = ['sonline', *sys.argv[1:]]\n"
+            "from sonline.cli import main\n"
+            "try: main()\n"
+            "except SystemExit: pass\n"
+            "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
+        )
+        python = SONLINE.with_name("python")
+        done = subprocess.run(
+            [python, "-c", code, "train", path, "-o", tmp_path / "m.son", "-q"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        peaks.append(int(done.stdout) / 1024)
+        assert peaks[1] < 200
+    assert peaks[1] - peaks[0] < 40  # the larger file has 65 MB more

@@ -1,0 +1,263 @@
+"""Streams: formats, positions that resume, bad rows, and what people find in their files."""
+
+import gzip
+import json
+import threading
+
+import numpy as np
+import pytest
+
+from sonline import streams
+from sonline.errors import DataFormatError, InvalidInputError, ParameterError
+from sonline.streams import Position, sources
+
+SVMLIGHT = "".join(f"{(-1) ** n} {1 + n % 7}:{n / 4:g} 9:1\n" for n in range(5000))
+
+
+def write(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content.encode() if isinstance(content, str) else content)
+    return path
+
+
+def rows_of(batches):
+    """Return the rows as plain tuples."""
+    rows, names, labels = [], [], []
+    for batch in batches:
+        names += batch.new_names
+        labels += batch.new_labels
+        for row in range(len(batch)):
+            part = slice(*batch.indptr[row : row + 2].tolist())
+            keys = batch.indices[part].tolist()
+            keys = [names[key] for key in keys] if batch.named else keys
+            y = labels[batch.codes[row]] if batch.codes is not None else batch.labels[row]
+            rows.append((y, dict(zip(keys, batch.values[part].tolist(), strict=True))))
+    return rows
+
+
+def read(path, **options):
+    with streams.open([path], **options) as stream:
+        return rows_of(stream)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_stream_goes_on_from_any_row(tmp_path, packed):
+    data = SVMLIGHT.encode()
+    path = write(tmp_path, "a.svm" + ".gz" * packed, gzip.compress(data) if packed else data)
+    whole = read(path)
+    for count in (1, 2, 999, 4999, 5000):
+        place, seen = None, 0
+        with streams.open([path]) as stream:
+            for batch in stream:
+                part = batch.head(count - seen)
+                seen += len(part)
+                place = part.end
+                if seen == count:
+                    break
+        assert place.rows == count
+        assert place.line == count + 1
+        with streams.open([path], start=place) as stream:
+            assert rows_of(stream) == whole[count:]
+
+
+def test_positions_of_tables_count_rows_and_resume(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    from pyarrow import parquet  # noqa: PLC0415 - only where pyarrow is
+
+    table = pa.table({"label": np.arange(20000) % 2, "x": np.arange(20000.0)})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    whole = read(tmp_path / "a.parquet")
+    with streams.open([tmp_path / "a.parquet"], start=Position(rows=12345)) as stream:
+        assert rows_of(stream) == whole[12345:]
+
+
+def test_names_keep_their_ids_over_files_and_passes(tmp_path):
+    one = write(tmp_path, "1.vw", "1 | a b\n-1 | c")
+    two = write(tmp_path, "2.vw", "\ufeff1 | b d\n")
+    with streams.open([one, two], passes=2) as stream:
+        batches = list(stream)
+    assert [name for batch in batches for name in batch.new_names] == ["a", "b", "c", "d"]
+    ids = [i for batch in batches for i in batch.indices.tolist()]
+    assert ids == [0, 1, 2, 1, 3] * 2
+    assert batches[-1].end == Position(turn=1, file=1, offset=11, line=2, rows=1)
+
+
+def test_head_knows_only_the_names_of_its_rows(tmp_path):
+    path = write(tmp_path, "a.vw", "1 | a\n2 | b\n3 | c\n")
+    with streams.open([path], tokens=True) as stream:
+        part = next(iter(stream)).head(2)
+    assert part.new_names == ["a", "b"]
+    assert part.new_labels == ["1", "2"]
+    assert part.end.offset == 12
+
+
+TABLE = 'label,size,colour,note\n1,2.5,red,\n-1,,"deep, blue",x\n1,0,red,1\n'
+EXPECTED = [
+    (1.0, {"size": 2.5, "colour=red": 1.0}),
+    (-1.0, {"colour=deep, blue": 1.0, "note=x": 1.0}),
+    (1.0, {"colour=red": 1.0, "note=1": 1.0}),
+]
+
+
+def test_csv_numbers_stay_numbers_and_text_becomes_features(tmp_path):
+    pytest.importorskip("pyarrow")
+    assert read(write(tmp_path, "a.csv", TABLE)) == EXPECTED
+    tabs = TABLE.replace('"deep, blue"', "deep; blue").replace(",", "\t").replace("; ", ", ")
+    assert read(write(tmp_path, "a.tsv", tabs)) == EXPECTED
+
+
+def test_json_lines_are_the_same_rows(tmp_path):
+    rows = [
+        {"label": 1, "size": 2.5, "colour": "red", "note": None},
+        {"label": -1, "colour": "deep, blue", "note": "x"},
+        {"label": 1, "size": 0, "colour": "red", "note": "1"},
+    ]
+    path = write(tmp_path, "a.jsonl", "\r\n".join(json.dumps(row) for row in rows))
+    assert read(path) == EXPECTED
+
+
+def test_columns_keep_their_types_from_file_to_file(tmp_path):
+    pytest.importorskip("pyarrow")
+    first = write(tmp_path, "1.csv", "label,zip\n1,x1\n")
+    second = write(tmp_path, "2.csv", "label,zip\n1,12\n")
+    with streams.open([first, second]) as stream:
+        names = [name for batch in stream for name in batch.new_names]
+        assert stream.columns == {"zip": "text"}
+    assert names == ["zip=x1", "zip=12"]
+    with streams.open([second, first]) as stream, pytest.raises(DataFormatError, match="--text"):
+        list(stream)
+
+
+def test_weights_tags_and_columns_to_ignore(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = write(tmp_path, "a.csv", "y,w,id,x,z\n1,2,first,3,4\n")
+    with streams.open([path], label="y", weight="w", tag="id", ignore=["z"]) as stream:
+        (batch,) = stream
+    assert batch.weights.tolist() == [2]
+    assert batch.tags == ["first"]
+    assert batch.new_names == ["x"]
+
+
+def test_a_missing_label_column_is_said_with_those_there_are(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = write(tmp_path, "a.csv", "a,b\n1,2\n")
+    with streams.open([path]) as stream, pytest.raises(ParameterError, match=r"--label.*a, b"):
+        list(stream)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "place"),
+    [
+        ("a.svm", "1 1:1\n1 2:x\n1 3:1\n", (2, 5)),
+        ("a.svm", b"1 1:1\n1 2:\x00\n", (2, 3)),
+        ("a.svm", "1 1:1\n1 9223372036854775808:1\n", (2, 3)),
+        ("a.svm", "1 1:1\n1 1:1e999\n", (2, 5)),
+        ("a.svm", "1 1:1\n1 1:nan\n", (2, 5)),
+        ("a.vw", b"1 | a\n1 | \xff\xfe\n", (2, 5)),
+        ("a.jsonl", '{"label": 1}\n{"label": 1, x}\n', (2, 14)),
+        ("a.jsonl", '{"label": 1}\n{"label": 1, "x": NaN}\n', (2, 1)),
+        ("a.jsonl", '{"label": 1}\n{"label": 1, "x": [1]}\n', (2, 1)),
+        ("a.jsonl", b'{"label": 1}\n{"label": 1, "\xff": 1}\n', (2, 15)),
+    ],
+)
+def test_bad_lines_stop_with_their_place_or_are_skipped(tmp_path, name, content, place):
+    path = write(tmp_path, name, content)
+    with streams.open([path]) as stream:
+        batches = iter(stream)
+        assert len(next(batches)) == 1  # the row before is not lost
+        with pytest.raises(DataFormatError) as caught:
+            list(batches)
+    assert (caught.value.line, caught.value.column) == place
+    assert caught.value.file == str(path)
+    with streams.open([path], on_error="skip") as stream:
+        batches = list(stream)
+    assert sum(batch.skipped for batch in batches) == 1
+    assert batches[0].bad[0].text == path.read_bytes().split(b"\n")[1]
+
+
+def test_bad_cells_of_tables_stop_or_are_skipped(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = write(tmp_path, "a.csv", "label,x\n1,1\n,2\n1,inf\n1,4\n1,2,3\n1,5\n")
+    with pytest.raises(DataFormatError, match=r":6: 3 cells, expected 2"):
+        read(path)
+    with streams.open([path], on_error="skip") as stream:
+        batches = list(stream)
+    assert [v for b in batches for v in b.values.tolist()] == [1, 4, 5]
+    assert sum(batch.skipped for batch in batches) == 3
+
+
+@pytest.mark.parametrize("name", ["a.svm", "a.vw", "a.jsonl", "a.csv"])
+def test_empty_files_have_no_rows(tmp_path, name):
+    if name == "a.csv":
+        pytest.importorskip("pyarrow")
+    assert read(write(tmp_path, name, "")) == []
+
+
+def test_a_line_of_ten_megabytes_is_one_row(tmp_path):
+    pairs = " ".join(f"{i}:1" for i in range(1_200_000))
+    path = write(tmp_path, "a.svm", f"1 {pairs}\n-1 1:1\n")
+    assert path.stat().st_size > 10_000_000
+    rows = read(path)
+    assert [len(row) for _, row in rows] == [1_200_000, 1]
+
+
+def test_damaged_compressed_data_is_an_error_with_the_file(tmp_path):
+    packed = gzip.compress(SVMLIGHT.encode())
+    path = write(tmp_path, "a.svm.gz", packed[: len(packed) // 2])
+    with pytest.raises(DataFormatError, match=r"a\.svm\.gz.*gzip"):
+        read(path)
+
+
+@pytest.mark.parametrize(
+    ("sample", "kind"),
+    [
+        (b"1 3:4\n", "svmlight"),
+        (b"# note\n-1 qid:3 4:5 # x\n", "svmlight"),
+        (b"1 |a b:3\n", "vw"),
+        (b"a,b\n1,2\n", "csv"),
+        (b"a\tb\n", "tsv"),
+        (b'{"a": 1}\n', "jsonl"),
+        (b"PAR1....", "parquet"),
+        (b"ARROW1..", "arrow"),
+    ],
+)
+def test_the_format_is_told_from_the_content(sample, kind):
+    assert sources.format_of_content(sample) == kind
+
+
+def test_a_format_that_cannot_be_told_is_asked_for():
+    with pytest.raises(DataFormatError, match="--format"):
+        sources.format_of_content(b"hello world: what\n")
+
+
+def test_what_there_is_to_know_is_told(tmp_path):
+    path = write(tmp_path, "data", gzip.compress(b"1 |a b\n"))
+    with streams.open([path]) as stream:
+        assert stream.told == f"{path}: vw, gzip (told from its content)"
+        assert stream.options.features == "name"
+
+
+def test_remote_addresses_need_fsspec(monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "fsspec", None)
+    with pytest.raises(InvalidInputError, match="fsspec"):
+        streams.open(["s3://bucket/a.svm"])
+
+
+def test_remote_addresses_are_read_through_fsspec(tmp_path):
+    pytest.importorskip("fsspec")
+    path = write(tmp_path, "a.svm", SVMLIGHT)
+    assert read(f"file://{path}") == read(path)
+
+
+def test_closing_early_ends_the_thread(tmp_path):
+    path = write(tmp_path, "a.svm", SVMLIGHT * 20)
+    before = threading.active_count()
+    with streams.open([path]) as stream:
+        next(iter(stream))
+    assert threading.active_count() == before
+
+
+def test_index_mode_refuses_names(tmp_path):
+    path = write(tmp_path, "a.jsonl", '{"label": 1, "x": 1}\n')
+    with pytest.raises(DataFormatError, match="--features name"):
+        read(path, features="index")
