@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from sonline.experiments.cells import Cell, Setup
 from sonline.experiments.conventions import Method
+from sonline.experiments.drawing import compare
 from sonline.experiments.eigenvalues import eigenvalue_errors
 from sonline.experiments.exhibit import Exhibit, Table
 from sonline.experiments.published import EIGENVALUE_ERRORS
 from sonline.experiments.table_error import DIAGONAL, OJA
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 METHODS = (
     Method(label="Oja", changes=OJA | DIAGONAL),
@@ -75,5 +80,21 @@ class TableEigen:
             TEXT,
             records,
             [Table(["data set", "Oja, ours", "paper", "difference", "isotropic"], rows)],
+            draw=partial(_draw, records) if records else None,
+            size=(8.0, 3.2),
             missing=[n for n in self.names if not setup.has(n)],
         )
+
+
+def _draw(records: list[dict[str, Any]], figure: Figure) -> None:
+    panels = figure.subplots(1, len(METHODS), sharey=True, squeeze=False)[0]
+    for axes, method in zip(panels, METHODS, strict=True):
+        chosen = [r for r in records if r["method"] == method.label]
+        compare(
+            axes,
+            [r["dataset"] for r in chosen],
+            [r["paper"] for r in chosen],
+            [r["ours"] for r in chosen],
+            f"largest relative error, {method.label}",
+        )
+    panels[0].legend(fontsize=7)

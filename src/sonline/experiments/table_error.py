@@ -5,14 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from sonline import datasets
 from sonline.experiments.cells import Cell, Setup
 from sonline.experiments.conventions import STEPS, Method
+from sonline.experiments.drawing import compare
 from sonline.experiments.exhibit import Exhibit, Table
 from sonline.experiments.published import ERROR_COLUMNS, ERROR_RATES
 from sonline.experiments.steps import Best, best, steps_cell
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 DIAGONAL = {"scaling": "gradient"}
 OJA = {"sketch": "oja", "sketch_size": 10}
@@ -121,6 +126,8 @@ class TableError:
             + "".join(f"\n\n{name}: {note}." for name, note in notes.items() if note),
             [self._record(c) for c in found],
             [_wide(found)],
+            draw=partial(_draw, found) if found else None,
+            size=(12.0, 1.5 + 0.25 * len(notes)),
             missing=missing,
         )
 
@@ -139,6 +146,21 @@ class TableError:
             "step": c.ours.step,
             "agrees": c.agrees,
         }
+
+
+def _draw(found: Sequence[Comparison], figure: Figure) -> None:
+    columns = list(dict.fromkeys(c.column for c in found))
+    panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
+    for axes, column in zip(panels, columns, strict=True):
+        chosen = [c for c in found if c.column == column]
+        compare(
+            axes,
+            [c.dataset for c in chosen],
+            [c.paper for c in chosen],
+            [c.ours.rate for c in chosen],
+            column.replace(", ", ",\n"),
+        )
+    panels[0].legend(fontsize=7)
 
 
 def _wide(found: Sequence[Comparison]) -> Table:

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from sonline.experiments.cells import Cell, Setup
 from sonline.experiments.conventions import Method
+from sonline.experiments.drawing import compare
 from sonline.experiments.exhibit import Exhibit, Table
 from sonline.experiments.published import FD_AND_OJA
 from sonline.experiments.steps import best, steps_cell
 from sonline.experiments.table_error import DIAGONAL, OJA, percent
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 SIZE = 10
 METHODS = (
@@ -46,7 +51,8 @@ class TableFdOja:
 
     def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:
         """Return the table."""
-        records, rows = [], []
+        records: list[dict[str, Any]] = []
+        rows = []
         for name in (n for n in self.names if setup.has(n)):
             line = [name]
             for method, paper in zip(
@@ -74,5 +80,22 @@ class TableFdOja:
             TEXT,
             records,
             [Table(["data set", "FD", "Oja", "RFD", "isotropic"], rows)],
+            draw=partial(_draw, records) if records else None,
+            size=(9.0, 2.2),
             missing=[n for n in self.names if not setup.has(n)],
         )
+
+
+def _draw(records: list[dict[str, Any]], figure: Figure) -> None:
+    methods = list(dict.fromkeys(r["method"] for r in records))
+    panels = figure.subplots(1, len(methods), sharex=True, sharey=True, squeeze=False)[0]
+    for axes, method in zip(panels, methods, strict=True):
+        chosen = [r for r in records if r["method"] == method]
+        compare(
+            axes,
+            [r["dataset"] for r in chosen],
+            [r["paper"] for r in chosen],
+            [r["ours"] for r in chosen],
+            f"error rate, {method}",
+        )
+    panels[0].legend(fontsize=7)

@@ -1,0 +1,42 @@
+"""Pictures of tables: a row for each data set, the paper's numbers hollow and ours filled."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+PAPER_COLOUR = "tab:orange"
+OUR_COLOUR = "tab:blue"
+
+
+def compare(
+    axes: Axes,
+    names: Sequence[str],
+    paper: Sequence[float | None],
+    ours: Sequence[float],
+    title: str,
+) -> None:
+    """Draw two numbers for each name, on a logarithmic scale."""
+    places = range(len(names))
+    known = [place for place in places if paper[place] is not None]
+    if known:
+        axes.scatter(
+            [float(paper[place] or 0) for place in known],
+            known,
+            facecolors="none",
+            edgecolors=PAPER_COLOUR,
+            s=45,
+            label="the paper's",
+        )
+    axes.scatter(ours, places, color=OUR_COLOUR, s=12, label="ours")
+    axes.set_title(title, fontsize=9)
+    axes.set_yticks(list(places), list(names), fontsize=7)
+    axes.set_xscale("log")
+    axes.tick_params(axis="x", labelsize=7)
+    axes.grid(visible=True, alpha=0.3)
+    axes.margins(y=0.06)
+    if not axes.yaxis_inverted():
+        axes.invert_yaxis()
