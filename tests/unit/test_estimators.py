@@ -18,7 +18,7 @@ from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validat
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sonline import OnlineLearner, SONClassifier, SONRegressor
+from sonline import OnlineLearner, SONClassifier, SONRegressor, persistence
 from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, ParameterError
 from sonline.parameters import Parameters
 
@@ -483,6 +483,32 @@ class TestCompany:
             SONRegressor.load(tmp_path / "model")
         with pytest.raises(NotFittedError):
             SONClassifier().save(tmp_path / "other")
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda d, t: d.pop("classes"),
+            lambda d, t: d["classes"].update(numbers=[0, 0, 1]),
+            lambda d, t: d["classes"].update(labels=[0, 1], numbers=[0, 1]),
+            lambda d, t: d["learner"].update(classes=4),
+            lambda d, t: d["learner"].update(signs=[1.0, 1.0]),
+            lambda d, t: d["learner"].update(signs=[1.0, 1.0, 0.5]),
+            lambda d, t: d["arguments"].update(sketch="big"),
+            lambda d, t: d["arguments"].update(colour="red"),
+            lambda d, t: d["progress"].pop("rows"),
+            lambda d, t: t.pop("names.bytes"),
+            lambda d, t: t.pop("1.blocks"),
+            lambda d, t: t.update({"1.blocks": t["1.blocks"][:-1]}),
+        ],
+    )
+    def test_files_that_do_not_fit_together(self, damage, tmp_path):
+        model, *_ = fitted(clone(BOTH[0]))
+        model.save(tmp_path / "model")
+        document, tensors = persistence.read(tmp_path / "model", model.kind)
+        damage(document, tensors)
+        persistence.write(tmp_path / "damaged", model.kind, document, tensors)
+        with pytest.raises(ModelFileError, match="damaged: "):
+            SONClassifier.load(tmp_path / "damaged")
 
 
 class TestBadInput:

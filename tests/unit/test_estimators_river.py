@@ -212,6 +212,7 @@ class TestBadInput:
             ({"f0": 1.0}, None, 1.0, "None is not a label"),
             ({"f0": 1.0}, float("nan"), 1.0, "nan is not a label"),
             ({"f0": 1.0}, 7, 1.0, "label 7 is of another type"),
+            ({"f0": 1.0}, ["a"], 1.0, "a label must be a number or a text"),
             ({"f0": 1.0}, "a", -1.0, "w must be finite and 0 or more"),
             ({"f0": 1.0}, "new", float("inf"), "w must be finite and 0 or more"),
             ("f0", "a", 1.0, "a row must be a mapping"),

@@ -130,7 +130,10 @@ class SONClassifier(base.MiniBatchClassifier):
             Importance of the row.
 
         """
-        number = self._numbers.get(y)
+        try:
+            number = self._numbers.get(y)
+        except TypeError:  # not hashable, which is said in what follows
+            number = None
         if number is None:
             learner, labels = self._meeting([y])
             learner.learn_one(x, labels.index(y), float(weights_of(w, 1)[0]))
@@ -286,7 +289,11 @@ class SONClassifier(base.MiniBatchClassifier):
     def _meeting(self, targets: list[Any]) -> tuple[ClassLearner, list[Any]]:
         """Return a learner for the labels known and those that come now, and all of them."""
         learner, labels = self._learning, list(self._labels)
-        for label in targets:
+        try:
+            distinct = dict.fromkeys(targets)
+        except TypeError as error:
+            raise InvalidInputError(f"y: a label must be a number or a text: {error}") from error
+        for label in distinct:
             if label in self._numbers or label in labels:
                 continue
             _check_label(label, labels)
