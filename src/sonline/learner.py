@@ -84,7 +84,7 @@ class OnlineLearner:
     >>> before = learner.learn(X, y)  # predictions made before each update
     >>> bool(np.mean(np.sign(before) != y) < 0.05)
     True
-    >>> learner.learn_one({"height": 1.5, "colour": "red"}, 1)
+    >>> OnlineLearner().learn_one({"height": 1.5, "colour": "red"}, 1)
     0.0
     """
 
