@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -34,9 +35,22 @@ def compare(
     axes.scatter(ours, places, color=OUR_COLOUR, s=12, label="ours")
     axes.set_title(title, fontsize=9)
     axes.set_yticks(list(places), list(names), fontsize=7)
-    axes.set_xscale("log")
+    logarithmic(axes, "x", [*(number for number in paper if number is not None), *ours])
     axes.tick_params(axis="x", labelsize=7)
     axes.grid(visible=True, alpha=0.3)
     axes.margins(y=0.06)
     if not axes.yaxis_inverted():
         axes.invert_yaxis()
+
+
+def logarithmic(axes: Axes, which: str, numbers: Sequence[float]) -> None:
+    """Make an axis logarithmic, with a place for zeros if there are any."""
+    positive = [number for number in numbers if number > 0 and math.isfinite(number)]
+    if not positive:
+        return
+    zeros = any(number == 0 for number in numbers)
+    scale = axes.set_xscale if which == "x" else axes.set_yscale
+    if zeros:
+        scale("symlog", linthresh=min(positive))
+    else:
+        scale("log")

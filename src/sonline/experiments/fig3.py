@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sonline.experiments.cells import Cell, Setup
+from sonline.experiments.drawing import logarithmic
 from sonline.experiments.exhibit import Exhibit
 from sonline.experiments.published import ERROR_COLUMNS, ERROR_RATES
 from sonline.experiments.table_error import TableError
@@ -103,6 +104,9 @@ def _scatter(axes: Axes, records: list[dict[str, Any]]) -> None:
             xytext=(3, 3),
             textcoords="offset points",
         )
-    axes.axline((1, 1), slope=1, color="0.7", linewidth=0.8)
-    axes.set(xscale="log", yscale="log")
+    axes.axline((0.1, 0.1), (1, 1), color="0.7", linewidth=0.8)
+    for which in "xy":
+        logarithmic(
+            axes, which, [r[f"{which}_{who}"] for r in records for who in ("ours", "paper")]
+        )
     axes.legend(fontsize=7)
