@@ -1,7 +1,9 @@
 #include "sonline/model.hpp"
 
+#include <algorithm>
 #include <array>
 #include <limits>
+#include <numeric>
 
 #include "sonline/learner.hpp"
 #include "sonline/sketch/adagrad.hpp"
@@ -67,11 +69,16 @@ class ModelOf final : public Model {
 
   Matrix basis() const override {
     const size_t slots = learner_.index().size(), k = learner_.sketch().rank();
+    const Vector values = learner_.sketch().eigenvalues();
+    std::vector<size_t> order(k);  // largest eigenvalue first
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t i, size_t j) { return values[i] > values[j]; });
     Matrix V(k, slots);
     Vector v(k);
     for (Slot slot = 0; slot < slots; ++slot) {
       learner_.direction(slot, v.data());
-      for (size_t i = 0; i < k; ++i) V(i, slot) = v[i];
+      for (size_t i = 0; i < k; ++i) V(i, slot) = v[order[i]];
     }
     return V;
   }

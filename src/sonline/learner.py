@@ -234,7 +234,9 @@ class OnlineLearner:
 
     def weights(self) -> dict[Feature, float]:
         """Return the weight of each feature seen, for features as they come (scale taken out)."""
-        return dict(zip(self.features(), self._model.weights()[1:].tolist(), strict=True))
+        weights = self._model.weights()[1:].tolist()
+        # Another thread may have added features since.
+        return dict(zip(self.features(), weights, strict=False))
 
     @property
     def bias(self) -> float:
@@ -251,8 +253,7 @@ class OnlineLearner:
         The first column is the intercept (absent without one), the others are those of `features`,
         all in scaled coordinates.
         """
-        order = np.argsort(-self._model.spectrum(), kind="stable")
-        rows = self._model.basis()[order]
+        rows = self._model.basis()
         return rows if self._parameters.intercept else rows[:, 1:]
 
     def stats(self) -> dict[str, Any]:
