@@ -7,7 +7,7 @@ r"""Rows from files, pipes and addresses: batches in bounded memory, parsed ahea
 >>> with streams.open([file]) as stream:
 ...     for batch in stream:
 ...         print(batch.labels.tolist(), batch.indices.tolist(), batch.end.offset)
-[1.0, -1.0] [1, 3, 2] 20
+[1.0, -1.0] [1, 3, 2] 21
 """
 
 from sonline.streams.batch import BadRow, Batch, Position
