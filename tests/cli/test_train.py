@@ -256,7 +256,7 @@ def test_vw_options_mean_the_same_or_are_refused_by_name(sonline, data, tmp_path
     sonline("vw", "-d", "d.vw", "-t", "-i", "v.son", "-p", "p.txt", "--quiet")
     plain = sonline("predict", "d.vw", "-m", "v.son", "--as", "raw").stdout
     assert (tmp_path / "p.txt").read_text() == plain
-    for refused in ("-q", "--l1", "--oaa", "--cb", "--bfgs"):
+    for refused in ("--l1", "--oaa", "--cb", "--bfgs"):
         assert refused in sonline("vw", "-d", "d.vw", "-f", "x", refused, 3, code=2).stderr
 
 

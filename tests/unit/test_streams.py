@@ -261,3 +261,35 @@ def test_index_mode_refuses_names(tmp_path):
     path = write(tmp_path, "a.jsonl", '{"label": 1, "x": 1}\n')
     with pytest.raises(DataFormatError, match="--features name"):
         read(path, features="index")
+
+
+def test_products_of_namespaces_are_those_of_a_plain_loop(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(300):
+        words = ["1"]
+        for space in rng.permutation(["apple", "bear", "cow"])[: rng.integers(0, 4)]:
+            count = int(rng.integers(0, 4))
+            pairs = [f"{rng.integers(50)}:{rng.integers(1, 9)}" for _ in range(count)]
+            words.append(f"|{space} {' '.join(pairs)}")
+        lines.append(" ".join([*words, "| 7"]) + "\n")
+    path = write(tmp_path, "a.vw", "".join(lines))
+    with streams.open([path], hash_bits=12) as stream:
+        (plain,) = stream
+    with streams.open([path], hash_bits=12, interactions=["ab", "cc"]) as stream:
+        (made,) = stream
+    for row, line in enumerate(lines):
+        segments = [part.rstrip("\n").split(" ") for part in line.split("|")[1:]]
+        spaces = [name[:1] for name, *words in segments for word in words if word]
+        part = slice(*plain.indptr[row : row + 2].tolist())
+        keys, values = plain.indices[part].tolist(), plain.values[part].tolist()
+        expected = list(zip(keys, values, strict=True))
+        for one, other in ("ab", "cc"):
+            for i, first in enumerate(spaces):
+                for j, second in enumerate(spaces):
+                    if (first, second) == (one, other) and (one != other or i <= j):
+                        key = ((keys[i] * 16777619) ^ keys[j]) % 4096
+                        expected.append((key, values[i] * values[j]))
+        part = slice(*made.indptr[row : row + 2].tolist())
+        found = zip(made.indices[part].tolist(), made.values[part].tolist(), strict=True)
+        assert list(found) == expected

@@ -336,6 +336,7 @@ def read_options(options: Options) -> dict[str, Any]:
         "tag": options.tag,
         "text": list(options.text),
         "ignore": list(options.ignore),
+        "interactions": list(options.interactions),
     }
     return {name: value for name, value in table.items() if value}
 

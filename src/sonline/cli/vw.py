@@ -26,9 +26,9 @@ def vw(context: typer.Context) -> None:
     """Run with the common options of Vowpal Wabbit; others are refused by name.
 
     Options: -d -f -i -t -p -r --passes -b --loss_function --quantile_tau --OjaNewton --sketch_size
-    --alpha_inverse --learning_rate_cnt --noconstant --holdout_off --holdout_period --link --binary
-    --quiet, and -c -k --cache_file, which have nothing to do here. Without --OjaNewton the learner
-    is the default one of this program, not Vowpal Wabbit's.
+    --alpha_inverse --learning_rate_cnt --noconstant -q --holdout_off --holdout_period --link
+    --binary --quiet, and -c -k --cache_file, which have nothing to do here. Without --OjaNewton
+    the learner is the default one of this program, not Vowpal Wabbit's.
 
     Example: sonline vw -d clicks.vw -f clicks.son --OjaNewton --sketch_size 10 -b 20
     """
@@ -69,6 +69,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--sketch_size", type=int)
     add("--alpha_inverse", type=float)
     add("--learning_rate_cnt", type=float)
+    add("-q", "--quadratic", action="append", default=[])
     add("--noconstant", action="store_true")
     add("--holdout_off", action="store_true")
     add("--holdout_period", type=int)
@@ -88,6 +89,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         raise ParameterError("vw: --sketch_size and --alpha_inverse belong to --OjaNewton")
     if known.alpha_inverse is not None and not known.alpha_inverse > 0:
         raise ParameterError(f"vw: --alpha_inverse must be above 0, got {known.alpha_inverse:g}")
+    for pair in known.quadratic:
+        if len(pair) != 2 or ":" in pair:
+            raise ParameterError(f"vw: -q {pair}: give the first letters of two namespaces")
     known.data = known.data or known.file or "-"
     return known
 
@@ -129,7 +133,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         data=[given.data],
         output=Path(given.final_regressor),
         given=parameters,
-        stream={"format": "vw", "features": "auto"},
+        stream={"format": "vw", "features": "auto", "interactions": given.quadratic},
         classes="binary",
         passes=given.passes,
         holdout=holdout,

@@ -3,11 +3,11 @@ r"""Rows from files, pipes and addresses: batches in bounded memory, parsed ahea
 >>> import pathlib, tempfile
 >>> from sonline import streams
 >>> file = pathlib.Path(tempfile.mkdtemp(), "tiny.svm")
->>> _ = file.write_text("+1 1:0.5 3:2\\n-1 2:1\\n")
+>>> _ = file.write_text("+1 1:0.5 3:2\n-1 2:1\n")
 >>> with streams.open([file]) as stream:
 ...     for batch in stream:
 ...         print(batch.labels.tolist(), batch.indices.tolist(), batch.end.offset)
-[1.0, -1.0] [1, 3, 2] 21
+[1.0, -1.0] [1, 3, 2] 20
 """
 
 from sonline.streams.batch import BadRow, Batch, Position

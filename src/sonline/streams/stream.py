@@ -57,6 +57,9 @@ class Options:
         Columns of tables that are words whatever they look like, and that are left out.
     columns : dict
         Type of each column ("number" or "text") as known from before.
+    interactions : sequence of str
+        Pairs of first letters of namespaces whose features are multiplied (hashed Vowpal Wabbit
+        text only).
     """
 
     format: str = "auto"
@@ -76,6 +79,7 @@ class Options:
     text: Sequence[str] = ()
     ignore: Sequence[str] = ()
     columns: dict[str, str] = field(default_factory=dict)
+    interactions: Sequence[str] = ()
 
 
 class _Reader(Protocol):
@@ -111,6 +115,9 @@ class Stream:
         self._first: Source | None = open_source(files[first])
         kind, self.told = self._decide(self._first, options.format)
         self.options = replace(options, format=kind, features=_features(options, kind))
+        if options.interactions and (kind != "vw" or self.options.features != "hash"):
+            self._first.close()
+            raise ParameterError("interactions need Vowpal Wabbit text and hash_bits")
         self.columns: dict[str, str] = dict(options.columns)
         self._sizes = [os.path.getsize(name) if os.path.isfile(name) else 0 for name in files]  # noqa: PTH113, PTH202
         self._done = sum(self._sizes) * self._start.turn + sum(self._sizes[: self._start.file])

@@ -6,9 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
+
 from sonline import _core
 from sonline.errors import DataFormatError
 from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.interactions import add_products
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
@@ -42,11 +45,13 @@ class TextReader:
             on_error=options.on_error,
             allow_unlabelled=options.unlabelled,
             frozen_names=options.frozen,
+            namespaces=bool(options.interactions),
             line=start.line,
             offset=start.offset,
             names=options.names,
             label_names=options.label_names,
         )
+        self._initials: list[str] = []  # of the namespaces met
         self._first_name = len(options.names)
         self._first_label = len(options.label_names)
 
@@ -117,6 +122,11 @@ class TextReader:
             unknown_features=found.unknown_features,
             keeper=found,
         )
+        if self._options.interactions:
+            self._initials += [space[:1] or " " for space in found.new_namespaces]
+            initials = np.array([*self._initials, " "])[found.namespaces]
+            pairs = list(self._options.interactions)
+            add_products(batch, initials, pairs, self._options.hash_bits or 18)
         self._first_name += len(new_names)
         self._first_label += len(new_labels)
         return batch
