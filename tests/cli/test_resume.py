@@ -107,3 +107,13 @@ def test_resume_refuses_another_question(sonline, tmp_path):
     assert "files" in sonline("train", "b.svm", "-o", "m.son", "--resume", code=2).stderr
     done = sonline("train", "a.svm", "-o", "m.son", "--resume", "--sketch-size", 3, code=2)
     assert "sketch_size=10" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_tables_resume_within_a_file(sonline, tmp_path, kind):
+    (tmp_path / "a.svm").write_text(svmlight(1000))
+    sonline("convert", "a.svm", "-o", f"a.{kind}", "-q")
+    sonline("train", f"a.{kind}", "-o", "whole.son", "-q")
+    sonline("train", f"a.{kind}", "-o", "again.son", "-q", "--limit", 437)
+    sonline("train", f"a.{kind}", "-o", "again.son", "-q", "--resume")
+    assert identity(tmp_path / "again.son") == identity(tmp_path / "whole.son")

@@ -128,7 +128,7 @@ def evaluate(
         typer.echo(jsonlib.dumps(result, indent=1))
         return
     for name, value in result.items():
-        if name in ("loss_name", "progressive") or (name != "rows" and value == 0 and quiet):
+        if name in ("loss_name", "progressive"):
             continue
         if name in ("skipped", "unknown_labels"):
             if value:
