@@ -41,21 +41,25 @@ inline double dot(const double* a, const double* b, size_t n) {
 }
 
 // The lower Cholesky factor of the leading n x n part of `gram`, in place of its lower triangle.
-// False if the matrix is not positive definite.
-inline bool cholesky(Matrix& gram, size_t n) {
+// Returns n, or the first row that depends on those before it: less than `least` of it is its own.
+inline size_t cholesky_until(Matrix& gram, size_t n, double least) {
   for (size_t i = 0; i < n; ++i) {
+    const double whole = gram(i, i);
     for (size_t j = 0; j <= i; ++j) {
       const double rest = gram(i, j) - dot(gram[i], gram[j], j);
       if (i == j) {
-        if (!(rest > 0)) return false;
+        if (!(rest > least * whole)) return i;
         gram(i, i) = std::sqrt(rest);
       } else {
         gram(i, j) = rest / gram(j, j);
       }
     }
   }
-  return true;
+  return n;
 }
+
+// The same for a matrix that must be positive definite; false if it is not.
+inline bool cholesky(Matrix& gram, size_t n) { return cholesky_until(gram, n, 0.0) == n; }
 
 // The inverse of the leading n x n lower triangle L, zeros above the diagonal.
 inline Matrix invert_lower(const Matrix& L, size_t n) {

@@ -284,7 +284,7 @@ class Appended {
         for (size_t i = 0; i < rows; ++i) out[i] += B(i, z_ + r) * value;
       });
     });
-    if (!cholesky(gram, k_)) throw Diverged("the sketch lost its orthogonality");
+    k_ = orthonormalise(blocks, slots, 1, m_, k_, gram, [&](size_t i) { spectrum_.forget(i); });
     const Matrix inverse = invert_lower(gram, k_);
     std::fill(F_.values().begin(), F_.values().end(), 0.0);
     for (size_t i = 0; i < k_; ++i)

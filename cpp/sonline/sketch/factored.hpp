@@ -292,13 +292,12 @@ class Factored {
       if (x != 0)
         for (size_t i = 0; i < rows; ++i) out[i] += of_x[i] * x;
     });
-    // V as stored is orthonormal up to rounding; F = L⁻¹ with Gram = L Lᵀ takes the rest away.
-    if (!cholesky(gram, rank)) throw Diverged("the sketch lost its orthogonality");
-    F_ = invert_lower(gram, rank);
-    std::fill(beta_.values().begin(), beta_.values().end(), 0.0);
-    k_ = rank;
     if (absorbed_) rule_.accept(next_);
-    rule_.rebased(gram, rank);
+    // V as stored is orthonormal up to rounding; F = L⁻¹ with Gram = L Lᵀ takes the rest away.
+    k_ = orthonormalise(blocks, slots, K_, m_, rank, gram, [&](size_t i) { rule_.forget(i); });
+    F_ = invert_lower(gram, k_);
+    std::fill(beta_.values().begin(), beta_.values().end(), 0.0);
+    rule_.rebased(gram, k_);
     absorbed_ = false;
     work_ = 0;
     ++rebases_;

@@ -22,6 +22,7 @@ class NoRule {
   void dense(const Transition&, size_t, double, const double*, Matrix&) const {}
   void accept(const Transition&) {}
   void rebased(const Matrix&, size_t) {}
+  void forget(size_t) {}
 
   template <class Archive>
   void state(Archive&) {}

@@ -123,6 +123,10 @@ class OjaRule {
 
   void accept(const Transition&) { growth_ = next_growth_; }
   void rebased(const Matrix&, size_t) { growth_ = 1; }
+  void forget(size_t i) {  // direction i was rounding only
+    ev_.erase(ev_.begin() + static_cast<std::ptrdiff_t>(i));
+    ev_.push_back(0.0);
+  }
 
   template <class Archive>
   void state(Archive& archive) {

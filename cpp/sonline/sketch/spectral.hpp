@@ -60,6 +60,12 @@ class Spectrum {
     return rank;
   }
 
+  // Direction i was rounding only.
+  void forget(size_t i) {
+    ev.erase(ev.begin() + static_cast<std::ptrdiff_t>(i));
+    ev.push_back(0.0);
+  }
+
   const Vector& q() const { return q_; }
 
   template <class Archive>
@@ -135,6 +141,8 @@ class PushRule {
   }
 
   void accept(const Transition&) { std::swap(F_inverse_, next_inverse_); }
+
+  void forget(size_t i) { spectrum_.forget(i); }
 
   void rebased(const Matrix& L, size_t rank) {
     F_inverse_ = Matrix(m_, m_);

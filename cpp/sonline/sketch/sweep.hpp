@@ -52,4 +52,26 @@ Matrix sweep(const BlockStore<T>& blocks, size_t slots, size_t K, size_t m, cons
   return result;
 }
 
+// Factors the Gram matrix of the directions in the blocks, which are orthonormal up to rounding, in
+// place. A direction that turns out to depend on the others (all of it was rounding, which float32
+// can mistake for news) is taken out of the blocks, and `forget(i)` is told. Returns the rank.
+template <class T, class Forget>
+size_t orthonormalise(const BlockStore<T>& blocks, size_t slots, size_t K, size_t m, size_t rank,
+                      Matrix& gram, Forget&& forget) {
+  constexpr double kOwn = 1e-3;
+  for (;;) {
+    Matrix factor = gram;
+    const size_t bad = cholesky_until(factor, rank, kOwn);
+    if (bad == rank) {
+      gram = factor;
+      return rank;
+    }
+    Matrix keep(K + rank - 1, rank);
+    for (size_t i = 0; i + 1 < rank; ++i) keep(K + i, i < bad ? i : i + 1) = 1;
+    gram = sweep(blocks, slots, K, m, keep, K + rank - 1, rank, [](Slot, double*) {});
+    forget(bad);
+    --rank;
+  }
+}
+
 }  // namespace sonline
