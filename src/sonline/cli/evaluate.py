@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
+from sonline.cli.judge import measures
 from sonline.cli.progress import number
-from sonline.cli.run import measures
 from sonline.cli.trained import Trained
 from sonline.evaluate import AUC, R2, Curve, LogLoss
 

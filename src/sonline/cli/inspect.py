@@ -13,8 +13,8 @@ import typer
 
 from sonline.cli import command_app
 from sonline.cli import options as shared
+from sonline.cli.judge import Metrics
 from sonline.cli.progress import number
-from sonline.cli.run import Metrics
 from sonline.cli.trained import Trained, _Many
 from sonline.errors import ParameterError
 from sonline.evaluate import Curve

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.run import lines
+from sonline.cli.judge import lines
 from sonline.cli.trained import Trained
 from sonline.errors import ParameterError
 from sonline.streams import Batch

@@ -1,7 +1,8 @@
-"""Products of features from two namespaces, as ``-q`` of Vowpal Wabbit makes them.
+"""Products of features from two namespaces, the purpose of ``-q`` of Vowpal Wabbit.
 
 The features of a pair come after those of the row, and a product has the slot
-``(first * 16777619) xor second`` modulo the size of the table, which is Vowpal Wabbit's rule.
+``(first * 16777619) xor second`` modulo the size of the table. Slots are this program's own: they
+have not been compared with Vowpal Wabbit's.
 """
 
 from __future__ import annotations
