@@ -329,10 +329,8 @@ class Learner {
     if (!config_.eta_convex) return config_.eta;
     const double C = std::isfinite(config_.bound) ? config_.bound : 1.0;
     const double L = config_.loss->lipschitz(C, config_.level);
-    const double dimension = config_.sketch_name == "full"
-                                 ? static_cast<double>(features())
-                                 : std::max<double>(static_cast<double>(config_.sketch.size), 1.0);
-    return std::sqrt(dimension / (C * C * L * L * t));
+    const size_t dimension = config_.sketch_name == "full" ? features() : config_.sketch.size;
+    return std::sqrt(static_cast<double>(dimension) / (C * C * L * L * t));
   }
 
   Config config_;

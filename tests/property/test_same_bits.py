@@ -31,7 +31,7 @@ models = st.fixed_dictionaries(
         "intercept": st.booleans(),
         "sketch_size": st.integers(0, 12),
         "oja_step": st.sampled_from([1.0, SCALE_FREE]),
-        "alpha": st.sampled_from([1.0, "relative:0.1"]),
+        "alpha": st.sampled_from([1.0, "relative:0.1", "auto"]),
         "hash_bits": st.sampled_from([None, 3, 20]),
     }
 )
