@@ -21,10 +21,9 @@ from numpy.typing import NDArray
 
 from sonline import _core, persistence
 from sonline.errors import ModelFileError
-from sonline.learner import Rows, _csr, _dense
+from sonline.inputs import Floats, Rows, csr_arrays, dense_array
 from sonline.parameters import Parameters
 
-Floats: TypeAlias = NDArray[np.float64]
 Codes: TypeAlias = NDArray[np.int64]
 
 NAMES = ("names.bytes", "names.offsets")  # shared by all models of a classifier
@@ -127,9 +126,9 @@ class ClassLearner:
         columns = X.shape[1] if hasattr(X, "shape") else 0
         out = np.empty((len(self._models), len(codes)))
         if sp.issparse(X):
-            self._group.learn_csr(*_csr(X), columns, codes, weights, out, threads)
+            self._group.learn_csr(*csr_arrays(X), columns, codes, weights, out, threads)
         elif isinstance(X, np.ndarray):
-            self._group.learn_dense(_dense(X), codes, weights, out, threads)
+            self._group.learn_dense(dense_array(X), codes, weights, out, threads)
         else:
             self._group.learn_rows(X, codes, weights, out, threads)
         return out[: self.outputs]
@@ -139,9 +138,9 @@ class ClassLearner:
         rows, columns = X.shape if hasattr(X, "shape") else (len(X), 0)
         out = np.empty((max(self.outputs, 1), rows))
         if sp.issparse(X):
-            self._speakers.predict_csr(*_csr(X), columns, out, threads)
+            self._speakers.predict_csr(*csr_arrays(X), columns, out, threads)
         elif isinstance(X, np.ndarray):
-            self._speakers.predict_dense(_dense(X), out, threads)
+            self._speakers.predict_dense(dense_array(X), out, threads)
         else:
             self._speakers.predict_rows(X, out, threads)
         return out[: self.outputs]

@@ -8,7 +8,8 @@
        │   ├── ParameterError          a parameter of a learner, stream or command
        │   └── DataFormatError         text or a table that cannot be parsed; knows file and line
        ├── ModelFileError              also a ValueError: a damaged, foreign or newer model file
-       └── DivergenceError             also an ArithmeticError: learning left the finite numbers
+       ├── DivergenceError             also an ArithmeticError: learning left the finite numbers
+       └── DownloadError               also an OSError: a data set could not be fetched
 
 A message says which argument, what came, what was expected and what to do about it.
 """
@@ -16,6 +17,7 @@ A message says which argument, what came, what was expected and what to do about
 __all__ = [
     "DataFormatError",
     "DivergenceError",
+    "DownloadError",
     "InvalidInputError",
     "ModelFileError",
     "ParameterError",
@@ -104,3 +106,7 @@ class ModelFileError(SonlineError, ValueError):
 
 class DivergenceError(SonlineError, ArithmeticError):
     """Learning left the finite numbers; the message says at which row."""
+
+
+class DownloadError(SonlineError, OSError):
+    """A file could not be fetched, or is not what it should be."""

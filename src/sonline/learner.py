@@ -3,22 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sonline import _core, persistence
 from sonline.errors import InvalidInputError, ModelFileError, ParameterError
+from sonline.inputs import (
+    LARGEST,
+    Floats,
+    Rows,
+    check_finite,
+    check_same_length,
+    csr_arrays,
+    dense_array,
+    is_mappings,
+    one_number,
+    row_weights,
+    vector,
+)
 from sonline.parameters import Parameters
 
 Feature: TypeAlias = str | int
-Rows: TypeAlias = Any
-"""A 2-D array, a SciPy sparse matrix, or a sequence of mappings from feature to number."""
-
-Floats: TypeAlias = NDArray[np.float64]
 KIND = "learner"
 
 
@@ -164,18 +173,18 @@ class OnlineLearner:
             If the numbers leave the finite range, with the row. The rows before have been learnt.
         """
         labels, negative = self._labels(y)
-        weights = None if sample_weight is None else _weights(sample_weight, labels.size)
+        weights = None if sample_weight is None else row_weights(sample_weight, labels.size)
         out = np.empty(labels.size)
-        if _is_mappings(X):
-            _same_length(len(X), labels.size)
+        if is_mappings(X):
+            check_same_length(len(X), labels.size)
             self._model.learn_rows(X, labels, weights, out)
         elif sp.issparse(X):
-            values, indices, indptr = _csr(X)
-            _same_length(indptr.size - 1, labels.size)
+            values, indices, indptr = csr_arrays(X)
+            check_same_length(indptr.size - 1, labels.size)
             self._model.learn_csr(values, indices, indptr, labels, weights, out)
         else:
-            dense = _dense(X)
-            _same_length(dense.shape[0], labels.size)
+            dense = dense_array(X)
+            check_same_length(dense.shape[0], labels.size)
             self._model.learn_dense(dense, labels, weights, out)
         self._negative = negative
         return out
@@ -188,15 +197,15 @@ class OnlineLearner:
         X : array, sparse matrix or sequence of mappings
             Features never seen count as absent.
         """
-        if _is_mappings(X):
+        if is_mappings(X):
             out = np.empty(len(X))
             self._model.predict_rows(X, out)
         elif sp.issparse(X):
-            values, indices, indptr = _csr(X)
+            values, indices, indptr = csr_arrays(X)
             out = np.empty(indptr.size - 1)
             self._model.predict_csr(values, indices, indptr, out)
         else:
-            dense = _dense(X)
+            dense = dense_array(X)
             out = np.empty(dense.shape[0])
             self._model.predict_dense(dense, out)
         return out
@@ -214,15 +223,22 @@ class OnlineLearner:
         w : float, default=1
             Importance of the row.
         """
+        if type(y) is not float and type(y) is not int:
+            y = one_number("y", y, "labels of text and other classes are for SONClassifier")
+        if type(w) is not float and type(w) is not int:
+            w = one_number("w", w, "it is the importance of the row")
+        negative = self._negative
         if self._binary and y != 1:
-            if y != self._negative:
-                self._negative = self._labels([y])[1]
+            if y != negative:
+                negative = self._labels([y])[1]
             y = -1.0
-        elif not -_LARGEST <= y <= _LARGEST:
+        elif not -LARGEST <= y <= LARGEST:
             self._labels([y])
-        if not 0 <= w <= _LARGEST:
-            _weights([w], 1)
-        return self._model.learn_one(x, y, w)
+        if not 0 <= w <= LARGEST:
+            row_weights([w], 1)
+        prediction = self._model.learn_one(x, y, w)
+        self._negative = negative
+        return prediction
 
     def predict_one(self, x: Mapping[Feature, float | str]) -> float:
         """Return the raw prediction for one row given as a mapping; changes nothing."""
@@ -299,9 +315,9 @@ class OnlineLearner:
 
     def _labels(self, y: ArrayLike) -> tuple[Floats, float | None]:
         """Return the labels as the core wants them, and the number for the negative one."""
-        labels = _vector("y", y)
+        labels = vector("y", y)
         if not self._binary:
-            _finite("y", labels)
+            check_finite("y", labels)
             return labels, None
         positive = labels == 1
         others = np.unique(labels[~positive])
@@ -317,86 +333,3 @@ class OnlineLearner:
             )
         negative = float(others[0]) if others.size else self._negative
         return np.where(positive, 1.0, -1.0), negative
-
-
-_LARGEST = 1e150  # size of a label or weight; their squares must stay finite
-
-
-def _vector(name: str, values: ArrayLike) -> Floats:
-    try:
-        vector = np.ascontiguousarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"{name} must be a sequence of numbers: {error}") from error
-    if vector.ndim != 1:
-        raise InvalidInputError(f"{name} must have one dimension, got shape {vector.shape}")
-    return vector
-
-
-def _finite(name: str, values: Floats) -> None:
-    bad = ~(np.abs(values) <= _LARGEST)
-    if bad.any():
-        row = int(np.flatnonzero(bad)[0])
-        raise InvalidInputError(
-            f"{name}: {values[row]:g} in row {row}; it must be finite and 1e150 in size at most"
-        )
-
-
-def _weights(sample_weight: ArrayLike, count: int) -> Floats:
-    weights = _vector("sample_weight", sample_weight)
-    if weights.size != count:
-        raise InvalidInputError(f"sample_weight has {weights.size} entries, y has {count}")
-    _finite("sample_weight", weights)
-    if (weights < 0).any():
-        row = int(np.flatnonzero(weights < 0)[0])
-        raise InvalidInputError(
-            f"sample_weight: {weights[row]:g} in row {row}; weights must be 0 or more"
-        )
-    return weights
-
-
-def _same_length(rows: int, labels: int) -> None:
-    if rows != labels:
-        raise InvalidInputError(f"X has {rows} rows, y has {labels} labels")
-
-
-def _is_mappings(X: Rows) -> bool:
-    if isinstance(X, Mapping):
-        raise InvalidInputError("X is a single mapping; use learn_one or predict_one")
-    return isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], Mapping)
-
-
-def _csr(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    if X.ndim != 2:
-        raise InvalidInputError(f"X must have two dimensions, got shape {X.shape}")
-    rows = X.tocsr()
-    values = _floats(rows.data)
-    indices, indptr = rows.indices, rows.indptr
-    if indices.dtype != indptr.dtype or indices.dtype not in (np.int32, np.int64):
-        indices, indptr = indices.astype(np.int64), indptr.astype(np.int64)
-    return np.ascontiguousarray(values), np.ascontiguousarray(indices), np.ascontiguousarray(indptr)
-
-
-def _dense(X: Any) -> NDArray[Any]:
-    try:
-        rows = np.asarray(X)
-    except ValueError as error:
-        raise InvalidInputError(f"X must be a table of numbers: {error}") from error
-    if rows.ndim != 2:
-        raise InvalidInputError(
-            f"X must have two dimensions, got shape {rows.shape}; a single row is X.reshape(1, -1)"
-        )
-    rows = _floats(rows)
-    aligned = all(stride % rows.itemsize == 0 for stride in rows.strides)
-    return rows if aligned and rows.flags.aligned else np.ascontiguousarray(rows)
-
-
-def _floats(values: NDArray[Any]) -> NDArray[Any]:
-    """Return float32 and float64 in native order as they are, other numbers as float64."""
-    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
-        return values
-    if values.dtype.kind == "c":
-        raise InvalidInputError("X: complex numbers cannot be learnt from")
-    try:
-        return values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"X must hold numbers: {error}") from error

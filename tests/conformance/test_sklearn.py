@@ -16,9 +16,9 @@ EXPECTED = {
 
 @parametrize_with_checks(
     [
-        SONClassifier(random_state=0),
-        SONRegressor(random_state=0),
-        SONClassifier(random_state=0, discover_classes=True),
+        SONClassifier(),
+        SONRegressor(),
+        SONClassifier(discover_classes=True),
     ],
     expected_failed_checks=lambda _: EXPECTED,
 )

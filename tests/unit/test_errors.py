@@ -13,6 +13,7 @@ def test_tree_is_as_drawn():
         errors.DataFormatError: (errors.InvalidInputError,),
         errors.ModelFileError: (errors.SonlineError, ValueError),
         errors.DivergenceError: (errors.SonlineError, ArithmeticError),
+        errors.DownloadError: (errors.SonlineError, OSError),
     }
     assert {error: error.__bases__ for error in drawn} == drawn
 

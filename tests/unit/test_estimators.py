@@ -5,6 +5,7 @@ import pickle
 import joblib
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn import config_context
@@ -357,9 +358,8 @@ class TestInput:
             model.predict(frame[frame.columns[::-1]])
 
     def test_polars(self):
-        polars = pytest.importorskip("polars", reason="polars is not a requirement of the tests")
-        frame = polars.DataFrame(self.X, schema=[f"c{j}" for j in range(12)])
-        model = SONClassifier(random_state=0).fit(frame, polars.Series(self.y))
+        frame = pl.DataFrame(self.X, schema=[f"c{j}" for j in range(12)])
+        model = SONClassifier(random_state=0).fit(frame, pl.Series(self.y))
         np.testing.assert_array_equal(model.decision_function(frame), self.expected)
         assert model.feature_names_in_.tolist() == frame.columns
 

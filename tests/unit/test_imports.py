@@ -7,8 +7,8 @@ import sonline
 
 PACKAGE = Path(sonline.__file__).parent
 ORDER = (
-    *("errors", "_core", "parameters", "persistence", "learner", "classes", "evaluate", "streams"),
-    *("plots", "export", "estimators", "river", "datasets", "experiments", "cli"),
+    *("errors", "_core", "parameters", "persistence", "inputs", "learner", "classes", "evaluate"),
+    *("streams", "plots", "export", "estimators", "river", "datasets", "experiments", "cli"),
 )
 APART = {"reference": set(), "theory": {"errors", "reference"}}
 EXCEPTIONS = {("experiments", "sonline"), ("cli", "sonline")}

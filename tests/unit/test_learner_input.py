@@ -100,6 +100,12 @@ BAD_CALLS: dict[str, tuple[Call, str]] = {
     "one: weight infinite": (lambda m: m.learn_one({"new": 1.0}, 1, np.inf), "sample_weight: inf"),
     "one: NaN": (lambda m: m.learn_one({"new": 1.0, "b": np.nan}, 1), "feature 'b': nan"),
     "one: negative key": (lambda m: m.learn_one({"new": 1.0, -3: 1.0}, 1), "index -3"),
+    "one: label of text": (lambda m: m.learn_one({"new": 1.0}, "spam"), "y must be.*SONClassifier"),
+    "one: digits": (lambda m: m.learn_one({"new": 1.0}, "1"), "y must be a number, got '1'"),
+    "one: no label": (lambda m: m.learn_one({"new": 1.0}, None), "y must be a number, got None"),
+    "one: labels": (lambda m: m.learn_one({"new": 1.0}, [1, 2]), "y must be a number"),
+    "one: huge": (lambda m: m.learn_one({"new": 1.0}, 10**400), "y must be .*too large"),
+    "one: weight of text": (lambda m: m.learn_one({"new": 1.0}, 1, "2"), "w must be a number"),
     "one: not a mapping": (lambda m: m.learn_one([1.0, 2.0], 1), "a row must be a mapping"),
     "one: a string": (lambda m: m.predict_one("text"), "a row must be a mapping.*str"),
 }
@@ -243,3 +249,20 @@ def test_messages_list_the_whole_registry(names: tuple[str, ...]) -> None:
     with pytest.raises(ParameterError) as caught:
         OnlineLearner(**{parameter: "?"})
     assert all(repr(name) in str(caught.value) for name in names)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_a_label_of_text_is_refused_by_every_loss_with_what_to_do(loss: str) -> None:
+    model = learner(loss=loss)
+    with pytest.raises(InvalidInputError, match=r"y must be a number, got 'spam'.*SONClassifier"):
+        model.learn_one({"a": 1.0}, "spam")  # type: ignore[arg-type]
+    assert model.learn_one({"a": 1.0}, 1) == 0.0
+
+
+def test_a_bad_row_does_not_decide_which_label_is_the_negative_one() -> None:
+    model = learner()
+    with pytest.raises(InvalidInputError, match="feature 'a': nan"):
+        model.learn_one({"a": np.nan}, 0)
+    model.learn_one({"a": 1.0}, -1)
+    with pytest.raises(InvalidInputError, match="label 0 in row 0"):
+        model.learn_one({"a": 1.0}, 0)

@@ -244,7 +244,7 @@ def test_remote_addresses_need_fsspec(monkeypatch):
 
 
 def test_remote_addresses_are_read_through_fsspec(tmp_path):
-    pytest.importorskip("fsspec")
+    pytest.importorskip("fsspec", reason="fsspec is an extra")
     path = write(tmp_path, "a.svm", SVMLIGHT)
     assert read(f"file://{path}") == read(path)
 

@@ -26,8 +26,8 @@ from sonline.datasets import contents
 from sonline.datasets.contents import Floats, fingerprint
 from sonline.datasets.convert import FORMS
 from sonline.datasets.registry import REGISTRY, Info
-from sonline.datasets.transfer import DownloadError, Progress, download, forget
-from sonline.errors import DataFormatError, ParameterError
+from sonline.datasets.transfer import Progress, download, forget
+from sonline.errors import DataFormatError, DownloadError, ParameterError
 
 __all__ = [
     "Dataset",

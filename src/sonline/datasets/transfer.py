@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TypeAlias
 from urllib.parse import urlsplit
 
-from sonline.errors import SonlineError
+from sonline.errors import DownloadError
 
 Progress: TypeAlias = Callable[[str, int, int | None], None]
 """Called with the file, the bytes so far and the bytes in all (None if unknown)."""
@@ -22,10 +22,6 @@ ATTEMPTS = 3
 TIMEOUT_SECONDS = 60
 BLOCK = 1 << 16
 CHECKSUMS = "checksums.json"
-
-
-class DownloadError(SonlineError, OSError):
-    """A file could not be fetched, or is not what it should be."""
 
 
 def download(url: str, folder: Path, progress: Progress | None = None) -> Path:
