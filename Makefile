@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
-EXTRAS ?= test dev docs river arrow remote plot onnx
+EXTRAS ?= test dev docs river arrow remote plot onnx dask
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 CPP_FILES = $(shell find cpp -name '*.hpp' -o -name '*.cpp')
@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test venv build lint format typecheck stubs stubs-check docs sanitize fuzz \
-  coverage bench readme check clean
+  coverage bench bench-instructions readme check clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -94,8 +94,16 @@ fuzz: build ## fuzz the native text parser, then run the property tests with man
 coverage: build ## run the tests and show which lines of Python they miss
 	$(PYTEST) -n $(JOBS) --cov --cov-report=term
 
-bench: build ## run the benchmarks; results go where each of them says
-	for script in benchmarks/*.py; do $(BIN)/python $$script || exit 1; done
+# An environment of its own, with the peers and the package as a user would install it.
+BENCH_ARGS ?=
+bench: ## measure speed and memory beside the peers; e.g. BENCH_ARGS="--quick --only learning"
+	$(MAKE) venv VENV=.venv-bench EXTRAS="bench dev"
+	PATH="$(abspath .venv-bench/bin):$$PATH" flock build/lock .venv-bench/bin/python -m pip install \
+	  --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/bench .
+	.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
+
+bench-instructions: venv ## compare the kernel's instruction counts with the committed ones
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks.instructions $(BENCH_ARGS)
 
 readme: build ## run the demonstration and put its numbers and picture into the README
 	$(BIN)/python tools/readme.py
@@ -103,6 +111,6 @@ readme: build ## run the demonstration and put its numbers and picture into the 
 check: lint typecheck stubs-check docs test ## everything that the CI checks
 
 clean: ## remove environments, builds and caches
-	rm -rf .venv .venv-sanitize build dist docs/_build docs/api/generated docs/jupyter_execute \
+	rm -rf .venv .venv-bench .venv-sanitize build dist docs/_build docs/api/generated docs/jupyter_execute \
 	  .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
