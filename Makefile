@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
-EXTRAS ?= test dev docs river arrow remote plot onnx dask
+EXTRAS ?= test dev docs river arrow remote plot onnx dask spark
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 CPP_FILES = $(shell find cpp -name '*.hpp' -o -name '*.cpp')
