@@ -6,7 +6,7 @@ JOBS ?= 2
 EXTRAS ?= test dev docs river arrow remote plot onnx dask spark
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-CPP_FILES = $(shell find cpp -name '*.hpp' -o -name '*.cpp')
+CPP_FILES = $(shell find cpp benchmarks/native -name '*.hpp' -o -name '*.cpp')
 STUB := src/sonline/_core.pyi
 
 # Settings of scikit-build-core, e.g. BUILD_SETTINGS="cmake.define.SONLINE_WERROR=ON".
