@@ -243,23 +243,6 @@ def test_inspect_draws(sonline, data, tmp_path):
     assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_vw_options_mean_the_same_or_are_refused_by_name(sonline, data, tmp_path):
-    sonline("convert", data, "-o", "d.vw", "-q")
-    done = sonline(
-        *("vw", "-d", "d.vw", "-f", "v.son", "--OjaNewton", "--sketch_size", 5, "-b", 12),
-        *("--loss_function", "logistic", "--alpha_inverse", 2, "--noconstant", "--quiet"),
-    )
-    assert done.stdout == done.stderr == ""
-    shown = json.loads(sonline("inspect", "v.son", "--json").stdout)["parameters"]
-    wanted = {"sketch": "oja", "sketch_size": 5, "hash_bits": 12, "alpha": 0.5, "intercept": False}
-    assert wanted.items() <= shown.items()
-    sonline("vw", "-d", "d.vw", "-t", "-i", "v.son", "-p", "p.txt", "--quiet")
-    plain = sonline("predict", "d.vw", "-m", "v.son", "--as", "raw").stdout
-    assert (tmp_path / "p.txt").read_text() == plain
-    for refused in ("--l1", "--oaa", "--cb", "--bfgs"):
-        assert refused in sonline("vw", "-d", "d.vw", "-f", "x", refused, 3, code=2).stderr
-
-
 def test_the_live_display_on_a_terminal(data, tmp_path):
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"}

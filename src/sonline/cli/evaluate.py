@@ -21,7 +21,7 @@ from sonline.evaluate import AUC, R2, Curve, LogLoss
 app = command_app()
 
 
-class _Scores:
+class Scores:
     """All metrics that fit the task of a model."""
 
     def __init__(self, model: Trained) -> None:
@@ -36,6 +36,7 @@ class _Scores:
     def add(
         self, raw: NDArray[np.float64], targets: NDArray[Any], weights: NDArray[np.float64] | None
     ) -> None:
+        """Take in predictions of rows with their targets."""
         model = self._model
         if model.task == "regression":
             self._loss.update(measures(model, raw, targets)[0], weights)
@@ -59,6 +60,7 @@ class _Scores:
             self._log.update(-np.log(np.maximum(chance, 1e-300)), own)
 
     def as_dict(self) -> dict[str, Any]:
+        """Return the metrics by name; None where there is nothing to measure."""
         model = self._model
         if model.task == "regression":
             found = {
@@ -103,7 +105,7 @@ def evaluate(
     Example: sonline evaluate test.svm.gz -m clicks.son --json
     """
     trained = Trained.load(model)
-    scores = _Scores(trained)
+    scores = Scores(trained)
     skipped = 0
     own = trained.options(frozen=not progressive, label_names=list(trained.tokens))
     with streams.open(data, **(own | {"format": str(format), "on_error": str(on_error)})) as stream:

@@ -60,10 +60,13 @@ class Display:
         Where to.
     silent : bool
         Show nothing.
+    loss_scale : float
+        Losses are shown times this.
     """
 
     console: Console
     silent: bool
+    loss_scale: float = 1.0
     started: float = field(default_factory=time.monotonic)
     _live: Live | None = None
     _first_rows: int = 0
@@ -108,8 +111,9 @@ class Display:
         if not self._headed:
             self.say(HEADER)
             self._headed = True
+        average, since_last = self._losses(point)
         self.say(
-            f"{number(point.average):>9} {number(point.since_last):>9} {number(error):>9} "
+            f"{average:>9} {since_last:>9} {number(error):>9} "
             f"{point.rows:>12} {label[:10]:>10} {predicted()[:10]:>10} {features:>9}"
         )
 
@@ -121,6 +125,12 @@ class Display:
     def seconds(self) -> float:
         """Return the time since `begin`."""
         return time.monotonic() - self.started
+
+    def _losses(self, point: Point | None) -> tuple[str, str]:
+        """Return the average loss and the one since the last line, for people."""
+        if point is None:
+            return number(None), number(None)
+        return number(self.loss_scale * point.average), number(self.loss_scale * point.since_last)
 
     def _drawn(self, now: Now) -> RenderableType:
         seconds = self.seconds()
@@ -137,10 +147,10 @@ class Display:
             ]
         cells.append(Text(f"{_clock(seconds)} elapsed"))
         head.add_row(*cells)
-        loss = now.loss
+        average, since_last = self._losses(now.loss)
         details = {
-            "loss": number(loss.average if loss else None),
-            "since last": number(loss.since_last if loss else None),
+            "loss": average,
+            "since last": since_last,
             "error": number(now.error),
             "features": f"{now.features:,}",
             "rebases": f"{now.rebases:,}",

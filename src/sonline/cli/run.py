@@ -7,7 +7,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,7 +34,7 @@ class Settings:
     """What the command line asked of a run."""
 
     data: list[str]
-    output: Path
+    output: Path | None
     given: dict[str, Any]  # parameters of the learner
     stream: dict[str, Any]  # options of the stream
     classes: str = "auto"
@@ -48,6 +48,9 @@ class Settings:
     every_seconds: float = 0.0
     initial: Path | None = None
     resume: bool = False
+    prepare: Callable[[Trained], None] | None = None  # what is done to a model begun here
+    predict_as: str = "raw"  # what is written to predictions
+    loss_scale: float = 1.0  # losses are shown times this
 
 
 class Run:
@@ -78,19 +81,20 @@ class Run:
         self._lengths: dict[str, int] = {}
 
     @property
-    def resumable(self) -> Path:
+    def resumable(self) -> Path | None:
         """The file that ``--resume`` goes on from."""
         return self.settings.checkpoint or self.settings.output
 
     def execute(self) -> Trained:
         """Run; the model."""
         settings = self.settings
-        if settings.resume and self.resumable.exists():
-            self._resume(self.resumable)
+        last = self.resumable if settings.resume else None
+        if last is not None and last.exists():
+            self._resume(last)
         elif settings.initial is not None:
             self._begin_from(settings.initial)
-        elif settings.resume:
-            self.display.say(f"no {self.resumable} to go on from: starting at the beginning")
+        elif last is not None:
+            self.display.say(f"no {last} to go on from: starting at the beginning")
         with self._files(), self._open() as stream:
             self._stream = stream
             self.told = stream.told
@@ -138,7 +142,7 @@ class Run:
             due = self.settings.every_rows and self.rows - saved_rows >= self.settings.every_rows
             late = self.settings.every_seconds
             if due or (late and time.monotonic() - saved >= late):
-                self.save(self.resumable)
+                self.save()
                 saved, saved_rows = time.monotonic(), self.rows
 
     def _decide(self, stream: Stream, batches: Iterator[Batch]) -> Iterator[Batch]:
@@ -168,6 +172,8 @@ class Run:
                 growing=growing,
                 table=read_options(stream.options),
             )
+            if self.settings.prepare is not None:
+                self.settings.prepare(self.model)
             if task == "classes":
                 self.display.say(said(classes or labels, growing))
         return itertools.chain(first, batches)
@@ -235,7 +241,7 @@ class Run:
                     if first is self.metrics.loss:
                         self._show(batch, learnt, point, int(numbers[point.rows - before - 1]))
         if "predictions" in self._outputs:
-            text = lines(model, learnt.raw, "raw", _tags(batch, rows))
+            text = lines(model, learnt.raw, self.settings.predict_as, _tags(batch, rows))
             self._write("predictions", text.encode())
 
     def _show(self, batch: Batch, learnt: Learnt, point: Point, row: int) -> None:
@@ -336,12 +342,12 @@ class Run:
             "lengths": self._lengths,
         }
 
-    def save(self, path: Path) -> None:
-        """Write model and position."""
-        if self.model is None:
+    def save(self) -> None:
+        """Write model and position to the file that can be resumed."""
+        if self.model is None or self.resumable is None:
             return
         self._note(self.position)
-        self.model.save(path)
+        self.model.save(self.resumable)
 
     def _resume(self, path: Path) -> None:
         model = Trained.load(path)

@@ -117,19 +117,21 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
         if path is not None and not path.absolute().parent.is_dir():
             raise ParameterError(f"{path}: there is no folder {path.absolute().parent}; make it")
     console = Console(stderr=True, highlight=False)
-    display = Display(console, silent=quiet or (json and not console.is_terminal))
+    silent = quiet or (json and not console.is_terminal)
+    display = Display(console, silent, settings.loss_scale)
     run = Run(settings, display)
     with display:
         model = run.execute()
-        if run.interrupted:
-            model.save(run.resumable)
-        else:
-            model.save(settings.output)
+        target = run.resumable if run.interrupted else settings.output
+        if target is not None:
+            model.save(target)
+    if run.interrupted and target is None:
+        sys.stderr.write(f"interrupted after {run.rows} rows; no model was asked for\n")
+        raise typer.Exit(INTERRUPTED)
     if run.interrupted:
         again = shlex.join([*sys.argv[1:], *([] if settings.resume else ["--resume"])])
         sys.stderr.write(
-            f"interrupted after {run.rows} rows; saved in {run.resumable}. "
-            f"To go on:\n  sonline {again}\n"
+            f"interrupted after {run.rows} rows; saved in {target}. To go on:\n  sonline {again}\n"
         )
         raise typer.Exit(INTERRUPTED)
     if json:
@@ -144,12 +146,9 @@ def report(run: Run, model: Trained) -> dict[str, Any]:
     stats = model.learner.stats()
     each = [*run.past, run.metrics.summary()]
     seconds = run.display.seconds()
-    plain = [
-        {k: None if isinstance(v, float) and math.isnan(v) else v for k, v in one.items()}
-        for one in each
-    ]
+    plain = [{k: _shown(k, v, run.settings.loss_scale) for k, v in one.items()} for one in each]
     return {
-        "model": str(run.settings.output),
+        "model": None if run.settings.output is None else str(run.settings.output),
         "input": run.told,
         "task": model.task,
         "classes": model.classes(),
@@ -163,6 +162,12 @@ def report(run: Run, model: Trained) -> dict[str, Any]:
         "model_bytes": stats["bytes"],
         "seconds": round(seconds, 3),
     }
+
+
+def _shown(name: str, value: Any, loss_scale: float) -> Any:
+    if isinstance(value, float) and math.isnan(value):
+        return None
+    return value * loss_scale if name in ("loss", "holdout_loss") else value
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -185,11 +190,12 @@ def summary(result: dict[str, Any]) -> str:
             lines.append(f"{'held out' + where:<16}{held}")
     if len(result["classes"]) > 2:
         lines.append(f"classes         {len(result['classes'])}")
+    where = result["model"] or "not saved"
     lines += [
         f"features        {result['features']:,}",
         f"rebases         {result['rebases']:,}",
         f"time            {result['seconds']:.2f} s",
-        f"model           {result['model']} ({result['model_bytes']:,} bytes in memory)",
+        f"model           {where} ({result['model_bytes']:,} bytes in memory)",
     ]
     return "\n".join(lines)
 

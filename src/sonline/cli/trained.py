@@ -125,6 +125,8 @@ class Trained:
         Of tables: types of columns, and the special columns (label, weight, tag, text, ignore).
     run : dict
         Position and counters of the training run, for ``--resume``.
+    row_weight : float
+        Every row is learnt with its own weight times this.
     """
 
     parameters: Parameters
@@ -136,8 +138,10 @@ class Trained:
     columns: dict[str, str] = field(default_factory=dict)
     table: dict[str, Any] = field(default_factory=dict)
     run: dict[str, Any] = field(default_factory=dict)
+    row_weight: float = 1.0
 
     def __post_init__(self) -> None:
+        self.row_weight = float(self.row_weight)
         self.learner: _Single | _Many
         if self.task == "classes":
             self.learner = _Many(self.parameters, len(self.labels), self.growing)
@@ -145,6 +149,13 @@ class Trained:
             self.learner = _Single(**self.parameters.as_dict())
         self._targets: list[int] = []  # of each token: -1 or +1, or the code of the class
         self._unknown: list[str] = []  # tokens of labels that this model does not know
+
+    def begin_label_range(self, low: float, high: float) -> None:
+        """Let the range of labels that ``clip`` keeps to begin with these two."""
+        document, tensors = self.learner.__getstate__()
+        for name, label in (("label_low", low), ("label_high", high)):
+            tensors[name] = np.full_like(tensors[name], label)
+        self.learner.__setstate__((document, tensors))
 
     def options(self, **more: Any) -> dict[str, Any]:
         """Return the options of a stream that this model can read."""
@@ -168,6 +179,9 @@ class Trained:
 
     def learn(self, batch: Batch, weights: Floats | None, file: str) -> list[Learnt]:
         """Learn a batch; new classes start at the row where they appear, however rows are cut."""
+        if self.row_weight != 1:
+            own = np.ones(len(batch)) if weights is None else weights
+            weights = own * self.row_weight
         if batch.new_names:
             self.learner.add_names(batch.new_names, batch.first_name)
         rows = _Rows.of(batch)
@@ -290,6 +304,7 @@ class Trained:
             "columns": self.columns,
             "table": self.table,
             "run": self.run,
+            "row_weight": self.row_weight,
         }
         try:
             persistence.write(path, KIND, document, tensors)

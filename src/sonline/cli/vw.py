@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 import typer
 
+from sonline import streams
 from sonline.cli import command_app
-from sonline.cli.predict import _run as run_predictions
+from sonline.cli.evaluate import Scores
+from sonline.cli.judge import lines
+from sonline.cli.predict import check_kind
+from sonline.cli.progress import number
 from sonline.cli.run import Settings
 from sonline.cli.train import start
 from sonline.cli.trained import Trained
@@ -19,6 +26,7 @@ app = command_app()
 
 LOSSES = ("squared", "logistic", "hinge", "quantile")
 HOLDOUT_PERIOD = 10  # Vowpal Wabbit's own, where it makes several passes
+SQUARED_SCALE = 2.0  # its squared loss is (p - y)^2, this program's the half
 
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
@@ -26,9 +34,10 @@ def vw(context: typer.Context) -> None:
     """Run with the common options of Vowpal Wabbit; others are refused by name.
 
     Options: -d -f -i -t -p -r --passes -b --loss_function --quantile_tau --OjaNewton --sketch_size
-    --alpha_inverse --learning_rate_cnt --noconstant -q --holdout_off --holdout_period --link
-    --binary --quiet, and -c -k --cache_file, which have nothing to do here. Without --OjaNewton
-    the learner is the default one of this program, not Vowpal Wabbit's.
+    --alpha --alpha_inverse --learning_rate_cnt --normalize --epoch_size (1 only) --noconstant -q
+    --holdout_off --holdout_period --link --binary --quiet, and -c -k --cache_file, which have
+    nothing to do here. Without --OjaNewton the learner is the default one of this program, not
+    Vowpal Wabbit's.
 
     Example: sonline vw -d clicks.vw -f clicks.son --OjaNewton --sketch_size 10 -b 20
     """
@@ -67,12 +76,15 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--quantile_tau", type=float)
     add("--OjaNewton", action="store_true")
     add("--sketch_size", type=int)
+    add("--epoch_size", type=int, choices=(1,))
+    add("--alpha", type=float)
     add("--alpha_inverse", type=float)
     add("--learning_rate_cnt", type=float)
+    add("--normalize", choices=("true", "false"))
     add("-q", "--quadratic", action="append", default=[])
     add("--noconstant", action="store_true")
     add("--holdout_off", action="store_true")
-    add("--holdout_period", type=int)
+    add("--holdout_period", type=int, default=HOLDOUT_PERIOD)
     add("--link", choices=("identity", "logistic"), default="identity")
     add("--binary", action="store_true")
     add("--quiet", action="store_true")
@@ -85,78 +97,146 @@ def parse(arguments: list[str]) -> argparse.Namespace:
             f"vw: {others[0]} has no counterpart here; see sonline vw --help for what has, and "
             "sonline train --help for the options of this program"
         )
-    if not known.OjaNewton and (known.sketch_size is not None or known.alpha_inverse is not None):
-        raise ParameterError("vw: --sketch_size and --alpha_inverse belong to --OjaNewton")
-    if known.alpha_inverse is not None and not known.alpha_inverse > 0:
-        raise ParameterError(f"vw: --alpha_inverse must be above 0, got {known.alpha_inverse:g}")
+    _check(known)
+    known.data = known.data or known.file or "-"
+    return known
+
+
+def _check(known: argparse.Namespace) -> None:
+    """Raise an error about values that cannot be, or that do not go together."""
+    for name in ("sketch_size", "alpha", "alpha_inverse", "learning_rate_cnt", "normalize"):
+        if not known.OjaNewton and getattr(known, name) is not None:
+            raise ParameterError(f"vw: --{name} belongs to --OjaNewton")
+    for name in ("alpha", "alpha_inverse", "passes", "holdout_period"):
+        value = getattr(known, name)
+        if value is not None and not value > 0:
+            raise ParameterError(f"vw: --{name} must be above 0, got {value:g}")
+    if known.predictions and known.raw_predictions:
+        raise ParameterError("vw: -p and -r: name one of them")
     for pair in known.quadratic:
         if len(pair) != 2 or ":" in pair:
             raise ParameterError(f"vw: -q {pair}: give the first letters of two namespaces")
-    known.data = known.data or known.file or "-"
-    return known
+    if known.binary and known.link != "identity":
+        raise ParameterError("vw: --binary and --link: name one of them")
 
 
 def settings_of(given: argparse.Namespace) -> Settings:
     """Return the training run that the options ask for."""
     parameters: dict[str, Any] = {}
+    loss = given.loss_function or "squared"
     if given.initial_regressor is None:
         parameters = {
-            "loss": given.loss_function or "squared",
+            "loss": loss,
             "hash_bits": 18 if given.bit_precision is None else given.bit_precision,
             "intercept": not given.noconstant,
+            "clip": True,
         }
-    elif given.bit_precision is not None:
-        parameters["hash_bits"] = given.bit_precision
+        if given.OjaNewton:
+            parameters |= _oja_newton(given, loss)
+    else:
+        loss = Trained.load(given.initial_regressor).parameters.loss
+        if given.bit_precision is not None:
+            parameters["hash_bits"] = given.bit_precision
+        if given.loss_function is not None:
+            parameters["loss"] = given.loss_function
     if given.quantile_tau is not None:
         parameters["quantile"] = given.quantile_tau
-    if given.OjaNewton and given.initial_regressor is None:
-        parameters |= {
-            "sketch": "oja",
-            "sketch_size": 10 if given.sketch_size is None else given.sketch_size,
-            "curvature": "gradient",
-            "scaling": "gradient",
-        }
-        if given.alpha_inverse is not None:
-            parameters["alpha"] = 1 / given.alpha_inverse
-        if given.learning_rate_cnt is not None:
-            parameters["oja_step"] = given.learning_rate_cnt
-    if given.final_regressor is None:
-        raise ParameterError("vw: name the model with -f FILE")
-    holdout = 0
-    if given.passes > 1 and not given.holdout_off:
-        holdout = given.holdout_period or HOLDOUT_PERIOD
-    for name in ("binary", "link"):
-        if getattr(given, name) not in (False, "identity"):
-            raise ParameterError(f"vw: --{name} is for -t -p; training writes raw predictions")
     target = given.predictions or given.raw_predictions
     return Settings(
         data=[given.data],
-        output=Path(given.final_regressor),
+        output=None if given.final_regressor is None else Path(given.final_regressor),
         given=parameters,
         stream={"format": "vw", "features": "auto", "interactions": given.quadratic},
         classes="binary",
         passes=given.passes,
-        holdout=holdout,
-        predictions=None if target is None else Path(target),
+        holdout=given.holdout_period if given.passes > 1 and not given.holdout_off else 0,
+        predictions=None if target is None else Path(_dash(target)),
         initial=None if given.initial_regressor is None else Path(given.initial_regressor),
+        prepare=lambda model: _prepare(model, given.OjaNewton),
+        predict_as=_kind(given, loss),
+        loss_scale=SQUARED_SCALE if loss == "squared" else 1.0,
     )
+
+
+def _prepare(model: Trained, oja_newton: bool) -> None:
+    # Predictions stay between the labels seen and 0, those of the logistic loss within 50.
+    limit = 50.0 if model.parameters.loss == "logistic" else 0.0
+    model.begin_label_range(-limit, limit)
+    if oja_newton and model.parameters.loss != "squared":
+        model.row_weight = 0.5
+
+
+def _oja_newton(given: argparse.Namespace, loss: str) -> dict[str, Any]:
+    """Return the parameters of the learner that ``--OjaNewton`` is.
+
+    Vowpal Wabbit's gradient there is half of the derivative of its loss, and half of that goes into
+    the sketch. Its squared loss is (p - y)^2, so the first half makes it this program's; for all
+    other losses it is a row of weight 1/2, and with that weight the second half is sigma = 1/8.
+    """
+    alpha = 1.0 if given.alpha is None else given.alpha
+    return {
+        "sketch": "oja",
+        "sketch_size": 10 if given.sketch_size is None else given.sketch_size,
+        "curvature": "gradient",
+        "sigma": 0.25 if loss == "squared" else 0.125,
+        "eta": 0.0,
+        "scaling": "none" if given.normalize == "false" else "gradient",
+        "alpha": alpha if given.alpha_inverse is None else 1 / given.alpha_inverse,
+        "oja_step": 2.0 if given.learning_rate_cnt is None else given.learning_rate_cnt,
+    }
+
+
+def _kind(given: argparse.Namespace, loss: str) -> str:
+    """Return what predictions are to be: "raw", "probability" or "label"."""
+    if given.raw_predictions:
+        return "raw"
+    if given.link == "logistic" and loss != "logistic":
+        raise ParameterError(f"vw: --link logistic needs --loss_function logistic, not {loss}")
+    if given.binary and loss in ("squared", "quantile"):
+        raise ParameterError(f"vw: --binary needs --loss_function logistic or hinge, not {loss}")
+    return "label" if given.binary else "probability" if given.link == "logistic" else "raw"
+
+
+def _dash(target: str) -> str:
+    return "-" if target == "/dev/stdout" else target
+
+
+@contextmanager
+def _output(target: str | None) -> Iterator[IO[str] | None]:
+    if target is None:
+        yield None
+    elif _dash(target) == "-":
+        yield sys.stdout
+    else:
+        with Path(target).open("w", encoding="utf-8") as file:
+            yield file
 
 
 def _test(given: argparse.Namespace) -> None:
+    """Predict rows, and measure the predictions of those that have labels."""
     if given.initial_regressor is None:
         raise ParameterError("vw: -t needs a model: -i FILE")
     model = Trained.load(given.initial_regressor)
-    target = given.predictions or given.raw_predictions
-    kind = "raw"
-    if given.predictions and (given.link == "logistic" or given.binary):
-        kind = "label" if given.binary else "probability"
-    run_predictions(
-        model,
-        [given.data],
-        None if target in (None, "-", "/dev/stdout") else Path(target),
-        kind,
-        {"format": "vw"},
-        bad_rows=None,
-        json=False,
-        quiet=given.quiet,
+    loss = model.parameters.loss
+    kind = check_kind(model, _kind(given, loss))
+    scores = Scores(model)
+    options = model.options(
+        format="vw", unlabelled=True, frozen=True, label_names=list(model.tokens)
     )
+    target = given.predictions or given.raw_predictions
+    with streams.open([given.data], **options) as stream, _output(target) as file:
+        for batch in stream:
+            raw = model.predict(batch)
+            if file is not None:
+                file.write(lines(model, raw, kind, batch.tags))
+            targets, known = model.targets(batch)
+            weights = None if batch.weights is None else batch.weights[known]
+            scores.add(raw[:, known], targets[known], weights)
+    if given.quiet:
+        return
+    scale = SQUARED_SCALE if loss == "squared" else 1.0
+    for name, value in scores.as_dict().items():
+        shown = (
+            value if name == "rows" else number(value and value * (scale if name == "loss" else 1))
+        )
+        typer.echo(f"{name.replace('_', '-'):<16}{shown}", err=True)

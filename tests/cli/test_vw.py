@@ -1,0 +1,205 @@
+"""`sonline vw`: the options of Vowpal Wabbit mean what they mean there."""
+
+import importlib.util
+import json
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from cli.conftest import identity, svmlight
+from sonline.cli.vw import LOSSES, parse
+
+OJA = ("--OjaNewton", "--sketch_size")
+PLAIN = (*OJA, 0)  # no directions: what is left is exact, the start of the sketch is not
+
+
+def vw_text(rows: int, *, seed: int = 0, weights: bool = False) -> str:
+    """Return rows in two namespaces, with labels -1 and 1."""
+    rng = np.random.default_rng(seed)
+    lines = []
+    for number, line in enumerate(svmlight(rows, seed=seed).splitlines()):
+        label, *pairs = line.split()
+        weight = f" {rng.integers(1, 6) / 2:g}" if weights else ""
+        lines.append(
+            f"{label}{weight} 'r{number}|a {' '.join(pairs[:5])} |b {' '.join(pairs[5:])}\n"
+        )
+    return "".join(lines)
+
+
+def derivative(loss: str, z: float, y: float, tau: float) -> float:
+    if loss == "squared":
+        return 2 * (z - y)
+    if loss == "logistic":
+        return -y / (1 + math.exp(y * z))
+    if loss == "hinge":
+        return -y if y * z < 1 else 0.0
+    return 0.0 if z == y else -tau if z < y else 1 - tau
+
+
+def by_hand(text: str, loss: str, alpha: float, tau: float = 0.5) -> list[float]:
+    """Return the predictions of --OjaNewton --sketch_size 0, as Vowpal Wabbit's source makes them.
+
+    oja_newton.cc: half of the derivative is the gradient g; squares of g x are summed for each
+    feature from 0.1 on and scale it; predictions are clipped to the labels seen, and to 0.
+    """
+    w: dict[str, float] = {}
+    squares: dict[str, float] = {}
+    low, high = (-50.0, 50.0) if loss == "logistic" else (0.0, 0.0)
+    out = []
+    for line in text.splitlines():
+        head, *spaces = line.split("|")
+        y, weight = float(head.split()[0]), float(head.split()[1])
+        row = {"constant": 1.0}
+        for space in spaces:
+            name, *pairs = space.split()
+            row |= {f"{name}^{i}": float(v) for i, v in (pair.split(":") for pair in pairs)}
+        z = sum(w.get(f, 0.0) * x / math.sqrt(squares.get(f, 0.1)) for f, x in row.items())
+        out.append(min(max(z, low), high))
+        if loss != "logistic":
+            low, high = min(low, y), max(high, y)
+        g = weight * derivative(loss, min(max(z, low), high), y, tau) / 2
+        for f, x in row.items():
+            squares[f] = squares.get(f, 0.1) + (g * x) ** 2
+            w[f] = w.get(f, 0.0) - g * x / math.sqrt(squares[f]) / alpha
+    return out
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_without_directions_it_is_the_arithmetic_of_vowpal_wabbit(sonline, tmp_path, loss):
+    text = vw_text(500, weights=True)
+    (tmp_path / "d.vw").write_text(text)
+    done = sonline(
+        *("vw", "d.vw", *PLAIN, "-p", "p.txt", "--loss_function", loss, "--alpha_inverse", 0.5)
+    )
+    assert "not saved" in done.stdout  # no -f: only the loss is wanted
+    written = [line.split() for line in (tmp_path / "p.txt").read_text().splitlines()]
+    assert [tag for _, tag in written] == [f"r{n}" for n in range(500)]
+    expected = by_hand(text, loss, alpha=2.0)
+    np.testing.assert_allclose([float(z) for z, _ in written], expected, rtol=1e-4, atol=1e-4)
+
+
+OPTIONS = {
+    "squared": (),
+    "logistic": ("--loss_function", "logistic"),
+    "hinge": ("--loss_function", "hinge", "--noconstant"),
+    "quantile": ("--loss_function", "quantile", "--quantile_tau", "0.3"),
+    "alpha": ("--alpha_inverse", "3", "-b", "22"),
+    "plain": ("--alpha", "100", "--normalize", "false"),
+    "products": ("-q", "ab", "-b", "24"),
+    "own products": ("-q", "bb", "-b", "24", "--loss_function", "logistic"),
+    "passes": ("--passes", "3", "-c", "-k", "--cache_file", "d.cache"),
+    "no holdout": ("--passes", "2", "--holdout_off", "-c", "-k", "--cache_file", "d.cache"),
+}
+
+
+@pytest.mark.skipif(
+    importlib.util.find_spec("vowpalwabbit") is None,
+    reason="vowpalwabbit is in the extra docs, which make venv installs",
+)
+@pytest.mark.parametrize("case", OPTIONS)
+def test_predictions_are_those_of_vowpal_wabbit_itself(sonline, tmp_path, case):
+    (tmp_path / "d.vw").write_text(vw_text(2000, weights=case in ("squared", "logistic")))
+    options = ["-d", "d.vw", *map(str, PLAIN), *OPTIONS[case]]
+    theirs = subprocess.run(
+        [sys.executable, "-m", "vowpalwabbit", *options, "-p", "theirs.txt"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    ours = sonline("vw", *options, "-p", "ours.txt")
+
+    def numbers(name):
+        lines = (tmp_path / name).read_text().splitlines()
+        return [float(line.split()[0]) for line in lines]
+
+    np.testing.assert_allclose(numbers("ours.txt"), numbers("theirs.txt"), rtol=1e-3, atol=1e-3)
+    if "--passes" not in options:
+        (average,) = [
+            line.split("=")[1] for line in theirs.stderr.splitlines() if "average loss" in line
+        ]
+        (shown,) = [line for line in ours.stdout.splitlines() if line.startswith("loss ")]
+        # A row whose label widens the range of the labels is counted otherwise there.
+        assert float(shown.split()[1]) == pytest.approx(float(average), abs=1e-3)
+
+
+def test_options_are_parameters(sonline, tmp_path):
+    (tmp_path / "d.vw").write_text(vw_text(300))
+    done = sonline(
+        *("vw", "-d", "d.vw", "-f", "v.son", *OJA, 5, "-b", 12, "--loss_function", "logistic"),
+        *("--alpha_inverse", 2, "--noconstant", "--quiet"),
+    )
+    assert done.stdout == done.stderr == ""
+    shown = json.loads(sonline("inspect", "v.son", "--json").stdout)["parameters"]
+    wanted = {"sketch": "oja", "sketch_size": 5, "hash_bits": 12, "alpha": 0.5, "intercept": False}
+    wanted |= {"oja_step": 2.0, "scaling": "gradient", "curvature": "gradient", "sigma": 0.125}
+    assert wanted.items() <= shown.items()
+
+
+def test_test_only_predicts_and_measures(sonline, tmp_path):
+    text = vw_text(400)
+    (tmp_path / "d.vw").write_text(text)
+    sonline("vw", "d.vw", "-f", "v.son", *OJA, 5, "--loss_function", "logistic", "--quiet")
+    tested = sonline("vw", "-t", "-d", "d.vw", "-i", "v.son")
+    assert tested.stdout == ""  # predictions only where they are asked for
+    measured = dict(line.split() for line in tested.stderr.splitlines())
+    judged = json.loads(sonline("evaluate", "d.vw", "-m", "v.son", "--json").stdout)
+    assert float(measured["loss"]) == pytest.approx(judged["loss"], abs=1e-6)
+    sonline("vw", "-t", "d.vw", "-i", "v.son", "-p", "p.txt", "--quiet")
+    raw = sonline("predict", "d.vw", "-m", "v.son", "--as", "raw").stdout
+    assert (tmp_path / "p.txt").read_text() == raw
+    for option, kind in (("--binary", "label"), ("--link=logistic", "probability")):
+        shown = sonline("vw", "-t", "d.vw", "-i", "v.son", "-p", "-", option, "--quiet").stdout
+        assert shown == sonline("predict", "d.vw", "-m", "v.son", "--as", kind).stdout
+    # Rows without labels are predicted, too.
+    bare = "".join(line[line.index("|") :] for line in text.splitlines(keepends=True))
+    shown = sonline("vw", "-t", "-i", "v.son", "-p", "/dev/stdout", input=bare)
+    assert [line.split()[0] for line in raw.splitlines()] == shown.stdout.split()
+
+
+def test_going_on_with_a_model_is_never_having_stopped(sonline, tmp_path):
+    text = vw_text(600).splitlines(keepends=True)
+    for name, part in (("a", text[:250]), ("b", text[250:]), ("whole", text)):
+        (tmp_path / f"{name}.vw").write_text("".join(part))
+    for loss in ("squared", "logistic"):
+        options = (*OJA, 4, "--loss_function", loss, "--quiet")
+        sonline("vw", "whole.vw", "-f", "whole.son", *options, "-p", "whole.txt")
+        sonline("vw", "a.vw", "-f", "a.son", *options, "-p", "a.txt")
+        sonline("vw", "b.vw", "-i", "a.son", "-f", "b.son", "--quiet", "-p", "b.txt")
+        written = [(tmp_path / f"{name}.txt").read_text() for name in ("a", "b", "whole")]
+        assert written[0] + written[1] == written[2]
+    assert identity(tmp_path / "b.son") != identity(tmp_path / "a.son")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--l1", "3"], "--l1"),
+        (["--oaa", "3"], "--oaa"),
+        (["--cb", "3"], "--cb"),
+        (["--bfgs"], "--bfgs"),
+        (["--random_init", "false"], "--random_init"),
+        (["--loss_function", "poisson"], "poisson"),
+        (["--epoch_size", "4", "--OjaNewton"], "--epoch_size"),
+        (["--sketch_size", "4"], "--OjaNewton"),
+        (["--alpha_inverse", "0", "--OjaNewton"], "--alpha_inverse"),
+        (["--passes", "0"], "--passes"),
+        (["-q", "a:"], "-q a:"),
+        (["-q", "abc"], "-q abc"),
+        (["-t"], "-i FILE"),
+        (["-p", "x", "-r", "y"], "-p and -r"),
+        (["--binary", "-p", "x"], "--loss_function"),
+        (["--link=logistic", "-p", "x"], "--loss_function"),
+    ],
+)
+def test_what_has_no_counterpart_is_refused_by_name(sonline, tmp_path, arguments, words):
+    (tmp_path / "d.vw").write_text(vw_text(5))
+    assert words in sonline("vw", "-d", "d.vw", *arguments, code=2).stderr
+
+
+def test_the_file_may_stand_without_an_option():
+    assert parse(["--passes", "2", "a.vw"]).data == "a.vw"
+    assert parse([]).data == "-"
