@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeAlias
 
 import numpy as np
@@ -25,6 +25,7 @@ from sonline.inputs import (
     row_weights,
     vector,
 )
+from sonline.merging import check_same_parameters, merge_learners
 from sonline.parameters import Parameters
 
 Feature: TypeAlias = str | int
@@ -243,6 +244,59 @@ class OnlineLearner:
     def predict_one(self, x: Mapping[Feature, float | str]) -> float:
         """Return the raw prediction for one row given as a mapping; changes nothing."""
         return self._model.predict_one(x)
+
+    def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
+        """Return one learner that knows what this one and the others have learnt.
+
+        For learners that were trained on different rows, each with the same parameters and from
+        the same start. Weights are averaged by their precision, sketches are added and cut to size
+        (docs/distributed.md); features with names are matched by name. It is exact for
+        ``sketch="full"`` with squared loss and Hessian curvature, unscaled. Nothing here is
+        changed; the result can go on learning, be saved, or be merged again.
+
+        Parameters
+        ----------
+        others : iterable of OnlineLearner
+            Merged with this one in groups of four, and the results likewise: always in the same
+            shape, so that the same learners in the same order give the same bits.
+        start : OnlineLearner, optional
+            What all of them began with, if they did not begin empty: it is counted once.
+
+        Raises
+        ------
+        ParameterError
+            If the parameters are not the same.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sonline import OnlineLearner
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(4000, 20))
+        >>> y = np.sign(X @ rng.normal(size=20))
+        >>> shards = [OnlineLearner() for _ in range(4)]
+        >>> for number, learner in enumerate(shards):
+        ...     before = learner.learn(X[number::4], y[number::4])
+        >>> merged = shards[0].merge(shards[1:])
+        >>> merged.stats()["rounds"]
+        4000
+        """
+        every = [self, *others]
+        common = [] if start is None else [start]
+        check_same_parameters(self._parameters, [one._parameters for one in every[1:] + common])  # noqa: SLF001
+        negatives = {one._negative for one in every + common} - {None}  # noqa: SLF001
+        if len(negatives) > 1:
+            raise InvalidInputError(
+                "some of the learners to be merged had the labels 0 and 1, others -1 and 1; use "
+                "the same labels for all shards"
+            )
+        begun = None if start is None else [start._model.save()]  # noqa: SLF001
+        states = [[one._model.save()] for one in every]  # noqa: SLF001
+        (state,) = merge_learners(self._parameters, states, begun)
+        document = {"parameters": self.params, "negative_label": next(iter(negatives), None)}
+        merged = type(self).__new__(type(self))
+        merged.__setstate__((document, state))
+        return merged
 
     def features(self) -> list[Feature]:
         """Return the features seen, in the order of their appearance."""

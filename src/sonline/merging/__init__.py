@@ -1,0 +1,116 @@
+"""Merging: learners that were trained on disjoint shards of the data become one.
+
+A learner is a quadratic: weights w and the matrix A of its second-order information. For shards
+that began with a common start (A₀, w₀), the merged one is
+
+    A = ΣA_i − (K−1)A₀,   w = w₀ + A⁻¹ ΣA_i(w_i − w₀),
+
+which is exact for the full matrix with squared loss and Hessian curvature, and is done through the
+stacked sketches otherwise. The parts of the work:
+
+- `features`: one set of features out of several, names united by name;
+- `state`: what a learner knows, out of the arrays that it saves, and back;
+- `precision`: the formula above, and the sketch of the sum;
+- `tree`: the fixed shape in which many are merged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
+
+from sonline.errors import InvalidInputError, ParameterError
+from sonline.merging.features import NAMES, Keys, NameTable, translated, united
+from sonline.merging.precision import combined
+from sonline.merging.state import State, read, spread, write
+from sonline.merging.tree import FAN_IN, groups, merge_tree
+from sonline.parameters import Parameters
+
+__all__ = [
+    "FAN_IN",
+    "NAMES",
+    "State",
+    "check_same_parameters",
+    "groups",
+    "merge_learners",
+    "merge_tree",
+]
+
+
+def merge_learners(
+    parameters: Parameters,
+    learners: Sequence[Sequence[State]],
+    start: Sequence[State] | None = None,
+) -> list[State]:
+    """Return the states of the merged learner; many are merged in the shape of `merge_tree`.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Of all of them.
+    learners : sequence of sequences of dicts
+        For each learner the states of its models (one for each output) as the core saves them. The
+        first holds the names that they share.
+    start : sequence of dicts, optional
+        Likewise what all of them began with, if that was not the empty learner.
+    """
+    table = NameTable()
+    first = None if start is None else (start, table.add(start[0]))
+    known = [(states, table.add(states[0])) for states in learners]
+    names = table.state()
+    everything = table.add(names)
+
+    def merge(some: Sequence[tuple[Sequence[State], Keys]]) -> tuple[Sequence[State], Keys]:
+        models = [
+            _merge_models(
+                parameters,
+                [(states[number], ids) for states, ids in some],
+                None if first is None else (first[0][number], first[1]),
+            )
+            for number in range(len(learners[0]))
+        ]
+        return models, everything
+
+    # The number of threads would show in the last bits of the sums.
+    with threadpool_limits(1, user_api="blas"):
+        merged, ids = merge_tree(known, merge)
+    if ids is not everything:  # there was only one
+        return list(merged)
+    return [merged[0] | names, *merged[1:]]
+
+
+def _merge_models(
+    parameters: Parameters,
+    models: Sequence[tuple[State, Keys]],
+    start: tuple[State, Keys] | None,
+) -> State:
+    """Merge models, each with the ids that its names have in the merged one, at once."""
+    every = [*models, *([] if start is None else [start])]
+    keys = [translated(state["features"], ids) for state, ids in every]
+    union, places = united(keys)
+    known = [
+        spread(read(parameters, state, own), union, place)
+        for (state, _), own, place in zip(every, keys, places, strict=True)
+    ]
+    origin = known.pop() if start is not None else None
+    if origin is not None:
+        for one in known:
+            if one.rounds < origin.rounds:
+                raise InvalidInputError(
+                    f"start has learnt {origin.rounds:.0f} rows, but one of the learners to be "
+                    f"merged only {one.rounds:.0f}: it cannot have begun with it"
+                )
+    return write(parameters, combined(parameters, known, origin))
+
+
+def check_same_parameters(first: Parameters, others: Sequence[Parameters]) -> None:
+    """Raise an error if learners are not of one kind."""
+    wanted = first.as_dict()
+    for number, other in enumerate(others, 1):
+        for name, value in other.as_dict().items():
+            if value != wanted[name]:
+                raise ParameterError(
+                    f"learner {number} of those to be merged has {name}={value!r}, the first has "
+                    f"{wanted[name]!r}; only learners with the same parameters can be merged"
+                )
