@@ -20,13 +20,13 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sonline import _core, persistence
-from sonline.errors import ModelFileError
+from sonline.errors import InvalidInputError, ModelFileError
 from sonline.inputs import Floats, Rows, csr_arrays, dense_array
+from sonline.merging import NAMES, check_same_parameters, merge_learners, turned_round
 from sonline.parameters import Parameters
 
 Codes: TypeAlias = NDArray[np.int64]
 
-NAMES = ("names.bytes", "names.offsets")  # shared by all models of a classifier
 NEVER = -1  # the target of the learner that takes every row as "not this class"
 
 
@@ -145,6 +145,56 @@ class ClassLearner:
             self._speakers.predict_rows(X, out, threads)
         return out[: self.outputs]
 
+    def arranged(self, numbers: Sequence[int]) -> Self:
+        """Return a learner whose class k is class ``numbers[k]`` here, to be merged with others.
+
+        Numbers of classes that are not known here are those that new ones would get.
+        """
+        learner = self
+        while learner.classes < len(numbers):
+            learner = learner.grown()
+        if list(numbers) == list(range(learner.classes)):
+            return learner
+        models, signs = learner._models, learner._signs
+        if learner.classes == 2:
+            return self._twin(models, 2, [-signs[0], *signs[1:]])
+        order = [*numbers, *range(learner.classes, len(models))]
+        return self._twin([models[n] for n in order], learner.classes, [signs[n] for n in order])
+
+    def merge(self, others: Sequence[Self], start: Self | None = None) -> Self:
+        """Return one learner that knows what this one and the others have learnt.
+
+        All of them must have the same classes, in the same order. See `OnlineLearner.merge`.
+        """
+        every = [self, *others]
+        common = [] if start is None else [start]
+        check_same_parameters(self.parameters, [one.parameters for one in every[1:] + common])
+        for one in every + common:
+            if (one.classes, one.growing) != (self.classes, self.growing):
+                raise InvalidInputError(
+                    f"one of the learners to be merged has {one.classes} classes, another "
+                    f"{self.classes}; all need the same"
+                )
+        # Two learners of "this or that" may face each other.
+        states = [one._states(self._signs) for one in every]
+        begun = None if start is None else start._states(self._signs)
+        document, _ = self.__getstate__()
+        tensors: persistence.Tensors = {}
+        for number, state in enumerate(merge_learners(self.parameters, states, begun)):
+            for name, tensor in state.items():
+                tensors[name if name in NAMES else f"{number}.{name}"] = tensor
+        merged = type(self).__new__(type(self))
+        merged.__setstate__((document, tensors))
+        return merged
+
+    def _states(self, signs: Sequence[float]) -> list[persistence.Tensors]:
+        """Return the state of each model, turned round where its sign is another one."""
+        states = [model.save() for model in self._models]
+        for number, (own, wanted) in enumerate(zip(self._signs, signs, strict=True)):
+            if own != wanted:
+                states[number] = turned_round(self.parameters, states[number])
+        return states
+
     def features(self) -> list[str | int]:
         """Return the features seen, in the order of their appearance."""
         return self._models[0].features()
@@ -182,7 +232,7 @@ class ClassLearner:
     ) -> Self:
         twin = type(self).__new__(type(self))
         twin.parameters, twin.growing = self.parameters, self.growing
-        twin._set(models, classes, signs)  # noqa: SLF001 - of its own class
+        twin._set(models, classes, signs)
         return twin
 
     def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:

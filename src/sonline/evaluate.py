@@ -8,6 +8,7 @@ cut into batches. Predictions are raw ones (``w.x``); labels of classification a
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeAlias
 
@@ -83,6 +84,18 @@ class Mean:
         else:
             self.weight += values.size
             self.total = _sum(self.total, values)
+
+    def merge(self, others: Iterable[Mean], start: Mean | None = None) -> Mean:
+        """Return the mean over all values; those of a common start count once."""
+        every = [self, *others]
+        first = start or Mean()
+        return Mean(
+            *(
+                getattr(first, name)
+                + sum(getattr(one, name) - getattr(first, name) for one in every)
+                for name in ("total", "weight")
+            )
+        )
 
     @property
     def value(self) -> float:
@@ -236,6 +249,25 @@ class R2:
         variation = self._second - self._first**2 / self._weight
         return float(1 - self._square_error / variation) if variation > 0 else math.nan
 
+    def merge(self, others: Iterable[R2], start: R2 | None = None) -> R2:
+        """Return the metric over all rows; those of a common start count once."""
+        every = [self, *others]
+        origin = next((one._origin for one in every if one._origin is not None), 0.0)
+        first = (start or R2())._moments(origin)
+        total = first + sum(one._moments(origin) - first for one in every)
+        merged = R2()
+        merged._origin = origin
+        merged._square_error, merged._weight, merged._first, merged._second = total.tolist()
+        return merged
+
+    def _moments(self, origin: float) -> Floats:
+        """Return the sums with the moments about another label."""
+        shift = (origin if self._origin is None else self._origin) - origin
+        second = self._second + 2 * shift * self._first + shift**2 * self._weight
+        return np.array(
+            [self._square_error, self._weight, self._first + shift * self._weight, second]
+        )
+
     def as_dict(self) -> dict[str, float | None]:
         """Return all of it as values that JSON can hold."""
         return {
@@ -313,6 +345,30 @@ class Curve:
         self.rows += losses.size
         self.total, self.weight = float(totals[-1]), float(sums[-1])
         return self.points[first:]
+
+    def merge(self, others: Iterable[Curve], start: Curve | None = None) -> Curve:
+        """Return the average over all rows of curves that went on from a common start side by side.
+
+        Its points are those of the start, and one for all that came since.
+
+        Examples
+        --------
+        >>> from sonline.evaluate import Curve
+        >>> one, other = Curve(), Curve()
+        >>> points = one.update([1.0, 3.0]), other.update([5.0])
+        >>> one.merge([other]).now
+        Point(rows=3, average=3.0, since_last=nan)
+        """
+        every = [self, *others]
+        first = start or Curve()
+        rows, total, weight = (
+            getattr(first, name) + sum(getattr(one, name) - getattr(first, name) for one in every)
+            for name in ("rows", "total", "weight")
+        )
+        merged = Curve(list(first.points), rows, total, weight, first._last, max(rows, 1))
+        if rows > first.rows:
+            merged._close()
+        return merged
 
     @property
     def average(self) -> float:

@@ -283,15 +283,15 @@ class OnlineLearner:
         """
         every = [self, *others]
         common = [] if start is None else [start]
-        check_same_parameters(self._parameters, [one._parameters for one in every[1:] + common])  # noqa: SLF001
-        negatives = {one._negative for one in every + common} - {None}  # noqa: SLF001
+        check_same_parameters(self._parameters, [one._parameters for one in every[1:] + common])
+        negatives = {one._negative for one in every + common} - {None}
         if len(negatives) > 1:
             raise InvalidInputError(
                 "some of the learners to be merged had the labels 0 and 1, others -1 and 1; use "
                 "the same labels for all shards"
             )
-        begun = None if start is None else [start._model.save()]  # noqa: SLF001
-        states = [[one._model.save()] for one in every]  # noqa: SLF001
+        begun = None if start is None else [start._model.save()]
+        states = [[one._model.save()] for one in every]
         (state,) = merge_learners(self._parameters, states, begun)
         document = {"parameters": self.params, "negative_label": next(iter(negatives), None)}
         merged = type(self).__new__(type(self))

@@ -7,8 +7,9 @@ import sonline
 
 PACKAGE = Path(sonline.__file__).parent
 ORDER = (
-    *("errors", "_core", "parameters", "persistence", "inputs", "learner", "classes", "evaluate"),
-    *("streams", "plots", "export", "estimators", "river", "datasets", "experiments", "cli"),
+    *("errors", "_core", "parameters", "persistence", "inputs", "merging", "learner", "classes"),
+    *("evaluate", "streams", "plots", "export", "estimators", "river", "datasets", "experiments"),
+    *("distributed", "cli"),
 )
 APART = {"reference": set(), "theory": {"errors", "reference"}}
 EXCEPTIONS = {("experiments", "sonline"), ("cli", "sonline")}

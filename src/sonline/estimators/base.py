@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from operator import attrgetter
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
@@ -134,6 +134,55 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         return tags
+
+    # -- merging ---------------------------------------------------------------------------------
+
+    def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
+        """Return one estimator that knows what this one and the others have learnt.
+
+        For estimators that were fitted to different rows with the same parameters; see
+        `sonline.OnlineLearner.merge`. Nothing here is changed.
+
+        Parameters
+        ----------
+        others : iterable of estimators
+            Fitted, of the same kind.
+        start : estimator, optional
+            What all of them went on from, if they were not new: it is counted once.
+        """
+        every = [self, *others]
+        common = [] if start is None else [start]
+        learners = [one._learner() for one in every + common]
+        for one in every[1:] + common:
+            self._check_mergeable(one)
+        merged: Self = clone(self, safe=False)
+        merged._remember(self._begun)
+        for name in ("n_features_in_", "n_iter_", "feature_names_in_"):
+            if hasattr(self, name):
+                setattr(merged, name, getattr(self, name))
+        merged.progress_ = self.progress_.merge(
+            [one.progress_ for one in every[1:]], None if start is None else start.progress_
+        )
+        merged._take_merged(every, start, learners)
+        return merged
+
+    def _check_mergeable(self, other: Self) -> None:
+        if type(other) is not type(self):
+            raise InvalidInputError(
+                f"a {type(self).__name__} cannot be merged with a {type(other).__name__}"
+            )
+        if other.n_features_in_ != self.n_features_in_:
+            raise InvalidInputError(
+                f"one of the estimators to be merged has {other.n_features_in_} features, another "
+                f"{self.n_features_in_}; all need the same columns"
+            )
+        ours, theirs = (getattr(one, "feature_names_in_", None) for one in (self, other))
+        if not np.array_equal([] if ours is None else ours, [] if theirs is None else theirs):
+            raise InvalidInputError("the estimators to be merged have different names of columns")
+
+    def _take_merged(self, every: list[Self], start: Self | None, learners: list[Any]) -> None:
+        """Set what is merged of estimators, the start's learner being the last, if there is one."""
+        raise NotImplementedError
 
     # -- inspection ------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -89,6 +89,32 @@ class FittedClassifier(OnlineEstimator):
         """
         low, high = (self._table.in_order(ends) for ends in self._learner().ranges())
         return np.minimum(low, high), np.maximum(low, high)
+
+    # -- merging ---------------------------------------------------------------------------------
+
+    def _take_merged(self, every: list[Self], start: Self | None, learners: list[Any]) -> None:
+        common = [] if start is None else [start]
+        table = every[0]._table
+        for one in every[1:] + common:
+            _, new = table.codes(one._table.labels)
+            if new.any():
+                if not every[0]._learning.growing:
+                    raise InvalidInputError(
+                        f"the estimators to be merged have different classes, such as "
+                        f"{table.labels.tolist()} and {one._table.labels.tolist()}; name all of "
+                        "them in partial_fit, or make the estimators with discover_classes=True"
+                    )
+                table = table.grown(one._table.labels[new])
+        ready = [
+            learner.arranged(one._table.places_of(table)) if learner.growing else learner
+            for one, learner in zip(every + common, learners, strict=True)
+        ]
+        begun = None if start is None else ready.pop()
+        self._table = table
+        self._learning = ready[0].merge(ready[1:], begun)
+        self._right = every[0]._right.merge(
+            [one._right for one in every[1:]], None if start is None else start._right
+        )
 
     # -- files -----------------------------------------------------------------------------------
 

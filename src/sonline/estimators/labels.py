@@ -79,6 +79,17 @@ class ClassTable:
         numbers = np.append(self.numbers, range(self.numbers.size, order.size))
         return ClassTable(together[order], numbers[order])
 
+    def places_of(self, union: ClassTable) -> list[int]:
+        """Return for each class of the learner of a larger table which class it is of the one here.
+
+        Classes that are not known here come last, as new ones would.
+        """
+        codes, new = self.codes(union.labels)
+        numbers = np.empty(union.labels.size, dtype=np.intp)
+        numbers[union.numbers[~new]] = self.numbers[codes[~new]]
+        numbers[union.numbers[new]] = range(self.labels.size, union.labels.size)
+        return [int(number) for number in numbers]
+
     def refuse(self, labels: Labels, new: NDArray[np.bool_]) -> NoReturn:
         """Raise an error about the first label that is new."""
         row = int(np.argmax(new))

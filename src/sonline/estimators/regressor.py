@@ -217,6 +217,13 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         self.progress_.update(losses(self.loss, labels, before, self.quantile), weights)
         self._r2.update(labels, before, weights)
 
+    def _take_merged(self, every: list[Self], start: Self | None, learners: list[Any]) -> None:
+        begun = None if start is None else learners.pop()
+        self._learning = learners[0].merge(learners[1:], begun)
+        self._r2 = every[0]._r2.merge(
+            [one._r2 for one in every[1:]], None if start is None else start._r2
+        )
+
     # -- inspection ------------------------------------------------------------------------------
 
     @property

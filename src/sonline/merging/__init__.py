@@ -23,7 +23,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.merging.features import NAMES, Keys, NameTable, translated, united
 from sonline.merging.precision import combined
-from sonline.merging.state import State, read, spread, write
+from sonline.merging.state import State, read, spread, turned_round, write
 from sonline.merging.tree import FAN_IN, groups, merge_tree
 from sonline.parameters import Parameters
 
@@ -35,6 +35,7 @@ __all__ = [
     "groups",
     "merge_learners",
     "merge_tree",
+    "turned_round",
 ]
 
 

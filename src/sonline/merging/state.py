@@ -209,6 +209,20 @@ def write(parameters: Parameters, known: Knowledge) -> State:
     }
 
 
+def turned_round(parameters: Parameters, state: State) -> State:
+    """Return the state of the learner that has met the opposite labels: losses are symmetric."""
+    turned = {name: state[name].copy() for name in ("blocks", "label_low", "label_high")}
+    turned["blocks"][:, : len(parameters.experts)] *= -1
+    turned["label_low"], turned["label_high"] = -state["label_high"], -state["label_low"]
+    for name in ("sketch.beta", "sketch.w"):
+        if name in state:
+            turned[name] = -state[name]
+    if "sketch.bF" in state:
+        turned["sketch.bF"] = state["sketch.bF"].copy()
+        turned["sketch.bF"][0] *= -1
+    return state | turned
+
+
 def _write_sketch(parameters: Parameters, known: Knowledge, stored: NDArray[Any]) -> State:
     """Return the fields of a sketch; F takes away what rounding the basis costs."""
     m, rank = capacity(parameters), len(known.V)
