@@ -20,14 +20,18 @@ import scipy.sparse as sp
 from sonline import OnlineLearner, datasets, parameters
 from sonline.experiments.published import ERROR_RATES
 
-# Candidates for the experts of alpha="auto": (relative alpha, plain).
+# Candidates for the experts of alpha="auto": (relative alpha, plain); the constant one is always
+# there.
 CANDIDATES = (
+    ((0.03, False), (0.01, True)),
+    ((0.01, False), (0.01, True)),
+    ((0.1, False), (0.01, True)),
+    ((0.03, False), (0.003, True)),
+    ((0.03, False), (0.1, True)),
+    ((0.03, False), (0.01, True), (0.1, True)),
+    ((0.01, False), (0.1, False), (0.01, True)),
     ((0.003, False), (0.1, False), (0.003, True), (0.1, True)),
-    ((0.01, False), (0.1, False), (0.02, True), (0.2, True)),
-    ((0.01, False), (0.3, False), (0.003, True), (0.05, True)),
-    ((0.001, False), (0.03, False), (0.001, True), (0.03, True)),
-    ((0.03, False), (0.3, False), (0.1, True), (0.5, True)),
-    ((0.003, False), (0.03, False), (0.1, False), (0.3, False)),
+    ((0.01, False), (0.1, False)),
 )
 SINGLE = tuple(10.0**k for k in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1))
 POWERS = (-6, -3, 3, 6)

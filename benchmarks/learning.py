@@ -23,50 +23,42 @@ VW = ["", peers.vw_oja(0), peers.vw_oja(10), peers.vw_oja(30)]
 
 
 def measure(settings: Settings) -> Iterator[Result]:
-    yield from main_case(settings)
-    for shape in data.GENERATED[1:]:
+    for shape in data.GENERATED:
         rows = data.generated(shape, settings.size(NONZEROS) // shape.nonzeros)
         yield from one_case(rows, settings, **shape.about)
     for rows in data.real(settings.data_dir):
         yield from one_case(rows, settings, features=rows.features)
+    yield from against_sizes(settings)
     yield from against_nonzeros(settings)
     yield from against_features(settings)
     yield from against_rows(settings)
 
 
-def main_case(settings: Settings) -> Iterator[Result]:
-    """The case of the targets, with every size of the sketch."""
-    shape = data.MAIN
-    rows = data.generated(shape, settings.size(NONZEROS) // shape.nonzeros)
-    sizes = (1, 10, 30) if settings.quick else SIZES
-    learners = [*BASIC, *(Learner(sketch, m) for sketch in SKETCHED for m in sizes)]
-    vw_sizes = [m for m in VW_SIZES if m in (10, 30) or not settings.quick]
-    arguments = ["", *(peers.vw_oja(m) for m in vw_sizes)]
-    limits = [block_limit(Learner("oja", m), rows) for m in sizes]
-    contenders = everyone(rows, settings, list(dict.fromkeys(learners)), arguments, limits)
-    yield from turns(rows.name, contenders, settings, rows=rows.X.shape[0], **shape.about)
+def against_sizes(settings: Settings) -> Iterator[Result]:
+    """Sketches of more and more directions, on rows whose features have been seen."""
+    rows = data.generated(data.MAIN, settings.size(5_000))
+    contenders = []
+    for m in (1, 10, 30) if settings.quick else SIZES:
+        contenders += [Learner(sketch, m).after(rows, rows) for sketch in SKETCHED]
+        contenders.append(block_limit(Learner("oja", m), rows))
+    sizes = (10, 30) if settings.quick else VW_SIZES
+    arguments = [peers.vw_oja(m) for m in sizes]
+    contenders += peers.vw_contenders(rows, arguments, settings.folder / "cache")
+    about = {**data.MAIN.about, "against": "size", "rows": rows.X.shape[0]}
+    yield from turns("against m", contenders, settings, rounds=3, **about)
 
 
 def one_case(rows: Rows, settings: Settings, **about: object) -> Iterator[Result]:
-    contenders = everyone(rows, settings, BASIC, VW, [block_limit(OJA, rows)])
-    yield from turns(rows.name, contenders, settings, rows=rows.X.shape[0], **about)
-
-
-def everyone(
-    rows: Rows,
-    settings: Settings,
-    learners: list[Learner],
-    arguments: list[str],
-    limits: list[Contender],
-) -> list[Contender]:
-    few = rows.head(max(20_000 // max(rows.X.nnz // rows.X.shape[0], 1), 10))
-    return [
-        *(learner.epoch(rows) for learner in learners),
-        *peers.vw_contenders(rows, arguments, settings.folder / "cache"),
+    """Everyone on the same rows (River on the first few, which are enough for it)."""
+    few = rows.head(max(20_000 * rows.X.shape[0] // rows.X.nnz, 10))
+    contenders = [
+        *(learner.epoch(rows) for learner in BASIC),
+        *peers.vw_contenders(rows, VW, settings.folder / "cache"),
         peers.sgd_epoch(rows),
         *peers.river_epoch(few),
-        *limits,
+        block_limit(OJA, rows),
     ]
+    yield from turns(rows.name, contenders, settings, rows=rows.X.shape[0], **about)
 
 
 def block_limit(learner: Learner, rows: Rows) -> Contender:
@@ -76,11 +68,15 @@ def block_limit(learner: Learner, rows: Rows) -> Contender:
 
 
 def turns(
-    case: str, contenders: list[Contender], settings: Settings, **about: object
+    case: str,
+    contenders: list[Contender],
+    settings: Settings,
+    *,
+    rounds: int | None = None,
+    **about: object,
 ) -> Iterator[Result]:
-    yield from take_turns(
-        SECTION, case, UNIT, contenders, settings.rounds, seconds=NANO, cores=1, **about
-    )
+    times = min(rounds or settings.rounds, settings.rounds)
+    yield from take_turns(SECTION, case, UNIT, contenders, times, seconds=NANO, cores=1, **about)
 
 
 SCALING = [NONE, ADAGRAD, OJA, ISOTROPIC]
@@ -96,7 +92,7 @@ def against_nonzeros(settings: Settings) -> Iterator[Result]:
             *peers.vw_contenders(rows, [peers.vw_oja(10)], settings.folder / "cache"),
         ]
         about = {"against": "nonzeros", "rows": rows.X.shape[0], **shape.about}
-        yield from turns(f"against non-zeros: {count}", contenders, settings, **about)
+        yield from turns(f"against non-zeros: {count}", contenders, settings, rounds=3, **about)
 
 
 def against_features(settings: Settings) -> Iterator[Result]:
@@ -110,9 +106,10 @@ def against_features(settings: Settings) -> Iterator[Result]:
         contenders = [learner.after(warm, rows) for learner in SCALING]
         about = {"against": "features", "rows": rows.X.shape[0], **shape.about}
         case = f"against features: {features:,}"
-        yield from turns(case, contenders, settings, **about)
+        yield from turns(case, contenders, settings, rounds=3, **about)
         contenders = [OJA.after(warm, zipf)]
-        yield from turns(f"{case}, Zipf", contenders, settings, **{**about, "zipf": True})
+        about["zipf"] = True
+        yield from turns(f"{case}, Zipf", contenders, settings, rounds=3, **about)
         data.generated.cache_clear()
         data.every_feature.cache_clear()
 
@@ -124,5 +121,7 @@ def against_rows(settings: Settings) -> Iterator[Result]:
         rows = every.head(every.X.shape[0] * share // 200)
         contenders = [learner.epoch(rows) for learner in SCALING]
         about = {"against": "rows", **data.MAIN.about, "rows": rows.X.shape[0]}
-        yield from turns(f"against rows: {rows.X.shape[0]:,}", contenders, settings, **about)
+        yield from turns(
+            f"against rows: {rows.X.shape[0]:,}", contenders, settings, rounds=3, **about
+        )
     data.generated.cache_clear()

@@ -10,7 +10,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from benchmarks import cost, data, learning
+from benchmarks import cost, data
 from benchmarks.measure import Result
 
 COLOURS = {
@@ -72,17 +72,15 @@ def sketch_sizes(results: list[Result]) -> dict[str, Points]:
     """Return time against m of every sketch, Vowpal Wabbit's and the limit, in the main case."""
     lines: dict[str, list[tuple[int, float]]] = {}
     for result in results:
-        if result.section != learning.SECTION or result.case != data.MAIN.name:
+        if result.about.get("against") != "size":
             continue
         about, name = result.about, result.contender
         if about.get("limit"):
             kind, m = "limit: read and write back", about["size"]
         elif name.startswith("vw --OjaNewton"):
             kind, m = "vw --OjaNewton", int(name.split()[-1])
-        elif about.get("size") and about["scaling"] == "none":
-            kind, m = about["sketch"], about["size"]
         else:
-            continue
+            kind, m = about["sketch"], about["size"]
         lines.setdefault(kind, []).append((m, result.best("cpu")))
     return {name: columns(points) for name, points in lines.items()}
 

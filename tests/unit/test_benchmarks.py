@@ -88,8 +88,11 @@ def test_a_straight_line_is_fitted_exactly():
 
 
 def test_a_report_has_ratios_to_each_peer(tmp_path, capsys):
-    found = [main_case(OJA.name, 10.0, size=10, sketch="oja", scaling="none")]
+    found = [main_case(OJA.name, 10.0)]
     found.append(main_case("vw --OjaNewton --sketch_size 10", 125.0, peer=True))
+    found += [
+        main_case(f"oja, m = {m}", 2.0 + m, size=m, sketch="oja", against="size") for m in (5, 10)
+    ]
     run = {
         "machine": {"processor": "a processor"},
         "versions": {"sonline": "0"},
