@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test venv build lint format typecheck stubs stubs-check docs sanitize fuzz \
-  coverage bench bench-instructions readme check clean
+  fuzz-parser coverage bench bench-instructions readme check clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -87,9 +87,11 @@ sanitize: ## run the tests with AddressSanitizer and UndefinedBehaviorSanitizer 
 	  .venv-sanitize/bin/python -m pytest --capture=sys -m "not data" $(SANITIZE_ARGS)
 
 FUZZ_SECONDS ?= 60
-fuzz: build ## fuzz the native text parser, then run the property tests with many random examples
-	fuzz/run.sh $(FUZZ_SECONDS)
+fuzz: build fuzz-parser ## fuzz the text parser, then run the property tests with many new examples
 	HYPOTHESIS_PROFILE=explore $(PYTEST) -n $(JOBS) tests/property tests/unit/test_text_oracle.py
+
+fuzz-parser: ## fuzz the native text parser, guided by coverage, FUZZ_SECONDS for each of 3 targets
+	JOBS=$(JOBS) fuzz/run.sh $(FUZZ_SECONDS)
 
 coverage: build ## run the tests and show which lines of Python they miss
 	$(PYTEST) -n $(JOBS) --cov --cov-report=term

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Fuzzes the native text parser for SECONDS (default 60) per target, with AddressSanitizer and
-# UndefinedBehaviorSanitizer: by libFuzzer where a clang++ has it, else by the small driver beside
-# this script, which needs g++ alone. libFuzzer keeps inputs that led somewhere new in build/fuzz.
+# Fuzzes the native text parser for SECONDS (default 60) per target, guided by coverage, with
+# AddressSanitizer and UndefinedBehaviorSanitizer: by libFuzzer where a clang++ has it, else by the
+# small driver beside this script, which needs g++ alone. libFuzzer keeps inputs that led somewhere
+# new in build/fuzz. An input that fails is written to build/fuzz/crash-*, and the exit code is 1.
 #
 #   fuzz/run.sh [SECONDS [TARGET...]]        targets: text number names
 #   FUZZ_ENGINE=gcc fuzz/run.sh ...          do not look for clang++
@@ -34,30 +35,60 @@ if [ "${FUZZ_ENGINE:-}" != gcc ]; then
   done
 fi
 
+# The engine: which compiler, what it is told, and what is linked to a target beside the parser.
+if [ -n "$clang" ]; then
+  compiler=$clang
+  flags+=(-fsanitize=fuzzer-no-link)
+  engine="libFuzzer ($("$clang" --version | head -n 1))"
+else
+  compiler=${CXX:-g++}
+  command -v "$compiler" > /dev/null || {
+    echo "fuzz/run.sh: no clang++ with libFuzzer and no $compiler: nothing was fuzzed" >&2
+    exit 2
+  }
+  engine="the driver of this folder ($("$compiler" --version | head -n 1))"
+fi
+echo "==> $engine, $seconds s for each of: ${targets[*]}; seed $seed"
+
+# Everything is compiled once, side by side.
+objects=$out/objects-$(basename "$compiler")
+mkdir -p "$objects"
+compile() {
+  local file=$1
+  shift
+  "$compiler" "${flags[@]}" "$@" -c "$file" -o "$objects/${file//\//-}.o"
+}
+running=()
+for file in "${sources[@]}" "${targets[@]/#/fuzz/}"; do
+  file=${file%.cpp}.cpp
+  if [ -n "$clang" ]; then compile "$file" & else compile "$file" -fsanitize-coverage=trace-pc & fi
+  running+=($!)
+  if [ ${#running[@]} -ge "${JOBS:-2}" ]; then
+    wait "${running[0]}"
+    running=("${running[@]:1}")
+  fi
+done
+for job in "${running[@]}"; do wait "$job"; done
+[ -n "$clang" ] || compile fuzz/driver.cpp
+
+parser=()
+for file in "${sources[@]}"; do parser+=("$objects/${file//\//-}.o"); done
 failed=0
 for target in "${targets[@]}"; do
-  corpus=$out/corpus-$target
-  mkdir -p "$corpus"
+  program=$objects/$target
+  object=$objects/fuzz-$target.cpp.o
   if [ -n "$clang" ]; then
-    echo "==> $target: libFuzzer ($("$clang" --version | head -n 1)), $seconds s, seed $seed"
-    "$clang" "${flags[@]}" -fsanitize=fuzzer "fuzz/$target.cpp" "${sources[@]}" -o "$out/$target"
-    "$out/$target" "$corpus" fuzz/seeds -dict=fuzz/text.dict -max_total_time="$seconds" \
+    corpus=$out/corpus-$target
+    mkdir -p "$corpus"
+    "$compiler" "${flags[@]}" -fsanitize=fuzzer "$object" "${parser[@]}" -o "$program"
+    "$program" "$corpus" fuzz/seeds -dict=fuzz/text.dict -max_total_time="$seconds" \
       -max_len=4096 -timeout=10 -rss_limit_mb=2048 -seed="$seed" -artifact_prefix="$out/crash-" \
       -print_final_stats=1 > "$out/$target.log" 2>&1 || { grep -v "^#" "$out/$target.log"; failed=1; }
-    grep -E '^(#[0-9]+.*DONE|Done|stat::number_of_executed)' "$out/$target.log" || true
+    echo "$target: $(grep -E '^#[0-9]+.*DONE' "$out/$target.log" || echo stopped)"
   else
-    echo "==> $target: the driver of this folder (${CXX:-g++}), $seconds s, seed $seed"
-    objects=()
-    for file in "fuzz/$target.cpp" "${sources[@]}"; do
-      object=$out/$(basename "$file" .cpp).gcc.o
-      [ "$file" = "fuzz/$target.cpp" ] && object=$out/target-$target.gcc.o
-      "${CXX:-g++}" "${flags[@]}" -fsanitize-coverage=trace-pc -c "$file" -o "$object"
-      objects+=("$object")
-    done
-    "${CXX:-g++}" "${flags[@]}" -c fuzz/driver.cpp -o "$out/driver.gcc.o"
-    "${CXX:-g++}" "${flags[@]}" "${objects[@]}" "$out/driver.gcc.o" -o "$out/$target-gcc"
-    "$out/$target-gcc" "$seconds" "$seed" "$out/crash-$target" fuzz/text.dict fuzz/seeds/* ||
-      failed=1
+    "$compiler" "${flags[@]}" "$object" "${parser[@]}" "$objects/fuzz-driver.cpp.o" -o "$program"
+    echo -n "$target: "
+    UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 "$program" "$seconds" "$seed" "$out/crash-$target" fuzz/text.dict fuzz/seeds/* || failed=1
   fi
 done
 exit $failed
