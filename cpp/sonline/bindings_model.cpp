@@ -32,6 +32,7 @@ Config read_config(const nb::dict& params) {
   for (const auto& [alpha, plain] :
        nb::cast<std::vector<std::pair<double, bool>>>(params["experts"]))
     config.experts.push_back({alpha, plain});
+  config.experts.back().constant = flag("constant");
   config.sketch.experts = config.experts.size();
   config.relative = flag("relative");
   config.root = flag("root");

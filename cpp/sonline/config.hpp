@@ -14,10 +14,12 @@ namespace sonline {
 enum class Scaling { none, gradient, rms };
 
 // One weight vector and its step. A plain one does not use the sketch: its steps keep their size,
-// so that it follows a stream that changes.
+// so that it follows a stream that changes. A constant one moves the intercept only, by steps so
+// large that it says what the last labels were.
 struct Expert {
   double alpha = 1.0;
   bool plain = false;
+  bool constant = false;
 };
 
 struct Config {

@@ -84,6 +84,7 @@ class Learner {
   double scale(Slot slot) const { return known_scale(blocks_.at(slot)); }
   double alpha(size_t expert) const {
     const Expert& own = config_.experts[expert];
+    if (own.constant) return own.alpha;
     const double unit = !config_.relative ? 1.0
                         : config_.root    ? std::sqrt(mean_energy_)
                                           : mean_energy_;
@@ -287,6 +288,10 @@ class Learner {
     const Loss& loss = *config_.loss;
     losses_[e] = weight * loss.value(margins_[e], y, config_.level);
     if (row_.energy == 0) return;
+    if (config_.experts[e].constant) {
+      move_constant(e, loss.proximal(margins_[e], y, weight / alpha(e), config_.level));
+      return;
+    }
     const double energy = energy_of(e), alpha = this->alpha(e);
     const double ahead = loss.proximal(margins_[e], y, weight * energy / alpha, config_.level);
     // The same number twice; the first says nothing at a kink, the second cancels if the step is
@@ -294,6 +299,12 @@ class Learner {
     const double step = loss.hessian ? weight * loss.slope(ahead, y, config_.level) / alpha
                                      : (margins_[e] - ahead) / energy;
     if (step != 0) sketch_.descend(e, step, metric_of(e));
+  }
+
+  // The weights of the experts are the first numbers of a block, the intercept is the first of a
+  // row; nothing else of a constant expert is ever other than 0.
+  void move_constant(size_t e, double target) {
+    row_.blocks[0][e] += static_cast<T>((target - margins_[e]) / row_.x[0]);
   }
 
   // αxᵀA⁻¹x of an expert, and the α that tells descend() its A. A plain one has A = αI, which is
@@ -318,7 +329,10 @@ class Learner {
       if (!(excess > 0)) continue;
       const double target = std::copysign(config_.bound, margins_[e]);
       const double energy = energy_of(e);
-      if (energy > 0) sketch_.descend(e, (margins_[e] - target) / energy, metric_of(e));
+      if (config_.experts[e].constant)
+        move_constant(e, target);
+      else if (energy > 0)
+        sketch_.descend(e, (margins_[e] - target) / energy, metric_of(e));
       margins_[e] = target;
       moved = true;
     }

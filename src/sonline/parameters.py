@@ -25,9 +25,11 @@ SCALE_FREE = "scale-free"
 CONVEX = "convex"
 DEFAULT_RELATIVE_ALPHA = 0.1
 # alpha="auto": (relative alpha, plain) of the weight vectors that share the sketch; a plain one
-# takes steps of constant size. Chosen in docs/defaults.md.
-EXPERTS = ((0.003, False), (0.1, False), (0.003, True), (0.1, True))
+# takes steps of constant size. Last comes the constant one, which moves the intercept only and
+# whose alpha is absolute. Chosen in docs/defaults.md.
+EXPERTS = ((0.03, False), (0.01, True))
 PLAIN_EXPERTS = ((0.02, True), (0.1, True), (0.5, True), (2.0, True))
+CONSTANT = (0.03, True)
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.
 SINGLE = {"adagrad": 0.5, "fd": 1.0, "rfd": 0.1, "full": 0.1}
 MAX_SKETCH_SIZE = 1024
@@ -127,9 +129,15 @@ class Parameters:
     @property
     def experts(self) -> tuple[tuple[float, bool], ...]:
         """The alpha of each weight vector, and whether it goes without the sketch."""
-        if self.alpha == AUTO and self.sketch not in SINGLE:
-            return PLAIN_EXPERTS if self.sketch == "none" else EXPERTS
-        return ((self.relative_alpha[1], False),)
+        if not self.several:
+            return ((self.relative_alpha[1], False),)
+        own = PLAIN_EXPERTS if self.sketch == "none" else EXPERTS
+        return (*own, CONSTANT) if self.intercept else own
+
+    @property
+    def several(self) -> bool:
+        """Whether several weight vectors are blended."""
+        return self.alpha == AUTO and self.sketch not in SINGLE
 
     def for_core(self) -> dict[str, Any]:
         """Return the parameters in the form that the core takes."""
@@ -145,6 +153,7 @@ class Parameters:
             "sketch": self.sketch,
             "sketch_size": int(self.sketch_size),
             "experts": list(self.experts),
+            "constant": self.several and bool(self.intercept),
             "relative": self.relative_alpha[0],
             "root": self.sketch == "adagrad",
             "bound": bound,

@@ -1,8 +1,8 @@
 """`ReferenceEnsemble`: what ``alpha="auto"`` of `sonline.OnlineLearner` computes, in plain NumPy.
 
 Several weight vectors ("experts") share one sketch. Each has its own alpha; the plain ones do
-not use the sketch at all. Their blend, by exponential weights with a fixed share, is the
-prediction.
+not use the sketch at all, and the constant one moves the intercept only. Their blend, by
+exponential weights with a fixed share, is the prediction.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ class ReferenceEnsemble(ReferenceLearner):
     ----------
     experts : sequence of (float, bool)
         The relative alpha of each expert, and whether it is plain.
+    constant : float or None
+        The alpha of one more expert that moves the intercept only; None for no such expert.
     **parameters
         Those of `ReferenceLearner`.
 
@@ -39,15 +41,22 @@ class ReferenceEnsemble(ReferenceLearner):
     (2,)
     """
 
-    def __init__(self, experts: list[tuple[float, bool]], **parameters: Any) -> None:
+    def __init__(
+        self,
+        experts: list[tuple[float, bool]],
+        constant: float | None = None,
+        **parameters: Any,
+    ) -> None:
         super().__init__(alpha="relative:1", **parameters)
         self.experts = experts
-        self.shares: Array = np.full(len(experts), 1.0 / len(experts))
+        self.constant = constant
+        count = len(experts) + (constant is not None)
+        self.shares: Array = np.full(count, 1.0 / count)
         self.mean_loss = 0.0
 
     def _start(self, d: int) -> None:
         super()._start(d)
-        self.W: Array = np.zeros((len(self.experts), d))
+        self.W: Array = np.zeros((len(self.shares), d))
 
     def _round(self, x: Array, y: float, weight: float) -> float:
         margins = self._project_experts(x)
@@ -99,6 +108,10 @@ class ReferenceEnsemble(ReferenceLearner):
 
     def _solve(self, e: int, x: Array) -> Array:
         """``A^-1 x`` of one expert."""
+        if e == len(self.experts) and self.constant is not None:
+            direction = np.zeros_like(x)
+            direction[0] = 1.0 / (self.constant * x[0])
+            return direction
         factor, plain = self.experts[e]
         if plain:
             return x / (factor * self.mean_norm2)
