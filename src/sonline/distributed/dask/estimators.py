@@ -1,0 +1,338 @@
+"""The estimators of scikit-learn over Dask collections."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import Any, Self, cast
+
+import dask
+import dask.array as da
+import numpy as np
+from dask.delayed import Delayed
+from distributed import Client
+
+from sonline.distributed.checkpoints import Checkpoints
+from sonline.distributed.dask.engine import DaskEngine, worker_name
+from sonline.distributed.partition import check_on_error, train_arrays
+from sonline.distributed.rounds import Outcome, Task, train_rounds
+from sonline.distributed.shards import Shard
+from sonline.errors import InvalidInputError
+from sonline.estimators.base import OnlineEstimator
+from sonline.estimators.classifier import SONClassifier as LocalClassifier
+from sonline.estimators.regressor import SONRegressor as LocalRegressor
+
+
+def _train(model: Any, number: int, settings: dict[str, Any], *arrays: Any) -> Shard:
+    return train_arrays(model, number, worker_name(), *arrays, **settings)
+
+
+class _OverPartitions(OnlineEstimator):
+    """Fits and predicts partition by partition."""
+
+    def _fit_partitions(  # noqa: PLR0917 - the arguments of fit
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any,
+        classes: Any,
+        on_error: str,
+        checkpoint: str | os.PathLike[str] | None,
+        resume: bool,
+        client: Client | None,
+    ) -> Outcome:
+        check_on_error(on_error)
+        parameters = self._parameters()
+        begun = self.warm_start and self.__sklearn_is_fitted__()
+        if begun:
+            self._check_same_parameters()
+        blocks = partitions(X, y, sample_weight)
+        settings = {"classes": classes, "on_error": on_error}
+        tasks = [
+            Task(number, f"partition {number}", _train, (number, settings, *block))
+            for number, block in enumerate(blocks)
+        ]
+        kept = None
+        if checkpoint is not None:
+            description = {
+                "parameters": parameters.as_dict(),
+                "partitions": len(tasks),
+                "rounds": self.max_iter,
+                "data": dask.base.tokenize(X, y, sample_weight),
+                "begun": self.progress_.rows if begun else 0,
+            }
+            kept = Checkpoints(checkpoint, type(self), description, resume)
+        model = self if begun else type(self)(**self.get_params(deep=False))
+        outcome = train_rounds(
+            DaskEngine(client), tasks, model, begun=begun, rounds=self.max_iter, checkpoints=kept
+        )
+        arguments = self.get_params(deep=False)
+        self.__dict__.update(outcome.model.__dict__)
+        self.set_params(**arguments)
+        self.n_iter_ = self.max_iter
+        self.rounds_ = outcome.rounds
+        for shard in self.rounds_:
+            shard.model = None  # the figures are what is asked for
+        return outcome
+
+    def _by_partition(self, method: str, X: Any, meta: Any) -> Any:
+        """Return a lazy collection of what a method of the fitted estimator says of each block."""
+        self._learner()
+        call = partial(_call, self._plain(), method)
+        if isinstance(X, da.Array):
+            X = _whole_rows(X)
+            if meta.ndim == 1:
+                return X.map_blocks(call, dtype=meta.dtype, drop_axis=1, meta=meta)
+            chunks = (X.chunks[0], (meta.shape[1],))
+            return X.map_blocks(call, dtype=meta.dtype, chunks=chunks, meta=meta)
+        return X.map_partitions(partial(_call_frame, self._plain(), method), meta=_frame(meta))
+
+    def _plain(self) -> Any:
+        """Return the local estimator, without the figures of the training."""
+        local = cast(Any, self._local()).__new__(self._local())
+        local.__dict__.update({k: v for k, v in self.__dict__.items() if k != "rounds_"})
+        return local
+
+    @classmethod
+    def _local(cls) -> type[OnlineEstimator]:
+        return LocalClassifier if issubclass(cls, LocalClassifier) else LocalRegressor
+
+
+class SONClassifier(LocalClassifier, _OverPartitions):
+    """`sonline.SONClassifier` over Dask arrays, data frames and lists of delayed partitions.
+
+    Each partition is learnt by itself where it is, and the models are merged in a tree of fixed
+    shape: the result does not depend on the workers. ``max_iter`` rounds are made, each from the
+    merged model of the one before; ``shuffle`` has no effect, rows are taken as they come.
+
+    Parameters are those of `sonline.SONClassifier`.
+
+    Attributes
+    ----------
+    rounds_ : list of sonline.distributed.shards.Shard
+        For each round the figures of the partitions: rows, progressive loss, time, worker.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sonline.distributed.dask import SONClassifier
+    >>> rng = da.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 5), chunks=(1000, 5))
+    >>> y = (X.sum(axis=1) > 0).astype(int)
+    >>> model = SONClassifier().fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        classes: Any = None,
+        on_error: str = "stop",
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        client: Client | None = None,
+    ) -> Self:
+        """Learn from partitions.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed arrays or frames
+            The rows. An array with several blocks of columns is brought together by rows.
+        y : dask array or series, or list of delayed ones
+            The labels, in the same partitions.
+        sample_weight : like y, optional
+            Importance of each row.
+        classes : array, optional
+            The labels. Without, y is looked through first (or, with ``discover_classes``, each
+            partition finds its own).
+        on_error : {"stop", "skip"}, default="stop"
+            What rows with missing or infinite numbers do: end it with an error that names
+            partition and row, or be left out and counted.
+        checkpoint : path-like, optional
+            A folder for finished partitions, on the machine that calls this.
+        resume : bool, default=False
+            Use what an earlier call has left there.
+        client : distributed.Client, optional
+            The cluster; by default the one in use, or else Dask's local scheduler.
+        """
+        if not is_collection(X):
+            return super().fit(X, y, sample_weight)
+        with self._as_before_on_error():
+            if classes is None and not self.discover_classes:
+                classes = distinct(y)
+            self._fit_partitions(X, y, sample_weight, classes, on_error, checkpoint, resume, client)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return the most likely label of each row; lazily for a Dask collection."""
+        if not is_collection(X):
+            return super().predict(X)
+        return self._by_partition("predict", X, self.classes_[:0])
+
+    def decision_function(self, X: Any) -> Any:
+        """Return the raw predictions; lazily for a Dask collection."""
+        if not is_collection(X):
+            return super().decision_function(X)
+        size = self.classes_.size
+        return self._by_partition(
+            "decision_function", X, np.zeros(0) if size == 2 else np.zeros((0, size))
+        )
+
+    def predict_proba(self, X: Any) -> Any:
+        """Return the probability of each class; lazily for a Dask collection."""
+        if not is_collection(X):
+            return super().predict_proba(X)
+        return self._by_partition("predict_proba", X, np.zeros((0, self.classes_.size)))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy."""
+        if not is_collection(X):
+            return float(super().score(X, y, sample_weight))
+        right = _values(self.predict(X)) == _values(y)
+        if sample_weight is None:
+            return float(right.mean().compute())
+        weights = _values(sample_weight)
+        return float(((right * weights).sum() / weights.sum()).compute())
+
+
+class SONRegressor(LocalRegressor, _OverPartitions):
+    """`sonline.SONRegressor` over Dask collections; see `SONClassifier` here.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sonline.distributed.dask import SONRegressor
+    >>> rng = da.random.default_rng(0)
+    >>> X = rng.normal(size=(4000, 5), chunks=(1000, 5))
+    >>> y = X.sum(axis=1)
+    >>> model = SONRegressor().fit(X, y)
+    >>> bool(model.score(X, y) > 0.95)
+    True
+    """
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        on_error: str = "stop",
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        client: Client | None = None,
+    ) -> Self:
+        """Learn from partitions; the arguments are those of `SONClassifier.fit` here."""
+        if not is_collection(X):
+            return super().fit(X, y, sample_weight)
+        with self._as_before_on_error():
+            self._fit_partitions(X, y, sample_weight, None, on_error, checkpoint, resume, client)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return the prediction for each row; lazily for a Dask collection."""
+        if not is_collection(X):
+            return super().predict(X)
+        return self._by_partition("predict", X, np.zeros(0))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return R²."""
+        if not is_collection(X):
+            return float(super().score(X, y, sample_weight))
+        labels = _values(y)
+        weights = 1.0 if sample_weight is None else _values(sample_weight)
+        error = (weights * (labels - _values(self.predict(X))) ** 2).sum()
+        total = (labels * 0 + weights).sum()
+        mean = (weights * labels).sum() / total
+        return float((1 - error / (weights * (labels - mean) ** 2).sum()).compute())
+
+
+# -- collections -----------------------------------------------------------------------------------
+
+
+def is_collection(X: Any) -> bool:
+    """Return whether X is a Dask collection or a list of delayed partitions."""
+    if isinstance(X, (list, tuple)):
+        return len(X) > 0 and all(isinstance(part, Delayed) for part in X)
+    return bool(dask.is_dask_collection(X))
+
+
+def partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
+    """Return the blocks of rows, each with its labels and weights, all delayed."""
+    columns = [_delayed("X", X), _delayed("y", y)]
+    if sample_weight is not None:
+        columns.append(_delayed("sample_weight", sample_weight))
+    for name, column in zip(("y", "sample_weight"), columns[1:], strict=False):
+        if len(column) != len(columns[0]):
+            raise InvalidInputError(
+                f"X has {len(columns[0])} partitions, {name} has {len(column)}; rechunk or "
+                "repartition it like X"
+            )
+    return list(zip(*columns, strict=True))
+
+
+def _delayed(name: str, values: Any) -> list[Any]:
+    if isinstance(values, (list, tuple)):
+        return list(values)
+    if isinstance(values, da.Array):
+        values = _whole_rows(values) if values.ndim == 2 else values
+        return list(values.to_delayed().ravel())
+    if hasattr(values, "to_delayed"):
+        return list(values.to_delayed())
+    raise InvalidInputError(
+        f"{name} must be a Dask collection or a list of delayed partitions as X is, got "
+        f"{type(values).__name__}"
+    )
+
+
+def _whole_rows(X: da.Array) -> da.Array:
+    if X.ndim != 2:
+        raise InvalidInputError(f"X must have two dimensions, got {X.ndim}")
+    return X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
+
+
+def distinct(y: Any) -> Any:
+    """Return the labels that occur, sorted."""
+    parts = [dask.delayed(_distinct_in)(part) for part in _delayed("y", y)]
+    return np.unique(np.concatenate(dask.compute(*parts)))
+
+
+def _distinct_in(labels: Any) -> Any:
+    values = np.asarray(labels)
+    if values.dtype.kind == "f":
+        values = values[np.isfinite(values)]
+    elif values.dtype.kind == "O":
+        values = np.array([v for v in values if v is not None and v == v])  # noqa: PLR0124 - NaN
+    return np.unique(values)
+
+
+def _values(collection: Any) -> Any:
+    if isinstance(collection, (list, tuple)):
+        collection = [dask.delayed(np.asarray)(part) for part in collection]
+        return dask.delayed(np.concatenate)(collection)
+    return collection if isinstance(collection, da.Array) else collection.values
+
+
+def _call(model: Any, method: str, block: Any) -> Any:
+    if not block.shape[0]:  # Dask asks what an empty block would give
+        return np.zeros(0)
+    return getattr(model, method)(block)
+
+
+def _call_frame(model: Any, method: str, frame: Any) -> Any:
+    import pandas as pd  # noqa: PLC0415 - there are frames
+
+    found = getattr(model, method)(frame) if len(frame) else None
+    if found is None:
+        return pd.Series(dtype="float64")
+    kind = pd.Series if found.ndim == 1 else pd.DataFrame
+    return kind(found, index=frame.index)
+
+
+def _frame(meta: Any) -> Any:
+    import pandas as pd  # noqa: PLC0415 - there are frames
+
+    return pd.Series(meta) if meta.ndim == 1 else pd.DataFrame(meta)

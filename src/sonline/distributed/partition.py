@@ -1,0 +1,160 @@
+"""Training of one partition that is there as arrays or a data frame."""
+
+from __future__ import annotations
+
+import copy
+import math
+import time
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+
+from sonline.distributed.shards import Figures, Shard, moved_bytes
+from sonline.errors import DataFormatError, DivergenceError, InvalidInputError, ParameterError
+
+ON_ERROR = ("stop", "skip")
+
+
+def check_on_error(on_error: str) -> None:
+    """Raise an error if there is no such rule for bad rows."""
+    if on_error not in ON_ERROR:
+        raise ParameterError(f"on_error must be 'stop' or 'skip', got {on_error!r}")
+
+
+def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
+    model: Any,
+    number: int,
+    worker: str,
+    X: Any,
+    y: Any,
+    sample_weight: Any = None,
+    *,
+    classes: Any = None,
+    on_error: str = "stop",
+) -> Shard:
+    """Let a copy of an estimator learn a partition.
+
+    Parameters
+    ----------
+    model : SONClassifier or SONRegressor
+        What to begin with; it may be new.
+    number : int
+        Of the partition, from 0.
+    worker : str
+        For the figures.
+    X, y, sample_weight
+        As ``partial_fit`` takes them.
+    classes : array, optional
+        All classes, for a classifier that is new.
+    on_error : {"stop", "skip"}
+        What rows with missing or infinite numbers do: end it with an error that names partition
+        and row, or be left out and counted.
+
+    Raises
+    ------
+    DataFormatError
+        For the first bad row, unless they are skipped.
+    """
+    name = f"partition {number}"
+    begun = time.perf_counter()
+    figures = Figures(number, name, worker)
+    X, y = _loaded(X), _loaded(y)
+    weights = None if sample_weight is None else np.asarray(_loaded(sample_weight), np.float64)
+    rows = int(X.shape[0])
+    for what, values in (("y", y), ("sample_weight", weights)):
+        if values is not None and len(values) != rows:
+            raise InvalidInputError(f"{name}: X has {rows} rows, {what} has {len(values)}")
+    bad, reason = _bad_rows(X, y, weights)
+    if bad.any():
+        if on_error == "stop":
+            row = int(np.argmax(bad))
+            raise DataFormatError(
+                f"{reason(row)}; repair it, or leave such rows out with on_error='skip'",
+                file=name,
+                line=row + 1,
+            )
+        figures.skipped = int(bad.sum())
+        keep = np.flatnonzero(~bad)
+        X = X.iloc[keep] if hasattr(X, "iloc") else X[keep]
+        y = y.iloc[keep] if hasattr(y, "iloc") else np.asarray(y)[keep]
+        weights = None if weights is None else weights[keep]
+    if figures.skipped == rows:
+        return Shard(None, [figures])
+    model = copy.deepcopy(model)
+    before = _progress(model)
+    more = {} if classes is None or before is not None else {"classes": classes}
+    try:
+        model.partial_fit(X, y, sample_weight=weights, **more)
+    except DivergenceError as error:
+        raise DivergenceError(f"{name}: {error}") from error
+    except ValueError as error:
+        raise InvalidInputError(f"{name}: {error}") from error
+    after = _progress(model)
+    assert after is not None  # noqa: S101 - it has learnt
+    figures.rows = rows - figures.skipped
+    figures.weight, figures.loss, figures.wrong = (
+        now - then for now, then in zip(after, before or (0.0, 0.0, 0.0), strict=True)
+    )
+    figures.bytes = moved_bytes(model._learner())  # noqa: SLF001 - the estimators are ours
+    figures.seconds = time.perf_counter() - begun
+    return Shard(model, [figures])
+
+
+def _progress(model: Any) -> tuple[float, float, float] | None:
+    """Return weight, loss and mistakes so far, added up; None before the first row."""
+    if not model.__sklearn_is_fitted__():
+        return None
+    curve = model.progress_
+    if not hasattr(model, "classes_"):
+        return curve.weight, curve.total, math.nan
+    return curve.weight, curve.total, (1 - model.progressive_score_) * curve.weight
+
+
+def _loaded(values: Any) -> Any:
+    """Return a block as NumPy, SciPy or pandas have it."""
+    if sp.issparse(values):
+        return sp.csr_array(values)
+    return values if hasattr(values, "iloc") else np.asarray(values)
+
+
+def _bad_rows(X: Any, y: Any, weights: NDArray[np.float64] | None) -> Any:
+    """Return which rows cannot be learnt, and a function that says why."""
+    rows = int(X.shape[0])
+    in_X: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
+    if isinstance(X, (sp.csr_array, sp.csr_matrix)):
+        broken = np.flatnonzero(~np.isfinite(X.data))
+        in_X[np.searchsorted(X.indptr, broken, side="right") - 1] = True
+    else:
+        in_X = np.asarray(_missing(X).any(axis=1))
+    in_y = np.asarray(_missing(y).reshape(rows, -1).any(axis=1))
+    bad = in_X | in_y
+    in_weights = np.zeros(rows, dtype=np.bool_)
+    if weights is not None:
+        in_weights = ~(np.isfinite(weights) & (weights >= 0))
+        bad = bad | in_weights
+
+    def reason(row: int) -> str:
+        if in_y[row]:
+            return "the label is missing or not a finite number"
+        if in_weights[row]:
+            return "the weight is not a finite number of 0 or more"
+        return "a feature is missing or not a finite number"
+
+    return bad, reason
+
+
+def _missing(values: Any) -> NDArray[np.bool_]:
+    if hasattr(values, "iloc"):  # pandas
+        missing = np.asarray(values.isna())
+        numbers = values.to_numpy()
+        if numbers.dtype.kind == "f":
+            missing = missing | ~np.isfinite(numbers)
+        return np.asarray(missing)
+    numbers = np.asarray(values)
+    if numbers.dtype.kind == "f":
+        return np.asarray(~np.isfinite(numbers))
+    if numbers.dtype.kind == "O":
+        return np.array([v is None or v != v for v in numbers.ravel()]).reshape(numbers.shape)  # noqa: PLR0124 - only NaN is not itself
+    return np.zeros(numbers.shape, dtype=np.bool_)

@@ -1,0 +1,136 @@
+"""Several rounds: train every partition, merge, send the merged model out again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sonline.distributed.checkpoints import MERGED, Checkpoints
+from sonline.distributed.shards import Shard
+from sonline.errors import InvalidInputError
+
+
+@dataclass(frozen=True)
+class Task:
+    """A partition to be trained: ``train(model, *arguments)`` returns a `Shard`.
+
+    The arguments may be what an engine makes on its own side, such as a delayed array.
+    """
+
+    number: int
+    name: str
+    train: Callable[..., Shard]
+    arguments: tuple[Any, ...] = ()
+
+
+class Engine(Protocol):
+    """What runs tasks."""
+
+    def round(  # noqa: PLR0917 - one call with all there is to know
+        self,
+        tasks: Sequence[Task],
+        model: Any,
+        start: Any,
+        done: Mapping[int, Shard],
+        finished: Callable[[Shard, bool], None],
+        keep: bool,
+    ) -> Shard:
+        """Train each task with ``model``, unless it is done, and merge in the fixed tree.
+
+        ``start`` is the model again if it has learnt before, None otherwise: what merging counts
+        once. ``finished(shard, whole)`` is called for each partition as it is finished, with its
+        model only if ``keep``.
+        """
+
+
+@dataclass
+class Outcome:
+    """The model, and the merged shard of each round for its figures."""
+
+    model: Any
+    rounds: list[Shard] = field(default_factory=list)
+
+
+def train_rounds(
+    engine: Engine,
+    tasks: Sequence[Task],
+    model: Any,
+    *,
+    begun: bool = False,
+    rounds: int = 1,
+    checkpoints: Checkpoints | None = None,
+    watch: Callable[[int, Shard], None] | None = None,
+) -> Outcome:
+    """Train partitions on an engine.
+
+    Parameters
+    ----------
+    engine : Engine
+        Who does it.
+    tasks : sequence of Task
+        The partitions, in their order.
+    model : model
+        What each of them begins with in the first round.
+    begun : bool, default=False
+        Whether it has learnt before.
+    rounds : int, default=1
+        How often all partitions are trained; each time from the merged model of the time before.
+    checkpoints : Checkpoints, optional
+        Where finished partitions are kept.
+    watch : callable, optional
+        Called with the number of the round and each shard as it is finished.
+
+    Raises
+    ------
+    InvalidInputError
+        If there are no rows at all.
+    """
+    outcome = Outcome(model)
+    for turn in range(rounds):
+        merged = None if checkpoints is None else checkpoints.load(turn, MERGED)
+        if merged is None:
+            merged = _one_round(engine, tasks, outcome.model, begun, turn, checkpoints, watch)
+            if checkpoints is not None:
+                checkpoints.save(turn, MERGED, merged)
+        elif watch is not None:
+            for one in merged.figures:
+                watch(turn, Shard(None, [one]))
+        if merged.model is None:
+            skipped = int(merged.total("skipped"))
+            raise InvalidInputError(f"there are no rows to learn from ({skipped} bad rows skipped)")
+        outcome.model, begun = merged.model, True
+        outcome.rounds.append(merged)
+    return outcome
+
+
+def _one_round(  # noqa: PLR0917 - the loop above in two
+    engine: Engine,
+    tasks: Sequence[Task],
+    model: Any,
+    begun: bool,
+    turn: int,
+    checkpoints: Checkpoints | None,
+    watch: Callable[[int, Shard], None] | None,
+) -> Shard:
+    done: dict[int, Shard] = {}
+    for task in tasks:
+        found = None if checkpoints is None else checkpoints.load(turn, name_of(task.number))
+        if found is not None:
+            done[task.number] = found
+            if watch is not None:
+                watch(turn, found)
+
+    def finished(shard: Shard, whole: bool) -> None:
+        if checkpoints is not None and whole:
+            checkpoints.save(turn, name_of(shard.figures[0].partition), shard)
+        if watch is not None:
+            watch(turn, shard)
+
+    start = model if begun else None
+    return engine.round(tasks, model, start, done, finished, checkpoints is not None)
+
+
+def name_of(number: int) -> str:
+    """Return the name of a partition in a folder of checkpoints."""
+    return f"partition-{number:05d}"

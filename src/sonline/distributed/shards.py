@@ -1,0 +1,120 @@
+"""`Shard`: a model trained on a partition, with its figures; how shards become one."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class Figures:
+    """What became of a partition.
+
+    Parameters
+    ----------
+    partition : int
+        Its number.
+    name : str
+        What it is: a file, or "partition 3".
+    worker : str
+        Who trained it.
+    rows, skipped : int
+        Rows learnt, and bad rows left out.
+    weight, loss, wrong : float
+        Weights of the rows, and losses and mistakes of the predictions made before each row was
+        learnt, added up. ``wrong`` is NaN for regression.
+    seconds : float
+        How long it took.
+    bytes : int
+        Size of the model's arrays: what is moved to merge it.
+    resumed : bool
+        Whether it comes from a checkpoint.
+    bad : str
+        The bad rows, where they are kept.
+    """
+
+    partition: int
+    name: str
+    worker: str = ""
+    rows: int = 0
+    skipped: int = 0
+    weight: float = 0.0
+    loss: float = 0.0
+    wrong: float = math.nan
+    seconds: float = 0.0
+    bytes: int = 0
+    resumed: bool = False
+    bad: str = ""
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as values that JSON can hold."""
+        return {
+            name: None if isinstance(value, float) and math.isnan(value) else value
+            for name, value in asdict(self).items()
+        }
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Figures:
+        """Make figures from what `as_dict` returned."""
+        values: dict[str, Any] = {k: math.nan if v is None else v for k, v in plain.items()}
+        return cls(**values)
+
+
+@dataclass
+class Shard:
+    """A model and the figures of the partitions that it has learnt.
+
+    ``model`` is anything with ``merge(others, start=...)``; None if there were no rows.
+    """
+
+    model: Any
+    figures: list[Figures] = field(default_factory=list)
+
+    def total(self, name: str) -> float:
+        """Return a figure, added up over the partitions that had rows."""
+        return float(
+            sum(getattr(one, name) for one in self.figures if one.rows or name == "skipped")
+        )
+
+    @property
+    def loss(self) -> float:
+        """Mean loss of the predictions made before each row was learnt in its partition."""
+        weight = self.total("weight")
+        return self.total("loss") / weight if weight else math.nan
+
+    @property
+    def error(self) -> float:
+        """Share of wrong classes among those predictions; NaN for regression."""
+        weight = self.total("weight")
+        return self.total("wrong") / weight if weight else math.nan
+
+
+def merge_shards(shards: Sequence[Shard], start: Any = None) -> Shard:
+    """Return one shard out of several: a node of the tree.
+
+    Parameters
+    ----------
+    shards : sequence of Shard
+        In the order of their partitions.
+    start : model, optional
+        What all of them began with, if that was not empty.
+    """
+    figures = [one for shard in shards for one in shard.figures]
+    models = [shard.model for shard in shards if shard.model is not None]
+    if not models:
+        return Shard(None, figures)
+    first, *others = models
+    return Shard(first.merge(others, start=start) if others else first, figures)
+
+
+def figures_of(shard: Shard) -> list[Figures]:
+    """Return the figures alone, which are little to move."""
+    return shard.figures
+
+
+def moved_bytes(learner: Any) -> int:
+    """Return the size of a learner's state: what is moved to merge it."""
+    _, tensors = learner.__getstate__()
+    return int(sum(tensor.nbytes for tensor in tensors.values()))
