@@ -62,6 +62,12 @@ def train(
     initial: Annotated[
         Path | None, typer.Option("--from", help="Learn on with this model, on other data.")
     ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Train on Dask, a file at a time: tcp://HOST:PORT of its scheduler, or local:N."
+        ),
+    ] = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     label: shared.LabelColumn = None,
     weight: shared.WeightColumn = None,
@@ -108,6 +114,11 @@ def train(
     )
     if holdout == 1:
         raise ParameterError("--holdout 1 holds out every row; nothing would be learnt")
+    if cluster is not None:
+        from sonline.cli.cluster import train_on_cluster  # noqa: PLC0415 - Dask is an extra
+
+        train_on_cluster(settings, cluster, json=json, quiet=quiet)
+        return
     start(settings, json=json, quiet=quiet)
 
 

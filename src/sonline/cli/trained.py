@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeAlias
 
@@ -250,6 +251,55 @@ class Trained:
             self.learner = self.learner.grown()
             self.labels.append(label)
         return self.labels.index(label)
+
+    def merge(self, others: Sequence[Trained], start: Trained | None = None) -> Trained:
+        """Return one model out of several that began alike and learnt from different rows.
+
+        See `OnlineLearner.merge`; classes are matched by label.
+        """
+        every = [self, *others]
+        common = [] if start is None else [start]
+        labels, tokens = list(self.labels), list(self.tokens)
+        columns = dict(self.columns)
+        for one in [*every[1:], *common]:
+            labels += [label for label in one.labels if label not in labels]
+            tokens += [token for token in one.tokens if token not in tokens]
+            for name, kind in one.columns.items():
+                if columns.setdefault(name, kind) != kind:
+                    raise InvalidInputError(
+                        f"column {name!r} holds numbers in some partitions and words in others; "
+                        f"name it with --text {name}"
+                    )
+        if self.task == "binary" and len(labels) > 2:
+            raise InvalidInputError(
+                "some partitions have the labels 0 and 1, others -1 and 1; use the same in all"
+            )
+        merged = Trained(
+            self.parameters,
+            self.task,
+            self.features,
+            labels=labels,
+            growing=self.growing,
+            tokens=tokens,
+            columns=columns,
+            table=self.table,
+            row_weight=self.row_weight,
+        )
+        learners = [one.learner_for(labels) for one in every]
+        begun = None if start is None else start.learner_for(labels)
+        merged.learner = learners[0].merge(learners[1:], begun)
+        merged._targets = [merged._target(label_of(token)) for token in tokens]
+        return merged
+
+    def learner_for(self, labels: list[Label]) -> Any:
+        """Return the learner with its classes in the order of these labels."""
+        if not isinstance(self.learner, _Many) or self.labels == labels:
+            return self.learner
+        new = itertools.count(len(self.labels))
+        known = self.labels
+        return self.learner.arranged(
+            [known.index(label) if label in known else next(new) for label in labels]
+        )
 
     def predict(self, batch: Batch) -> Floats:
         """Return raw predictions, a line per output."""

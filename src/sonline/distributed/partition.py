@@ -115,7 +115,8 @@ def _progress(model: Any) -> tuple[float, float, float] | None:
 def _loaded(values: Any) -> Any:
     """Return a block as NumPy, SciPy or pandas have it."""
     if sp.issparse(values):
-        return sp.csr_array(values)
+        sparse: Any = values
+        return sparse.tocsr()
     return values if hasattr(values, "iloc") else np.asarray(values)
 
 

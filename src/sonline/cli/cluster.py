@@ -1,0 +1,306 @@
+"""``sonline train --cluster``: the files of a stream trained on Dask, and merged."""
+
+from __future__ import annotations
+
+import copy
+import io
+import json as jsonlib
+import logging
+import os
+import re
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sonline.cli.progress import Display, number
+from sonline.cli.run import Run, Settings
+from sonline.cli.train import summary
+from sonline.cli.trained import Trained
+from sonline.distributed.checkpoints import Checkpoints
+from sonline.distributed.rounds import Outcome, Task, train_rounds
+from sonline.distributed.shards import Figures, Shard, moved_bytes
+from sonline.errors import DataFormatError, DivergenceError, ParameterError
+from sonline.streams.sources import STDIN, expand, is_remote
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+LOCAL = re.compile(r"local(?::(\d+))?")
+SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
+
+
+def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: bool) -> None:
+    """Train, save, and say what came out."""
+    begun = time.monotonic()
+    _check(settings, cluster)
+    files = expand(settings.data)
+    if STDIN in files:
+        raise ParameterError("--cluster needs files that the workers can read, not standard input")
+    console = Console(stderr=True, highlight=False)
+    silent = quiet or (json and not console.is_terminal)
+    start, told = _begin(settings, files[0])
+    on_worker = replace(settings, passes=1, checkpoint=None, every_seconds=0.0, resume=False)
+    tasks = [
+        Task(place, name, train_file, (place, _reachable(name), on_worker))
+        for place, name in enumerate(files)
+    ]
+    kept = None
+    if settings.checkpoint is not None:
+        kept = Checkpoints(
+            settings.checkpoint, Trained, _description(settings, start, files), settings.resume
+        )
+    with _client(cluster) as client, _watching(console, silent, len(files)) as watch:
+        from sonline.distributed.dask.engine import DaskEngine  # noqa: PLC0415 - an extra
+
+        outcome = train_rounds(
+            DaskEngine(client),
+            tasks,
+            start,
+            begun=settings.initial is not None,
+            rounds=settings.passes,
+            checkpoints=kept,
+            watch=watch,
+        )
+    if settings.output is not None:
+        outcome.model.save(settings.output)
+    if settings.bad_rows is not None:
+        text = "".join(one.bad for one in outcome.rounds[0].figures)
+        settings.bad_rows.write_text(text, encoding="utf-8", errors="surrogateescape")
+    result = report(settings, outcome, told, time.monotonic() - begun)
+    if json:
+        typer.echo(jsonlib.dumps(result, indent=1))
+    elif not quiet:
+        typer.echo(f"{summary(result)}\n{workers_table(result)}")
+
+
+def train_file(model: Trained, place: int, name: str, settings: Settings) -> Shard:
+    """Let a copy of a model learn a file: what a worker does."""
+    from sonline.distributed.dask.engine import worker_name  # noqa: PLC0415 - an extra
+
+    begun = time.perf_counter()
+    with tempfile.TemporaryDirectory(prefix="sonline-") as folder:
+        bad = None if settings.bad_rows is None else Path(folder, "bad")
+        run = Run(
+            replace(settings, data=[name], bad_rows=bad),
+            Display(Console(file=io.StringIO()), silent=True),
+        )
+        run.model = copy.deepcopy(model)
+        try:
+            trained = run.execute()
+        except DataFormatError as error:
+            raise DataFormatError(
+                f"partition {place}: {error.message}",
+                file=error.file,
+                line=error.line,
+                column=error.column,
+                text=error.text,
+            ) from None
+        except DivergenceError as error:
+            raise DivergenceError(f"partition {place}, {name}: {error}") from None
+        kept = "" if bad is None else bad.read_text(encoding="utf-8", errors="surrogateescape")
+    loss, error_curve = run.metrics.loss, run.metrics.error
+    figures = Figures(
+        place,
+        name,
+        worker_name(),
+        rows=run.rows,
+        skipped=run.skipped,
+        weight=loss.weight,
+        loss=loss.total,
+        wrong=float("nan") if trained.task == "regression" else error_curve.total,
+        seconds=time.perf_counter() - begun,
+        bytes=moved_bytes(trained.learner),
+        bad=kept,
+    )
+    return Shard(trained if run.rows else None, [figures])
+
+
+class _FirstLook(Run):
+    """Looks at the first rows, to make the model that all partitions begin with."""
+
+    def look(self) -> tuple[Trained, str]:
+        with self._open() as stream:
+            next(self._decide(stream, iter(stream)), None)
+            told = stream.told
+        if self.model is None:
+            raise ParameterError(
+                f"{self.settings.data[0]}: there are no rows in it to tell what to learn from; put "
+                "a file with rows first"
+            )
+        return self.model, told
+
+
+def _begin(settings: Settings, first: str) -> tuple[Trained, str]:
+    if settings.initial is not None:
+        return Trained.load(settings.initial), ""
+    display = Display(Console(file=io.StringIO()), silent=True)
+    return _FirstLook(replace(settings, data=[first]), display).look()
+
+
+def _check(settings: Settings, cluster: str) -> None:
+    refused = {
+        "--predictions": settings.predictions is not None,
+        "--holdout": settings.holdout > 0,
+        "--limit": settings.limit is not None,
+        "--checkpoint-every": settings.every_rows > 0,
+    }
+    for option, used in refused.items():
+        if used:
+            raise ParameterError(f"{option} cannot be used with --cluster: rows have no one order")
+    if settings.resume and settings.checkpoint is None:
+        raise ParameterError("--resume with --cluster needs --checkpoint FOLDER")
+    if not LOCAL.fullmatch(cluster) and not SCHEDULER.fullmatch(cluster):
+        raise ParameterError(
+            f"--cluster must be the address of a Dask scheduler such as tcp://host:8786, or "
+            f"local or local:N for N processes here; got {cluster!r}"
+        )
+    for path in (settings.output, settings.checkpoint):
+        if path is not None and not path.absolute().parent.is_dir():
+            raise ParameterError(f"{path}: there is no folder {path.absolute().parent}; make it")
+
+
+def _description(settings: Settings, start: Trained, files: list[str]) -> dict[str, Any]:
+    """Return what must be the same for results of an earlier run to be used."""
+    local = [Path(name) for name in files if not is_remote(name)]
+    return {
+        "parameters": start.parameters.as_dict(),
+        "files": files,
+        "sizes": [path.stat().st_size for path in local],
+        "passes": settings.passes,
+        "stream": settings.stream,
+        "classes": settings.classes,
+        "from": None if settings.initial is None else str(settings.initial),
+    }
+
+
+def _reachable(name: str) -> str:
+    """Return a name that means the same in the folder of a worker."""
+    return name if is_remote(name) else os.path.abspath(name)  # noqa: PTH100 - links stay
+
+
+@contextmanager
+def _client(cluster: str) -> Iterator[Client]:
+    try:
+        from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra
+    except ImportError as error:
+        raise ParameterError("--cluster needs Dask: pip install 'sonline[dask]'") from error
+    found = LOCAL.fullmatch(cluster)
+    if found is None:
+        with Client(cluster) as client:
+            yield client
+        return
+    count = int(found[1]) if found[1] else os.cpu_count() or 1
+    if count < 1:
+        raise ParameterError(f"--cluster {cluster}: at least one worker is needed")
+    with (
+        LocalCluster(
+            n_workers=count,
+            threads_per_worker=1,
+            dashboard_address=None,
+            silence_logs=logging.CRITICAL,
+        ) as local,
+        Client(local) as client,
+    ):
+        yield client
+
+
+@contextmanager
+def _watching(console: Console, silent: bool, count: int) -> Iterator[Any]:
+    """Show partitions as they are finished: as a bar on a terminal, as lines elsewhere."""
+    rounds: defaultdict[int, Shard] = defaultdict(lambda: Shard(None))
+    live = console.is_terminal and not silent
+    columns = (
+        TextColumn("round {task.fields[turn]}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rows]:,} rows  loss {task.fields[loss]}"),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, disable=not live) as bar:
+        shown = bar.add_task("", total=count, turn=1, rows=0, loss="-")
+
+        def watch(turn: int, shard: Shard) -> None:
+            this = rounds[turn]
+            this.figures += shard.figures
+            bar.update(
+                shown,
+                completed=len(this.figures),
+                turn=turn + 1,
+                rows=int(this.total("rows")),
+                loss=number(this.loss),
+            )
+            if not live and not silent:
+                for one in shard.figures:
+                    console.print(_line(turn, one), markup=False, soft_wrap=True)
+
+        yield watch
+
+
+def _line(turn: int, one: Figures) -> str:
+    loss = number(one.loss / one.weight if one.weight else None)
+    bad = f", {one.skipped:,} bad rows skipped" if one.skipped else ""
+    by = "from its checkpoint" if one.resumed else f"in {one.seconds:.2f} s on worker {one.worker}"
+    return f"round {turn + 1}: {one.name}: {one.rows:,} rows, loss {loss}{bad}, {by}"
+
+
+def report(settings: Settings, outcome: Outcome, told: str, seconds: float) -> dict[str, Any]:
+    """Return the result as values that JSON can hold."""
+    model: Trained = outcome.model
+    stats = model.learner.stats()
+    passes = [
+        {"loss": shard.loss, "rows": int(shard.total("rows"))}
+        | ({} if model.task == "regression" else {"error": shard.error})
+        for shard in outcome.rounds
+    ]
+    every = [one for shard in outcome.rounds for one in shard.figures]
+    return {
+        "model": None if settings.output is None else str(settings.output),
+        "input": told,
+        "task": model.task,
+        "classes": model.classes(),
+        "partitions": len(outcome.rounds[-1].figures),
+        "rows": sum(one.rows for one in every),
+        "skipped": sum(one.skipped for one in every),
+        "passes": passes,
+        "loss_name": model.parameters.loss,
+        **{k: v for k, v in passes[-1].items() if k != "rows"},
+        "workers": _workers(every),
+        "features": stats["features"],
+        "rebases": stats["rebases"],
+        "model_bytes": stats["bytes"],
+        "seconds": round(seconds, 3),
+    }
+
+
+def _workers(every: list[Figures]) -> list[dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
+    for one in every:
+        name = "checkpoints" if one.resumed else one.worker
+        own = found.setdefault(
+            name, {"worker": name, "partitions": 0, "rows": 0, "seconds": 0.0, "bytes": 0}
+        )
+        own["partitions"] += 1
+        own["rows"] += one.rows
+        own["seconds"] = round(own["seconds"] + one.seconds, 3)
+        own["bytes"] += one.bytes
+    return [found[name] for name in sorted(found)]
+
+
+def workers_table(result: dict[str, Any]) -> str:
+    """Return what each worker did, for people."""
+    lines = [f"{'worker':<16}{'partitions':>10}{'rows':>14}{'seconds':>10}{'model bytes':>14}"]
+    lines += [
+        f"{own['worker'][:15]:<16}{own['partitions']:>10}{own['rows']:>14,}{own['seconds']:>10.2f}"
+        f"{own['bytes']:>14,}"
+        for own in result["workers"]
+    ]
+    return "\n".join(lines)
