@@ -64,14 +64,22 @@ def many_features(settings: Settings) -> Iterator[Result]:
         about = {"features": features, "bytes per feature": peak / features}
         yield Result(SECTION, case, learner.name, "MB", megabytes(peak), about=about)
     if peers.Workspace is not None:
-        path = settings.folder / "few.vw"
-        path.write_bytes(data.texts(data.generated(data.MAIN, 100))[1])
+        path = settings.folder / "many.vw"
+        write_features(path, features)
         bits = peers.vw_bits(features)
         for options in ("", peers.vw_oja(10)):
             peak = peak_memory(LEARN_VW, [f"--quiet -d {path} -b {bits} {options}"])
             about = {"features": features, "bits": bits}
             name = f"{peers.vw_name(options)} -b {bits}"
             yield Result(SECTION, case, name, "MB", megabytes(peak), peer=True, about=about)
+
+
+def write_features(path: Path, features: int) -> None:
+    """Write the rows of LEARN as Vowpal Wabbit text."""
+    with path.open("w", encoding="ascii") as file:
+        for start in range(0, features, 100):
+            pairs = " ".join(f"{feature}:.5" for feature in range(start, start + 100))
+            file.write(f"{1 if start % 200 else -1} | {pairs}\n")
 
 
 def large_file(settings: Settings) -> Iterator[Result]:

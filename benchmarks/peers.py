@@ -17,6 +17,7 @@ except ImportError:  # no wheel for this Python: its lines are missing
     Workspace = None
 
 VW_LOSS = "--loss_function logistic"
+VW_NONZEROS = 640_000  # at least so many in a run, or the time that starting takes drowns the rest
 
 
 def vw_oja(m: int) -> str:
@@ -56,18 +57,21 @@ class VwCache:
         vw_seconds(f"{arguments} --noop")
         return arguments
 
-    def pass_over(self, arguments: str) -> Run:
-        """Return one pass over the cache, without the time that starting takes."""
+    def passes(self, arguments: str, count: int) -> Run:
+        """Return passes over the cache, without the time that starting takes."""
         full = f"{VW_LOSS} --holdout_off {arguments}"
-        return lambda: vw_seconds(f"{self._all} {full}") - vw_seconds(f"{self._one} {full}")
+        every = f"{self._all} --passes {count} {full}"
+        return lambda: vw_seconds(every) - vw_seconds(f"{self._one} {full}")
 
 
 def vw_contenders(rows: Rows, arguments: list[str], folder: Path) -> list[Contender]:
     if Workspace is None:
         return []
     cache = VwCache(rows, folder)
+    count = math.ceil(VW_NONZEROS / rows.X.nnz)
     return [
-        Contender(vw_name(one), cache.pass_over(one), rows.X.nnz, peer=True) for one in arguments
+        Contender(vw_name(one), cache.passes(one, count), count * rows.X.nnz, peer=True)
+        for one in arguments
     ]
 
 

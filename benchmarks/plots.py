@@ -94,6 +94,11 @@ def series(results: list[Result], against: str) -> dict[str, Points]:
     return {name: columns(points) for name, points in lines.items()}
 
 
+def without_vw(lines: dict[str, Points]) -> dict[str, Points]:
+    """Leave out Vowpal Wabbit, beside which the other lines would lie on the axis."""
+    return {name: points for name, points in lines.items() if not name.startswith("vw")}
+
+
 def columns(points: list[tuple[float, float]]) -> Points:
     x, time = zip(*sorted(points), strict=True)
     return np.array(x, dtype=float), np.array(time)
@@ -127,17 +132,14 @@ def draw(results: list[Result], folder: Path) -> dict[str, str]:
         plot_lines(axes, sizes, straight=False)
         axes.set_yscale("log")
         drawn[save(figure, folder, "against-m.png")] = f"Time against m: {data.MAIN.name}"
-        ours = {name: points for name, points in sizes.items() if not name.startswith("vw")}
         figure, axes = new_figure("m, size of the sketch", "ns per non-zero")
-        plot_lines(axes, ours, straight=True)
+        plot_lines(axes, without_vw(sizes), straight=True)
         title = "The same without Vowpal Wabbit, with the fitted lines"
         drawn[save(figure, folder, "against-m-linear.png")] = title
     for against, one in SERIES.items():
         if lines := series(results, against):
             figure, axes = new_figure(one.label, one.unit)
-            plot_lines(axes, lines, straight=True)
-            axes.set_xscale("log")
-            axes.set_yscale("log")
+            plot_lines(axes, without_vw(lines), straight=True)
             title = f"Time against {one.label}, with the fitted straight lines (dashed)"
             drawn[save(figure, folder, f"against-{against}.png")] = title
     if lines := against_features(results):
@@ -175,8 +177,8 @@ def new_figure(x: str, y: str) -> tuple[Figure, Axes]:
 def plot_lines(axes: Axes, lines: dict[str, Points], *, straight: bool) -> None:
     for name, (x, time) in lines.items():
         colour = next((c for key, c in COLOURS.items() if name.startswith(key)), "#000000")
-        style = ":" if name.endswith("Zipf") else "" if straight else "-"
-        axes.plot(x, time, style, marker="o", markersize=4, color=colour, label=name)
+        style = ":" if name.endswith("Zipf") else "none" if straight else "-"
+        axes.plot(x, time, linestyle=style, marker="o", markersize=4, color=colour, label=name)
         if straight and len(x) > 2:
             line = fit("", name, x, time, "")
             axes.plot(x, line.start + line.slope * x, "--", linewidth=1, color=colour)

@@ -80,7 +80,7 @@ int main(int argc, char** argv) {
   config.experts = {{0.1, false}};
   if (sketch == "auto") {
     config.sketch_name = "isotropic";
-    config.experts = {{0.003, false}, {0.1, false}, {0.003, true}, {0.1, true}};
+    config.experts = {{0.03, false}, {0.01, true}, {0.03, true, true}};  // as in parameters.py
     config.sketch.experts = config.experts.size();
   }
   config.hessian = true;
