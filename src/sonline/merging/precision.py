@@ -56,12 +56,14 @@ def combined(
         return together.adagrad()
     if parameters.sketch == "full":
         return together.full()
-    V, ev = _stacked(models, origin, fresh)
+    V, ev = solving = _stacked(models, origin, fresh)
+    if not fresh and parameters.sketch not in TRACKING:  # κ = 0: what they began with stays in all
+        solving = _stacked(models, origin, fresh=True)
     merged.weights = np.array(
         [
             together.averaged(number)
             if plain or parameters.sketch in AVERAGED
-            else together.solved(number, V, ev)
+            else together.solved(number, *solving)
             for number, (_, plain) in enumerate(parameters.experts)
         ]
     )

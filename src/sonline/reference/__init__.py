@@ -20,6 +20,7 @@ from sonline.reference.epochs import (
 )
 from sonline.reference.learner import ReferenceLearner
 from sonline.reference.losses import LOSSES, Loss, make_loss
+from sonline.reference.merging import merged_sketch, merged_weights
 from sonline.reference.paper import (
     DiagonalAdaptation,
     OnlineNewton,
@@ -70,6 +71,8 @@ __all__ = [
     "compute_sparse_eigen_system",
     "decompose",
     "make_loss",
+    "merged_sketch",
+    "merged_weights",
     "oja_rotation",
     "orthonormalise",
     "run",

@@ -1,0 +1,328 @@
+"""OnlineLearner.merge: exactness, the dense oracle, features, rounds, errors."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from helpers import LOW_RANK, learner, stream
+from sonline import OnlineLearner, SONClassifier, SONRegressor
+from sonline.classes import ClassLearner
+from sonline.errors import InvalidInputError, ParameterError
+from sonline.parameters import SKETCHES, Parameters
+from sonline.reference import merged_sketch, merged_weights
+
+RLS = {"loss": "squared", "sketch": "full", "curvature": "hessian", "scaling": "none"}
+
+
+def trained(shards, X, y, **parameters):
+    """Return learners of every shards-th row."""
+    found = [learner(**parameters) for _ in range(shards)]
+    for number, one in enumerate(found):
+        one.learn(X[number::shards], y[number::shards])
+    return found
+
+
+def dense(one):
+    """Return A and its sketch part, both with the intercept."""
+    V, ev = one.basis(), one.spectrum()
+    S = (V.T * ev) @ V
+    return S + one.stats()["alpha"] * np.eye(len(S)), S
+
+
+def vector(one, size):
+    """Return the weights, the intercept first, features in the order of their index."""
+    weights = one.weights()
+    return np.array([one.bias, *(weights.get(i, 0.0) for i in range(size))])
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.0])
+@pytest.mark.parametrize("shards", [2, 3, 7, 17])
+def test_full_matrix_is_the_fit_of_the_union(shards, alpha):
+    X, y = stream("emerging", "squared", 1200, 12)
+    whole = learner(alpha=alpha, **RLS)
+    whole.learn(X, y)
+    first, *others = trained(shards, X, y, alpha=alpha, **RLS)
+    merged = first.merge(others)
+    rows = np.random.default_rng(1).normal(size=(100, 12))
+    np.testing.assert_allclose(merged.predict(rows), whole.predict(rows), atol=1e-9)
+    if alpha > 0:
+        A = np.c_[np.ones(1200), X]
+        ridge = np.linalg.solve(A.T @ A + alpha * np.eye(13), A.T @ y)
+        np.testing.assert_allclose(vector(merged, 12), ridge, atol=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.0])
+def test_full_matrix_is_exact_in_several_rounds(alpha):
+    X, y = stream("emerging", "squared", 1200, 12)
+    whole = learner(alpha=alpha, **RLS)
+    whole.learn(X, y)
+    start = None
+    for first in range(0, 1200, 400):
+        shards = [copy.deepcopy(start) if start else learner(alpha=alpha, **RLS) for _ in range(5)]
+        for number, one in enumerate(shards):
+            rows = slice(first + number, first + 400, 5)
+            one.learn(X[rows], y[rows])
+        start = shards[0].merge(shards[1:], start=start)
+    assert start.stats()["rounds"] == 1200
+    rows = np.random.default_rng(1).normal(size=(100, 12))
+    np.testing.assert_allclose(start.predict(rows), whole.predict(rows), atol=1e-9)
+
+
+@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("sketch", LOW_RANK)
+def test_sketches_agree_with_the_dense_oracle(sketch, begun):
+    d, m, K = 9, 4, 3
+    parameters = {"sketch": sketch, "sketch_size": m, "alpha": 0.7, "scaling": "none"}
+    X, y = stream("unit", "logistic", 900, d)
+    start = learner(**parameters)
+    if begun:
+        start.learn(X[:300], y[:300])
+    shards = [copy.deepcopy(start) for _ in range(K)]
+    for number, one in enumerate(shards):
+        one.learn(X[300 + number :: K], y[300 + number :: K])
+    merged = shards[0].merge(shards[1:], start=start if begun else None)
+
+    size = d + 1
+    A0, S0 = dense(start) if begun else (0.7 * np.eye(size), np.zeros((size, size)))
+    w0 = vector(start, d) if begun else np.zeros(size)
+    each, sketches = zip(*(dense(one) for one in shards), strict=True)
+    S, added = merged_sketch(sketch, m, sketches, S0)
+    np.testing.assert_allclose(dense(merged)[1], S, atol=1e-9)
+    tails = (
+        sum(one.stats()["alpha"] - start.stats()["alpha"] for one in shards)
+        if begun
+        else sum(one.stats()["alpha"] - 0.7 for one in shards)
+    )
+    np.testing.assert_allclose(merged.stats()["alpha"], A0[0, 0] - S0[0, 0] + tails + added)
+
+    weights = [vector(one, d) for one in shards]
+    if sketch == "oja":  # the weights by rows seen
+        wanted = np.mean(weights, axis=0)
+    elif sketch == "fd":  # no prior is subtracted
+        wanted = merged_weights(each, weights, A0, w0, 0)
+    elif begun:
+        # Differences of sketches that have lost something of the start may be negative: they are 0.
+        total = A0 - S0 + tails * np.eye(size)
+        values, Q = np.linalg.eigh(S0 + sum(one - S0 for one in sketches))
+        total = total + (Q * np.maximum(values, 0)) @ Q.T
+        right = sum(A @ (w - w0) for A, w in zip(each, weights, strict=True))
+        wanted = w0 + np.linalg.solve(total, right)
+    else:
+        wanted = merged_weights(each, weights, A0, w0, K - 1)
+    np.testing.assert_allclose(vector(merged, d), wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+@pytest.mark.parametrize("scaling", ["none", "rms", "gradient"])
+def test_merged_learner_is_a_learner(sketch, scaling, tmp_path):
+    X, y = stream("emerging", "logistic", 800, 20)
+    shards = trained(6, X, y, sketch=sketch, scaling=scaling, clip=True)
+    before = [pickle.dumps(one) for one in shards]
+    merged = shards[0].merge(shards[1:])
+    assert [pickle.dumps(one) for one in shards] == before
+    assert merged.stats()["rounds"] == 800
+    assert merged.stats()["features"] == 21
+    V = merged.basis()
+    np.testing.assert_allclose(V @ V.T, np.eye(len(V)), atol=1e-9)
+    merged.save(tmp_path / "m.sonline")
+    twins = [OnlineLearner.load(tmp_path / "m.sonline"), pickle.loads(pickle.dumps(merged))]
+    expected = merged.learn(X, y)
+    for twin in twins:
+        np.testing.assert_array_equal(twin.learn(X, y), expected)
+        np.testing.assert_array_equal(twin.predict(X), merged.predict(X))
+    again = merged.merge([shards[0]])
+    assert again.stats()["rounds"] == 1600 + 134
+    assert np.isfinite(again.predict(X)).all()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_alone_or_with_an_empty_one_nothing_changes(sketch, dtype):
+    X, y = stream("emerging", "logistic", 300, 20)
+    one = learner(sketch=sketch, dtype=dtype)
+    one.learn(X, y)
+    np.testing.assert_array_equal(one.merge([]).predict(X), one.predict(X))
+    tolerance = 1e-9 if dtype == "float64" else 1e-4
+    empty = learner(sketch=sketch, dtype=dtype)
+    for merged in (one.merge([empty]), empty.merge([one]), one.merge([one], start=one)):
+        np.testing.assert_allclose(merged.predict(X), one.predict(X), atol=tolerance)
+        np.testing.assert_allclose(merged.spectrum(), one.spectrum(), rtol=1e-4)
+        assert merged.stats()["rounds"] == 300
+        assert merged.stats()["alpha"] == pytest.approx(one.stats()["alpha"])
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_order_matters_for_rounding_only(sketch):
+    X, y = stream("emerging", "logistic", 600, 20)
+    a, b, c = trained(3, X, y, sketch=sketch)
+    np.testing.assert_allclose(a.merge([b, c]).predict(X), c.merge([a, b]).predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("sketch", ["full", "none", "oja", "adagrad"])
+def test_what_loses_nothing_is_associative(sketch):
+    X, y = stream("emerging", "squared", 900, 10)
+    more = RLS if sketch == "full" else {"sketch": sketch, "alpha": "relative:0.1"}
+    a, b, c = trained(3, X, y, **{"loss": "squared", "alpha": 0.5, "scaling": "rms", **more})
+    left, right, flat = a.merge([b]).merge([c]), a.merge([b.merge([c])]), a.merge([b, c])
+    np.testing.assert_allclose(left.predict(X), right.predict(X), atol=1e-7)
+    np.testing.assert_allclose(left.predict(X), flat.predict(X), atol=1e-7)
+
+
+@pytest.mark.parametrize("hash_bits", [None, 12])
+def test_names_are_united_by_name(hash_bits):
+    rng = np.random.default_rng(0)
+    words = [f"w{i}" for i in range(40)]
+    truth = dict(zip(words, rng.normal(size=40), strict=True))
+
+    def rows(count, known):
+        out = [
+            {str(w): float(rng.normal()) for w in rng.choice(known, 6, replace=False)} | {7: 1.0}
+            for _ in range(count)
+        ]
+        return out, np.array([np.sign(sum(truth.get(k, 0) * v for k, v in x.items())) for x in out])
+
+    # Two shards that share ten of forty names, and meet them in another order.
+    known = words[:25], words[:14:-1]
+    shards = [OnlineLearner(hash_bits=hash_bits) for _ in known]
+    for one, own in zip(shards, known, strict=True):
+        one.learn(*rows(1500, own))
+    merged = shards[0].merge(shards[1:])
+    if hash_bits is None:
+        assert set(merged.features()) == {*words, 7}
+        assert merged.features()[: len(shards[0].features())] == shards[0].features()
+        only = (set(words[:15]), set(words[25:]))
+        for one, own in zip(shards, only, strict=True):
+            for word in own:  # what one shard alone has seen keeps its sign
+                assert np.sign(merged.weights()[word]) == np.sign(one.weights()[word])
+    X, y = rows(1000, words)
+    errors = [np.mean(np.sign(one.predict(X)) != y) for one in (merged, *shards)]
+    assert errors[0] < 0.7 * min(errors[1:])
+    before = merged.stats()["features"]
+    merged.learn_one({"new word": 1.0, "w0": 2.0}, 1)
+    assert merged.stats()["features"] == before + 1
+
+
+def test_far_and_sparse_indices_are_united():
+    a, b = learner(), learner()
+    a.learn(sp.csr_array(([1.0, 2.0], ([0, 0], [3, 2**40])), shape=(1, 2**41)), [1])
+    b.learn(sp.csr_array(([1.0, 2.0], ([0, 0], [2**40, 0])), shape=(1, 2**41)), [-1])
+    merged = a.merge([b])
+    assert merged.features() == [3, 2**40, 0]
+    assert merged.weights()[3] > 0 > merged.weights()[0]
+
+
+def test_learners_of_another_kind_are_refused():
+    with pytest.raises(ParameterError, match=r"learner 2 .*sketch_size=5, the first has 4"):
+        learner().merge([learner(), learner(sketch_size=5)])
+    with pytest.raises(ParameterError, match="alpha"):
+        learner().merge([], start=learner(alpha=1.0))
+    zero, minus = learner(), learner()
+    zero.learn(np.ones((2, 1)), [0, 1])
+    minus.learn(np.ones((2, 1)), [-1, 1])
+    with pytest.raises(InvalidInputError, match="0 and 1"):
+        zero.merge([minus])
+    with pytest.raises(InvalidInputError, match="cannot have begun with it"):
+        learner().merge([zero], start=zero)
+
+
+def test_labels_are_remembered():
+    a, b = learner(), learner()
+    a.learn(np.ones((2, 1)), [1, 1])
+    b.learn(np.ones((2, 1)), [0, 1])
+    with pytest.raises(InvalidInputError, match="label"):
+        a.merge([b]).learn(np.ones((1, 1)), [-1])
+
+
+# -- estimators ------------------------------------------------------------------------------------
+
+
+def classes_of(X):
+    return np.array(list("abcde"))[np.abs(X[:, :5]).argmax(axis=1)]
+
+
+def test_classifiers_with_named_classes_merge():
+    rng = np.random.default_rng(0)
+    W, X = rng.normal(size=(5, 12)), rng.normal(size=(6000, 12))
+    y = np.array(list("abcde"))[(X @ W.T).argmax(axis=1)]
+    shards = [
+        SONClassifier().partial_fit(X[n:5000:4], y[n:5000:4], classes=list("abcde"))
+        for n in range(4)
+    ]
+    merged = shards[0].merge(shards[1:])
+    scores = [one.score(X[5000:], y[5000:]) for one in (merged, *shards)]
+    assert scores[0] > max(scores[1:])
+    assert merged.progress_.rows == 5000
+    assert merged.progressive_loss_ == pytest.approx(
+        np.mean([one.progressive_loss_ for one in shards])
+    )
+    assert merged.progressive_score_ == pytest.approx(
+        np.mean([one.progressive_score_ for one in shards])
+    )
+    merged.partial_fit(X[:10], y[:10])
+    other = SONClassifier().partial_fit(X[:9], y[:9], classes=list("abcdef"))
+    with pytest.raises(InvalidInputError, match="different classes"):
+        shards[0].merge([other])
+    with pytest.raises(InvalidInputError, match="cannot be merged with a SONRegressor"):
+        shards[0].merge([SONRegressor().partial_fit(X[:9], X[:9, 0])])
+
+
+@pytest.mark.parametrize("declared", [2, 5])
+def test_classes_that_were_discovered_are_united(declared):
+    # The same rows in the same shards, once with the classes known beforehand.
+    rng = np.random.default_rng(0)
+    names = list("abcde"[:declared])
+    X = rng.normal(size=(900, 6))
+    y = np.array(names)[np.abs(X[:, :declared]).argmax(axis=1)]
+    parts = [(X[n::3][::-1] if n else X[n::3], y[n::3][::-1] if n else y[n::3]) for n in range(3)]
+    parts[1] = tuple(values[parts[1][1] != "a"] for values in parts[1])
+    known = [SONClassifier(dtype="float64").partial_fit(*p, classes=names) for p in parts]
+    found = [SONClassifier(dtype="float64", discover_classes=True).partial_fit(*p) for p in parts]
+    for first in range(3):
+        order = [first, *(n for n in range(3) if n != first)]
+        wanted = known[order[0]].merge([known[n] for n in order[1:]])
+        merged = found[order[0]].merge([found[n] for n in order[1:]])
+        assert merged.classes_.tolist() == names
+        np.testing.assert_allclose(
+            merged.decision_function(X), wanted.decision_function(X), atol=1e-9
+        )
+        merged.partial_fit(X[:50], np.array(["new"] * 50))
+        assert "new" in merged.classes_
+
+
+def test_regressors_merge(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 8))
+    y = 100 + X @ rng.normal(size=8) + 0.1 * rng.normal(size=4000)
+    shards = [SONRegressor().partial_fit(X[n:3000:3], y[n:3000:3]) for n in range(3)]
+    merged = shards[0].merge(shards[1:])
+    assert merged.score(X[3000:], y[3000:]) > np.mean([s.score(X[3000:], y[3000:]) for s in shards])
+    scores = [one.progressive_score_ for one in shards]
+    assert min(scores) <= merged.progressive_score_ <= max(scores)
+    merged.save(tmp_path / "m.sonline")
+    np.testing.assert_array_equal(
+        SONRegressor.load(tmp_path / "m.sonline").predict(X), merged.predict(X)
+    )
+    with pytest.raises(Exception, match="not fitted"):
+        SONRegressor().merge(shards)
+
+
+def test_rounds_of_an_estimator_count_the_start_once():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(3000, 8))
+    y = X[:, 0] > 0
+    start = SONClassifier().partial_fit(X[:1000], y[:1000], classes=[False, True])
+    shards = [copy.deepcopy(start).partial_fit(X[1000 + n :: 2], y[1000 + n :: 2]) for n in (0, 1)]
+    merged = shards[0].merge(shards[1:], start=start)
+    assert merged.progress_.rows == 3000
+    losses = [one.progress_.total for one in (*shards, start)]
+    assert merged.progress_.total == pytest.approx(losses[0] + losses[1] - losses[2])
+
+
+def test_class_learners_need_the_same_classes():
+    parameters = Parameters()
+    two, three = (ClassLearner(parameters, n, growing=False) for n in (2, 3))
+    with pytest.raises(InvalidInputError, match="2 classes"):
+        three.merge([two])
