@@ -11,10 +11,10 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import sys
 import time
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from benchmarks import cost, learning, measure, memory, parsing, report, rows, storage, text
 from benchmarks.settings import Settings
@@ -56,10 +56,10 @@ def main() -> None:
     report.write(run, options.out)
 
 
-def measured(options: argparse.Namespace) -> dict[str, object]:
+def measured(options: argparse.Namespace) -> dict[str, Any]:
     rounds = 2 if options.quick else options.rounds
     started = time.perf_counter()
-    run: dict[str, object] = {
+    run: dict[str, Any] = {
         "machine": measure.machine(),
         "versions": measure.versions(),
         "rounds": rounds,
@@ -82,4 +82,4 @@ def measured(options: argparse.Namespace) -> dict[str, object]:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -14,6 +14,7 @@ from benchmarks.learners import ADAGRAD, NONE, Learner
 from benchmarks.learning import NANO, UNIT
 from benchmarks.measure import Contender, Result, take_turns, timed
 from benchmarks.settings import Settings
+from sonline import OnlineLearner
 
 SECTION = "cost"
 SIZES = (5, 10, 20, 40)
@@ -49,13 +50,13 @@ def fresh(learner: Learner, warm: Rows, rows: Rows) -> Contender:
     """Return a run of a new learner each time; `about` tells how often it rebased in 1,000 rows."""
     about = learner.about
 
-    def prepare() -> object:
+    def prepare() -> OnlineLearner:
         model = learner.new()
         model.learn(warm.X, warm.y)
         about["rebases before"] = model.stats()["rebases"]
         return model
 
-    def learn(model: object) -> None:
+    def learn(model: OnlineLearner) -> None:
         model.learn(rows.X, rows.y)
         rebases = model.stats()["rebases"] - about["rebases before"]
         about["rebases in 1000 rows"] = 1000 * rebases / rows.X.shape[0]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -45,7 +46,7 @@ class Shape:
         return f"{self.nonzeros} non-zeros, {self.features:,} features, {kind}"
 
     @property
-    def about(self) -> dict[str, object]:
+    def about(self) -> dict[str, Any]:
         return {"nonzeros": self.nonzeros, "features": self.features, "zipf": self.zipf}
 
 

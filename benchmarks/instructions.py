@@ -35,7 +35,8 @@ def build() -> Path:
         capture_output=True,
         text=True,
     ).stdout.strip()
-    configure = ["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release"]
+    configure: list[str | Path] = ["cmake", "-S", ROOT, "-B", BUILD, "-G", "Ninja"]
+    configure.append("-DCMAKE_BUILD_TYPE=Release")
     configure += [f"-Dnanobind_DIR={nanobind}", f"-DPython_EXECUTABLE={sys.executable}"]
     for command in (configure, ["cmake", "--build", BUILD, "--target", "kernel_bench"]):
         done = subprocess.run(command, check=False, capture_output=True, text=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from benchmarks import data, limit, peers
 from benchmarks.data import Rows, Shape
@@ -48,7 +49,7 @@ def against_sizes(settings: Settings) -> Iterator[Result]:
     yield from turns("against m", contenders, settings, rounds=3, **about)
 
 
-def one_case(rows: Rows, settings: Settings, **about: object) -> Iterator[Result]:
+def one_case(rows: Rows, settings: Settings, **about: Any) -> Iterator[Result]:
     """Everyone on the same rows (River on the first few, which are enough for it)."""
     few = rows.head(max(20_000 * rows.X.shape[0] // rows.X.nnz, 10))
     contenders = [
@@ -73,7 +74,7 @@ def turns(
     settings: Settings,
     *,
     rounds: int | None = None,
-    **about: object,
+    **about: Any,
 ) -> Iterator[Result]:
     times = min(rounds or settings.rounds, settings.rounds)
     yield from take_turns(SECTION, case, UNIT, contenders, times, seconds=NANO, cores=1, **about)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import io
 from collections.abc import Iterator
 
@@ -32,9 +31,7 @@ def measure(settings: Settings) -> Iterator[Result]:
         svmlight, vw = data.texts(rows, form)
         yield from one_text(f"svmlight, {style}", svmlight, vw, rows, settings)
     for real in data.real(settings.data_dir):
-        path = data.real_file(real.name, settings.data_dir)
-        svmlight = gzip.decompress(path.read_bytes())
-        _, vw = data.texts(real)
+        svmlight, vw = data.texts(real)
         yield from one_text(f"svmlight, {real.name}", svmlight, vw, real, settings)
     yield from named_features(rows, settings)
 

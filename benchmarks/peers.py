@@ -6,15 +6,18 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from benchmarks import data
 from benchmarks.data import Rows
 from benchmarks.measure import Contender, Run, Times, timed
 
 try:
-    from vowpalwabbit import Workspace
+    import vowpalwabbit
 except ImportError:  # no wheel for this Python: its lines are missing
-    Workspace = None
+    vowpalwabbit = None
+
+Workspace: Any = getattr(vowpalwabbit, "Workspace", None)
 
 VW_LOSS = "--loss_function logistic"
 VW_NONZEROS = 640_000  # at least so many in a run, or the time that starting takes drowns the rest
@@ -84,7 +87,7 @@ def sgd_epoch(rows: Rows) -> Contender:
     return Contender("scikit-learn SGDClassifier", run, rows.X.nnz, peer=True)
 
 
-def river_models() -> dict[str, Callable[[], object]]:
+def river_models() -> dict[str, Callable[[], Any]]:
     """Return makers of River's linear classifiers by name."""
     from river import linear_model, optim, preprocessing  # noqa: PLC0415 - slow to import
 
@@ -102,7 +105,7 @@ def river_epoch(rows: Rows) -> list[Contender]:
     """Return one pass of River's learners, row by row, which is how it works."""
     few = data.dictionaries(rows)
 
-    def learn(model: object) -> None:
+    def learn(model: Any) -> None:
         for x, y in few:
             model.learn_one(x, y)
 

@@ -54,7 +54,7 @@ class Series:
 
 
 def per_row(result: Result) -> float:
-    return result.best("cpu") * result.about["nonzeros"]
+    return result.best("cpu") * float(result.about["nonzeros"])
 
 
 SERIES = {
@@ -70,7 +70,7 @@ SERIES = {
 
 def sketch_sizes(results: list[Result]) -> dict[str, Points]:
     """Return time against m of every sketch, Vowpal Wabbit's and the limit, in the main case."""
-    lines: dict[str, list[tuple[int, float]]] = {}
+    lines: dict[str, list[tuple[float, float]]] = {}
     for result in results:
         if result.about.get("against") != "size":
             continue

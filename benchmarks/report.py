@@ -114,7 +114,7 @@ def target_table(results: list[Result]) -> list[str]:
     for verdict in targets.judge(results):
         target = verdict.target
         cells = [str(target.issue), target.what, target.wanted]
-        if verdict.measured is None:
+        if verdict.measured is None or verdict.median is None or verdict.bound is None:
             cells += ["", "", ""]
         else:
             sign = "×" if target.sense != "number" else " MB" if target.kind == "memory" else " ms"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from sklearn.linear_model import SGDClassifier
@@ -30,7 +31,7 @@ def measure(settings: Settings) -> Iterator[Result]:
     yield from classes(settings)
 
 
-def looping(function: Callable[..., object], items: Sequence[tuple]) -> Run:
+def looping(function: Callable[..., object], items: Sequence[tuple[Any, ...]]) -> Run:
     def run() -> None:
         for item in items:
             function(*item)
@@ -111,7 +112,7 @@ def thousand_rows(settings: Settings) -> Iterator[Result]:
         ours = SONClassifier(sketch_size=m).partial_fit(X, y, classes=[-1, 1])
         bare = OnlineLearner(sketch_size=m)._model  # noqa: SLF001 - nothing in between
 
-        def learn(bare: object = bare) -> None:
+        def learn(bare: Any = bare) -> None:
             bare.learn_csr(X.data, X.indices, X.indptr, y, None, out)
 
         learn()

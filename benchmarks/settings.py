@@ -17,6 +17,6 @@ class Settings:
         """Return `full`, or a tenth of it for a quick look."""
         return full // 10 if self.quick else full
 
-    def some(self, several: tuple) -> tuple:
+    def some(self, several: tuple[int, ...]) -> tuple[int, ...]:
         """Return all, or for a quick look the first, the last and the one between them."""
         return several if not self.quick else several[:: max(len(several) // 2, 1)]

@@ -149,7 +149,7 @@ def output_of(program: str) -> list[float]:
     done = subprocess.run(
         [sys.executable, "-c", program], check=True, capture_output=True, text=True
     )
-    return json.loads(done.stdout.splitlines()[-1])
+    return list(map(float, json.loads(done.stdout.splitlines()[-1])))
 
 
 def hashed_start(rounds: int) -> Iterator[Result]:

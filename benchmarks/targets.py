@@ -276,5 +276,10 @@ def _judge_number(target: Target, fitting: dict[str, dict[str, Result]]) -> Verd
 
 
 def _ratio(target: Target, found: dict[str, Result], how: str) -> float:
-    ours, other = (getattr(found[name], how)(target.kind) for name in (target.ours, target.other))
+    one, two = found[target.ours], found[target.other]
+    ours, other = (
+        (one.best(target.kind), two.best(target.kind))
+        if how == "best"
+        else (one.median(target.kind), two.median(target.kind))
+    )
     return other / ours if target.sense == "faster" else ours / other
