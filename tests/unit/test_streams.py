@@ -186,6 +186,71 @@ def test_bad_cells_of_tables_stop_or_are_skipped(tmp_path):
     assert sum(batch.skipped for batch in batches) == 3
 
 
+def test_a_cell_that_is_no_number_is_a_bad_row_of_a_csv_and_not_a_bad_file(tmp_path):
+    pytest.importorskip("pyarrow")
+    good = "".join(f"1,{n}\n" for n in range(300_000))  # longer than what types are told from
+    path = write(tmp_path, "a.csv", f"label,x\n{good}-1,oops\n-1, 7 \n")
+    with pytest.raises(DataFormatError, match=r"row 300001: column 'x': 'oops'.*--text x"):
+        read(path)
+    with streams.open([path], on_error="skip") as stream:
+        batches = list(stream)
+    assert batches[-1].values[-1] == 7
+    assert [row.text for batch in batches for row in batch.bad] == [b"-1,oops"]
+
+
+def test_true_and_false_in_a_csv_are_numbers(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = write(tmp_path, "a.csv", "label,x,y\n1,true,2\n-1,False,3\n")
+    assert read(path) == [(1.0, {"x": 1.0, "y": 2.0}), (-1.0, {"y": 3.0})]
+
+
+@pytest.mark.parametrize("bad", [b"1,caf\xe9,3", b"1,\xff,3", b"1,a\x00b,3", b"1,x,\xc3(,7"])
+def test_cells_that_are_not_utf_8_are_bad_rows(tmp_path, bad):
+    pytest.importorskip("pyarrow")
+    path = write(tmp_path, "a.csv", b"label,c,x\n1,red,1\n" + bad + b"\n-1,blue,2\n")
+    with pytest.raises(DataFormatError, match=r"not valid UTF-8|4 cells"):
+        read(path)
+    with streams.open([path], on_error="skip") as stream:
+        batches = list(stream)
+    assert [name for batch in batches for name in batch.new_names] == ["c=red", "x", "c=blue"]
+    assert sum(batch.skipped for batch in batches) == 1
+
+
+@pytest.mark.parametrize(
+    ("head", "words"), [("label,x,x", "two columns 'x'"), ("label,x,y\udcff", "name is not valid")]
+)
+def test_columns_that_cannot_be_told_apart_or_read(tmp_path, head, words):
+    pytest.importorskip("pyarrow")
+    content = f"{head}\n1,2,3\n".encode("utf-8", "surrogateescape")
+    with pytest.raises(DataFormatError, match=words):
+        read(write(tmp_path, "a.csv", content))
+
+
+def test_bad_rows_of_other_tables_are_kept_as_json(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"label": [1.0, -1.0], "x": [float("inf"), 2.0]})
+    path = tmp_path / "a.arrow"
+    with pa.ipc.new_file(path, table.schema) as writer:
+        writer.write_table(table)
+    with streams.open([path], on_error="skip") as stream:
+        (bad,) = [row for batch in stream for row in batch.bad]
+    assert json.loads(bad.text) == {"label": 1.0, "x": float("inf")}
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.jsonl", "a.vw"])
+def test_ten_megabytes_are_one_row_in_other_formats_too(tmp_path, name):
+    pytest.importorskip("pyarrow")
+    long = "x" * 10_000_000
+    content = {
+        "a.csv": f"label,c\n1,{long}\n-1,b\n",
+        "a.jsonl": f'{{"label": 1, "c": "{long}"}}\n{{"label": -1, "c": "b"}}\n',
+        "a.vw": f"1 |c {long}\n-1 |c b\n",
+    }
+    rows = read(write(tmp_path, name, content[name]))
+    assert [label for label, _ in rows] == [1, -1]
+    assert [len(next(iter(row))) > 10_000_000 for _, row in rows] == [True, False]
+
+
 @pytest.mark.parametrize("name", ["a.svm", "a.vw", "a.jsonl", "a.csv"])
 def test_empty_files_have_no_rows(tmp_path, name):
     if name == "a.csv":
@@ -205,6 +270,10 @@ def test_damaged_compressed_data_is_an_error_with_the_file(tmp_path):
     packed = gzip.compress(SVMLIGHT.encode())
     path = write(tmp_path, "a.svm.gz", packed[: len(packed) // 2])
     with pytest.raises(DataFormatError, match=r"a\.svm\.gz.*gzip"):
+        read(path)
+    # ... also where the format has yet to be told from the content
+    path = write(tmp_path, "a.gz", packed[:20] + b"\xff" * 20 + packed[40:])
+    with pytest.raises(DataFormatError, match=r"a\.gz.*gzip"):
         read(path)
 
 

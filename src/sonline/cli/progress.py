@@ -69,7 +69,9 @@ class Display:
     loss_scale: float = 1.0
     started: float = field(default_factory=time.monotonic)
     _live: Live | None = None
+    _shown: tuple[Now, float] | None = None  # what is known, since when
     _first_rows: int = 0
+    _first_share: float = 0.0
     _headed: bool = False
 
     @property
@@ -79,7 +81,9 @@ class Display:
 
     def __enter__(self) -> Self:
         if self.is_live:
-            self._live = Live(console=self.console, refresh_per_second=8, transient=False)
+            self._live = Live(
+                console=self.console, refresh_per_second=8, get_renderable=self._drawn
+            )
             self._live.__enter__()
         return self
 
@@ -97,10 +101,10 @@ class Display:
         if not self.silent:
             self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
-    def begin(self, rows: int) -> None:
-        """Start the clock; so many rows were learnt by an earlier run."""
+    def begin(self, rows: int, share: float | None) -> None:
+        """Start the clock; so many rows, and such a share, were learnt by an earlier run."""
         self.started = time.monotonic()
-        self._first_rows = rows
+        self._first_rows, self._first_share = rows, share or 0.0
 
     def row(
         self, point: Point, error: float, label: str, predicted: Callable[[], str], features: int
@@ -118,9 +122,8 @@ class Display:
         )
 
     def update(self, now: Now) -> None:
-        """Draw what is known now."""
-        if self._live is not None:
-            self._live.update(self._drawn(now))
+        """Show what is known now; between two calls the clock goes on."""
+        self._shown = now, self.seconds()
 
     def seconds(self) -> float:
         """Return the time since `begin`."""
@@ -132,13 +135,18 @@ class Display:
             return number(None), number(None)
         return number(self.loss_scale * point.average), number(self.loss_scale * point.since_last)
 
-    def _drawn(self, now: Now) -> RenderableType:
+    def _drawn(self) -> RenderableType:
+        if self._shown is None:
+            return Text("")
+        now, known = self._shown
         seconds = self.seconds()
-        speed = (now.rows - self._first_rows) / seconds if seconds > 0 else 0.0
+        speed = (now.rows - self._first_rows) / known if known > 0 else 0.0
         head = Table.grid(padding=(0, 2))
         cells: list[RenderableType] = [Text(f"{now.rows:,} rows"), Text(f"{speed:,.0f} rows/s")]
         if now.share is not None:
-            left = seconds * (1 - now.share) / now.share if now.share > 0.005 else math.nan
+            left, done = math.nan, now.share - self._first_share
+            if done > 0.005:
+                left = max(0.0, known * (1 - self._first_share) / done - seconds)
             cells = [
                 ProgressBar(total=1.0, completed=now.share, width=24),
                 Text(f"{100 * now.share:3.0f} %"),

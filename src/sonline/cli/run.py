@@ -99,7 +99,7 @@ class Run:
             self._stream = stream
             self.told = stream.told
             self.display.say(stream.told)
-            self.display.begin(self.rows)
+            self.display.begin(self.rows, stream.share())
             with _interruptible(self._interrupt):
                 self._loop(stream)
             if self.model is None:

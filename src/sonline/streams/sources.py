@@ -10,7 +10,8 @@ import lzma
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Any, cast
@@ -110,9 +111,15 @@ class Source:
 
     def read(self, size: int) -> bytes:
         """Return some bytes as soon as there are any; none at the end."""
-        try:
+        with self.damage_said():
             read1 = getattr(self.plain, "read1", self.plain.read)
             return cast(bytes, read1(size))
+
+    @contextmanager
+    def damage_said(self) -> Iterator[None]:
+        """Turn errors about compressed data into one that names the file."""
+        try:
+            yield
         except (EOFError, OSError, lzma.LZMAError, ValueError) as error:
             raise self._damaged(error) from error
         except Exception as error:
@@ -148,7 +155,8 @@ def guess_format(source: Source) -> tuple[str, str]:
     plain = source.plain
     if not hasattr(plain, "peek"):
         plain = source.plain = cast(IO[bytes], io.BufferedReader(cast(Any, plain), _SAMPLE))
-    sample = bytes(cast(Any, plain).peek(_SAMPLE))
+    with source.damage_said():
+        sample = bytes(cast(Any, plain).peek(_SAMPLE))
     return format_of_content(sample, source.name), "content"
 
 

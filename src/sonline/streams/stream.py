@@ -113,15 +113,18 @@ class Stream:
             self._start = Position(turn=self._start.turn + 1)
         first = min(self._start.file, len(files) - 1)
         self._first: Source | None = open_source(files[first])
-        kind, self.told = self._decide(self._first, options.format)
-        self.options = replace(options, format=kind, features=_features(options, kind))
-        if options.interactions and (kind != "vw" or self.options.features != "hash"):
+        try:
+            kind, self.told = self._decide(self._first, options.format)
+            self.options = replace(options, format=kind, features=_features(options, kind))
+        except BaseException:
             self._first.close()
-            raise ParameterError("interactions need Vowpal Wabbit text and hash_bits")
+            raise
         self.columns: dict[str, str] = dict(options.columns)
         self._sizes = [os.path.getsize(name) if os.path.isfile(name) else 0 for name in files]  # noqa: PTH113, PTH202
         self._done = sum(self._sizes) * self._start.turn + sum(self._sizes[: self._start.file])
-        self._queue: queue.Queue[Batch | BaseException | None] = queue.Queue(_AHEAD)
+        if self._first.seekable:
+            self._done += min(self._start.offset, self._sizes[first])
+        self._queue: queue.Queue[tuple[Batch, int] | BaseException | None] = queue.Queue(_AHEAD)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -138,7 +141,10 @@ class Stream:
         return kind, f"{source.name}: {kind}{packed} (told from its {origin})"
 
     def share(self) -> float | None:
-        """Return which share of the input has been read; None where its size is not known."""
+        """Return which share of the input lies before the end of the last batch.
+
+        None where the size of the input is not known.
+        """
         total = sum(self._sizes) * self._passes
         return min(1.0, self._done / total) if total else None
 
@@ -161,9 +167,10 @@ class Stream:
                 return
             if isinstance(item, BaseException):
                 raise item
-            yield item
-            if self.options.on_error == "stop" and item.bad:
-                raise item.bad[0].error()
+            batch, self._done = item
+            yield batch
+            if self.options.on_error == "stop" and batch.bad:
+                raise batch.bad[0].error()
             if self._stop.is_set():
                 return
 
@@ -190,14 +197,14 @@ class Stream:
     def _produce(self) -> None:
         last: BaseException | None = None
         try:
-            for batch in self._batches():
-                if not self._put(batch):
+            for item in self._batches():
+                if not self._put(item):
                     return
         except BaseException as error:  # noqa: BLE001 - raised again in the other thread
             last = error
         self._put(last)
 
-    def _put(self, item: Batch | BaseException | None) -> bool:
+    def _put(self, item: tuple[Batch, int] | BaseException | None) -> bool:
         while not self._stop.is_set():
             try:
                 self._queue.put(item, timeout=0.1)
@@ -206,7 +213,8 @@ class Stream:
             return True
         return False
 
-    def _batches(self) -> Iterator[Batch]:
+    def _batches(self) -> Iterator[tuple[Batch, int]]:
+        """Yield the batches, each with the bytes of the files that have been read up to there."""
         place = self._start
         reader = self._reader(place)
         for turn in range(place.turn, self._passes):
@@ -216,8 +224,7 @@ class Stream:
                 try:
                     before = sum(self._sizes) * turn + sum(self._sizes[:number])
                     for batch in reader.read(source, replace(place, turn=turn, file=number)):
-                        self._done = before + min(source.consumed(), self._sizes[number])
-                        yield batch
+                        yield batch, before + min(source.consumed(), self._sizes[number])
                         if batch.bad and self.options.on_error == "stop":
                             return
                 finally:
@@ -271,10 +278,13 @@ def open(  # noqa: A001 - as gzip.open is called
 
 
 def _features(options: Options, kind: str) -> str:
+    hashed = options.features == "hash" or (
+        options.features == "auto" and options.hash_bits is not None
+    )
+    if options.interactions and (kind != "vw" or not hashed):
+        raise ParameterError("interactions need Vowpal Wabbit text and hash_bits")
     if options.features == "auto":
-        if options.hash_bits is not None:
-            return "hash"
-        return "index" if kind == "svmlight" else "name"
+        return "hash" if hashed else "index" if kind == "svmlight" else "name"
     if options.features not in FEATURES:
         raise ParameterError(
             f"features must be 'auto' or one of {', '.join(FEATURES)}; got {options.features!r}"

@@ -7,24 +7,23 @@ keeps the type that it had first.
 
 from __future__ import annotations
 
-import io
+import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError
 from sonline.streams.batch import BadRow, Batch, Floats, Position
+from sonline.streams.delimited import ROWS, Delimited, check_names, is_number, pieces
+from sonline.streams.files import Again, SourceFile, peek
 from sonline.streams.rows import RowBuilder, label_column, token_of
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
     from sonline.streams.stream import Options
-
-_ROWS = 8192
-_BLOCK = 1 << 20
 
 
 def _arrow() -> Any:
@@ -55,7 +54,7 @@ class TableReader:
         self._options = options
         self._builder = builder
         self._columns = columns
-        self._malformed: list[BadRow] = []
+        self._delimited = Delimited(self._arrow, options, columns)
         self._largest = float(np.finfo(options.dtype).max)
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
@@ -78,12 +77,12 @@ class TableReader:
                 if batch.bad and self._options.on_error == "stop":
                     return
         except self._arrow.ArrowInvalid as error:
-            if self._malformed and self._options.on_error == "stop":
-                raise self._malformed[-1].error() from error
+            if self._delimited.malformed and self._options.on_error == "stop":
+                raise self._delimited.malformed[-1].error() from error
             reason = str(error).replace("\n", " ")
             hint = ""
-            if "conversion error" in reason:
-                hint = "; columns keep the type of their first rows: see --text COLUMN"
+            if "straddl" in reason:
+                hint = "; a row is longer than this reader takes, or a quotation mark is not closed"
             raise DataFormatError(f"{reason}{hint}", file=source.name) from error
         if skip:
             raise DataFormatError(
@@ -95,78 +94,32 @@ class TableReader:
         """Yield pieces of the table."""
         kind = self._options.format
         if kind in ("csv", "tsv"):
-            yield from self._csv(source)
+            yield from self._delimited.read(source)
         elif kind == "parquet":
             from pyarrow import parquet  # noqa: PLC0415 - what is needed only
 
-            yield from parquet.ParquetFile(_seekable(source)).iter_batches(batch_size=_ROWS)
+            yield from parquet.ParquetFile(_seekable(source)).iter_batches(batch_size=ROWS)
         else:
             ipc = self._arrow.ipc
-            head = _peek(source, 6)
+            head = peek(source.plain, 6)
+            source.plain = cast(IO[bytes], Again(head, source.plain))
             if head.startswith(b"ARROW1"):
                 reader = ipc.open_file(_seekable(source))
                 for number in range(reader.num_record_batches):
-                    yield from _pieces(reader.get_batch(number))
+                    yield from pieces(reader.get_batch(number))
             else:
-                for table in ipc.open_stream(source.plain):
-                    yield from _pieces(table)
-
-    def _csv(self, source: Source) -> Iterator[Any]:
-        from pyarrow import csv  # noqa: PLC0415 - what is needed only
-
-        options = self._options
-        parse = csv.ParseOptions(
-            delimiter="\t" if options.format == "tsv" else ",",
-            newlines_in_values=True,
-            invalid_row_handler=lambda row: self._invalid(row, source.name),
-        )
-        read = csv.ReadOptions(block_size=_BLOCK, use_threads=False)
-        sample = _peek(source, _BLOCK)
-        if not sample.strip():
-            return
-        types = self._csv_types(csv, parse, read, sample, source.name)
-        convert = csv.ConvertOptions(column_types=types, strings_can_be_null=True)
-        yield from csv.open_csv(source.plain, read, parse, convert)
-
-    def _csv_types(self, csv: Any, parse: Any, read: Any, sample: bytes, name: str) -> Any:
-        """Return the types of the columns: as known, else as the first rows show them."""
-        arrow = self._arrow
-        if len(sample) >= _BLOCK:
-            sample = sample[: sample.rfind(b"\n") + 1] or sample
-        quiet = csv.ParseOptions(
-            delimiter=parse.delimiter,
-            newlines_in_values=True,
-            invalid_row_handler=lambda _: "skip",
-        )
-        schema = csv.read_csv(io.BytesIO(sample), read, quiet).schema
-        label = label_column(self._options, schema.names, name)
-        types = {}
-        for field in schema:
-            if (field.name == label and self._options.tokens) or field.name == self._options.tag:
-                types[field.name] = arrow.string()
-            elif field.name in (label, self._options.weight):
-                types[field.name] = arrow.float64()
-            else:
-                number = _is_number(arrow, field.type)
-                known = self._columns.get(field.name, "number" if number else "text")
-                text = field.name in self._options.text or known == "text"
-                types[field.name] = arrow.string() if text else arrow.float64()
-        return types
-
-    def _invalid(self, row: Any, name: str) -> str:
-        """Take a row with too few or too many cells."""
-        reason = f"{row.actual_columns} cells, expected {row.expected_columns}"
-        line = None if row.number is None else int(row.number)
-        text = (row.text or "").encode()
-        self._malformed.append(BadRow(name, line, None, -1, reason, (row.text or "")[:40], text))
-        if self._options.on_error == "stop":
-            return "error"
-        return "skip"
+                for table in ipc.open_stream(SourceFile(source)):
+                    yield from pieces(table)
 
     def _batch(self, table: Any, name: str, start: Position) -> Batch:
         options = self._options
         special = {options.weight, options.tag, *options.ignore}
+        check_names(table.schema.names, name)
         label = label_column(options, table.schema.names, name)
+        given = table
+        reasons: dict[int, str] = {}
+        if options.format in ("csv", "tsv"):
+            table, reasons = self._delimited.typed(table)
         for wanted in (options.weight, options.tag):
             if wanted is not None and wanted not in table.schema.names:
                 raise ParameterError(f"{name}: no column {wanted!r}")
@@ -177,7 +130,8 @@ class TableReader:
         values = np.empty((rows, len(features)))
         for place, column in enumerate(features):
             cells[:, place], values[:, place] = self._cells(table.column(column), column, names)
-        reasons = self._reasons(values, features)
+        for row, why in self._reasons(values, features).items():
+            reasons.setdefault(row, why)
         labels = self._labels(table, label, reasons)
         weights = None
         if options.weight:
@@ -188,7 +142,13 @@ class TableReader:
                 )
         bad = [
             BadRow(
-                name, None, None, start.rows + row, f"row {start.rows + row + 1}: {why}", "", b""
+                name,
+                None,
+                None,
+                start.rows + row,
+                f"row {start.rows + row + 1}: {why}",
+                "",
+                self._text_of(given, row),
             )
             for row, why in sorted(reasons.items())
         ]
@@ -203,7 +163,7 @@ class TableReader:
         present = values != 0
         used = cells[present]
         keys = self._keys(used, names, name)
-        malformed, self._malformed = self._malformed, []
+        malformed, self._delimited.malformed = self._delimited.malformed, []
         kept = np.flatnonzero(keep)
         return self._builder.batch(
             counts=present.sum(axis=1).astype(np.int64),
@@ -220,6 +180,13 @@ class TableReader:
             row_ends=(start.rows + kept + 1).astype(np.int64),
         )
 
+    def _text_of(self, table: Any, row: int) -> bytes:
+        """Return a row for the file of bad rows: as the CSV had it, or else as JSON."""
+        if self._options.format in ("csv", "tsv"):
+            return self._delimited.text_of(table, row)
+        cells = {name: table.column(name)[row].as_py() for name in table.schema.names}
+        return json.dumps(cells, default=str).encode()
+
     def _cells(
         self, column: Any, name: str, names: list[str]
     ) -> tuple[NDArray[np.int64] | int, Floats]:
@@ -228,7 +195,7 @@ class TableReader:
         kind = column.type
         if arrow.types.is_dictionary(kind):
             column, kind = column.cast(kind.value_type), kind.value_type
-        number = _is_number(arrow, kind)
+        number = is_number(arrow, kind)
         text = any(
             check(kind)
             for check in (arrow.types.is_string, arrow.types.is_large_string, arrow.types.is_null)
@@ -289,7 +256,7 @@ class TableReader:
                     if token is None:
                         reasons.setdefault(row, f"no label in column {label!r}")
             return tokens
-        if not _is_number(self._arrow, column.type):
+        if not is_number(self._arrow, column.type):
             raise DataFormatError(
                 f"the label {label!r} has the type {column.type}, expected numbers"
             )
@@ -306,57 +273,11 @@ class TableReader:
         return ["" if tags[row] is None else token_of(tags[row]) for row in kept.tolist()]
 
 
-def _pieces(table: Any) -> Iterator[Any]:
-    for first in range(0, table.num_rows, _ROWS):
-        yield table.slice(first, _ROWS)
-
-
-def _is_number(arrow: Any, kind: Any) -> bool:
-    types = arrow.types
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_decimal(kind)
-    )
-
-
 def _numbers(column: Any) -> Floats:
     numbers: Floats = np.asarray(
         column.cast("float64").to_numpy(zero_copy_only=False), dtype=np.float64
     )
     return numbers
-
-
-def _peek(source: Source, size: int) -> bytes:
-    """Return up to so many bytes that come next, without taking them."""
-    head = b""
-    while len(head) < size and (chunk := source.read(size - len(head))):
-        head += chunk
-    source.plain = _Again(head, source.plain)  # type: ignore[assignment]
-    return head
-
-
-class _Again(io.RawIOBase):
-    """Bytes that were read too early, then the rest of a file."""
-
-    def __init__(self, head: bytes, rest: IO[bytes]) -> None:
-        self._head = head
-        self._rest = rest
-
-    def readable(self) -> bool:
-        """Say that this is for reading."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer as far as there is something."""
-        if self._head:
-            count = min(len(buffer), len(self._head))
-            buffer[:count], self._head = self._head[:count], self._head[count:]
-            return count
-        chunk = self._rest.read(len(buffer))
-        buffer[: len(chunk)] = chunk
-        return len(chunk)
 
 
 def _seekable(source: Source) -> Any:

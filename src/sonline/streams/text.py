@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sonline.streams.sources import Source
     from sonline.streams.stream import Options
 
-CHUNK = 1 << 19  # bytes of text for a batch; some 1,000 to 50,000 rows
+CHUNK = 1 << 18  # bytes of text for a batch; some 500 to 25,000 rows
 _SKIP = 1 << 20
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 

@@ -1,0 +1,196 @@
+"""CSV and TSV: cells are read as text first, so that a bad cell is a bad row and not a bad file."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from sonline.errors import DataFormatError
+from sonline.streams.batch import BadRow
+from sonline.streams.files import REPLACED, Again, Utf8File, peek
+from sonline.streams.rows import label_column
+
+if TYPE_CHECKING:
+    from sonline.streams.sources import Source
+    from sonline.streams.stream import Options
+
+ROWS = 8192  # of a piece
+_BLOCK = 1 << 20  # what types are told from, and what is read at a time from a pipe
+_FILE_BLOCK = 1 << 24  # ... from a file; a row must fit in
+
+
+class Delimited:
+    """Reads files of rows with a delimiter between their cells.
+
+    Parameters
+    ----------
+    arrow : module
+        pyarrow.
+    options : Options
+        Of the stream.
+    columns : dict
+        Types of the columns known from before.
+
+    Attributes
+    ----------
+    malformed : list of BadRow
+        Rows with too few or too many cells that were met since it was emptied.
+    """
+
+    def __init__(self, arrow: Any, options: Options, columns: dict[str, str]) -> None:
+        self._arrow = arrow
+        self._options = options
+        self._columns = columns
+        self._delimiter = "\t" if options.format == "tsv" else ","
+        self._kinds: dict[str, str] = {}  # of the columns: "number" or "text"
+        self._repaired = False  # bytes of this file were not UTF-8
+        self.malformed: list[BadRow] = []
+
+    def read(self, source: Source) -> Iterator[Any]:
+        """Yield pieces of a file; their cells are text."""
+        from pyarrow import csv as arrow_csv  # noqa: PLC0415 - what is needed only
+
+        parse = arrow_csv.ParseOptions(
+            delimiter=self._delimiter,
+            newlines_in_values=True,
+            invalid_row_handler=lambda row: self._invalid(row, source.name),
+        )
+        text = Utf8File(source)
+        head = peek(text, _BLOCK)
+        if not head.strip():
+            return
+        self._kinds = self._told(arrow_csv, head, source.name)
+        block = _FILE_BLOCK if source.seekable else _BLOCK
+        read = arrow_csv.ReadOptions(block_size=block, use_threads=False)
+        # Cells stay text for now, so that one that is no number is a bad row, not a bad file.
+        convert = arrow_csv.ConvertOptions(
+            column_types=dict.fromkeys(self._kinds, self._arrow.string()), strings_can_be_null=True
+        )
+        for table in arrow_csv.open_csv(Again(head, text), read, parse, convert):
+            self._repaired = text.repaired
+            yield from pieces(table)
+
+    def _told(self, arrow_csv: Any, head: bytes, name: str) -> dict[str, str]:
+        """Return which columns are numbers: as known, else as the first rows show them."""
+        if len(head) >= _BLOCK:
+            head = head[: head.rfind(b"\n") + 1] or head
+        quiet = arrow_csv.ParseOptions(
+            delimiter=self._delimiter,
+            newlines_in_values=True,
+            invalid_row_handler=lambda _: "skip",
+        )
+        read = arrow_csv.ReadOptions(block_size=2 * _BLOCK, use_threads=False)
+        schema = arrow_csv.read_csv(io.BytesIO(head), read, quiet).schema
+        check_names(schema.names, name)
+        options = self._options
+        label = label_column(options, schema.names, name)
+        kinds = {}
+        for field in schema:
+            if (field.name == label and options.tokens) or field.name == options.tag:
+                kind = "text"
+            elif field.name in (label, options.weight):
+                kind = "number"
+            elif field.name in options.text:
+                kind = "text"
+            else:
+                number = is_number(self._arrow, field.type)
+                kind = self._columns.get(field.name, "number" if number else "text")
+            kinds[field.name] = kind
+        return kinds
+
+    def typed(self, table: Any) -> tuple[Any, dict[int, str]]:
+        """Return a piece of a CSV with its numbers read, and why rows cannot be used."""
+        reasons: dict[int, str] = {}
+        columns = []
+        for name, column in zip(table.schema.names, table.columns, strict=True):
+            if self._repaired:
+                cells = column.to_pylist()
+                for row in [n for n, cell in enumerate(cells) if cell and REPLACED in cell]:
+                    reasons.setdefault(row, f"column {name!r}: not valid UTF-8, or a NUL")
+            if self._kinds[name] == "text":
+                columns.append(column)
+                continue
+            numbers, wrong = self._parsed(column)
+            columns.append(numbers)
+            for row in wrong:
+                cell = column[row].as_py()
+                reasons.setdefault(
+                    row,
+                    f"column {name!r}: {cell[:40]!r} is not a number, as its first rows were; to "
+                    f"read it as words, use --text {name}",
+                )
+        return self._arrow.RecordBatch.from_arrays(columns, table.schema.names), reasons
+
+    def _parsed(self, column: Any) -> tuple[Any, list[int]]:
+        """Return a column of text as numbers, and the rows that hold none (missing there)."""
+        from pyarrow import compute  # noqa: PLC0415 - what is needed only
+
+        try:
+            return compute.ascii_trim_whitespace(column).cast("float64"), []
+        except self._arrow.ArrowInvalid:
+            numbers: list[float | None] = []
+            wrong = []
+            for row, cell in enumerate(column.to_pylist()):
+                number = None if cell is None else number_of(cell)
+                if cell is not None and number is None:
+                    wrong.append(row)
+                numbers.append(number)
+            return self._arrow.array(numbers, "float64"), wrong
+
+    def _invalid(self, row: Any, name: str) -> str:
+        """Take a row with too few or too many cells."""
+        reason = f"{row.actual_columns} cells, expected {row.expected_columns}"
+        line = None if row.number is None else int(row.number)
+        text = (row.text or "").encode()
+        self.malformed.append(BadRow(name, line, None, -1, reason, (row.text or "")[:40], text))
+        if self._options.on_error == "stop":
+            return "error"
+        return "skip"
+
+    def text_of(self, table: Any, row: int) -> bytes:
+        """Return a row as it may stand in a file."""
+        line = io.StringIO()
+        cells = [column[row].as_py() for column in table.columns]
+        csv.writer(line, delimiter=self._delimiter, lineterminator="").writerow(cells)
+        return line.getvalue().encode()
+
+
+def number_of(cell: str) -> float | None:
+    """Return the number that a cell of text holds; None if there is none."""
+    word = cell.strip()
+    if word.lower() in ("true", "false"):
+        return float(word.lower() == "true")
+    try:
+        return None if "_" in word else float(word)
+    except ValueError:
+        return None
+
+
+def check_names(columns: list[str], file: str) -> None:
+    """Raise an error about columns that cannot be told from one another, or read."""
+    seen = set()
+    for name in columns:
+        if REPLACED in name:
+            raise DataFormatError("a column's name is not valid UTF-8", file=file, line=1)
+        if name in seen:
+            raise DataFormatError(f"there are two columns {name!r}; rename one", file=file, line=1)
+        seen.add(name)
+
+
+def is_number(arrow: Any, kind: Any) -> bool:
+    """Return whether an Arrow type is that of numbers."""
+    types = arrow.types
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal(kind)
+    )
+
+
+def pieces(table: Any) -> Iterator[Any]:
+    """Yield a table some rows at a time."""
+    for first in range(0, table.num_rows, ROWS):
+        yield table.slice(first, ROWS)

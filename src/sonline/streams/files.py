@@ -1,0 +1,89 @@
+"""Sources as files for the readers of pyarrow."""
+
+from __future__ import annotations
+
+import codecs
+import io
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from sonline.streams.sources import Source
+
+REPLACED = "\ufffd"  # stands for NULs and bytes that are not UTF-8
+
+
+class Readable(Protocol):
+    """Something to read bytes from."""
+
+    def read(self, size: int = -1, /) -> bytes | None:
+        """Return up to so many bytes."""
+
+
+def peek(plain: Readable, size: int) -> bytes:
+    """Return up to so many bytes that come next; they are taken."""
+    head = b""
+    while len(head) < size and (chunk := plain.read(size - len(head))):
+        head += chunk
+    return head
+
+
+class SourceFile(io.RawIOBase):
+    """The plain bytes of a source for readers that want a file; damage is an error that says so."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        self._left = b""
+
+    def readable(self) -> bool:
+        """Say that this is for reading."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer as far as there is something."""
+        while not self._left:
+            chunk = self._source.read(len(buffer))
+            self._left = self._taken(chunk)
+            if not chunk:
+                break
+        count = min(len(buffer), len(self._left))
+        buffer[:count], self._left = self._left[:count], self._left[count:]
+        return count
+
+    def _taken(self, chunk: bytes) -> bytes:
+        return chunk
+
+
+class Utf8File(SourceFile):
+    """The same for text; NULs and what is not UTF-8 are replaced, and it is said."""
+
+    def __init__(self, source: Source) -> None:
+        super().__init__(source)
+        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
+        self.repaired = False
+
+    def _taken(self, chunk: bytes) -> bytes:
+        text = self._decoder.decode(chunk, final=not chunk).replace("\0", REPLACED)
+        self.repaired |= REPLACED in text
+        return text.encode()
+
+
+class Again(io.RawIOBase):
+    """Bytes that were read too early, then the rest of a file."""
+
+    def __init__(self, head: bytes, rest: Readable) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        """Say that this is for reading."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer as far as there is something."""
+        if self._head:
+            count = min(len(buffer), len(self._head))
+            buffer[:count], self._head = self._head[:count], self._head[count:]
+            return count
+        chunk = self._rest.read(len(buffer)) or b""
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
