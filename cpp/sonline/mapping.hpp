@@ -42,7 +42,10 @@ class MappingReader {
   MappingReader(NameKeys& keys, double largest) : names_(keys), largest_(largest) {}
 
   // What the reader remembers of earlier rows; to be called when the names have been replaced.
-  void forget() { recent_.clear(); }
+  void forget() {
+    recent_.clear();
+    seen_.clear();
+  }
 
   // Both check the rows and look their names up. The objects must stay as they are until the batch
   // has been made.
@@ -75,10 +78,11 @@ class MappingReader {
   }
 
  private:
-  // Streams repeat their keys in the same order, most often as the same objects. So the key at each
-  // place is remembered, and one comparison of pointers saves the hashing of the name. A pointer
-  // counts only while the object is held: otherwise it may have come to mean another name. Objects
-  // that come once are not held, for that would cost more than it saves.
+  // Streams repeat their keys, most often as the same objects and in the same order. So the key at
+  // each place is remembered, and beside that those at each address, for rows that have some of the
+  // features or another order: a comparison of pointers then saves the hashing of the name. A
+  // pointer counts only while the object is held: otherwise it may have come to mean another name.
+  // Objects that come once are not held, for that would cost more than it saves.
   struct Recent {
     const PyObject* pointer = nullptr;  // what came last, held or not
     Key id = NameKeys::kUnknown;
@@ -171,22 +175,43 @@ class MappingReader {
       keys_.push_back(recent_[place].id);
       return;
     }
+    if (!PyUnicode_CheckExact(key)) return look_up_other(key);
+    if (seen_.empty()) seen_.resize(size_t{1} << kSeenBits);
+    Recent& seen = seen_[address_hash(key)];
+    if (seen.held.ptr() == key) {
+      keys_.push_back(seen.id);
+      return;
+    }
+    const std::string_view name = utf8(key);
+    const Key id = names_.find(name);
+    keys_.push_back(id);
+    if (id == NameKeys::kUnknown) {
+      new_.push_back({keys_.size() - 1, std::string(name)});
+      return;
+    }
+    remember(seen, key, id);
+    if (place >= recent_.size()) recent_.resize(place + 1);
+    remember(recent_[place], key, id);
+  }
+
+  // A subclass of str may mean something else the next time, so it is not remembered.
+  void look_up_other(PyObject* key) {
     if (!PyUnicode_Check(key)) {
       keys_.push_back(integer_key(key));
       return;
     }
     const std::string_view name = utf8(key);
     const Key id = names_.find(name);
-    if (id == NameKeys::kUnknown)
-      new_.push_back({keys_.size(), std::string(name)});
-    else if (PyUnicode_CheckExact(key))  // a subclass may mean something else the next time
-      remember(place, key, id);
+    if (id == NameKeys::kUnknown) new_.push_back({keys_.size(), std::string(name)});
     keys_.push_back(id);
   }
 
-  void remember(size_t place, PyObject* key, Key id) {
-    if (place >= recent_.size()) recent_.resize(place + 1);
-    Recent& recent = recent_[place];
+  // Objects lie 16 bytes apart at least.
+  static size_t address_hash(const PyObject* key) {
+    return mix_bits(reinterpret_cast<uintptr_t>(key) >> 4) >> (64 - kSeenBits);
+  }
+
+  static void remember(Recent& recent, PyObject* key, Key id) {
     const bool again = recent.pointer == key && recent.id == id;
     if (again || recent.held.is_valid())
       recent.held = again ? nanobind::borrow(key) : nanobind::object();
@@ -273,13 +298,16 @@ class MappingReader {
     return batch;
   }
 
+  static constexpr unsigned kSeenBits = 13;  // 8192 names, 196 kB, once a row is not as before
+
   NameKeys& names_;
   double largest_;
   std::vector<Key> keys_;
   std::vector<double> values_;
   std::vector<int64_t> indptr_;
   std::vector<New> new_;
-  std::vector<Recent> recent_;
+  std::vector<Recent> recent_;          // by place in the row
+  std::vector<Recent> seen_;            // by address
   std::vector<nanobind::object> kept_;  // rows and items that live only here
 };
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 from typing import Any
 
@@ -223,3 +224,19 @@ def test_a_mapping_need_not_be_a_dict() -> None:
         assert one.learn_one(row, 1) == other.learn_one(MappingProxyType(row), 1)
     assert one.features() == ["a", 3, 5, 1]
     assert state_of(one) == state_of(other)
+
+
+def test_names_are_known_by_what_they_say_and_not_by_where_they_lie() -> None:
+    rng = np.random.default_rng(0)
+    vocabulary = [f"word {n}" for n in range(400)]
+    same, fresh = learner(), learner()
+    for _ in range(1500):
+        chosen = rng.choice(400, rng.integers(1, 12), replace=False).tolist()
+        y = float(rng.choice([-1, 1]))
+        before = same.learn_one({vocabulary[n]: 1.0 + n % 3 for n in chosen}, y)
+        # These live for one row only, so that others come to lie at their addresses.
+        assert fresh.learn_one({f"word {n}": 1.0 + n % 3 for n in chosen}, y) == before
+    assert state_of(same) == state_of(fresh)
+    copied = copy.deepcopy(same)  # with a memory of its own
+    row = {name: 1.0 for name in reversed(vocabulary)}
+    assert copied.predict_one(row) == fresh.predict_one(row)

@@ -131,17 +131,15 @@ class SONClassifier(base.MiniBatchClassifier):
 
         """
         try:
-            number = self._numbers.get(y)
-        except TypeError:  # not hashable, which is said in what follows
-            number = None
-        if number is None:
+            number = self._numbers[y]
+        except (KeyError, TypeError):  # new, or not hashable, which is said in what follows
             learner, labels = self._meeting([y])
             learner.learn_one(x, labels.index(y), float(weights_of(w, 1)[0]))
             self._take(learner, labels)
-        else:
-            self._learning.learn_one(
-                x, number, w if 0 <= w <= _LARGEST else float(weights_of(w, 1)[0])
-            )
+            return
+        if type(w) is not float or not 0.0 <= w <= _LARGEST:
+            w = float(weights_of(w, 1)[0])
+        self._learning.learn_one(x, number, w)
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]  # no kwargs
         """Return the most likely label; None before the first one has come.
