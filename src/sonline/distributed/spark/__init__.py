@@ -1,0 +1,31 @@
+"""Sketched Online Newton on Apache Spark: estimators for `pyspark.ml`.
+
+Each partition of a data frame is learnt where it lies; then the models are merged.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sonline.distributed.spark.estimators import SONClassifier, SONRegressor
+    from sonline.distributed.spark.models import SONClassificationModel, SONRegressionModel
+
+__all__ = ["SONClassificationModel", "SONClassifier", "SONRegressionModel", "SONRegressor"]
+
+# Imported when first asked for: executors need none of them.
+_LAZY = {
+    "SONClassifier": "sonline.distributed.spark.estimators",
+    "SONRegressor": "sonline.distributed.spark.estimators",
+    "SONClassificationModel": "sonline.distributed.spark.models",
+    "SONRegressionModel": "sonline.distributed.spark.models",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LAZY:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(import_module(_LAZY[name]), name)
+    globals()[name] = value
+    return value

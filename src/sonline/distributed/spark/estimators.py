@@ -1,0 +1,167 @@
+"""`SONClassifier` and `SONRegressor` for `pyspark.ml`."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pyspark.ml.base import Predictor
+from pyspark.ml.classification import ProbabilisticClassifier
+from pyspark.ml.param import TypeConverters
+from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
+from pyspark.sql import DataFrame
+
+from sonline.distributed.spark.layout import classes_of, layout_of, prepared
+from sonline.distributed.spark.models import SONClassificationModel, SONRegressionModel
+from sonline.distributed.spark.params import SONParams, param
+from sonline.distributed.spark.rows import Label
+from sonline.distributed.spark.training import train
+from sonline.errors import InvalidInputError, ParameterError
+from sonline.estimators.base import losses_that
+from sonline.parameters import Parameters
+
+
+def _check_loss(parameters: Parameters, allowed: tuple[str, ...]) -> None:
+    if parameters.loss not in allowed:
+        raise ParameterError(
+            f"loss must be one of {', '.join(map(repr, allowed))}; got {parameters.loss!r}"
+        )
+
+
+class SONClassifier(
+    ProbabilisticClassifier,
+    SONParams,
+    DefaultParamsReadable["SONClassifier"],
+    DefaultParamsWritable,
+):
+    """Linear classifier of `pyspark.ml` that learns in one pass by Sketched Online Newton.
+
+    Each partition of the data frame is learnt by itself, in the order of its rows, where it lies.
+    Then the models are merged, always in the same shape, whichever executor was done first. Two
+    classes are one learner; more are one learner per class over the same pass. Features need no
+    scaling, and there is no step size.
+
+    Parameters
+    ----------
+    featuresCol : str, default="features"
+        A column of vectors (dense, sparse or both), of arrays of numbers, or, with ``format``, of
+        lines of text.
+    featureCols : list of str, optional
+        Instead of it: columns of numbers or text. A text becomes the feature "column=text"; null
+        and NaN are absent.
+    labelCol, weightCol : str
+        The label (numbers or text) and the importance of each row (all 1 without).
+    predictionCol, rawPredictionCol, probabilityCol : str
+        What the model adds; an empty name leaves it out. Predictions are labels as they came:
+        doubles or text. Probabilities need ``loss="logistic"``.
+    thresholds : list of float, optional
+        As everywhere in `pyspark.ml`: the class with the largest probability / threshold wins.
+    classes : list, optional
+        All labels. Without it, they are looked up in a pass over the labels.
+    format : {"svmlight", "vw"}, optional
+        ``featuresCol`` holds lines in this format, label included, as `spark.read.text` gives them.
+    orderCol : str, optional
+        The rows of each partition are learnt in the order of this column.
+    rounds : int, default=1
+        Passes over the data. After each the merged model goes out to all partitions again.
+    onError : {"stop", "skip"}, default="stop"
+        What a bad row (no label, a number that is not finite, ...) does. It is named by partition
+        and row. The model gives a bad row null for predictions if this is "skip".
+    checkpointDir : str, optional
+        A folder that all executors see. Finished partitions leave their models there.
+    resume : bool, default=False
+        Take what is finished from ``checkpointDir``.
+    loss, sketch, sketchSize, alpha, bound, clip, curvature, sigma, eta, ojaStep, scaling, \
+    fitIntercept, hashBits, dtype, seed
+        As of `sonline.OnlineLearner`, with its defaults.
+
+    Examples
+    --------
+    A session, here a small one, comes first:
+
+    >>> from sonline.distributed.spark import SONClassifier
+    >>> classifier = SONClassifier(labelCol="clicked", sketchSize=5)
+    >>> classifier.getOrDefault("sketchSize")
+    5
+    """
+
+    classes = param("classes", "all labels", TypeConverters.toList)
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__()
+        self.take(given)
+
+    def setParams(self, **given: Any) -> Self:  # noqa: N802 - Spark's name
+        """Set parameters by name."""
+        return self.take(given)
+
+    def _fit(self, dataset: DataFrame) -> SONClassificationModel:
+        parameters = self.learner_parameters()
+        _check_loss(parameters, losses_that(are_binary=True))
+        layout = layout_of(self, parameters, dataset.schema)
+        frame = prepared(self, dataset, layout)
+        given: list[Label] | None = self.chosen("classes")
+        classes = classes_of(frame, layout) if given is None else _declared(given)
+        if len(classes) < 2:
+            raise InvalidInputError(
+                f"at least two classes are needed, the labels have {len(classes)}: {list(classes)}"
+            )
+        learner, rounds, width = train(self, parameters, frame, layout.of(classes))
+        model = SONClassificationModel.of(learner, rounds, width, classes)
+        return self._copyValues(model._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
+
+
+class SONRegressor(
+    Predictor[SONRegressionModel],
+    SONParams,
+    DefaultParamsReadable["SONRegressor"],
+    DefaultParamsWritable,
+):
+    """Linear regression of `pyspark.ml` that learns in one pass by Sketched Online Newton.
+
+    See `SONClassifier` for how it works.
+
+    Parameters
+    ----------
+    featuresCol, featureCols, labelCol, weightCol, format, orderCol, rounds, onError, \
+    checkpointDir, resume
+        As of `SONClassifier`; labels are numbers.
+    predictionCol : str
+        What the model adds.
+    loss : str, default="squared"
+        "squared" (half the squared error) or "quantile".
+    sketch, sketchSize, alpha, bound, clip, curvature, sigma, eta, ojaStep, scaling, \
+    fitIntercept, hashBits, dtype, seed, quantile
+        As of `sonline.OnlineLearner`, with its defaults.
+
+    Examples
+    --------
+    >>> from sonline.distributed.spark import SONRegressor
+    >>> SONRegressor(labelCol="price").getOrDefault("loss")
+    'squared'
+    """
+
+    def __init__(self, **given: Any) -> None:
+        super().__init__()
+        self._setDefault(loss="squared")
+        self.take(given)
+
+    def setParams(self, **given: Any) -> Self:  # noqa: N802 - Spark's name
+        """Set parameters by name."""
+        return self.take(given)
+
+    def _fit(self, dataset: DataFrame) -> SONRegressionModel:
+        parameters = self.learner_parameters()
+        _check_loss(parameters, losses_that(are_binary=False))
+        layout = layout_of(self, parameters, dataset.schema)
+        frame = prepared(self, dataset, layout)
+        learner, rounds, width = train(self, parameters, frame, layout)
+        model = SONRegressionModel.of(learner, rounds, width)
+        return self._copyValues(model._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
+
+
+def _declared(given: list[Label]) -> tuple[Label, ...]:
+    """Return the classes that the user names, sorted."""
+    text = [isinstance(label, str) for label in given]
+    if any(text) and not all(text):
+        raise ParameterError(f"classes must be all text or all numbers, got {given!r}")
+    return tuple(sorted(set(given) if any(text) else {float(label) for label in given}))

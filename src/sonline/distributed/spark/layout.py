@@ -1,0 +1,155 @@
+"""Which columns of a data frame hold what, as the parameters say and its schema allows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+import pyarrow as pa
+from pyspark.ml.linalg import VectorUDT
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import (
+    ArrayType,
+    BooleanType,
+    DataType,
+    NumericType,
+    StringType,
+    StructType,
+)
+
+from sonline.distributed.spark.jobs import collected
+from sonline.distributed.spark.params import SONParams
+from sonline.distributed.spark.rows import (
+    ARRAY,
+    COLUMNS,
+    LINES,
+    VECTOR,
+    Label,
+    Layout,
+    label_of,
+    words_of,
+)
+from sonline.errors import ParameterError
+from sonline.parameters import Parameters
+from sonline.streams import Options
+
+MANY_CLASSES = 1000
+TEXT_FORMATS = ("svmlight", "vw")
+NUMBERS = (NumericType, BooleanType)
+CELLS = (*NUMBERS, StringType)
+
+
+def layout_of(params: SONParams, parameters: Parameters, schema: StructType) -> Layout:
+    """Return which columns hold what, checked; classes are not known yet."""
+    columns = params.chosen("featureCols")
+    text = params.chosen("format")
+    weight = params.chosen("weightCol")
+    options = Options(
+        format=text or "arrow",
+        hash_bits=parameters.hash_bits,
+        hash_seed=parameters.seed,
+        dtype=parameters.dtype,
+        tokens=bool(text) and parameters.binary,
+        on_error=params.getOrDefault("onError"),
+        label=params.getLabelCol(),
+        weight=weight,
+    )
+    if text:
+        if text not in TEXT_FORMATS or columns:
+            raise ParameterError(
+                f"format={text!r}, featureCols={columns!r}: format is 'svmlight' or 'vw', for "
+                "lines of text in featuresCol, and goes without featureCols"
+            )
+        name = params.getFeaturesCol()
+        _typed(schema, name, (StringType,), "lines of text")
+        features = "index" if text == "svmlight" else "name"
+        options = replace(options, features="hash" if parameters.hash_bits else features)
+        return Layout(LINES, (name,), None, None, None, options)
+    label = params.getLabelCol()
+    names = tuple(columns or [params.getFeaturesCol()])
+    used = [*names, label, *([weight] if weight else [])]
+    if len(set(used)) < len(used):
+        raise ParameterError(f"columns are named twice: {used}")
+    if columns:
+        for name in names:
+            _typed(schema, name, CELLS, "numbers or text")
+        features = "hash" if parameters.hash_bits else "name"
+        options = replace(options, features=features, columns=_types(schema, names))
+        return Layout(COLUMNS, names, label, weight, None, options)
+    kind = _typed(schema, names[0], (VectorUDT, ArrayType), "vectors or arrays of numbers")
+    if isinstance(kind, ArrayType) and not isinstance(kind.elementType, NumericType):
+        raise ParameterError(f"column {names[0]!r} is an array of {kind.elementType}, no numbers")
+    options = replace(options, features="index")
+    shape = ARRAY if isinstance(kind, ArrayType) else VECTOR
+    return Layout(shape, names, label, weight, None, options)
+
+
+def _types(schema: StructType, names: Iterable[str]) -> dict[str, str]:
+    return {n: "text" if isinstance(schema[n].dataType, StringType) else "number" for n in names}
+
+
+def _typed(
+    schema: StructType, name: str, kinds: tuple[type[DataType], ...], wanted: str
+) -> DataType:
+    if name not in schema.names:
+        shown = ", ".join(map(repr, schema.names[:20]))
+        raise ParameterError(f"there is no column {name!r} (there are {shown})")
+    kind = schema[name].dataType
+    if not isinstance(kind, kinds):
+        raise ParameterError(
+            f"column {name!r} has the type {kind.simpleString()}, expected {wanted}"
+        )
+    return kind
+
+
+def prepared(params: SONParams, frame: DataFrame, layout: Layout) -> DataFrame:
+    """Return the columns that are needed, in order, under names that Spark cannot misread."""
+    order = params.chosen("orderCol")
+    for name in (layout.label, layout.weight, order):
+        if name is not None and name not in frame.columns:
+            raise ParameterError(f"there is no column {name!r} (there are {frame.columns})")
+    if layout.label:
+        classes = params.learner_parameters().binary
+        wanted = "numbers or text" if classes else "numbers"
+        _typed(frame.schema, layout.label, CELLS if classes else NUMBERS, wanted)
+    if layout.weight:
+        _typed(frame.schema, layout.weight, (NumericType,), "numbers as weights")
+    if order:
+        frame = frame.sortWithinPartitions(column(order))
+    named = enumerate(layout.columns)
+    return frame.select(*[column(name).alias(f"c{place}") for place, name in named])
+
+
+def column(name: str) -> Column:
+    """Return a column by its exact name, whatever characters are in it."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def classes_of(frame: DataFrame, layout: Layout) -> tuple[Label, ...]:
+    """Return the classes of a prepared frame, sorted; a pass over its labels."""
+    found: set[Label]
+    if layout.kind == LINES:
+        quiet = replace(layout, options=replace(layout.options, on_error="skip"))
+
+        def words(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            yield pa.RecordBatch.from_pydict({"word": pa.array(words_of(quiet, batches), "string")})
+
+        rows = collected(frame.mapInArrow(words, "word string").distinct().limit(MANY_CLASSES + 1))
+        labels = [label_of(row["word"]) for row in rows]
+        text = any(isinstance(label, str) for label in labels)
+        found = {row["word"] for row in rows} if text else set(labels)
+    else:
+        assert layout.label is not None  # noqa: S101 - by the kind
+        place = f"c{len(layout.features)}"
+        kind = frame.schema[place].dataType
+        rows = collected(frame.select(place).distinct().limit(MANY_CLASSES + 1))
+        given = [row[0] for row in rows if row[0] is not None]
+        text = isinstance(kind, StringType)
+        found = set(given) if text else {float(v) + 0.0 for v in given if float(v) == float(v)}
+    if len(found) > MANY_CLASSES:
+        raise ParameterError(
+            f"the labels have more than {MANY_CLASSES} different values; for numbers to be "
+            "predicted take SONRegressor, otherwise name the classes: classes=[...]"
+        )
+    return tuple(sorted(found))

@@ -1,0 +1,265 @@
+"""The fitted models: columns of predictions, figures of the training, files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Generic, Self, TypeVar
+
+import numpy as np
+from pyspark.ml.base import PredictionModel
+from pyspark.ml.classification import ProbabilisticClassificationModel
+from pyspark.ml.linalg import DenseVector, Vector, VectorUDT
+from pyspark.ml.util import (
+    DefaultParamsReader,
+    DefaultParamsWriter,
+    MLReadable,
+    MLReader,
+    MLWritable,
+    MLWriter,
+)
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
+
+from sonline.distributed.shards import Figures, Shard
+from sonline.distributed.spark.jobs import collected
+from sonline.distributed.spark.layout import column, layout_of
+from sonline.distributed.spark.learning import Learner, packed, unpacked
+from sonline.distributed.spark.params import SONParams
+from sonline.distributed.spark.prediction import Floats, Outputs, Prediction, both, chances
+from sonline.distributed.spark.rows import COLUMNS, Label
+from sonline.errors import InvalidInputError, ModelFileError
+
+M = TypeVar("M", "SONClassificationModel", "SONRegressionModel")
+PIECE = 1 << 24  # bytes of a model in one row of its table
+
+
+class _Fitted(SONParams, MLWritable):
+    """What both models share."""
+
+    _data: bytes  # the learner and what else is to be kept, as a model file
+    _learner: Learner
+    _classes: tuple[Label, ...] | None
+    _width: int  # of the vectors learnt; -1 where there were none
+    rounds_: list[Shard]
+
+    @classmethod
+    def of(
+        cls,
+        learner: Learner,
+        rounds: Sequence[Shard],
+        width: int,
+        classes: Sequence[Label] | None = None,
+    ) -> Self:
+        """Make a model."""
+        more = {
+            "rounds": [[one.as_dict() for one in each.figures] for each in rounds],
+            "width": width,
+            "classes": None if classes is None else list(classes),
+        }
+        return cls._from_bytes(packed(learner, more))
+
+    @classmethod
+    def _from_bytes(cls, data: bytes) -> Self:
+        model = cls()
+        learner, more = unpacked(data)
+        try:
+            classes = more["classes"]
+            model._width = int(more["width"])
+            model.rounds_ = [
+                Shard(None, [Figures.from_dict(one) for one in each]) for each in more["rounds"]
+            ]
+        except (KeyError, TypeError) as error:
+            raise ModelFileError(f"the model is damaged: {error}") from error
+        model._data, model._learner = data, learner
+        model._classes = None if classes is None else tuple(classes)
+        return model
+
+    @property
+    def numFeatures(self) -> int:  # noqa: N802 - Spark's name
+        """The size of the vectors, or the number of features seen where they have names."""
+        return self._width if self._width >= 0 else len(self._learner.features())
+
+    @property
+    def progressiveLoss(self) -> float:  # noqa: N802 - as Spark spells names
+        """Mean loss of the predictions made in the first round before each row was learnt."""
+        return self.rounds_[0].loss
+
+    def write(self) -> MLWriter:
+        """Return what `save` uses."""
+        return _Writer(self)
+
+    def _transform(self, dataset: DataFrame) -> DataFrame:
+        layout = layout_of(self, self.learner_parameters(), dataset.schema)
+        outputs = self._outputs()
+        for name in outputs.names:
+            if name in dataset.columns:
+                raise InvalidInputError(f"the data frame has a column {name!r} already")
+        work = Prediction(self._data, layout.unlabelled(), outputs, self._width, self.skips)
+        features = [column(name) for name in layout.features]
+        given = F.struct(*features) if layout.kind == COLUMNS else features[0]
+        temporary = f"{self.uid}_predictions"
+        result = dataset.withColumn(temporary, work.function(self._schema())(given))
+        for name in outputs.names:
+            result = result.withColumn(name, F.col(temporary)[name])
+        return result.drop(temporary)
+
+    @property
+    def skips(self) -> bool:
+        """Whether bad rows get null for predictions."""
+        return bool(self.getOrDefault("onError") == "skip")
+
+    def _outputs(self) -> Outputs:
+        raise NotImplementedError
+
+    def _schema(self) -> StructType:
+        outputs = self._outputs()
+        words = self._classes is not None and isinstance(self._classes[0], str)
+        label: DataType = StringType() if words else DoubleType()
+        kinds = [
+            (outputs.prediction, label),
+            (outputs.raw, VectorUDT()),
+            (outputs.probability, VectorUDT()),
+        ]
+        return StructType([StructField(name, kind) for name, kind in kinds if name])
+
+    def _raw(self, value: Vector) -> Floats:
+        """Return the raw predictions of one row, a number per output."""
+        return self._learner.predict(np.asarray(value.toArray())[np.newaxis]).reshape(-1)
+
+
+class SONClassificationModel(
+    _Fitted, ProbabilisticClassificationModel, MLReadable["SONClassificationModel"]
+):
+    """What `SONClassifier` fits.
+
+    It adds the columns ``prediction`` (the label as it came), ``rawPrediction`` and, for the
+    logistic loss, ``probability`` (vectors in the order of ``classes``).
+
+    Attributes
+    ----------
+    classes : list
+        The labels, sorted.
+    numClasses, numFeatures : int
+        How many there are.
+    progressiveLoss, progressiveError : float
+        Mean loss and share of mistakes of the predictions made before each row was learnt.
+    rounds_ : list of Shard
+        Of each round: its ``loss`` and ``error``, and the ``figures`` of its partitions.
+    """
+
+    @property
+    def classes(self) -> list[Label]:
+        """The labels, sorted."""
+        return list(self._classes or ())
+
+    @property
+    def numClasses(self) -> int:  # noqa: N802 - Spark's name
+        """How many classes there are."""
+        return len(self.classes)
+
+    @property
+    def progressiveError(self) -> float:  # noqa: N802 - as Spark spells names
+        """Share of mistakes among the predictions made before each row was learnt."""
+        return self.rounds_[0].error
+
+    def predict(self, value: Vector) -> Any:
+        """Return the label of one row."""
+        outputs = self._outputs()
+        return outputs.labels(self._raw(value)[:, np.newaxis])[0]
+
+    def predictRaw(self, value: Vector) -> Vector:  # noqa: N802 - Spark's name
+        """Return the raw predictions of one row, one per class."""
+        return DenseVector(both(self._raw(value)[:, np.newaxis])[0])
+
+    def predictProbability(self, value: Vector) -> Vector:  # noqa: N802 - Spark's name
+        """Return the probabilities of the classes for one row."""
+        return DenseVector(chances(self._raw(value)[:, np.newaxis])[0])
+
+    @classmethod
+    def read(cls) -> MLReader[SONClassificationModel]:
+        """Return what `load` uses."""
+        return _Reader(cls)
+
+    def _outputs(self) -> Outputs:
+        logistic = self.getOrDefault("loss") == "logistic"
+        return Outputs(
+            self.getPredictionCol(),
+            self.getRawPredictionCol(),
+            self.getProbabilityCol() if logistic else "",
+            self._classes,
+            tuple(self.chosen("thresholds") or ()) if logistic else (),
+        )
+
+
+class SONRegressionModel(_Fitted, PredictionModel[Vector], MLReadable["SONRegressionModel"]):
+    """What `SONRegressor` fits; it adds the column ``prediction``.
+
+    Attributes
+    ----------
+    numFeatures : int
+        How many features there are.
+    progressiveLoss : float
+        Mean loss of the predictions made before each row was learnt.
+    rounds_ : list of Shard
+        Of each round: its ``loss`` and ``error``, and the ``figures`` of its partitions.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._setDefault(loss="squared")
+
+    def predict(self, value: Vector) -> float:
+        """Return the prediction for one row."""
+        return float(self._raw(value)[0])
+
+    @classmethod
+    def read(cls) -> MLReader[SONRegressionModel]:
+        """Return what `load` uses."""
+        return _Reader(cls)
+
+    def _outputs(self) -> Outputs:
+        return Outputs(self.getPredictionCol(), "", "", None, ())
+
+
+# -- files ----------------------------------------------------------------------------------------
+
+
+class _Writer(MLWriter):
+    """Writes parameters as Spark does, and beside them a table with the bytes of a model file."""
+
+    def __init__(self, model: _Fitted) -> None:
+        super().__init__()
+        self._model = model
+
+    def saveImpl(self, path: str) -> None:  # noqa: N802 - Spark's name
+        spark = self.sparkSession
+        DefaultParamsWriter.saveMetadata(self._model, path, spark)
+        data = self._model._data  # noqa: SLF001 - of this module
+        pieces = [
+            (number, bytearray(data[first : first + PIECE]))
+            for number, first in enumerate(range(0, len(data), PIECE))
+        ]
+        table = spark.createDataFrame(pieces, "number int, piece binary")
+        table.coalesce(1).write.parquet(f"{path}/data")
+
+
+class _Reader(MLReader[M], Generic[M]):
+    def __init__(self, kind: type[M]) -> None:
+        super().__init__()
+        self._kind: type[M] = kind
+
+    def load(self, path: str) -> M:
+        spark = self.sparkSession
+        wanted = f"{self._kind.__module__}.{self._kind.__name__}"
+        metadata = DefaultParamsReader.loadMetadata(path, spark)
+        if metadata["class"] != wanted:
+            raise ModelFileError(f"{path}: holds a {metadata['class']}, expected a {wanted}")
+        rows = collected(spark.read.parquet(f"{path}/data").orderBy("number"))
+        try:
+            model: M = self._kind._from_bytes(b"".join(row["piece"] for row in rows))  # noqa: SLF001
+        except ModelFileError as error:
+            raise ModelFileError(f"{path}: {error}") from error
+        model._resetUid(metadata["uid"])  # noqa: SLF001 - Spark's own way
+        DefaultParamsReader.getAndSetParams(model, metadata)
+        return model

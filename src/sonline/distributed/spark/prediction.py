@@ -1,0 +1,169 @@
+"""What an executor does with rows that are to be predicted."""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import TaskContext
+from pyspark.sql.pandas.functions import arrow_udf
+from pyspark.sql.types import StructType
+
+from sonline.distributed.spark.learning import Learner, chosen, names_of, unpacked
+from sonline.distributed.spark.rows import COLUMNS, LINES, Label, Layout, RowReader
+from sonline.errors import InvalidInputError
+from sonline.streams import Batch
+
+Floats: TypeAlias = NDArray[np.float64]
+VECTOR_TYPE = pa.struct(
+    [
+        pa.field("type", pa.int8(), nullable=False),
+        pa.field("size", pa.int32()),
+        pa.field("indices", pa.list_(pa.field("element", pa.int32(), nullable=False))),
+        pa.field("values", pa.list_(pa.field("element", pa.float64(), nullable=False))),
+    ]
+)
+
+
+def both(raw: Floats) -> Floats:
+    """Return raw predictions, a line per output, with a column per class: two for one output."""
+    return np.column_stack([-raw[0], raw[0]]) if raw.shape[0] == 1 else raw.T
+
+
+def chances(raw: Floats) -> Floats:
+    """Return the probabilities of the classes, a column for each."""
+    from sonline.estimators.classifier import probabilities  # noqa: PLC0415 - scikit-learn is slow
+
+    return probabilities(raw[0] if raw.shape[0] == 1 else raw.T)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The columns to be made (those with a name), the classes, and Spark's thresholds."""
+
+    prediction: str
+    raw: str
+    probability: str
+    classes: tuple[Label, ...] | None
+    thresholds: tuple[float, ...]
+
+    @property
+    def names(self) -> list[str]:
+        """The columns."""
+        return [name for name in (self.prediction, self.raw, self.probability) if name]
+
+    def labels(self, raw: Floats) -> list[Any]:
+        """Return the label of each row."""
+        if self.classes is None:
+            return list(raw[0])
+        places = chosen(raw)
+        if self.thresholds:
+            if len(self.thresholds) != len(self.classes):
+                raise InvalidInputError(
+                    f"thresholds has {len(self.thresholds)} numbers for {len(self.classes)} classes"
+                )
+            with np.errstate(divide="ignore", invalid="ignore"):
+                scaled = np.nan_to_num(chances(raw) / np.array(self.thresholds), posinf=np.inf)
+            places = scaled.argmax(axis=1)
+        return [self.classes[place] for place in places.tolist()]
+
+    def columns(self, raw: Floats, kept: NDArray[np.intp], rows: int) -> pa.StructArray:
+        """Return the columns for so many rows; null where nothing was predicted."""
+        absent = np.ones(rows, bool)
+        absent[kept] = False
+        made = {}
+        if self.prediction:
+            words = self.classes is not None and isinstance(self.classes[0], str)
+            labels = np.zeros(rows, object)
+            labels[kept] = self.labels(raw)
+            kind = pa.string() if words else pa.float64()
+            made[self.prediction] = pa.array(labels, kind, mask=absent)
+        if self.raw:
+            made[self.raw] = _vectors(both(raw), kept, absent)
+        if self.probability:
+            made[self.probability] = _vectors(chances(raw), kept, absent)
+        return pa.StructArray.from_arrays(list(made.values()), list(made))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What every executor is told."""
+
+    model: bytes
+    layout: Layout  # of rows without labels
+    outputs: Outputs
+    width: int  # of the vectors learnt; -1 where there were none
+    skips: bool  # bad rows get null
+
+    def function(self, schema: StructType) -> Callable[..., Any]:
+        """Return it as a function of a column: the features, or a struct of several."""
+        # Its type hints say that it goes through iterators; Spark's own types do not know that.
+        make: Any = arrow_udf
+        return cast(Callable[..., Any], make(self._iterate, schema))
+
+    def _iterate(self, given: Iterator[pa.Array]) -> Iterator[pa.Array]:
+        context = TaskContext.get()
+        name = f"partition {context.partitionId() if context else 0}"
+        learner = _learner(self.model)
+        layout = self.layout
+        if layout.options.features == "name":
+            layout = replace(layout, options=replace(layout.options, names=names_of(learner)))
+        waiting: deque[int] = deque()
+
+        def tables() -> Iterator[pa.RecordBatch]:
+            for column in given:
+                waiting.append(len(column))
+                if len(column):
+                    arrays = column.flatten() if layout.kind == COLUMNS else [column]
+                    yield pa.RecordBatch.from_arrays(arrays, names=layout.columns)
+
+        reader = RowReader(layout, name, self.width)
+        for batch in reader.read(tables()):
+            if batch.bad and not self.skips:
+                raise batch.bad[0].error()
+            while True:
+                rows = waiting.popleft()
+                yield self._predicted(learner, batch if rows else None, rows)
+                if rows:
+                    break
+        for rows in waiting:
+            yield self._predicted(learner, None, rows)
+
+    def _predicted(self, learner: Learner, batch: Batch | None, rows: int) -> pa.StructArray:
+        if batch is None:
+            return self.outputs.columns(np.empty((learner.outputs, 0)), np.empty(0, np.intp), rows)
+        if self.layout.kind == LINES:
+            assert batch.lines is not None  # noqa: S101 - of text
+            kept = batch.lines - batch.start.line
+        else:
+            assert batch.row_ends is not None  # noqa: S101 - of tables
+            kept = batch.row_ends - 1 - batch.start.rows
+        return self.outputs.columns(learner.predict_batch(batch), kept.astype(np.intp), rows)
+
+
+@functools.lru_cache(maxsize=4)
+def _learner(model: bytes) -> Learner:
+    """Return the learner; a worker process meets the same one in many tasks."""
+    return unpacked(model)[0]
+
+
+def _vectors(table: Floats, kept: NDArray[np.intp], absent: NDArray[np.bool_]) -> pa.StructArray:
+    """Return the rows of a table as dense vectors, in the very type that Spark has for them."""
+    rows, width = absent.size, table.shape[1]
+    whole = np.zeros((rows, width))
+    whole[kept] = table
+    ends = pa.array(np.arange(rows + 1) * width, pa.int32())
+    indices, values = (VECTOR_TYPE.field(name).type for name in ("indices", "values"))
+    columns = [
+        pa.array(np.ones(rows, np.int8)),
+        pa.nulls(rows, pa.int32()),
+        pa.nulls(rows, indices),
+        pa.ListArray.from_arrays(ends, whole.reshape(-1), type=values),
+    ]
+    return pa.StructArray.from_arrays(columns, fields=list(VECTOR_TYPE), mask=pa.array(absent))

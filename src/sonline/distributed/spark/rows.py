@@ -1,0 +1,430 @@
+"""Rows of a Spark partition, Arrow batch by Arrow batch, as batches that a learner takes.
+
+A data frame holds its features in one of four ways: a column of vectors (`pyspark.ml.linalg`, dense
+and sparse in any mixture), a column of arrays, several columns of numbers or text, or a column of
+lines in svmlight or Vowpal Wabbit format. All come through Arrow; none is copied row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias, cast
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sonline.streams import BadRow, Batch, Options, Position
+from sonline.streams.rows import UNKNOWN, RowBuilder
+from sonline.streams.sources import Source
+from sonline.streams.tables import TableReader
+from sonline.streams.text import TextReader
+
+Floats: TypeAlias = NDArray[np.float64]
+Integers: TypeAlias = NDArray[np.int64]
+Label: TypeAlias = float | str
+Reasons: TypeAlias = dict[int, str]
+
+VECTOR, ARRAY, COLUMNS, LINES = "vector", "array", "columns", "lines"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Which columns of a data frame hold what; travels to the executors.
+
+    Parameters
+    ----------
+    kind : {"vector", "array", "columns", "lines"}
+        How the features are held.
+    features : tuple of str
+        The columns of the features; one, except for "columns".
+    label, weight : str, optional
+        The columns of label and weight; lines have both inside. Without a label, rows are for
+        prediction.
+    classes : tuple of labels, optional
+        The classes, sorted, all numbers or all text; None for regression.
+    options : Options
+        How lines and columns are read.
+    """
+
+    kind: str
+    features: tuple[str, ...]
+    label: str | None
+    weight: str | None
+    classes: tuple[Label, ...] | None
+    options: Options
+
+    @property
+    def columns(self) -> list[str]:
+        """The columns that are needed, in order."""
+        return [*self.features, *(name for name in (self.label, self.weight) if name)]
+
+    def unlabelled(self) -> Layout:
+        """Return the same for rows that are only to be predicted."""
+        options = replace(self.options, unlabelled=True, frozen=True, on_error="skip", weight=None)
+        return replace(self, label=None, weight=None, options=options)
+
+    def of(self, classes: Sequence[Label]) -> Layout:
+        """Return the same with classes known."""
+        return replace(self, classes=tuple(classes))
+
+
+@dataclass
+class Cells:
+    """The features of some rows: how many each has, their keys and values; which rows are bad."""
+
+    counts: Integers
+    keys: Integers
+    values: Floats
+    reasons: Reasons
+
+
+class RowReader:
+    """Reads the rows of a partition.
+
+    Parameters
+    ----------
+    layout : Layout
+        Which columns hold what.
+    name : str
+        What errors call the partition.
+    width : int, default=-1
+        The size that all vectors must have; -1 takes that of the first one.
+
+    Attributes
+    ----------
+    width : int
+        The size of the vectors; -1 as long as it is not known, and where there are none.
+    """
+
+    def __init__(self, layout: Layout, name: str, width: int = -1) -> None:
+        self.name = name
+        self._layout = layout
+        self._vectors = _VectorReader(layout, name, width)
+
+    @property
+    def width(self) -> int:
+        """The size of the vectors."""
+        return self._vectors.width
+
+    def read(self, record_batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
+        """Yield batches; bad rows are in their ``bad``, not among the rows.
+
+        Labels of classes are codes: their places in ``layout.classes``.
+        """
+        layout = self._layout
+        tables = (_renamed(table, layout) for table in record_batches)
+        if layout.kind == LINES:
+            yield from self._lines(tables)
+            return
+        coded = (_with_codes(table, layout) for table in tables)
+        batches: Iterator[Batch]
+        if layout.kind == COLUMNS:
+            named = cast(Source, _Named(self.name))
+            batches = _ColumnReader(layout, coded).read(named, Position())
+        else:
+            batches = self._vectors.read(coded)
+        for batch in batches:
+            if layout.classes is not None and batch.labels is not None and layout.label:
+                batch.codes, batch.labels = batch.labels.astype(np.int64), None
+            yield batch
+
+    def _lines(self, tables: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
+        options = self._layout.options
+        known = None
+        if self._layout.classes is not None and not options.unlabelled:
+            known = _KnownClasses(self._layout.classes, self.name)
+        source = cast(Source, _Lines(self.name, tables))
+        for batch in TextReader(options, Position()).read(source, Position()):
+            yield batch if known is None else known.codes(batch)
+
+
+def words_of(layout: Layout, record_batches: Iterable[pa.RecordBatch]) -> list[str]:
+    """Return the words that lines have as labels, each once."""
+    lines = _Lines("", (_renamed(table, layout) for table in record_batches))
+    batches = TextReader(layout.options, Position()).read(cast(Source, lines), Position())
+    return [word for batch in batches for word in batch.new_labels]
+
+
+def label_of(word: str) -> Label:
+    """Return the label that a word says: a number where it is one."""
+    try:
+        return float(word)
+    except ValueError:
+        return word
+
+
+def _renamed(table: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+    """Return a table with the names of the columns, which Spark's own need not be."""
+    return pa.RecordBatch.from_arrays(table.columns, names=layout.columns)
+
+
+# -- labels ---------------------------------------------------------------------------------------
+
+
+def _with_codes(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
+    """Replace labels by the places of their classes, or by numbers; nothing where there is none."""
+    if layout.label is None:
+        return batch
+    place = batch.schema.names.index(layout.label)
+    labels = batch.column(place)
+    if layout.classes is None:
+        codes = labels.cast(pa.float64())
+    elif isinstance(layout.classes[0], str):
+        codes = pc.index_in(labels, value_set=pa.array(layout.classes, labels.type))
+        codes = codes.cast(pa.float64())
+    else:
+        numbers = _numbers(labels)
+        classes = np.array(layout.classes, dtype=np.float64)
+        places = np.searchsorted(classes, numbers)
+        known = classes.take(places, mode="clip") == numbers
+        codes = pa.array(places.astype(np.float64), mask=~known)
+    return batch.set_column(place, layout.label, codes)
+
+
+class _KnownClasses:
+    """Turns the words that lines have as labels into places of classes; other rows are bad ones."""
+
+    def __init__(self, classes: Sequence[Label], name: str) -> None:
+        self._places = {label: place for place, label in enumerate(classes)}
+        self._name = name
+        self._codes: list[int] = []  # of each word met, in the order of the parser's codes
+        self._words: list[str] = []
+
+    def codes(self, batch: Batch) -> Batch:
+        """Return the batch with places for codes and without rows of other classes."""
+        for word in batch.new_labels:
+            self._codes.append(self._places.get(label_of(word), UNKNOWN))
+            self._words.append(word)
+        words, lines = batch.codes, batch.lines
+        assert words is not None and lines is not None  # noqa: S101, PT018 - of text
+        codes = np.array([*self._codes, UNKNOWN], np.int64)[words]
+        unknown = codes == UNKNOWN
+        if not unknown.any():
+            return replace(batch, codes=codes)
+        why = "the label is none of the classes"
+        bad = [
+            BadRow(self._name, int(lines[row]), None, 0, why, self._words[words[row]], b"")
+            for row in np.flatnonzero(unknown).tolist()
+        ]
+        keep = ~unknown
+        counts = np.diff(batch.indptr)
+        stored = np.repeat(keep, counts)
+        return replace(
+            batch,
+            indptr=_indptr(counts[keep]),
+            indices=batch.indices[stored],
+            values=batch.values[stored],
+            codes=codes[keep],
+            weights=None if batch.weights is None else batch.weights[keep],
+            lines=lines[keep],
+            ends=None,
+            bad=sorted([*batch.bad, *bad], key=lambda row: row.line or 0),
+        )
+
+
+# -- columns and lines, through the readers of files ----------------------------------------------
+
+
+@dataclass
+class _Named:
+    """What the reader of tables wants to know of a file."""
+
+    name: str
+
+
+class _ColumnReader(TableReader):
+    """Takes the tables that Spark hands over for those of a file."""
+
+    def __init__(self, layout: Layout, tables: Iterator[pa.RecordBatch]) -> None:
+        super().__init__(layout.options, RowBuilder(layout.options), dict(layout.options.columns))
+        self._given = tables
+
+    def _tables(self, source: Source) -> Iterator[Any]:
+        return self._given
+
+
+class _Lines:
+    """Lines that Spark hands over, as a file to be read."""
+
+    seekable = False
+
+    def __init__(self, name: str, batches: Iterator[pa.RecordBatch]) -> None:
+        self.name = name
+        self._batches = batches
+
+    def read(self, size: int) -> bytes:
+        """Return the lines of the next batch, however many they are; none at the end."""
+        for batch in self._batches:
+            if batch.num_rows:
+                lines = batch.column(0).fill_null("")
+                whole = pa.ListArray.from_arrays([0, len(lines)], lines.cast(pa.string()))
+                return cast(bytes, pc.binary_join(whole, "\n")[0].as_py().encode()) + b"\n"
+        return b""
+
+
+# -- vectors and arrays ---------------------------------------------------------------------------
+
+
+class _VectorReader:
+    """Reads a column of vectors or arrays; all must be of the size that the first one has."""
+
+    def __init__(self, layout: Layout, name: str, width: int) -> None:
+        self._layout = layout
+        self._name = name
+        self._largest = float(np.finfo(layout.options.dtype).max)
+        self._cells: Callable[[pa.Array], tuple[Cells, Integers]] = (
+            vector_cells if layout.kind == VECTOR else array_cells
+        )
+        self.width = width
+
+    def read(self, record_batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
+        place = Position()
+        for table in record_batches:
+            batch = self._batch(table, place)
+            place = batch.end
+            yield batch
+
+    def _batch(self, table: pa.RecordBatch, start: Position) -> Batch:
+        rows = table.num_rows
+        cells, sizes = self._cells(table.column(0))
+        reasons = cells.reasons
+        self._check_sizes(sizes, reasons)
+        indptr = _indptr(cells.counts)
+        for at in np.flatnonzero(~(np.abs(cells.values) <= self._largest)).tolist():
+            row = int(np.searchsorted(indptr, at, side="right")) - 1
+            dtype = self._layout.options.dtype
+            what = f"feature {cells.keys[at]}: {cells.values[at]:g} is not a finite {dtype} number"
+            reasons.setdefault(row, what)
+        labels = self._labels(table, reasons)
+        weights = self._weights(table, reasons)
+        keep = np.ones(rows, bool)
+        keep[list(reasons)] = False
+        stored = np.repeat(keep, cells.counts) & (cells.values != 0)
+        kept = np.zeros(stored.size + 1, np.int64)
+        np.cumsum(stored, out=kept[1:])
+        ends = kept[indptr]
+        bad = [
+            BadRow(
+                self._name,
+                None,
+                None,
+                start.rows + row,
+                f"row {start.rows + row + 1}: {why}",
+                "",
+                b"",
+            )
+            for row, why in sorted(reasons.items())
+        ]
+        return Batch(
+            indptr=_indptr(np.diff(ends)[keep]),
+            indices=cells.keys[stored],
+            values=cells.values[stored].astype(self._layout.options.dtype, copy=False),
+            labels=labels[keep],
+            codes=None,
+            weights=None if weights is None else weights[keep],
+            tags=None,
+            named=False,
+            new_names=[],
+            new_labels=[],
+            first_name=0,
+            first_label=0,
+            start=start,
+            end=replace(start, rows=start.rows + rows),
+            row_ends=(start.rows + np.flatnonzero(keep) + 1).astype(np.int64),
+            bad=bad,
+        )
+
+    def _check_sizes(self, sizes: Integers, reasons: Reasons) -> None:
+        if self.width < 0:
+            good = np.flatnonzero(sizes >= 0)
+            if not good.size:
+                return
+            self.width = int(sizes[good[0]])
+        for row in np.flatnonzero((sizes >= 0) & (sizes != self.width)).tolist():
+            what = f"a vector of size {sizes[row]}, those before have {self.width}"
+            reasons.setdefault(row, what)
+
+    def _labels(self, table: pa.RecordBatch, reasons: Reasons) -> Floats:
+        label = self._layout.label
+        if label is None:
+            return np.full(table.num_rows, np.nan)
+        labels = _numbers(table.column(1))
+        for row in np.flatnonzero(~np.isfinite(labels)).tolist():
+            what = "number" if self._layout.classes is None else "class"
+            reasons.setdefault(row, f"no {what} in the label column {label!r}")
+        return labels
+
+    def _weights(self, table: pa.RecordBatch, reasons: Reasons) -> Floats | None:
+        if self._layout.weight is None:
+            return None
+        weights = _numbers(table.column(table.num_columns - 1))
+        for row in np.flatnonzero(~((weights >= 0) & np.isfinite(weights))).tolist():
+            reasons.setdefault(row, f"a weight must be a number of at least 0: {weights[row]:g}")
+        return weights
+
+
+def vector_cells(column: pa.StructArray) -> tuple[Cells, Integers]:
+    """Return the features of vectors, and the sizes of these; -1 where there is no vector.
+
+    Spark hands a vector over as a struct: type (0 is sparse, 1 is dense), size, indices, values.
+    """
+    kinds, sizes, indices, values = column.flatten()
+    absent = _flags(column.is_null()) | _flags(values.is_null())
+    counts = _lengths(values)
+    sparse = (kinds.fill_null(1).to_numpy(zero_copy_only=False) == 0) & ~absent
+    pairs = _lengths(indices)
+    keys, flat = _places(counts), _numbers(values.flatten())
+    reasons: Reasons = dict.fromkeys(np.flatnonzero(absent).tolist(), "no vector (null)")
+    lame = sparse & (pairs != counts)
+    if lame.any():
+        # Its indices and values cannot be told apart from those of the next row: leave all out.
+        reasons |= dict.fromkeys(np.flatnonzero(lame).tolist(), "a broken sparse vector")
+        keep = np.repeat(~lame, counts)
+        keys, flat = keys[keep], flat[keep]
+        counts = np.where(lame, 0, counts)
+    given = indices.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    used = np.repeat(sparse & ~lame, pairs)
+    keys[np.repeat(sparse, counts)] = given[used]
+    width = np.where(sparse, sizes.fill_null(-1).to_numpy(zero_copy_only=False), counts)
+    width = np.where(absent | lame, -1, width).astype(np.int64)
+    outside = (keys < 0) | (keys >= np.repeat(width, counts))
+    for row in np.repeat(np.arange(counts.size), counts)[outside].tolist():
+        reasons.setdefault(row, "a sparse vector with an index beyond its size")
+    return Cells(counts, keys, flat, reasons), width
+
+
+def array_cells(column: pa.ListArray) -> tuple[Cells, Integers]:
+    """Return the features of arrays, and the sizes of these; -1 where there is no array."""
+    absent = _flags(column.is_null())
+    counts = _lengths(column)
+    reasons: Reasons = dict.fromkeys(np.flatnonzero(absent).tolist(), "no array (null)")
+    cells = Cells(counts, _places(counts), _numbers(column.flatten()), reasons)
+    return cells, np.where(absent, -1, counts)
+
+
+def _lengths(lists: pa.Array) -> Integers:
+    lengths = pc.list_value_length(lists).fill_null(0)
+    return cast(Integers, lengths.to_numpy(zero_copy_only=False).astype(np.int64))
+
+
+def _places(counts: Integers) -> Integers:
+    """Return 0, 1, 2, ... for each row."""
+    starts = np.cumsum(counts) - counts
+    return cast(Integers, np.arange(counts.sum()) - np.repeat(starts, counts))
+
+
+def _flags(values: pa.Array) -> NDArray[np.bool_]:
+    return cast(NDArray[np.bool_], values.to_numpy(zero_copy_only=False).astype(bool))
+
+
+def _numbers(column: pa.Array) -> Floats:
+    """Return numbers as float64; NaN for what is missing."""
+    numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    return cast(Floats, np.asarray(numbers, dtype=np.float64))
+
+
+def _indptr(counts: Sequence[int] | Integers) -> Integers:
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])

@@ -1,0 +1,182 @@
+"""Training over the partitions of a data frame, and merging their models."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, replace
+from typing import Any, cast
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.storagelevel import StorageLevel
+
+from sonline.distributed.checkpoints import Checkpoints
+from sonline.distributed.rounds import Task, train_rounds
+from sonline.distributed.shards import Figures, Shard
+from sonline.distributed.spark.jobs import collected
+from sonline.distributed.spark.learning import (
+    Learner,
+    Work,
+    fresh,
+    packed,
+    raise_again,
+    unpacked,
+)
+from sonline.distributed.spark.params import SONParams
+from sonline.distributed.spark.rows import Layout
+from sonline.errors import InvalidInputError
+from sonline.merging import FAN_IN, groups
+from sonline.parameters import Parameters
+
+RESULT = "partition int, figures string, width int, error string, model binary"
+NODE = "place int, model binary"
+ON_DRIVER = 1 << 26  # bytes of models that the driver merges by itself
+
+
+def train(
+    params: SONParams, parameters: Parameters, frame: DataFrame, layout: Layout
+) -> tuple[Learner, list[Shard], int]:
+    """Learn the partitions of a prepared frame and merge, as many rounds as asked for.
+
+    Returns the learner, the figures of each round, and the size of the vectors (-1 without).
+    """
+    model = fresh(parameters, layout.classes)
+    checkpoints = None
+    folder = params.chosen("checkpointDir")
+    if folder is not None:
+        usual = replace(layout, options=replace(layout.options, on_error=""))
+        description = {"parameters": parameters.as_dict(), "columns": asdict(usual)}
+        resume = params.getOrDefault("resume")
+        checkpoints = Checkpoints(folder, type(model), description, resume)
+    rounds = params.getOrDefault("rounds")
+    with _kept(frame, rounds) as data:
+        engine = SparkEngine(data, layout, parameters, checkpoints)
+        # Partitions and their checkpoints are the business of the executors.
+        outcome = train_rounds(engine, [], model, rounds=rounds)
+    return outcome.model, outcome.rounds, engine.width
+
+
+@contextmanager
+def _kept(frame: DataFrame, rounds: int) -> Iterator[DataFrame]:
+    """Keep what is read several times."""
+    if rounds == 1 or frame.storageLevel != StorageLevel.NONE:
+        yield frame
+        return
+    frame.persist(StorageLevel.MEMORY_AND_DISK)
+    try:
+        yield frame
+    finally:
+        frame.unpersist()
+
+
+class SparkEngine:
+    """Trains the partitions of a data frame where they lie, and merges.
+
+    Parameters
+    ----------
+    data : DataFrame
+        With the columns of the layout, in its order.
+    layout, parameters
+        What they hold, and of the learner.
+    checkpoints : Checkpoints, optional
+        In a folder that all executors see.
+    """
+
+    def __init__(
+        self,
+        data: DataFrame,
+        layout: Layout,
+        parameters: Parameters,
+        checkpoints: Checkpoints | None,
+    ) -> None:
+        self._data = data
+        self._layout = layout
+        self._parameters = parameters
+        self._checkpoints = checkpoints
+        self._turn = 0
+        self.width = -1  # of the vectors; -1 where there are none
+
+    def round(  # noqa: PLR0917 - as of Engine
+        self,
+        tasks: Sequence[Task],
+        model: Any,
+        start: Any,
+        done: Mapping[int, Shard],
+        finished: Callable[[Shard, bool], None],
+        keep: bool,
+    ) -> Shard:
+        """Train each partition with ``model`` and merge in the fixed tree."""
+        work = Work(self._layout, self._parameters, model, self._checkpoints, self._turn)
+        self._turn += 1
+        shards = self._data.mapInArrow(work.learn, RESULT).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            rows = sorted(collected(shards.drop("model")), key=lambda row: row["partition"])
+            for row in rows:
+                if row["error"]:
+                    raise_again(row["error"])
+            self.width = _one_width(rows)
+            figures = [Figures.from_dict(json.loads(row["figures"])) for row in rows]
+            for one in figures:
+                finished(Shard(None, [one]), False)
+            return Shard(_merged(shards, [one for one in figures if one.rows], start), figures)
+        finally:
+            shards.unpersist()
+
+
+def _one_width(rows: Sequence[Row]) -> int:
+    known = [row for row in rows if row["width"] >= 0]
+    for row in known:
+        if row["width"] != known[0]["width"]:
+            raise InvalidInputError(
+                f"the vectors of partition {row['partition']} have the size {row['width']}, those "
+                f"of partition {known[0]['partition']} {known[0]['width']}; all must have one size"
+            )
+    return int(known[0]["width"]) if known else -1
+
+
+def _merged(shards: DataFrame, filled: Sequence[Figures], start: Any) -> Learner | None:
+    """Merge the models of the partitions, in the tree that `OnlineLearner.merge` has.
+
+    Small ones on the driver; large ones level by level on the executors, until few are left. The
+    shape depends on the numbers of the partitions only.
+    """
+    if not filled:
+        return None
+    places = {one.partition: place for place, one in enumerate(filled)}
+    models = shards.where(F.col("model").isNotNull())
+    number = F.col("partition")
+    if any(partition != place for partition, place in places.items()):
+        pairs = [F.lit(end) for pair in places.items() for end in pair]
+        number = F.element_at(F.create_map(*pairs), number)
+    level = models.select(number.alias("place"), "model")
+    count, size = len(filled), sum(one.bytes for one in filled)
+    while size > ON_DRIVER and count > 1:
+        node = F.floor(F.col("place") / FAN_IN).cast("int")
+        level = level.groupBy(node.alias("node")).applyInArrow(_node(start), NODE)
+        nodes = len(groups(range(count)))
+        count, size = nodes, size * nodes // count
+    rows = sorted(collected(level), key=lambda row: row["place"])
+    return merge_packed([bytes(row["model"]) for row in rows], start)
+
+
+def _node(start: Any) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
+    """Return a function that merges the models of one node of the tree, on an executor."""
+
+    def merge(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
+        rows = sorted(zip(*table.select(["place", "model"]).to_pydict().values(), strict=True))
+        merged = packed(merge_packed([model for _, model in rows], start))
+        columns = [pa.array([key[0].as_py()], "int32"), pa.array([merged], "binary")]
+        return pa.Table.from_arrays(columns, ["place", "model"])
+
+    return merge
+
+
+def merge_packed(models: Sequence[bytes], start: Any) -> Learner:
+    """Return the learner that several become."""
+    first, *others = (unpacked(model)[0] for model in models)
+    if not others:
+        return first
+    return first.merge(cast(Any, others), start)  # all are of one kind

@@ -1,0 +1,67 @@
+"""One Spark session for all tests of this folder; it runs in this process, on the loopback only."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark", reason='needs pyspark: pip install "sonline[spark]"')
+
+from pyspark.sql import SparkSession
+
+OLDEST_JAVA = 17
+SETTINGS = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.memory": "1g",
+    # Short jobs: what the compilers of Java and of Spark gain is less than what they cost.
+    "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.codegen.wholeStage": "false",
+}
+
+
+def java_version() -> int:
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(Path(home, "bin", "java") if home else "java")
+    if java is None:
+        return 0
+    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    found = re.search(r'version "(\d+)', said)
+    return int(found[1]) if found else 0
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep the tests with a session in one process of pytest-xdist: each would start its own."""
+    for item in items:
+        if "spark" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("spark"))
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    found = java_version()
+    if found < OLDEST_JAVA:
+        pytest.skip(
+            f"Spark needs Java {OLDEST_JAVA} or newer, found {found or 'none'}; "
+            "tools/java.sh says how to get it"
+        )
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2, 4]").appName("sonline")
+    for name, value in SETTINGS.items():
+        builder = builder.config(name, value)
+    folder = tmp_path_factory.mktemp("spark")
+    builder = builder.config("spark.local.dir", str(folder))
+    builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    yield session
+    session.stop()
