@@ -238,5 +238,5 @@ def test_names_are_known_by_what_they_say_and_not_by_where_they_lie() -> None:
         assert fresh.learn_one({f"word {n}": 1.0 + n % 3 for n in chosen}, y) == before
     assert state_of(same) == state_of(fresh)
     copied = copy.deepcopy(same)  # with a memory of its own
-    row = {name: 1.0 for name in reversed(vocabulary)}
+    row = dict.fromkeys(reversed(vocabulary), 1.0)
     assert copied.predict_one(row) == fresh.predict_one(row)
