@@ -26,7 +26,7 @@ demo: build ## install, then run the one-minute demonstration
 	$(BIN)/sonline demo --out build/demo.png
 
 test: build ## install, then run the tests
-	$(PYTEST) -n $(JOBS)
+	$(PYTEST) -n $(JOBS) --dist loadgroup
 
 venv: $(VENV)/.ready ## make the virtual environment with all developer requirements
 
@@ -94,7 +94,7 @@ fuzz-parser: ## fuzz the native text parser, guided by coverage, FUZZ_SECONDS fo
 	JOBS=$(JOBS) fuzz/run.sh $(FUZZ_SECONDS)
 
 coverage: build ## run the tests and show which lines of Python they miss
-	$(PYTEST) -n $(JOBS) --cov --cov-report=term
+	$(PYTEST) -n $(JOBS) --dist loadgroup --cov --cov-report=term
 
 # An environment of its own, with the peers and the package as a user would install it.
 BENCH_ARGS ?=
