@@ -205,7 +205,8 @@ def _client(cluster: str) -> Iterator[Client]:
         LocalCluster(
             n_workers=count,
             threads_per_worker=1,
-            dashboard_address=None,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",  # any free port
             silence_logs=logging.CRITICAL,
         ) as local,
         Client(local) as client,

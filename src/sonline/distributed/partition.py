@@ -66,6 +66,8 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
     for what, values in (("y", y), ("sample_weight", weights)):
         if values is not None and len(values) != rows:
             raise InvalidInputError(f"{name}: X has {rows} rows, {what} has {len(values)}")
+    if not rows:
+        return Shard(None, [figures])
     bad, reason = _bad_rows(X, y, weights)
     if bad.any():
         if on_error == "stop":
@@ -129,7 +131,8 @@ def _bad_rows(X: Any, y: Any, weights: NDArray[np.float64] | None) -> Any:
         in_X[np.searchsorted(X.indptr, broken, side="right") - 1] = True
     else:
         in_X = np.asarray(_missing(X).any(axis=1))
-    in_y = np.asarray(_missing(y).reshape(rows, -1).any(axis=1))
+    in_y = _missing(y)
+    in_y = np.asarray(in_y.any(axis=1)) if in_y.ndim > 1 else in_y
     bad = in_X | in_y
     in_weights = np.zeros(rows, dtype=np.bool_)
     if weights is not None:

@@ -10,8 +10,8 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.delayed import Delayed
-from distributed import Client
 
+from distributed import Client
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.dask.engine import DaskEngine, worker_name
 from sonline.distributed.partition import check_on_error, train_arrays
@@ -21,6 +21,7 @@ from sonline.errors import InvalidInputError
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.classifier import SONClassifier as LocalClassifier
 from sonline.estimators.regressor import SONRegressor as LocalRegressor
+from sonline.evaluate import R2, Mean
 
 
 def _train(model: Any, number: int, settings: dict[str, Any], *arrays: Any) -> Shard:
@@ -86,6 +87,13 @@ class _OverPartitions(OnlineEstimator):
             chunks = (X.chunks[0], (meta.shape[1],))
             return X.map_blocks(call, dtype=meta.dtype, chunks=chunks, meta=meta)
         return X.map_partitions(partial(_call_frame, self._plain(), method), meta=_frame(meta))
+
+    def _score_partitions(self, measure: Any, X: Any, y: Any, sample_weight: Any) -> float:
+        """Return a metric that each partition adds to."""
+        model = dask.delayed(self._plain(), pure=False, traverse=False)
+        blocks = partitions(X, y, sample_weight)
+        first, *others = dask.compute(*(dask.delayed(measure)(model, *block) for block in blocks))
+        return float(first.merge(others).value)
 
     def _plain(self) -> Any:
         """Return the local estimator, without the figures of the training."""
@@ -192,11 +200,7 @@ class SONClassifier(LocalClassifier, _OverPartitions):
         """Return the accuracy."""
         if not is_collection(X):
             return float(super().score(X, y, sample_weight))
-        right = _values(self.predict(X)) == _values(y)
-        if sample_weight is None:
-            return float(right.mean().compute())
-        weights = _values(sample_weight)
-        return float(((right * weights).sum() / weights.sum()).compute())
+        return self._score_partitions(_accuracy, X, y, sample_weight)
 
 
 class SONRegressor(LocalRegressor, _OverPartitions):
@@ -242,12 +246,7 @@ class SONRegressor(LocalRegressor, _OverPartitions):
         """Return R²."""
         if not is_collection(X):
             return float(super().score(X, y, sample_weight))
-        labels = _values(y)
-        weights = 1.0 if sample_weight is None else _values(sample_weight)
-        error = (weights * (labels - _values(self.predict(X))) ** 2).sum()
-        total = (labels * 0 + weights).sum()
-        mean = (weights * labels).sum() / total
-        return float((1 - error / (weights * (labels - mean) ** 2).sum()).compute())
+        return self._score_partitions(_determination, X, y, sample_weight)
 
 
 # -- collections -----------------------------------------------------------------------------------
@@ -309,11 +308,18 @@ def _distinct_in(labels: Any) -> Any:
     return np.unique(values)
 
 
-def _values(collection: Any) -> Any:
-    if isinstance(collection, (list, tuple)):
-        collection = [dask.delayed(np.asarray)(part) for part in collection]
-        return dask.delayed(np.concatenate)(collection)
-    return collection if isinstance(collection, da.Array) else collection.values
+def _accuracy(model: Any, X: Any, y: Any, weights: Any = None) -> Mean:
+    metric = Mean()
+    if X.shape[0]:
+        metric.add(model.predict(X) == np.asarray(y), weights)
+    return metric
+
+
+def _determination(model: Any, X: Any, y: Any, weights: Any = None) -> R2:
+    metric = R2()
+    if X.shape[0]:
+        metric.update(np.asarray(y), model.predict(X), weights)
+    return metric
 
 
 def _call(model: Any, method: str, block: Any) -> Any:

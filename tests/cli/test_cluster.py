@@ -1,0 +1,136 @@
+"""sonline train --cluster: files on a real Dask cluster, its faults and its figures."""
+
+import json
+import os
+import signal
+import subprocess
+import time
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+from cli.conftest import SONLINE
+from sonline.cli.progress import Display
+from sonline.cli.run import Run, Settings
+from sonline.cli.trained import Trained
+
+
+def write(path, rows, *, features=10, seed=0, labels=("-1", "1"), names=False):
+    rng = np.random.default_rng(seed)
+    truth = np.random.default_rng(99).normal(size=(features, len(labels)))
+    X = rng.normal(size=(rows, features))
+    y = (X @ truth).argmax(axis=1)
+    with path.open("w") as file:
+        for label, row in zip(y, X, strict=True):
+            word = "".join(f" {'f' if names else ''}{i}:{v:.3f}" for i, v in enumerate(row))
+            file.write(f"{labels[label]} |{word}\n" if names else f"{labels[label]}{word}\n")
+
+
+def by_itself(path, **parameters):
+    """Train on a file in this process."""
+    run = Run(
+        Settings([str(path)], None, parameters, {"on_error": "stop"}),
+        Display(Console(), silent=True),
+    )
+    run.execute()
+    return run
+
+
+def state(path):
+    model = Trained.load(path)
+    document, tensors = model.learner.__getstate__()
+    return model.labels, document, {name: tensor.tobytes() for name, tensor in tensors.items()}
+
+
+def test_files_become_what_their_models_merge_to(sonline, tmp_path):
+    files = [tmp_path / f"part-{n}.svm" for n in range(5)]
+    for number, path in enumerate(files):
+        write(path, 300, seed=number)
+    done = sonline(
+        *("train", tmp_path / "part-*.svm", "-o", tmp_path / "all.son"),
+        *("--cluster", "local:2", "--json"),
+    )
+    result = json.loads(done.stdout)
+    assert result["rows"] == 1500
+    assert result["partitions"] == 5
+    assert sum(own["partitions"] for own in result["workers"]) == 5
+    assert sum(own["rows"] for own in result["workers"]) == 1500
+    first, *others = (by_itself(path) for path in files)
+    losses = [run.metrics.loss.average for run in (first, *others)]
+    assert result["loss"] == pytest.approx(np.mean(losses))
+    first.model.merge([run.model for run in others]).save(tmp_path / "by-hand.son")
+    assert state(tmp_path / "by-hand.son") == state(tmp_path / "all.son")
+    said = sonline("evaluate", "-m", tmp_path / "all.son", files[0], "--json").stdout
+    assert json.loads(said)["error"] < 0.1
+
+
+def test_words_and_classes_are_united_and_bad_rows_are_told(sonline, tmp_path):
+    write(tmp_path / "a.vw", 200, labels=("1", "2", "3"), names=True)
+    write(tmp_path / "b.vw", 200, seed=1, labels=("3", "1", "4"), names=True)
+    lines = (tmp_path / "b.vw").read_text().splitlines()
+    lines[6] = "1 | f0:many"
+    (tmp_path / "b.vw").write_text("\n".join(lines) + "\n")
+    train = ("train", tmp_path / "a.vw", tmp_path / "b.vw", "--cluster", "local:1")
+    more = ("--classes", "multi", "-o", tmp_path / "m.son")
+    done = sonline(*train, *more, code=3)
+    assert "b.vw:7:" in done.stderr
+    assert "partition 1" in done.stderr
+    bad = tmp_path / "bad"
+    done = sonline(*train, *more, "--on-error", "skip", "--bad-rows", bad, "--passes", "2")
+    assert bad.read_text() == "1 | f0:many\n"
+    assert "bad rows skipped" in done.stderr
+    assert "worker" in done.stdout
+    model = Trained.load(tmp_path / "m.son")
+    assert model.labels == [1, 2, 3, 4] or sorted(model.labels) == [1, 2, 3, 4]
+    assert set(model.learner.features()) == {f"f{i}" for i in range(10)}
+
+
+def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
+    """The first file takes long; the driver is killed when another one is done."""
+    files = [tmp_path / f"part-{number}.svm" for number in range(4)]
+    for number, path in enumerate(files):
+        write(path, 20 if number else 2000, features=150, seed=number)
+    train = [
+        *("train", str(tmp_path / "part-*.svm"), "--sketch", "full", "--cluster", "local:2"),
+        *("--checkpoint", str(tmp_path / "kept")),
+    ]
+    driver = subprocess.Popen(
+        [SONLINE, *train, "-o", str(tmp_path / "m.son")],
+        stderr=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    folder = tmp_path / "kept" / "round-1"
+    deadline = time.monotonic() + 120
+    while not list(folder.glob("partition-*.json")):
+        assert driver.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    driver.kill()
+    driver.wait()
+    os.killpg(driver.pid, signal.SIGKILL)  # the workers, too: nobody is left
+    left = sorted(path.name for path in folder.glob("partition-*.json"))
+    assert "partition-00000.json" not in left
+    assert not (tmp_path / "m.son").exists()
+    done = sonline(*train, "--resume", "-o", tmp_path / "m.son", "--json")
+    by = {own["worker"]: own["partitions"] for own in json.loads(done.stdout)["workers"]}
+    assert by["checkpoints"] == len(left)
+    first, *others = (by_itself(path, sketch="full").model for path in sorted(files))
+    first.merge(others).save(tmp_path / "undisturbed.son")
+    assert state(tmp_path / "m.son") == state(tmp_path / "undisturbed.son")
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--cluster", "spark://host"], "local or local:N"),
+        (["--cluster", "local:0"], "at least one worker"),
+        (["--cluster", "local", "--holdout", "5"], "--holdout cannot be used"),
+        (["--cluster", "local", "--resume"], "needs --checkpoint FOLDER"),
+    ],
+)
+def test_what_cannot_be_is_said(sonline, tmp_path, words, message):
+    write(tmp_path / "a.svm", 5)
+    done = sonline("train", tmp_path / "a.svm", "-o", tmp_path / "m.son", *words, code=2)
+    assert message in done.stderr

@@ -1,0 +1,84 @@
+"""Merging beats what else one would do with models of shards, on rows that none has seen."""
+
+import numpy as np
+import pytest
+
+from sonline import OnlineLearner
+from sonline.evaluate import losses
+from sonline.parameters import SKETCHES
+
+ROWS, COMMON, SITES, OWN = 8000, 30, 16, 4
+SHARDS = (2, 4, 8, 16)
+
+
+def sites(seed):
+    """Rows of sixteen sites: thirty features that all have, a few large, and four of its own.
+
+    Data that is spread over machines is rarely shuffled; a shard is a number of sites.
+    """
+    rng = np.random.default_rng(seed)
+    count = ROWS + 4000
+    site = rng.integers(SITES, size=count)
+    size = np.r_[np.full(6, 10.0), np.ones(COMMON - 6)]
+    turn = np.linalg.qr(rng.normal(size=(COMMON, COMMON)))[0]
+    X = np.zeros((count, COMMON + SITES * OWN))
+    latent = rng.normal(size=(count, COMMON))
+    X[:, :COMMON] = latent * size @ turn
+    columns = COMMON + site[:, np.newaxis] * OWN + np.arange(OWN)
+    own = rng.normal(size=(count, OWN))
+    np.put_along_axis(X, columns, own, axis=1)
+    of_site = rng.normal(size=SITES * OWN)
+    z = latent @ rng.normal(size=COMMON) / 4 + (own * of_site[columns - COMMON]).sum(axis=1)
+    return X, z + 0.3 * rng.normal(size=count), site
+
+
+def shuffled(seed):
+    """Rows of one kind, eight large directions among a hundred."""
+    rng = np.random.default_rng(seed)
+    latent = rng.normal(size=(ROWS + 4000, 100))
+    size = np.r_[np.full(8, 10.0), np.ones(92)]
+    turn = np.linalg.qr(rng.normal(size=(100, 100)))[0]
+    z = latent @ rng.normal(size=100) / 10
+    return latent * size @ turn, z + 0.3 * rng.normal(size=len(z)), rng.permutation(len(z)) % SITES
+
+
+def judged(data, sketch, shards, seed, loss):
+    """Return the loss on held-out rows: mean of the shards, average of the weights, merged."""
+    X, z, site = data(seed)
+    y = z if loss == "squared" else np.where(z > 0, 1.0, -1.0)
+    learners = [OnlineLearner(loss=loss, sketch=sketch) for _ in range(shards)]
+    for number, one in enumerate(learners):
+        own = site[:ROWS] % shards == number
+        one.learn(X[:ROWS][own], y[:ROWS][own])
+    merged = learners[0].merge(learners[1:])
+    held = X[ROWS:]
+
+    def mean_loss(raw):
+        return losses(loss, y[ROWS:], raw).mean()
+
+    each = np.array([one.predict(held) for one in learners])
+    # Predictions are linear: that of the averaged weights is the average of the predictions.
+    return (
+        np.mean([mean_loss(raw) for raw in each]),
+        mean_loss(each.mean(axis=0)),
+        mean_loss(merged.predict(held)),
+    )
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+@pytest.mark.parametrize("shards", SHARDS)
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_merging_beats_shards_and_averages_of_sites(sketch, shards, loss):
+    mean, average, merged = judged(sites, sketch, shards, 0, loss)
+    assert merged < 0.99 * mean
+    assert merged < 0.99 * average
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_merging_shuffled_rows_is_no_worse_than_averaging(sketch, shards):
+    mean, average, merged = judged(shuffled, sketch, shards, 0, "logistic")
+    assert merged < mean
+    assert merged < 1.01 * average
+    if sketch in ("full", "isotropic"):
+        assert merged < average

@@ -1,0 +1,242 @@
+"""Training on a real Dask cluster of two processes: collections, faults, checkpoints."""
+
+import itertools
+import os
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+import scipy.sparse as sp
+
+import sonline
+from distributed import Client, LocalCluster
+from sonline.distributed.dask import SONClassifier, SONRegressor
+from sonline.errors import DataFormatError, InvalidInputError, ParameterError
+
+PARTS, ROWS, FEATURES = 6, 400, 12
+
+
+@pytest.fixture(scope="module")
+def client():
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+        ) as cluster,
+        Client(cluster) as found,
+    ):
+        yield found
+
+
+@pytest.fixture(scope="module")
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(PARTS * ROWS, FEATURES)) * np.logspace(0, 2, FEATURES)
+    z = X / np.logspace(0, 2, FEATURES) @ rng.normal(size=(FEATURES, 3))
+    return X, np.array(["ant", "bee", "cow"])[z.argmax(axis=1)], z[:, 0]
+
+
+def arrays(*every):
+    return [da.from_array(one, chunks=(ROWS, *one.shape[1:])) for one in every]
+
+
+def state(model):
+    """Return every array of a fitted estimator, as bytes."""
+    document, tensors = model._learner().__getstate__()
+    return document, {name: tensor.tobytes() for name, tensor in tensors.items()}
+
+
+def by_hand(X, y, **parameters):
+    """Return what the cluster should come to: an estimator of each part, merged."""
+    each = [
+        sonline.SONClassifier(**parameters).partial_fit(
+            X[first : first + ROWS], y[first : first + ROWS], classes=np.unique(y)
+        )
+        for first in range(0, len(X), ROWS)
+    ]
+    return each[0].merge(each[1:])
+
+
+def test_a_cluster_gives_what_merging_by_hand_gives(client, data):
+    X, y, _ = data
+    dX, dy = arrays(X, y)
+    model = SONClassifier().fit(dX.rechunk((ROWS, 5)), dy)
+    assert state(model) == state(by_hand(X, y))
+    figures = model.rounds_[0].figures
+    assert [one.partition for one in figures] == list(range(PARTS))
+    assert [one.rows for one in figures] == [ROWS] * PARTS
+    assert {one.worker for one in figures} == {"0", "1"}
+    assert model.rounds_[0].loss == pytest.approx(model.progressive_loss_)
+    assert model.rounds_[0].error == pytest.approx(1 - model.progressive_score_)
+    lazy = model.predict(dX)
+    assert isinstance(lazy, da.Array)
+    np.testing.assert_array_equal(lazy.compute(), model.predict(X))
+    np.testing.assert_array_equal(model.predict_proba(dX).compute(), model.predict_proba(X))
+    np.testing.assert_array_equal(model.decision_function(dX).compute(), model.decision_function(X))
+    assert model.score(dX, dy) == model.score(X, y) > 0.9
+    assert state(SONClassifier().fit(X, y)) != state(model)  # plain arrays: as ever
+
+
+def test_without_a_cluster_the_bits_are_the_same(data):
+    X, y, _ = data
+    with dask.config.set(scheduler="synchronous"):
+        model = SONClassifier().fit(*arrays(X, y))
+    assert state(model) == state(by_hand(X, y))
+
+
+def test_rounds_go_on_from_the_merged_model(client, data):
+    X, y, z = data
+    dX, dy, dz = arrays(X, y, z)
+    once, thrice = (SONClassifier(max_iter=n).fit(dX, dy) for n in (1, 3))
+    assert [shard.total("rows") for shard in thrice.rounds_] == [PARTS * ROWS] * 3
+    assert thrice.rounds_[0].loss == pytest.approx(once.rounds_[0].loss)
+    assert thrice.rounds_[2].loss < thrice.rounds_[0].loss
+    assert thrice._learner().stats()["rounds"] == 3 * PARTS * ROWS
+    regressor = SONRegressor(max_iter=2).fit(dX, dz, sample_weight=da.ones_like(dz))
+    assert regressor.score(dX, dz) == pytest.approx(regressor.score(X, z))
+    assert regressor.score(dX, dz) > 0.95
+    warm = SONClassifier(warm_start=True).fit(dX, dy)
+    warm.fit(dX, dy)
+    assert warm._learner().stats()["rounds"] == 2 * PARTS * ROWS
+
+
+def test_data_frames_keep_their_names(client, data):
+    X, y, z = data
+    names = [f"column {i}" for i in range(FEATURES)]
+    frame = pd.DataFrame(X, columns=names).assign(label=y, number=z)
+    lazy = dd.from_pandas(frame, npartitions=4)
+    model = SONClassifier().fit(lazy[names], lazy["label"])
+    assert model.feature_names_in_.tolist() == names
+    predicted = model.predict(lazy[names]).compute()
+    assert predicted.index.equals(frame.index)
+    np.testing.assert_array_equal(predicted.to_numpy(), model.predict(frame[names]))
+    assert model.predict_proba(lazy[names]).compute().shape == (len(frame), 3)
+    assert model.score(lazy[names], lazy["label"]) > 0.9
+    regressor = SONRegressor().fit(lazy[names], lazy["number"])
+    assert regressor.score(lazy[names], lazy["number"]) > 0.9
+
+
+def test_delayed_partitions_may_be_sparse_or_empty(client, data):
+    X, y, _ = data
+    cuts = [0, ROWS, ROWS, 2 * ROWS]
+    parts = [slice(a, b) for a, b in itertools.pairwise(cuts)]
+    model = SONClassifier().fit(
+        [dask.delayed(sp.csr_array)(X[part]) for part in parts],
+        [dask.delayed(y[part]) for part in parts],
+    )
+    assert [one.rows for one in model.rounds_[0].figures] == [ROWS, 0, ROWS]
+    dense = SONClassifier().fit(*arrays(X[: 2 * ROWS], y[: 2 * ROWS]))
+    assert state(model) == state(dense)
+
+
+def test_classes_may_be_discovered(client, data):
+    X, y, _ = data
+    order = np.argsort(y, kind="stable")  # some partitions have one class only
+    dX, dy = arrays(X[order], y[order])
+    model = SONClassifier(discover_classes=True).fit(dX, dy)
+    assert model.classes_.tolist() == ["ant", "bee", "cow"]
+
+
+def test_bad_rows_are_named_or_skipped(client, data):
+    X, y, _ = data
+    X = X.copy()
+    X[2 * ROWS + 6, 3] = np.nan
+    X[2 * ROWS + 8, 0] = np.inf
+    dX, dy = arrays(X, y)
+    with pytest.raises(DataFormatError, match=r"^partition 2:7: a feature is missing") as caught:
+        SONClassifier().fit(dX, dy)
+    assert (caught.value.file, caught.value.line) == ("partition 2", 7)
+    model = SONClassifier().fit(dX, dy, on_error="skip")
+    assert [one.skipped for one in model.rounds_[0].figures] == [0, 0, 2, 0, 0, 0]
+    assert model.progress_.rows == PARTS * ROWS - 2
+    sparse = dask.delayed(sp.csr_array)(X[2 * ROWS : 3 * ROWS])
+    with pytest.raises(DataFormatError, match=r"^partition 0:7: "):
+        SONClassifier().fit([sparse], [dask.delayed(y[2 * ROWS : 3 * ROWS])])
+    with pytest.raises(ParameterError, match="on_error"):
+        SONClassifier().fit(dX, dy, on_error="ignore")
+    with pytest.raises(InvalidInputError, match="6 partitions, y has 3"):
+        SONClassifier().fit(dX, dy.rechunk(2 * ROWS))
+    with pytest.raises(InvalidInputError, match="no rows to learn from"):
+        SONRegressor().fit(arrays(X * np.nan)[0], arrays(X[:, 0])[0], on_error="skip")
+
+
+# -- faults ----------------------------------------------------------------------------------------
+
+
+def slowly(values, marker):
+    """Return the values; the first time, say who is at it and take a long time."""
+    if marker is not None and not Path(marker).exists():
+        Path(marker).write_text(str(os.getpid()), encoding="utf-8")
+        time.sleep(60)
+    return values
+
+
+def test_a_killed_worker_changes_no_bit(client, data, tmp_path):
+    X, y, _ = data
+    marker = tmp_path / "pid"
+    parts = [slice(first, first + ROWS) for first in range(0, len(X), ROWS)]
+    rows = [
+        dask.delayed(slowly)(X[part], str(marker) if number == 3 else None)
+        for number, part in enumerate(parts)
+    ]
+    labels = [dask.delayed(y[part]) for part in parts]
+    with ThreadPoolExecutor(1) as pool:
+        fitting = pool.submit(
+            lambda: SONClassifier(max_iter=2).fit(rows, labels, classes=np.unique(y), client=client)
+        )
+        deadline = time.monotonic() + 60
+        while not (marker.exists() and marker.read_text(encoding="utf-8")):
+            assert time.monotonic() < deadline
+            assert not fitting.done()
+            time.sleep(0.05)
+        victim = int(marker.read_text(encoding="utf-8"))
+        assert victim in client.run(os.getpid).values()
+        os.kill(victim, signal.SIGKILL)
+        model = fitting.result(timeout=120)
+    assert victim not in client.run(os.getpid).values()
+    undisturbed = SONClassifier(max_iter=2).fit(*arrays(X, y))
+    assert state(model) == state(undisturbed)
+
+
+def broken(values, marker):
+    """Return the values, or fail as long as there is a file."""
+    if marker is not None and Path(marker).exists():
+        raise OSError("the disk is not there")
+    return values
+
+
+def test_finished_partitions_are_used_again(client, data, tmp_path):
+    X, y, _ = data
+    marker, folder = tmp_path / "broken", tmp_path / "checkpoints"
+    marker.touch()
+    parts = [slice(first, first + ROWS) for first in range(0, len(X), ROWS)]
+    rows = [
+        dask.delayed(broken)(X[part], str(marker) if number == 5 else None)
+        for number, part in enumerate(parts)
+    ]
+    labels = [dask.delayed(y[part]) for part in parts]
+    model = SONClassifier(max_iter=2)
+    arguments = {"classes": np.unique(y), "checkpoint": folder, "resume": True}
+    with pytest.raises(OSError, match="disk"):
+        model.fit(rows, labels, **arguments)
+    assert not hasattr(model, "classes_")
+    left = {path.name for path in (folder / "round-1").glob("*.json")}
+    assert left <= {f"partition-{number:05d}.json" for number in range(5)}
+    for name in left:  # a damaged one counts for nothing
+        (folder / "round-1" / name.replace("json", "sonline")).write_bytes(b"damaged")
+        break
+    marker.unlink()
+    model.fit(rows, labels, **arguments)
+    resumed = [one.resumed for one in model.rounds_[0].figures]
+    assert resumed.count(True) == max(len(left) - 1, 0)
+    assert state(model) == state(SONClassifier(max_iter=2).fit(*arrays(X, y)))
+    model.fit(rows, labels, **arguments)
+    assert all(one.resumed for shard in model.rounds_ for one in shard.figures)
+    with pytest.raises(ParameterError, match="rounds 2, now it is 3"):
+        SONClassifier(max_iter=3).fit(rows, labels, **arguments)

@@ -1,0 +1,84 @@
+"""Properties of merging that hold for any learners."""
+
+import numpy as np
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from helpers import learner, stream
+from sonline.merging import FAN_IN, groups
+from sonline.parameters import SKETCHES
+
+PARAMETERS = st.fixed_dictionaries(
+    {
+        "sketch": st.sampled_from(SKETCHES),
+        "loss": st.sampled_from(["squared", "logistic", "hinge", "squared_hinge"]),
+        "alpha": st.sampled_from(["auto", 8.0, "relative:2"]),
+        "scaling": st.sampled_from(["none", "rms", "gradient"]),
+        "dtype": st.sampled_from(["float32", "float64"]),
+        "sketch_size": st.integers(0, 6),
+        "intercept": st.booleans(),
+        "hash_bits": st.sampled_from([None, 3]),
+        "bound": st.sampled_from([None, 1.0]),
+    }
+)
+
+
+def shards(parameters, cuts, seed):
+    """Return learners of parts of a stream; parts may be empty."""
+    X, y = stream("emerging", parameters["loss"], 60, 8, seed)
+    ends = [0, *sorted(cuts), 60]
+    found = [learner(**parameters) for _ in ends[1:]]
+    for one, first, last in zip(found, ends, ends[1:], strict=False):
+        one.learn(X[first:last], y[first:last])
+    return X, found
+
+
+def state(one):
+    """Return everything that is saved."""
+    document, tensors = one.__getstate__()
+    return document, {name: (t.dtype, t.shape, t.tobytes()) for name, t in tensors.items()}
+
+
+@given(PARAMETERS, st.lists(st.integers(0, 60), max_size=8), st.integers(0, 5))
+def test_same_learners_in_the_same_order_give_the_same_bits(parameters, cuts, seed):
+    X, found = shards(parameters, cuts, seed)
+    one, other = (found[0].merge(found[1:]) for _ in range(2))
+    assert state(one) == state(other)
+    assert np.isfinite(one.predict(X)).all()
+    assert one.stats()["rounds"] == 60
+    V = one.basis()
+    np.testing.assert_allclose(V @ V.T, np.eye(len(V)), atol=1e-6)
+    assert (one.spectrum() >= 0).all()
+    if parameters["bound"] is not None:
+        assert np.abs(one.predict(X)).max() <= parameters["bound"]
+
+
+@settings(max_examples=20)
+@given(PARAMETERS, st.lists(st.integers(0, 60), min_size=4, max_size=15), st.integers(0, 5))
+def test_many_are_merged_as_their_groups_are(parameters, cuts, seed):
+    _, level = shards(parameters, cuts, seed)
+    whole = level[0].merge(level[1:])
+    while len(level) > 1:
+        level = [some[0].merge(some[1:]) for some in groups(level, FAN_IN)]
+    assert state(level[0]) == state(whole)
+
+
+@given(PARAMETERS, st.lists(st.integers(0, 60), max_size=3), st.integers(0, 5))
+def test_merged_learners_go_on(parameters, cuts, seed):
+    X, found = shards(parameters, cuts, seed)
+    merged = found[0].merge(found[1:])
+    _, y = stream("emerging", parameters["loss"], 60, 8, seed)
+    before = merged.predict(X[:1])
+    np.testing.assert_allclose(merged.learn(X, y)[:1], before, atol=1e-6)
+    assert np.isfinite(merged.predict(X)).all()
+
+
+@given(PARAMETERS, st.integers(2, 5), st.integers(0, 5))
+def test_what_all_began_with_is_counted_once(parameters, count, seed):
+    """Learners that have seen nothing since the start are the start again."""
+    X, (start,) = shards(parameters, [], seed)
+    merged = start.merge([start] * (count - 1), start=start)
+    assert merged.stats()["rounds"] == 60
+    size = 1 + np.abs(start.predict(X)).max()
+    np.testing.assert_allclose(merged.predict(X) / size, start.predict(X) / size, atol=2e-3)
+    np.testing.assert_allclose(merged.spectrum(), start.spectrum(), rtol=1e-2, atol=1e-4 * size)
