@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import io
 import json as jsonlib
-import sys
+import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated, Any
 
@@ -13,14 +15,15 @@ import typer
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
+from sonline.cli.trained import label_of
 from sonline.errors import DataFormatError, ParameterError
 from sonline.streams import FORMATS, Batch
-from sonline.streams.sources import format_of_name
+from sonline.streams.sources import compressed, compression_of_name, format_of_name
 
 app = command_app()
 
 MOST_COLUMNS = 20_000
-_VW_QUOTES = str.maketrans({c: f"%{ord(c):02X}" for c in " \t\n\r:|%"})
+_VW_QUOTES = str.maketrans({c: f"%{ord(c):02X}" for c in [*map(chr, range(33)), *":|%\x7f"]})
 
 Row = tuple[str | None, float, str, list[tuple[Any, float]]]  # label, weight, tag, features
 
@@ -53,10 +56,12 @@ def convert(
 
     Tables (CSV, TSV, Parquet, Arrow) get a column for each feature, so they need files (read
     twice), not pipes. In Vowpal Wabbit text the characters blank, colon, bar and percent of names
-    are written as %20 and so on.
+    are written as %20 and so on. A name that ends in .gz, .bz2, .xz or .zst is compressed. The file
+    appears when all of it has been written.
 
-    Example: sonline convert clicks.svm.gz -o clicks.vw
+    Example: sonline convert clicks.svm.gz -o clicks.vw.zst
     """
+    shared.check_outputs(data, output=output, names=names)
     target = format_of_name(output.name) if to == "auto" else to
     if target not in FORMATS:
         raise ParameterError(f"--to must be one of {', '.join(FORMATS)}; got {to!r} for {output}")
@@ -74,22 +79,44 @@ def convert(
         "on_error": str(on_error),
     }
     counts = {"rows": 0, "skipped": 0}
-    if target in ("svmlight", "vw", "jsonl"):
-        to_stdout = str(output) == "-"
-        file = sys.stdout if to_stdout else output.open("w", encoding="utf-8", newline="\n")
-        try:
-            _write_lines(_rows(data, options, counts), target, file, names)
-        finally:
-            file.flush()
-            if not to_stdout:
-                file.close()
-    else:
-        _write_table(data, options, counts, target, output)
+    tabular = target not in ("svmlight", "vw", "jsonl")
+    if tabular and ("-" in data or str(output) == "-"):
+        raise ParameterError(f"{target} needs files: its columns must be known before the rows")
+    if target in ("parquet", "arrow") and compression_of_name(output.name):
+        raise ParameterError(f"--output {output}: {target} needs a plain file")
+    with _output(output) as file:
+        if tabular:
+            _write_table(data, options, counts, target, file)
+        else:
+            lines = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)
+            _write_lines(_rows(data, options, counts), target, lines, names)
+            lines.detach()
     if json and str(output) != "-":
         typer.echo(jsonlib.dumps({"output": str(output), "format": target, **counts}))
     elif not quiet:
         bad = f", {counts['skipped']} bad ones skipped" if counts["skipped"] else ""
         typer.echo(f"{output}: {target}, {counts['rows']} rows{bad}", err=True)
+
+
+@contextmanager
+def _output(path: Path) -> Iterator[IO[bytes]]:
+    """Open a file that appears when all of it has been written; - is standard output."""
+    special = path.exists() and not path.is_file()  # a pipe or a device
+    if str(path) == "-" or special:
+        with os.fdopen(os.dup(1), "wb") if not special else path.open("wb") as file:
+            yield file
+        return
+    part = path.with_name(f".{path.name}.part")
+    try:
+        with part.open("wb") as raw:
+            packed = compressed(raw, compression_of_name(path.name))
+            yield packed
+            if packed is not raw:
+                packed.close()
+        part.replace(path)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def _batches(data: list[str], options: dict[str, Any], counts: dict[str, int]) -> Iterator[Batch]:
@@ -127,6 +154,7 @@ def _number(value: float) -> str:
 def _write_lines(rows: Iterator[Row], kind: str, file: IO[str], names: Path | None) -> None:
     numbers: dict[str, int] = {}
     for label, weight, tag, features in rows:
+        _check_row(kind, label, weight, features)
         if kind == "vw":
             head = [label] if label is not None else []
             head += [_number(weight)] if weight != 1 else []
@@ -134,19 +162,37 @@ def _write_lines(rows: Iterator[Row], kind: str, file: IO[str], names: Path | No
             pairs = [_vw_pair(name, value) for name, value in features]
             file.write(f"{' '.join(head)}{mark} | {' '.join(pairs)}\n".lstrip())
         elif kind == "jsonl":
-            row: dict[str, Any] = {} if label is None else {"label": _plain(label)}
+            row: dict[str, Any] = {} if label is None else {"label": label_of(label)}
             row |= {"weight": weight} if weight != 1 else {}
             row |= {"tag": tag} if tag else {}
             file.write(jsonlib.dumps(row | dict(features)) + "\n")
         else:
-            if weight != 1:
-                raise DataFormatError(f"svmlight cannot hold the weight {weight:g} of a row")
             indexed = sorted((_index(name, numbers, names), value) for name, value in features)
             pairs = [f"{index}:{_number(value)}" for index, value in indexed]
-            note = [f"# {tag}"] if tag else []
+            note = [f"# {tag.translate(_VW_QUOTES)}"] if tag else []
             file.write(" ".join([*([label] if label is not None else []), *pairs, *note]) + "\n")
     if names is not None:
         names.write_text("".join(f"{i} {n}\n" for n, i in numbers.items()), encoding="utf-8")
+
+
+def _check_row(
+    kind: str, label: str | None, weight: float, features: list[tuple[Any, float]]
+) -> None:
+    """Raise an error about a row that the format cannot hold."""
+    if kind == "jsonl":
+        for name, _ in features:
+            if name in ("label", "weight", "tag"):
+                raise ParameterError(f"a feature has the name {name!r}, which is that of a column")
+        return
+    if kind == "svmlight" and weight != 1:
+        raise DataFormatError(f"svmlight cannot hold the weight {weight:g} of a row")
+    if kind == "vw":
+        if label is None and weight != 1:
+            raise DataFormatError(f"vw cannot hold the weight {weight:g} of a row without a label")
+        if any(name == "" for name, _ in features):
+            raise DataFormatError("vw cannot hold a feature without a name")
+    if label is not None and (label == "" or any(c.isspace() or c in ":|#'" for c in label)):
+        raise DataFormatError(f"{kind} cannot hold the label {label!r}")
 
 
 def _vw_pair(name: str, value: float) -> str:
@@ -165,19 +211,9 @@ def _index(name: str, numbers: dict[str, int], names: Path | None) -> int:
     return int(name)
 
 
-def _plain(label: str) -> Any:
-    try:
-        number = float(label)
-    except ValueError:
-        return label
-    return int(number) if number.is_integer() else number
-
-
 def _write_table(
-    data: list[str], options: dict[str, Any], counts: dict[str, int], kind: str, output: Path
+    data: list[str], options: dict[str, Any], counts: dict[str, int], kind: str, file: IO[bytes]
 ) -> None:
-    if "-" in data or str(output) == "-":
-        raise ParameterError(f"{kind} needs files: its columns must be known before the rows")
     from sonline.streams.tables import _arrow  # noqa: PLC0415 - an extra
 
     arrow = _arrow()
@@ -189,7 +225,7 @@ def _write_table(
         special["label"] |= bool(batch.new_labels)
         special["weight"] |= batch.weights is not None
         special["tag"] |= batch.tags is not None
-        words |= any(isinstance(_plain(token), str) for token in batch.new_labels)
+        words |= any(isinstance(label_of(token), str) for token in batch.new_labels)
         if len(columns) > MOST_COLUMNS:
             raise ParameterError(
                 f"more than {MOST_COLUMNS} features are too many columns; use jsonl, vw or svmlight"
@@ -204,11 +240,11 @@ def _write_table(
         raise ParameterError(f"a feature has the name {clash[0]!r}, which is that of a column")
     fields = [(name, kinds.get(name, arrow.float64())) for name in used]
     schema = arrow.schema(fields + [(name, arrow.float64()) for name in ordered])
-    with _table_writer(arrow, kind, output, schema) as writer:
+    with _table_writer(arrow, kind, file, schema) as writer:
         piece: list[dict[str, Any]] = []
         for label, weight, tag, features in _rows(data, options, counts):
             head = {
-                "label": None if label is None else label if words else _plain(label),
+                "label": None if label is None else label if words else label_of(label),
                 "weight": weight,
                 "tag": tag,
             }
@@ -219,15 +255,15 @@ def _write_table(
         writer.write_table(arrow.Table.from_pylist(piece, schema))
 
 
-def _table_writer(arrow: Any, kind: str, output: Path, schema: Any) -> Any:
+def _table_writer(arrow: Any, kind: str, file: IO[bytes], schema: Any) -> Any:
     if kind == "parquet":
         from pyarrow import parquet  # noqa: PLC0415 - what is needed only
 
-        return parquet.ParquetWriter(output, schema)
+        return parquet.ParquetWriter(file, schema)
     if kind == "arrow":
-        return arrow.ipc.new_file(output, schema)
+        return arrow.ipc.new_file(file, schema)
     from pyarrow import csv  # noqa: PLC0415 - what is needed only
 
     return csv.CSVWriter(
-        output, schema, write_options=csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
+        file, schema, write_options=csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")
     )

@@ -54,6 +54,7 @@ def predict(
 
     Example: sonline predict new.svm.gz -m clicks.son --as label
     """
+    shared.check_outputs([*data, str(model)], output=output, bad_rows=bad_rows)
     trained = Trained.load(model)
     if kind not in KINDS:
         raise ParameterError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}")

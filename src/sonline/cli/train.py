@@ -124,9 +124,14 @@ def train(
 
 def start(settings: Settings, *, json: bool, quiet: bool) -> None:
     """Run, save, and say what came out; leave with 130 if it was interrupted."""
-    for path in (settings.output, settings.checkpoint):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ParameterError(f"{path}: there is no folder {path.absolute().parent}; make it")
+    shared.check_outputs(
+        settings.data,
+        output=settings.output,
+        # One file may be both the checkpoint and, in the end, the model.
+        checkpoint=None if settings.checkpoint == settings.output else settings.checkpoint,
+        predictions=settings.predictions,
+        bad_rows=settings.bad_rows,
+    )
     console = Console(stderr=True, highlight=False)
     silent = quiet or (json and not console.is_terminal)
     display = Display(console, silent, settings.loss_scale)

@@ -385,8 +385,11 @@ def label_of(token: str) -> Label:
     (1, 2.5, 'spam')
     """
     try:
-        number = float(token)
+        # Python's own spellings are words: 1_000, and digits of other scripts.
+        number = float(token) if token.isascii() and "_" not in token else None
     except ValueError:
+        return token
+    if number is None:
         return token
     if not math.isfinite(number):
         raise InvalidInputError("a label must be a finite number or a word")

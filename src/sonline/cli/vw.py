@@ -15,6 +15,7 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli.evaluate import Scores
 from sonline.cli.judge import lines
+from sonline.cli.options import check_outputs
 from sonline.cli.predict import check_kind
 from sonline.cli.progress import number
 from sonline.cli.run import Settings
@@ -224,6 +225,8 @@ def _test(given: argparse.Namespace) -> None:
         format="vw", unlabelled=True, frozen=True, label_names=list(model.tokens)
     )
     target = given.predictions or given.raw_predictions
+    read = [given.data, given.initial_regressor]
+    check_outputs(read, predictions=None if target is None else Path(_dash(target)))
     with streams.open([given.data], **options) as stream, _output(target) as file:
         for batch in stream:
             raw = model.predict(batch)

@@ -39,7 +39,14 @@ _SUFFIXES = {
     ".feather": "arrow",
     ".ipc": "arrow",
 }
-_COMPRESSED_SUFFIXES = (".gz", ".bgz", ".bz2", ".xz", ".zst", ".zstd")
+_COMPRESSED_SUFFIXES = {
+    ".gz": "gzip",
+    ".bgz": "gzip",
+    ".bz2": "bz2",
+    ".xz": "xz",
+    ".zst": "zstd",
+    ".zstd": "zstd",
+}
 _MAGIC = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bz2",
@@ -172,6 +179,35 @@ def format_of_name(name: str) -> str | None:
     while suffixes and suffixes[-1] in _COMPRESSED_SUFFIXES:
         suffixes.pop()
     return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+
+
+def compression_of_name(name: str) -> str | None:
+    """Return the compression that a file's name says.
+
+    Examples
+    --------
+    >>> compression_of_name("clicks.svm.gz")
+    'gzip'
+    """
+    return _COMPRESSED_SUFFIXES.get(PurePosixPath(name).suffix.lower())
+
+
+def compressed(raw: IO[bytes], compression: str | None) -> IO[bytes]:
+    """Return a file whose bytes are compressed into another one; to be closed before it."""
+    if compression is None:
+        return raw
+    if compression == "gzip":
+        # The same rows give the same bytes: no time is written.
+        return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0))
+    if compression == "bz2":
+        return cast(IO[bytes], bz2.BZ2File(raw, "wb"))
+    if compression == "xz":
+        return cast(IO[bytes], lzma.LZMAFile(raw, "wb"))
+    try:
+        import zstandard  # noqa: PLC0415 - an extra
+    except ImportError:
+        raise ParameterError('zstd needs zstandard: pip install "sonline[arrow]"') from None
+    return cast(IO[bytes], zstandard.ZstdCompressor().stream_writer(raw, closefd=False))
 
 
 def format_of_content(sample: bytes, name: str = "") -> str:
