@@ -326,3 +326,30 @@ def test_class_learners_need_the_same_classes():
     two, three = (ClassLearner(parameters, n, growing=False) for n in (2, 3))
     with pytest.raises(InvalidInputError, match="2 classes"):
         three.merge([two])
+
+
+def test_river_models_merge():
+    river = pytest.importorskip("sonline.river")
+    rng = np.random.default_rng(0)
+    rows = [dict(zip("abc", rng.normal(size=3).tolist(), strict=True)) for _ in range(900)]
+    label = [max(x, key=x.get) for x in rows]
+    parts = [slice(0, 300), slice(599, 299, -1), slice(600, 900)]
+    models = [river.SONClassifier() for _ in parts]
+    for model, part in zip(models, parts, strict=True):
+        for x, y in zip(rows[part], label[part], strict=True):
+            model.learn_one(x, y)
+    merged = models[0].merge([*models[1:], river.SONClassifier()])
+    right = np.mean([merged.predict_one(x) == y for x, y in zip(rows, label, strict=True)])
+    assert right > 0.9
+    merged.learn_one({"a": 1.0}, "new")
+    assert merged.predict_proba_one({"a": 1.0}).keys() == {"a", "b", "c", "new"}
+    numbers = [river.SONRegressor() for _ in parts]
+    for model, part in zip(numbers, parts, strict=True):
+        for x in rows[part]:
+            model.learn_one(x, x["a"] + 2 * x["b"])
+    assert numbers[0].merge(numbers[1:]).predict_one({"a": 1.0, "b": 1.0}) == pytest.approx(3, 0.05)
+    flags = [river.SONClassifier() for _ in range(2)]
+    flags[0].learn_one({"a": 1.0}, True)
+    flags[1].learn_one({"a": 1.0}, "text")
+    with pytest.raises(InvalidInputError, match="do not fit together"):
+        flags[0].merge(flags[1:])

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -250,6 +251,43 @@ class SONClassifier(base.MiniBatchClassifier):
         lines, number = self._learning.weights(), self._numbers[label]
         line = lines[number] if len(self._labels) != 2 else lines[0] * (1 if number else -1)
         return dict(zip(self._learning.features(), line[1:].tolist(), strict=True))
+
+    def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
+        """Return one classifier out of several that learnt from different rows.
+
+        Labels are matched, whatever the order in which each of them met them.
+
+        Parameters
+        ----------
+        others
+            With the same parameters; see `sonline.OnlineLearner.merge`.
+        start
+            What all of them went on from, if they were not new.
+
+        """
+        every = [one for one in (self, *others) if one._labels]  # others have not learnt anything
+        merged: Self = self.clone()
+        if not every:
+            return merged
+        common = [] if start is None or not start._labels else [start]
+        labels = list(dict.fromkeys(label for one in every + common for label in one._labels))
+        learners = [one._learner_for(labels) for one in every + common]
+        begun = learners.pop() if common else None
+        merged._take(learners[0].merge(learners[1:], begun), labels)
+        return merged
+
+    def _learner_for(self, labels: list[Any]) -> ClassLearner:
+        """Return the learner with its classes in the order of these labels."""
+        if self._labels == labels:
+            return self._learning
+        if not self._learning.growing:
+            raise InvalidInputError(
+                f"the classifiers to be merged have labels that do not fit together: {labels}"
+            )
+        new = itertools.count(len(self._labels))
+        return self._learning.arranged(
+            [self._numbers[label] if label in self._numbers else next(new) for label in labels]
+        )
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file; `load` goes on bit for bit as if it had never stopped."""

@@ -57,8 +57,8 @@ def values_of(y: Any) -> list[Any]:
 
 def write(model: Any, kind: str, path: str | os.PathLike[str], **more: Any) -> None:
     """Write a model with all its state to a file."""
-    document, tensors = model._learning.__getstate__()  # noqa: SLF001 - of this module
-    arguments = model._get_params()  # noqa: SLF001 - River's own way
+    document, tensors = model._learning.__getstate__()
+    arguments = model._get_params()
     persistence.write(path, kind, {"learner": document, "arguments": arguments, **more}, tensors)
 
 

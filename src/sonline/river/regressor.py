@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from river import base
@@ -163,6 +163,24 @@ class SONRegressor(base.MiniBatchRegressor):
     def weights(self) -> dict[Feature, float]:
         """Return the weight of each feature seen."""
         return self._learning.weights()
+
+    def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
+        """Return one regressor out of several that learnt from different rows.
+
+        Parameters
+        ----------
+        others
+            With the same parameters; see `sonline.OnlineLearner.merge`.
+        start
+            What all of them went on from, if they were not new.
+
+        """
+        merged: Self = self.clone()
+        learners = [one._learning for one in others]
+        merged._learning = self._learning.merge(
+            learners, None if start is None else start._learning
+        )
+        return merged
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file; `load` goes on bit for bit as if it had never stopped."""

@@ -1,0 +1,256 @@
+"""What merging and training on several workers cost and are worth: figures of docs/distributed.md.
+
+    python -m benchmarks.distributed --data-dir DIR --out docs/distributed
+
+Error on held-out rows against the number of shards (simulated here, one after another), the time
+and the bytes of a merge, and the throughput of one and two Dask workers on files. Writes
+figures.json, figures.md and shards.png into the folder.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from benchmarks.data import Shape, generated, texts
+from sonline import OnlineLearner, datasets
+from sonline.distributed.shards import moved_bytes
+from sonline.experiments import ill_conditioned
+
+SHARDS = (1, 2, 4, 8, 16, 32, 64)
+REAL = ("a9a", "census", "ijcnn1")
+HELD_OUT = 0.2
+ROUNDS = 3
+
+
+def sets(folder: Path | None) -> Iterator[tuple[str, Any, np.ndarray]]:
+    for name in REAL:
+        if datasets.locate(name, folder) is None:
+            print(f"{name}: not in the folder, left out")
+            continue
+        found = datasets.load(name, folder)
+        order = np.random.default_rng(0).permutation(len(found.y))
+        yield name, found.X[order], found.y[order]
+    X, y = ill_conditioned(200, rounds=60_000)
+    yield "ill-conditioned, kappa 200", X, y
+
+
+def trained(learners: list[OnlineLearner], X: Any, y: np.ndarray) -> list[OnlineLearner]:
+    for number, one in enumerate(learners):
+        one.learn(X[number :: len(learners)], y[number :: len(learners)])
+    return learners
+
+
+def errors(X: Any, y: np.ndarray) -> Iterator[dict[str, Any]]:
+    """Yield the errors on held-out rows for each number of shards."""
+    cut = int(len(y) * (1 - HELD_OUT))
+    seen, labels, held, wanted = X[:cut], y[:cut], X[cut:], y[cut:] > 0
+
+    def error(raw: np.ndarray) -> float:
+        return float(np.mean((raw > 0) != wanted))
+
+    for shards in SHARDS:
+        learners = trained([OnlineLearner() for _ in range(shards)], seen, labels)
+        raw = np.array([one.predict(held) for one in learners])
+        merged = learners[0].merge(learners[1:])
+        found = {
+            "shards": shards,
+            "shard": float(np.mean([error(one) for one in raw])),
+            "average": error(raw.mean(axis=0)),
+            "merged": error(merged.predict(held)),
+        }
+        for _ in range(ROUNDS - 1):
+            start = merged
+            learners = trained([start.merge([]) for _ in range(shards)], seen, labels)
+            merged = learners[0].merge(learners[1:], start=start)
+        yield found | {f"{ROUNDS} rounds": error(merged.predict(held))}
+
+
+def merges() -> Iterator[dict[str, Any]]:
+    """Yield time and bytes of merging four learners, by the number of features seen."""
+    for features in (10_000, 100_000, 1_000_000):
+        rows = generated(Shape(64, features), 4 * max(2000, features // 16))
+        for name, parameters in (("default", {}), ("alpha given", {"alpha": "relative:0.1"})):
+            learners = trained([OnlineLearner(**parameters) for _ in range(4)], rows.X, rows.y)
+            best = min(
+                _processor_seconds(lambda each=learners: each[0].merge(each[1:])) for _ in range(3)
+            )
+            seen = learners[0].merge(learners[1:]).stats()["features"]
+            moved = moved_bytes(learners[0])
+            yield {
+                "learner": name,
+                "features": seen,
+                "seconds": best,
+                "ns_per_feature_and_learner": best / seen / 4 * 1e9,
+                "bytes_per_worker": moved,
+                "bytes_per_feature": moved / learners[0].stats()["features"],
+            }
+
+
+def _processor_seconds(work: Any) -> float:
+    begun = time.process_time()
+    work()
+    return time.process_time() - begun
+
+
+def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
+    """Yield the speed of one and two workers on eight files, the cluster being up."""
+    from distributed import Client, LocalCluster  # noqa: PLC0415 - slow to import
+    from sonline.cli.cluster import _begin, train_file  # noqa: PLC0415
+    from sonline.cli.run import Settings  # noqa: PLC0415
+    from sonline.distributed.dask import DaskEngine  # noqa: PLC0415
+    from sonline.distributed.rounds import Task, train_rounds  # noqa: PLC0415
+
+    data = generated(Shape(64, 50_000), rows)
+    text = texts(data)[0].splitlines(keepends=True)
+    with TemporaryDirectory() as folder:
+        files = []
+        for number in range(8):
+            files.append(str(Path(folder, f"part-{number}.svm")))
+            Path(files[-1]).write_bytes(b"".join(text[number::8]))
+        settings = Settings(files, None, {}, {"on_error": "stop"})
+        start, _ = _begin(settings, files[0])
+        tasks = [Task(n, name, train_file, (n, name, settings)) for n, name in enumerate(files)]
+        for workers in (1, 2):
+            with (
+                LocalCluster(
+                    n_workers=workers,
+                    threads_per_worker=1,
+                    host="127.0.0.1",
+                    dashboard_address="127.0.0.1:0",
+                ) as cluster,
+                Client(cluster) as client,
+            ):
+                engine = DaskEngine(client)
+                train_rounds(engine, tasks, start)  # everything is imported after this
+                each = []
+                for _ in range(repeats):
+                    begun = time.perf_counter()
+                    outcome = train_rounds(engine, tasks, start)
+                    each.append(time.perf_counter() - begun)
+                figures = outcome.rounds[0].figures
+                yield {
+                    "workers": workers,
+                    "seconds": sorted(each),
+                    "rows_per_second": rows / min(each),
+                    "bytes_per_worker_and_merge": max(one.bytes for one in figures),
+                }
+
+
+def table(head: list[str], lines: list[list[Any]]) -> str:
+    rows = [head, ["---"] * len(head), *([str(cell) for cell in line] for line in lines)]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)
+
+
+def written(found: dict[str, Any]) -> str:
+    parts = []
+    for name, lines in found["errors"].items():
+        head = list(lines[0])
+        parts.append(
+            f"Error in % on held-out rows, {name}:\n\n"
+            + table(
+                head, [[one["shards"], *(f"{100 * one[k]:.2f}" for k in head[1:])] for one in lines]
+            )
+        )
+    parts.append(
+        "Merging four learners, processor time:\n\n"
+        + table(
+            ["learner", "features seen", "seconds", "ns a feature and learner", "bytes a feature"],
+            [
+                [
+                    one["learner"],
+                    f"{one['features']:,}",
+                    f"{one['seconds']:.3f}",
+                    f"{one['ns_per_feature_and_learner']:.0f}",
+                    f"{one['bytes_per_feature']:.0f}",
+                ]
+                for one in found["merges"]
+            ],
+        )
+    )
+    if found["throughput"]:
+        first = found["throughput"][0]["rows_per_second"]
+        parts.append(
+            "Training on eight files, the cluster being up (best of the repeats):\n\n"
+            + table(
+                ["workers", "rows/s", "against one", "bytes moved by a worker for a merge"],
+                [
+                    [
+                        one["workers"],
+                        f"{one['rows_per_second']:,.0f}",
+                        f"{one['rows_per_second'] / first:.2f}",
+                        f"{one['bytes_per_worker_and_merge']:,}",
+                    ]
+                    for one in found["throughput"]
+                ],
+            )
+        )
+    machine = found["machine"]
+    parts.append(
+        f"Measured on {machine['processors']} processors; load average at the beginning "
+        f"{machine['load'][0]:.1f}, at the end {machine['load'][1]:.1f}.\n"
+    )
+    return "\n".join(parts)
+
+
+def drawn(found: dict[str, Any], path: Path) -> None:
+    import matplotlib.pyplot as plt  # noqa: PLC0415 - slow to import
+
+    figure, axes = plt.subplots(1, len(found["errors"]), figsize=(4 * len(found["errors"]), 3.4))
+    for axis, (name, lines) in zip(np.atleast_1d(axes), found["errors"].items(), strict=True):
+        x = [one["shards"] for one in lines]
+        for kind in list(lines[0])[1:]:
+            axis.plot(x, [100 * one[kind] for one in lines], marker=".", label=kind)
+        axis.axhline(100 * lines[0]["merged"], color="grey", linestyle=":", label="single pass")
+        axis.set(title=name, xscale="log", xlabel="shards", xticks=x, xticklabels=x)
+    np.atleast_1d(axes)[0].set_ylabel("error on held-out rows, %")
+    np.atleast_1d(axes)[0].legend()
+    figure.tight_layout()
+    figure.savefig(path, dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data-dir", type=Path)
+    parser.add_argument("--out", type=Path, default=Path("build/distributed"))
+    parser.add_argument("--only", nargs="+", choices=["errors", "merges", "throughput"])
+    parser.add_argument("--rows", type=int, default=200_000, help="of the test of throughput")
+    parser.add_argument("--repeats", type=int, default=5)
+    given = parser.parse_args()
+    given.out.mkdir(parents=True, exist_ok=True)
+    path = given.out / "figures.json"
+    found = json.loads(path.read_text()) if given.only and path.exists() else {}
+    load = os.getloadavg()[0]
+    wanted = given.only or ["errors", "merges", "throughput"]
+    if "errors" in wanted:
+        found["errors"] = {}
+        for name, X, y in sets(given.data_dir):
+            found["errors"][name] = list(errors(X, y))
+            print(name, *found["errors"][name], sep="\n  ", flush=True)
+    if "merges" in wanted:
+        found["merges"] = list(merges())
+        print(*found["merges"], sep="\n", flush=True)
+    if "throughput" in wanted:
+        found["throughput"] = list(throughput(given.rows, given.repeats))
+        found["machine"] = {
+            "processors": os.cpu_count(),
+            "load": [load, os.getloadavg()[0]],
+        }
+        print(*found["throughput"], sep="\n", flush=True)
+    found.setdefault("throughput", [])
+    found.setdefault("machine", {"processors": os.cpu_count(), "load": [load, os.getloadavg()[0]]})
+    path.write_text(json.dumps(found, indent=1) + "\n")
+    (given.out / "figures.md").write_text(written(found))
+    drawn(found, given.out / "shards.png")
+
+
+if __name__ == "__main__":
+    main()
