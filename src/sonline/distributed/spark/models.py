@@ -95,7 +95,8 @@ class _Fitted(SONParams, MLWritable):
         for name in outputs.names:
             if name in dataset.columns:
                 raise InvalidInputError(f"the data frame has a column {name!r} already")
-        work = Prediction(self._data, layout.unlabelled(), outputs, self._width, self.skips)
+        skips = self.getOrDefault("onError") == "skip"
+        work = Prediction(self._data, layout.unlabelled(), outputs, self._width, skips)
         features = [column(name) for name in layout.features]
         given = F.struct(*features) if layout.kind == COLUMNS else features[0]
         temporary = f"{self.uid}_predictions"
@@ -103,11 +104,6 @@ class _Fitted(SONParams, MLWritable):
         for name in outputs.names:
             result = result.withColumn(name, F.col(temporary)[name])
         return result.drop(temporary)
-
-    @property
-    def skips(self) -> bool:
-        """Whether bad rows get null for predictions."""
-        return bool(self.getOrDefault("onError") == "skip")
 
     def _outputs(self) -> Outputs:
         raise NotImplementedError
