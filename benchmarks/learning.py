@@ -59,7 +59,9 @@ def one_case(rows: Rows, settings: Settings, **about: Any) -> Iterator[Result]:
         *peers.river_epoch(few),
         block_limit(OJA, rows),
     ]
-    yield from turns(rows.name, contenders, settings, rows=rows.X.shape[0], **about)
+    rounds = settings.rounds if rows.name == data.MAIN.name else 3
+    about["rows"] = rows.X.shape[0]
+    yield from turns(rows.name, contenders, settings, rounds=rounds, **about)
 
 
 def block_limit(learner: Learner, rows: Rows) -> Contender:
