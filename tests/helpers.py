@@ -61,6 +61,8 @@ def reference_parameters(**changed: Any) -> dict[str, Any]:
         del shared[name]
     if shared["eta"] is None:  # the library's default: none where the loss is curved
         shared["eta"] = 0.0 if LOSSES[shared["loss"]]["hessian"] else "convex"
+    if shared["alpha"] != "auto" and shared["sketch_every"] == "auto":
+        shared["sketch_every"] = 1  # a lone weight vector needs every row
     return shared
 
 

@@ -34,13 +34,12 @@ void validate_structure(const Batch& batch) {
                    std::to_string(batch.stored) + " values are stored");
   const auto* indices = static_cast<const Index*>(batch.indices);
   const auto count = static_cast<size_t>(indptr[batch.rows]);
-  Index lowest = 0, highest = 0;
-  for (size_t i = 0; i < count; ++i) {
-    lowest = std::min(lowest, indices[i]);
-    highest = std::max(highest, indices[i]);
-  }
   const size_t last = batch.cols - 1;  // without a limit, the largest number there is
-  if (!(lowest < 0) && static_cast<size_t>(highest) <= last) return;
+  const auto highest = static_cast<Index>(
+      std::min<size_t>(last, static_cast<size_t>(std::numeric_limits<Index>::max())));
+  int bad = 0;  // an int and no early exit: the loop becomes vector code
+  for (size_t i = 0; i < count; ++i) bad |= (indices[i] < 0) | (indices[i] > highest);
+  if (!bad) return;
   for (size_t row = 0; row < batch.rows; ++row)
     for (auto i = indptr[row]; i < indptr[row + 1]; ++i) {
       if (indices[i] < 0)

@@ -39,6 +39,7 @@ Config read_config(const nb::dict& params) {
   config.sketch.alpha = config.experts.at(0).alpha;
   config.sketch.fixed_alpha = !config.relative;
   config.sketch.oja_step = number("oja_step");
+  config.sketch_every = nb::cast<size_t>(params["sketch_every"]);
   config.sketch.scale_free = flag("scale_free");
   config.bound = number("bound");
   config.clip = flag("clip");

@@ -1,11 +1,13 @@
 // The two loops that do all the work per non-zero: gather (sum += x_i * block_i) and scatter
 // (block_i += x_i * update), over the first `width` numbers of each block.
 //
-// Every column is summed by itself in the order of the non-zeros (in two interleaved halves, for
-// the latency of the addition), so the result does not depend on the vector length of the machine.
+// Every column is summed by itself in the order of the non-zeros (narrow blocks in two interleaved
+// halves, for the latency of the addition), so the result does not depend on the vector length of
+// the machine.
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 
 namespace sonline {
 
@@ -17,12 +19,33 @@ inline size_t padded_width(size_t width) {
   return width <= 2 ? width : (width + kWidthStep - 1) / kWidthStep * kWidthStep;
 }
 
+namespace detail {
+
+template <class T, size_t kLanes>
+struct Simd {
+  typedef T Vector __attribute__((vector_size(kLanes * sizeof(T))));
+  typedef T InMemory
+      __attribute__((vector_size(kLanes * sizeof(T)), aligned(alignof(T)), may_alias));
+};
+
+template <class T>
+struct Simd<T, 1> {
+  using Vector = T;
+  using InMemory = T;
+};
+
+}  // namespace detail
+
 template <class T>
 struct Columns {
   using Gather = void (*)(T* const* blocks, const T* x, size_t n, size_t width, T* sum);
   using Scatter = void (*)(T* const* blocks, const T* x, size_t n, size_t width, const T* update);
+  // Two gathers in one reading of the blocks.
+  using GatherTwo = void (*)(T* const* blocks, const T* x, const T* y, size_t n, size_t width,
+                             T* sum_x, T* sum_y);
 
   Gather gather;
+  GatherTwo gather_two;
   Scatter scatter;
 
   static Columns of_width(size_t width) { return choose<kMaxFixedWidth>(width); }
@@ -30,49 +53,112 @@ struct Columns {
  private:
   template <size_t W>
   static Columns choose(size_t width) {
-    if (width == W) return {&gather_fixed<W>, &scatter_fixed<W>};
+    if (width == W) return fixed<W>();
     if constexpr (W > kWidthStep) return choose<W - kWidthStep>(width);
-    if (width == 1) return {&gather_fixed<1>, &scatter_fixed<1>};
-    return {&gather_any, &scatter_any};
+    if (width == 1) return fixed<1>();
+    if (width == 2) return fixed<2>();
+    return {&gather_any, &gather_two_any, &scatter_any};
   }
 
   template <size_t W>
-  static void gather_fixed(T* const* blocks, const T* x, size_t n, size_t, T* sum) {
-    alignas(64) T even[W] = {};
-    alignas(64) T odd[W] = {};
-    size_t i = 0;
-    for (; i + 1 < n; i += 2) {
-      const T* a = blocks[i];
-      const T* b = blocks[i + 1];
-      for (size_t j = 0; j < W; ++j) even[j] += x[i] * a[j];
-      for (size_t j = 0; j < W; ++j) odd[j] += x[i + 1] * b[j];
+  static Columns fixed() {
+    return {&gather_fixed<W>, &gather_two_fixed<W>, &scatter_fixed<W>};
+  }
+
+  // W numbers as explicit vectors: left to itself the compiler does them one by one.
+  template <size_t W>
+  struct Lanes {
+    static constexpr size_t kLanes = W * sizeof(T) % 16 ? 1 : 16 / sizeof(T);
+    static constexpr size_t kCount = W / kLanes;
+    using Vector = typename detail::Simd<T, kLanes>::Vector;
+    using InMemory = typename detail::Simd<T, kLanes>::InMemory;
+    Vector v[kCount];
+
+    static Lanes zero() {
+      Lanes lanes;
+      for (size_t j = 0; j < kCount; ++j) lanes.v[j] = Vector{};
+      return lanes;
     }
-    if (i < n)
-      for (size_t j = 0; j < W; ++j) even[j] += x[i] * blocks[i][j];
-    for (size_t j = 0; j < W; ++j) sum[j] = even[j] + odd[j];
+    static Lanes load(const T* from) {
+      Lanes lanes;
+      for (size_t j = 0; j < kCount; ++j)
+        lanes.v[j] = *reinterpret_cast<const InMemory*>(from + j * kLanes);
+      return lanes;
+    }
+    void store(T* to) const {
+      for (size_t j = 0; j < kCount; ++j) *reinterpret_cast<InMemory*>(to + j * kLanes) = v[j];
+    }
+    [[gnu::always_inline]] void add(T factor, const Lanes& other) {
+      for (size_t j = 0; j < kCount; ++j) v[j] += factor * other.v[j];
+    }
+  };
+
+  // One or two vectors of sums would wait for each other.
+  static constexpr bool in_halves(size_t width) { return width <= 2 * kWidthStep; }
+
+  template <size_t W>
+  static void gather_fixed(T* const* blocks, const T* x, size_t n, size_t, T* sum) {
+    using L = Lanes<W>;
+    L even = L::zero();
+    size_t i = 0;
+    if constexpr (in_halves(W)) {
+      L odd = L::zero();
+      for (; i + 1 < n; i += 2) {
+        even.add(x[i], L::load(blocks[i]));
+        odd.add(x[i + 1], L::load(blocks[i + 1]));
+      }
+      if (i < n) even.add(x[i], L::load(blocks[i]));
+      even.add(1, odd);
+    } else {
+      for (; i < n; ++i) even.add(x[i], L::load(blocks[i]));
+    }
+    even.store(sum);
+  }
+
+  template <size_t W>
+  static void gather_two_fixed(T* const* blocks, const T* x, const T* y, size_t n, size_t width,
+                               T* sum_x, T* sum_y) {
+    if constexpr (in_halves(W)) {
+      gather_fixed<W>(blocks, x, n, width, sum_x);
+      gather_fixed<W>(blocks, y, n, width, sum_y);
+    } else {
+      using L = Lanes<W>;
+      L of_x = L::zero(), of_y = L::zero();
+      for (size_t i = 0; i < n; ++i) {
+        const L block = L::load(blocks[i]);
+        of_x.add(x[i], block);
+        of_y.add(y[i], block);
+      }
+      of_x.store(sum_x);
+      of_y.store(sum_y);
+    }
   }
 
   template <size_t W>
   static void scatter_fixed(T* const* blocks, const T* x, size_t n, size_t, const T* update) {
-    alignas(64) T u[W];
-    for (size_t j = 0; j < W; ++j) u[j] = update[j];
+    using L = Lanes<W>;
+    const L u = L::load(update);
     for (size_t i = 0; i < n; ++i) {
-      T* a = blocks[i];
-      for (size_t j = 0; j < W; ++j) a[j] += x[i] * u[j];
+      L block = L::load(blocks[i]);
+      block.add(x[i], u);
+      block.store(blocks[i]);
     }
   }
 
   static void gather_any(T* const* blocks, const T* x, size_t n, size_t width, T* sum) {
     for (size_t start = 0; start < width; start += kMaxFixedWidth) {
       const size_t end = start + kMaxFixedWidth < width ? start + kMaxFixedWidth : width;
-      T even[kMaxFixedWidth] = {};
-      T odd[kMaxFixedWidth] = {};
-      for (size_t i = 0; i < n; ++i) {
-        T* half = i % 2 ? odd : even;
-        for (size_t j = start; j < end; ++j) half[j - start] += x[i] * blocks[i][j];
-      }
-      for (size_t j = start; j < end; ++j) sum[j] = even[j - start] + odd[j - start];
+      T sums[kMaxFixedWidth] = {};
+      for (size_t i = 0; i < n; ++i)
+        for (size_t j = start; j < end; ++j) sums[j - start] += x[i] * blocks[i][j];
+      for (size_t j = start; j < end; ++j) sum[j] = sums[j - start];
     }
+  }
+
+  static void gather_two_any(T* const* blocks, const T* x, const T* y, size_t n, size_t width,
+                             T* sum_x, T* sum_y) {
+    gather_any(blocks, x, n, width, sum_x);
+    gather_any(blocks, y, n, width, sum_y);
   }
 
   static void scatter_any(T* const* blocks, const T* x, size_t n, size_t width, const T* update) {

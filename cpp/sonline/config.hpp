@@ -33,6 +33,7 @@ struct Config {
   double bound = std::numeric_limits<double>::infinity();
   bool clip = false;
   bool hessian = false;
+  size_t sketch_every = 1;  // the sketch takes in one row of so many; 0: see learner.hpp
   double sigma = 0;
   double eta = 0;
   bool eta_convex = false;

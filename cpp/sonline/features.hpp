@@ -30,6 +30,23 @@ class FeatureIndex {
     return key < direct_.size() ? direct_[key] : find_beyond(key);
   }
 
+  // The usual row, fast: no zeros, keys that ascend, all of them in the plain array and known.
+  // Otherwise false, and `slots` is unspecified.
+  template <class Keys, class Values>
+  bool find_all(const Keys& keys, const Values& values, size_t n, Slot* slots) const {
+    if (n == 0 || !(static_cast<Key>(keys[n - 1]) < direct_.size())) return false;
+    int unusual = 0;  // an int and no early exit: the loops become vector code
+    for (size_t i = 0; i < n; ++i) unusual |= values[i] == 0;
+    for (size_t i = 1; i < n; ++i) unusual |= !(keys[i] > keys[i - 1]);
+    if (unusual) return false;
+    const Slot* direct = direct_.data();
+    for (size_t i = 0; i < n; ++i) {
+      slots[i] = direct[static_cast<Key>(keys[i])];
+      unusual |= slots[i] == kInterceptSlot;
+    }
+    return !unusual;
+  }
+
   // A slot for a key that find() does not know.
   Slot add(Key key) {
     if (next_ == std::numeric_limits<Slot>::max())

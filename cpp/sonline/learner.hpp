@@ -12,6 +12,10 @@
 // is taken where the step ends, w' = w − ℓ'(w'·x̃) A⁻¹x̃ with the A of before. Such a step cannot
 // overshoot, however small α, and two runs that differ by rounding do not drift apart. All of it
 // happens in the coordinates x̃ = x / scale; weights() divides the scale out.
+//
+// The sketch need not take in every row: A grows like t, so that late in a stream one row changes
+// it by one part in t. With sketch_every = r one row of each r is drawn and counts r times, which
+// leaves the expectation of A what it was; the other rounds step implicitly with the A there is.
 #pragma once
 
 #include <algorithm>
@@ -46,22 +50,30 @@ class Learner {
     blocks_.reserve(1);
   }
 
-  // Learns one row of the batch and returns the prediction made before.
-  double learn(const Batch& batch, size_t row_number, double y, double weight) {
-    if (weight == 0) return predict(batch, row_number);
-    resolve<true>(batch, row_number);
-    return step(y, weight);
+  // Learns the rows of the batch, with the predictions made before each. `row_number` says how far
+  // it came if there is an exception. While a row is learnt, the blocks of the next are fetched.
+  void learn(const Batch& batch, const double* labels, const double* weights, double* predictions,
+             size_t& row_number) {
+    const auto weight = [&](size_t row) { return weights ? weights[row] : 1.0; };
+    const auto resolve_next = [&](size_t row) {
+      if (row == batch.rows) return;
+      weight(row) == 0 ? resolve<false>(batch, row, rows_[at_ ^ 1])
+                       : resolve<true>(batch, row, rows_[at_ ^ 1]);
+    };
+    row_number = 0;
+    resolve_next(0);
+    for (; row_number < batch.rows; ++row_number) {
+      at_ ^= 1;
+      resolve_next(row_number + 1);
+      const double w = weight(row_number);
+      predictions[row_number] = w == 0 ? predict_row() : step(labels[row_number], w);
+    }
   }
 
   // Changes nothing that is saved.
   double predict(const Batch& batch, size_t row_number) {
-    resolve<false>(batch, row_number);
-    scale_by_known();
-    sketch_.project(row_);
-    read_margins();
-    for (double& z : margins_) z = std::clamp(z, -config_.bound, config_.bound);
-    const double z = blend();
-    return config_.clip ? clipped(z) : z;
+    resolve<false>(batch, row_number, row());
+    return predict_row();
   }
 
   size_t features() const { return index_.size() - !config_.intercept; }
@@ -131,6 +143,12 @@ class Learner {
   static constexpr double kLargestSquare = 1e280;  // sums of them must stay finite
   static constexpr double kCountLimit = 1 << 24;   // float counts no further by ones
   static constexpr double kFirstSquare = 0.1;      // D_1 of the paper's diagonal adaptation
+  // sketch_every = 0 ("auto"): every row at first, one of two from here on, and so on up to …
+  static constexpr uint64_t kFirstRare = 2048;
+  static constexpr size_t kMostRare = 8;
+
+  Row<T>& row() { return rows_[at_]; }
+  const Row<T>& row() const { return rows_[at_]; }
 
   // The scales live in the padding of the sketch's columns where there is room: the padding is
   // multiplied by zero in scatter and ignored in gather.
@@ -139,43 +157,57 @@ class Learner {
     return config_.scaling == Scaling::rms ? 2 : config_.scaling == Scaling::gradient ? 1 : 0;
   }
 
-  // Fills row_ with the non-zeros of features that are known (or, to learn, new) and the intercept.
+  // Fills `row` with the non-zeros of features that are known (or, to learn, new) and the
+  // intercept.
   template <bool add>
-  void resolve(const Batch& batch, size_t row_number) {
+  void resolve(const Batch& batch, size_t row_number, Row<T>& row) {
     with_row(batch, row_number, [&](auto keys, auto values, size_t n) {
-      row_.reserve(n + 1);
-      row_.unknown = false;
+      row.reserve(n + 1);
+      row.unknown = false;
       size_t size = 0;
-      const auto put = [&](Slot slot, T value) {
-        row_.slots[size] = slot;
-        row_.blocks[size] = blocks_.at(slot);
-        row_.raw[size] = value;
-        ++size;
-      };
-      if (config_.intercept) put(kInterceptSlot, T{1});
+      Slot* slots = row.slots.data();
+      T* raw = row.raw.data();
+      if (config_.intercept) {
+        slots[0] = kInterceptSlot;
+        raw[0] = T{1};
+        size = 1;
+      }
+      const int hash_bits = config_.hash_bits;
+      if (hash_bits < 0 && index_.find_all(keys, values, n, slots + size)) {
+        for (size_t i = 0; i < n; ++i) raw[size + i] = static_cast<T>(values[i]);
+        row.size = size + n;
+        row.slots_seen = index_.size();
+        row.ascending = true;
+        return;
+      }
       Key previous = 0;
       bool ascending = true;
       for (size_t i = 0; i < n; ++i) {
         if (values[i] == 0) continue;
         auto key = static_cast<Key>(keys[i]);
-        if (config_.hash_bits >= 0 && !(key & kNamed))
-          key = hash_slot(key, static_cast<unsigned>(config_.hash_bits));
+        if (hash_bits >= 0 && !(key & kNamed))
+          key = hash_slot(key, static_cast<unsigned>(hash_bits));
         ascending &= key >= previous;
         previous = key + 1;
         Slot slot = index_.find(key);
         if (slot == kInterceptSlot) {
           if (!add) {
-            row_.unknown = true;
+            row.unknown = true;
             continue;
           }
           slot = index_.add(key);
-          blocks_.reserve(index_.size());
         }
-        put(slot, static_cast<T>(values[i]));
+        slots[size] = slot;
+        raw[size] = static_cast<T>(values[i]);
+        ++size;
       }
-      row_.size = size;
-      if (!ascending) merge_.sum_duplicates(row_);
+      row.size = size;
+      row.slots_seen = index_.size();
+      row.ascending = ascending;
     });
+    if (add) blocks_.reserve(index_.size());
+    if (!row.ascending) merge_.sum_duplicates(row);
+    blocks_.locate(row.slots.data(), row.size, row.blocks.data());
   }
 
   double known_scale(const T* block) const {
@@ -190,37 +222,71 @@ class Learner {
     return 1;
   }
 
-  void scale_by_known() {
-    if (config_.scaling == Scaling::none) {
-      std::copy_n(row_.raw.data(), row_.size, row_.x.data());
-    } else {
-      const T offset = config_.scaling == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
-      for (size_t i = 0; i < row_.size; ++i) {
-        const T square = offset + row_.blocks[i][scale_at_];
-        row_.x[i] = square > 0 ? row_.raw[i] / std::sqrt(square) : T{0};
-      }
+  // x / √squares, and 0 where there is no square yet. Vector code, root and division included.
+  static void divide_by_root(const T* raw, const T* squares, size_t n, T* x) {
+    for (size_t i = 0; i < n; ++i) {
+      const T square = squares[i], value = raw[i];
+      const T scaled = value / std::sqrt(square);
+      x[i] = square > 0 ? scaled : T{0};
     }
-    row_.measure();
   }
 
-  // Takes the row (and, for the paper's diagonal adaptation, its gradient) into the scales.
+  // x with the scales that are known: what predictions are made with.
+  void scale_by_known() {
+    if (config_.scaling == Scaling::none) {
+      row().known = row().raw.data();
+    } else {
+      const T offset = config_.scaling == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
+      squares_.resize(row().blocks.size());
+      for (size_t i = 0; i < row().size; ++i) squares_[i] = offset + row().blocks[i][scale_at_];
+      divide_by_root(row().raw.data(), squares_.data(), row().size, row().known_scaled.data());
+      row().known = row().known_scaled.data();
+    }
+    row().x = row().known;
+  }
+
+  // Takes the row (and, for the paper's diagonal adaptation, its gradient) into the scales, after
+  // scale_by_known() has read them. Read, compute, write: the middle is then vector code.
   void update_scales(double g) {
-    const T gradient = static_cast<T>(g);
+    const size_t n = row().size;
+    const T* raw = row().raw.data();
+    T* squares = squares_.data();
     T check = 0;  // becomes NaN if any scale becomes infinite
-    for (size_t i = 0; i < row_.size; ++i) {
-      T* scale = row_.blocks[i] + scale_at_;
-      const T raw = row_.raw[i];
-      if (config_.scaling == Scaling::rms) {
-        scale[1] = std::min(scale[1] + 1, static_cast<T>(kCountLimit));
-        scale[0] += (raw * raw - scale[0]) / scale[1];
-      } else {
-        const T gx = gradient * raw;
-        scale[0] += gx * gx;
+    if (config_.scaling == Scaling::rms) {
+      counts_.resize(row().blocks.size());
+      T* counts = counts_.data();
+      for (size_t i = 0; i < n; ++i) counts[i] = row().blocks[i][scale_at_ + 1];
+      for (size_t i = 0; i < n; ++i) {
+        counts[i] = std::min(counts[i] + 1, static_cast<T>(kCountLimit));
+        squares[i] += (raw[i] * raw[i] - squares[i]) / counts[i];
       }
-      check += scale[0] * 0;
+      for (size_t i = 0; i < n; ++i) {
+        row().blocks[i][scale_at_] = squares[i];
+        row().blocks[i][scale_at_ + 1] = counts[i];
+        check += squares[i] * 0;
+      }
+    } else {
+      const T gradient = static_cast<T>(g);
+      for (size_t i = 0; i < n; ++i) {
+        const T gx = gradient * raw[i];
+        const T square = row().blocks[i][scale_at_] += gx * gx;
+        squares[i] = static_cast<T>(kFirstSquare) + square;
+        check += square * 0;
+      }
     }
     if (!(check == 0)) throw Diverged("the scale of a feature is too large for the number type");
+    divide_by_root(raw, squares, n, row().new_scaled.data());
+    row().x = row().new_scaled.data();
+  }
+
+  double predict_row() {
     scale_by_known();
+    row().measure();
+    sketch_.project(row());
+    read_margins();
+    for (double& z : margins_) z = std::clamp(z, -config_.bound, config_.bound);
+    const double z = blend();
+    return config_.clip ? clipped(z) : z;
   }
 
   void read_margins() {
@@ -244,7 +310,12 @@ class Learner {
   double step(double y, double weight) {
     const Loss& loss = *config_.loss;
     scale_by_known();
-    sketch_.project(row_);
+    // RMS scales need no label, so one reading of the blocks serves prediction and update, unless
+    // a projection may come in between.
+    if (Sketch::kTwoScales && config_.scaling == Scaling::rms && std::isinf(config_.bound))
+      update_scales(0);
+    row().measure();
+    sketch_.project(row());
     read_margins();
     for (const double z : margins_) finite(z);
     const bool projected = rounds_ > 0 && project_onto_bound();
@@ -264,30 +335,48 @@ class Learner {
     const double scale =
         loss.binary ? 1.0 : std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
 
-    if (config_.scaling != Scaling::none) {
-      if (projected) sketch_.commit(row_, blocks_, index_.size(), scale);
+    if (config_.scaling != Scaling::none && row().x == row().known) {
+      if (projected) sketch_.commit(row(), blocks_, row().slots_seen, scale);
       update_scales(weight * slope);
-      sketch_.project(row_);
+      row().measure();
+      sketch_.project(row());
     }
-    mean_energy_ += (row_.energy - mean_energy_) / t;
-    if (!(c * c * row_.energy <= kLargestSquare)) throw Diverged("a gradient is too large");
-    if (margins_.size() > 1) {
+    mean_energy_ += (row().energy - mean_energy_) / t;
+    const size_t times = times_to_absorb();
+    const double c_counted = c * std::sqrt(static_cast<double>(times));
+    if (!(c_counted * c_counted * row().energy <= kLargestSquare))
+      throw Diverged("a gradient is too large");
+    const bool single = margins_.size() == 1;
+    if (!single || times == 0)
       for (size_t e = 0; e < margins_.size(); ++e) step_of_expert(e, y, weight);
-      sketch_.absorb(c, weight * slope, t, features());
-      ensemble_.learn(losses_, weight * loss.value(z, y, config_.level), loss.binary);
-    } else {
-      sketch_.absorb(c, weight * slope, t, features());
-      const double g = weight * loss.slope(margins_[0], y, config_.level), alpha = this->alpha(0);
-      if (g != 0 && row_.energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
+    if (times > 0) sketch_.absorb(c_counted, weight * slope, t, features_of_row());
+    if (!single) {
+      // Only losses that have a unit need that of the blend.
+      const double blended = loss.binary ? 0 : weight * loss.value(z, y, config_.level);
+      ensemble_.learn(losses_, blended, loss.binary);
+    } else if (times > 0) {
+      const double g = weight * slope, alpha = this->alpha(0);
+      if (g != 0 && row().energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
     }
-    sketch_.commit(row_, blocks_, index_.size(), scale);
+    sketch_.commit(row(), blocks_, row().slots_seen, scale);
     return prediction;
+  }
+
+  // How often this round counts in the sketch: 0, or the rounds that it stands for. Of each group
+  // of rounds one is drawn: a stream with a period of its own is still seen whole.
+  size_t times_to_absorb() const {
+    const uint64_t round = rounds_ - 1;
+    size_t every = config_.sketch_every;
+    if (every == 0)
+      for (every = 1; every < kMostRare && round >= kFirstRare * every; every *= 2) {
+      }
+    return every == 1 || round % every == mix_bits(round / every) % every ? every : 0;
   }
 
   void step_of_expert(size_t e, double y, double weight) {
     const Loss& loss = *config_.loss;
     losses_[e] = weight * loss.value(margins_[e], y, config_.level);
-    if (row_.energy == 0) return;
+    if (row().energy == 0) return;
     if (config_.experts[e].constant) {
       move_constant(e, loss.proximal(margins_[e], y, weight / alpha(e), config_.level));
       return;
@@ -304,13 +393,13 @@ class Learner {
   // The weights of the experts are the first numbers of a block, the intercept is the first of a
   // row; nothing else of a constant expert is ever other than 0.
   void move_constant(size_t e, double target) {
-    row_.blocks[0][e] += static_cast<T>((target - margins_[e]) / row_.x[0]);
+    row().blocks[0][e] += static_cast<T>((target - margins_[e]) / row().x[0]);
   }
 
   // αxᵀA⁻¹x of an expert, and the α that tells descend() its A. A plain one has A = αI, which is
   // what an infinite α leaves of the sketch.
   double energy_of(size_t e) {
-    return config_.experts[e].plain ? row_.energy : sketch_.energy(alpha(e));
+    return config_.experts[e].plain ? row().energy : sketch_.energy(alpha(e));
   }
   double metric_of(size_t e) const {
     return config_.experts[e].plain ? std::numeric_limits<double>::infinity() : alpha(e);
@@ -320,6 +409,9 @@ class Learner {
     return config_.hessian ? config_.loss->curvature(z, y, config_.level)
                            : (config_.sigma + eta(t)) * slope * slope;
   }
+
+  // Features seen up to the row at hand; the next row may have brought more.
+  size_t features_of_row() const { return row().slots_seen - !config_.intercept; }
 
   // Lemma 1 for every expert; true if any weight moved.
   bool project_onto_bound() {
@@ -343,7 +435,8 @@ class Learner {
     if (!config_.eta_convex) return config_.eta;
     const double C = std::isfinite(config_.bound) ? config_.bound : 1.0;
     const double L = config_.loss->lipschitz(C, config_.level);
-    const size_t dimension = config_.sketch_name == "full" ? features() : config_.sketch.size;
+    const size_t dimension =
+        config_.sketch_name == "full" ? features_of_row() : config_.sketch.size;
     return std::sqrt(static_cast<double>(dimension) / (C * C * L * L * t));
   }
 
@@ -352,7 +445,9 @@ class Learner {
   size_t scale_at_;
   FeatureIndex index_;
   BlockStore<T> blocks_;
-  Row<T> row_;
+  Row<T> rows_[2];  // the one at hand and the next
+  unsigned at_ = 0;
+  std::vector<T> squares_, counts_;  // of the row at hand
   SlotMerger merge_;
   Ensemble ensemble_;
   Vector margins_, losses_;

@@ -46,7 +46,6 @@ class SlotMerger {
   template <class T>
   static void move(Row<T>& row, size_t from, size_t to) {
     row.slots[to] = row.slots[from];
-    row.blocks[to] = row.blocks[from];
     row.raw[to] = row.raw[from];
   }
 

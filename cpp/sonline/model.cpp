@@ -25,12 +25,13 @@ class ModelOf final : public Model {
              double* predictions) override {
     validate(batch, kLargestValue<T>);
     refuse_broken();
-    for (size_t row = 0; row < batch.rows; ++row) try {
-        predictions[row] = learner_.learn(batch, row, labels[row], weights ? weights[row] : 1.0);
-      } catch (const Diverged& error) {
-        broken_ = "diverged in round " + std::to_string(learner_.rounds()) + ": " + error.what();
-        throw Diverged("row " + std::to_string(row) + ": the learner " + broken_);
-      }
+    size_t row = 0;
+    try {
+      learner_.learn(batch, labels, weights, predictions, row);
+    } catch (const Diverged& error) {
+      broken_ = "diverged in round " + std::to_string(learner_.rounds()) + ": " + error.what();
+      throw Diverged("row " + std::to_string(row) + ": the learner " + broken_);
+    }
   }
 
   void predict(const Batch& batch, double* predictions) override {

@@ -17,10 +17,16 @@ struct Row {
   std::vector<Slot> slots;
   std::vector<T*> blocks;
   std::vector<T> raw;  // the values as they came
-  std::vector<T> x;    // the values after scaling: what the sketch sees
-  double energy = 0;   // |x|^2
+  // The values after scaling. The prediction is made with the scales known before the row, the
+  // sketch sees those that include it; both point to the same numbers where there is no difference.
+  const T* known = nullptr;
+  const T* x = nullptr;
+  std::vector<T> known_scaled, new_scaled;
+  double energy = 0;  // |x|^2
   size_t size = 0;
-  bool unknown = false;  // it had features that were never seen, which are left out
+  size_t slots_seen = 0;  // slots handed out when this row was resolved, its own included
+  bool unknown = false;   // it had features that were never seen, which are left out
+  bool ascending = true;  // no key came twice
 
   // Room for n non-zeros; what is there may be lost.
   void reserve(size_t n) {
@@ -29,7 +35,8 @@ struct Row {
     slots.resize(capacity);
     blocks.resize(capacity);
     raw.resize(capacity);
-    x.resize(capacity);
+    known_scaled.resize(capacity);
+    new_scaled.resize(capacity);
   }
 
   void measure() {

@@ -69,6 +69,10 @@ class OnlineLearner:
         the loss has curvature and "convex" otherwise.
     oja_step : float or "scale-free", default="scale-free"
         c of Oja's step c/t, or the step m / sum of the squared norms, which needs no units.
+    sketch_every : int or "auto", default="auto"
+        The sketch takes in one row, drawn at random, of so many, and counts it as often; all rows
+        are learnt. "auto" is 1 where alpha is given; with alpha="auto" it is 1 for the first 2,048
+        rows, then 2, 4 and, from 8,192 rows on, 8 (see docs/defaults.md for what that costs).
     scaling : {"rms", "none", "gradient"}, default="rms"
         Divide each feature by its running root mean square over the rows where it is not zero, by
         nothing, or by the root of its summed squared gradients (the paper's diagonal adaptation).
@@ -110,6 +114,7 @@ class OnlineLearner:
         sigma: float | None = Parameters.sigma,
         eta: float | str | None = Parameters.eta,
         oja_step: float | str = Parameters.oja_step,
+        sketch_every: int | str = Parameters.sketch_every,
         scaling: str = Parameters.scaling,
         intercept: bool = Parameters.intercept,
         hash_bits: int | None = Parameters.hash_bits,
@@ -129,6 +134,7 @@ class OnlineLearner:
                 sigma=sigma,
                 eta=eta,
                 oja_step=oja_step,
+                sketch_every=sketch_every,
                 scaling=scaling,
                 intercept=intercept,
                 hash_bits=hash_bits,

@@ -32,7 +32,10 @@ PLAIN_EXPERTS = ((0.02, True), (0.1, True), (0.5, True), (2.0, True))
 CONSTANT = (0.03, True)
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.
 SINGLE = {"adagrad": 0.5, "fd": 1.0, "rfd": 0.1, "full": 0.1}
+# Sketches that must not miss a row.
+EXACT = ("adagrad", "full")
 MAX_SKETCH_SIZE = 1024
+MAX_SKETCH_EVERY = 2**20
 MAX_HASH_BITS = 62
 
 
@@ -50,6 +53,7 @@ class Parameters:
     sigma: float | None = None
     eta: float | str | None = None
     oja_step: float | str = SCALE_FREE
+    sketch_every: int | str = AUTO
     scaling: str = "rms"
     intercept: bool = True
     hash_bits: int | None = None
@@ -76,6 +80,13 @@ class Parameters:
             _number("eta", self.eta, least=0, instead=f"{CONVEX!r} or None")
         if self.oja_step != SCALE_FREE:
             _number("oja_step", self.oja_step, above=0, instead=repr(SCALE_FREE))
+        if self.sketch_every != AUTO:
+            _integer("sketch_every", self.sketch_every, 1, MAX_SKETCH_EVERY, instead=repr(AUTO))
+            if self.sketch_every != 1 and self.sketch in EXACT:
+                raise ParameterError(
+                    f"sketch={self.sketch!r} takes in every row: sketch_every must be 1 or "
+                    f"{AUTO!r}, got {self.sketch_every!r}"
+                )
         _number("quantile", self.quantile, above=0, below=1)
         for name in ("clip", "intercept"):
             if not isinstance(getattr(self, name), (bool, int)):
@@ -139,6 +150,13 @@ class Parameters:
         """Whether several weight vectors are blended."""
         return self.alpha == AUTO and self.sketch not in SINGLE
 
+    @property
+    def _sketch_every_for_core(self) -> int:
+        """0 where the core chooses: the steps of a lone weight vector need each row in A."""
+        if self.sketch_every == AUTO:
+            return 0 if len(self.experts) > 1 else 1
+        return int(self.sketch_every)
+
     def for_core(self) -> dict[str, Any]:
         """Return the parameters in the form that the core takes."""
         bound = math.inf if self.bound is None else float(self.bound)
@@ -162,6 +180,7 @@ class Parameters:
             "sigma": float(sigma),
             "eta": 0.0 if eta == CONVEX else float(eta),
             "eta_convex": eta == CONVEX,
+            "sketch_every": self._sketch_every_for_core,
             "oja_step": 1.0 if self.oja_step == SCALE_FREE else float(self.oja_step),
             "scale_free": self.oja_step == SCALE_FREE,
             "scaling": self.scaling,
@@ -192,10 +211,11 @@ def _choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise ParameterError(f"{name} must be one of {listed}; got {value!r}")
 
 
-def _integer(name: str, value: object, low: int, high: int) -> None:
+def _integer(name: str, value: object, low: int, high: int, instead: str = "") -> None:
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not (whole and low <= int(value) <= high):  # type: ignore[call-overload]
-        raise ParameterError(f"{name} must be an integer from {low} to {high}, got {value!r}")
+        wanted = f"an integer from {low} to {high}" + (f" or {instead}" if instead else "")
+        raise ParameterError(f"{name} must be {wanted}, got {value!r}")
 
 
 def _number(

@@ -49,6 +49,22 @@ def test_kernel_equals_reference(kind, sketch, loss, scaling, bound):
     )
 
 
+@pytest.mark.parametrize("sketch", ["isotropic", "oja"])
+@pytest.mark.parametrize("every", ["auto", 3])
+def test_sketch_that_sees_some_rows_only(sketch, every):
+    X, y = (np.concatenate([part] * 3) for part in stream("sparse", binary=True))
+    shared = {"sketch": sketch, "sketch_size": 4, "scaling": "rms", "oja_step": "scale-free"}
+    reference = ReferenceEnsemble(
+        list(EXPERTS), CONSTANT[0], curvature="auto", eta=None, sketch_every=every, **shared
+    )
+    learner = OnlineLearner(dtype="float64", sketch_every=every, **shared)
+    np.testing.assert_allclose(learner.learn(X, y), reference.learn(X, y), rtol=1e-7, atol=1e-7)
+    every_row = OnlineLearner(dtype="float64", sketch_every=1, **shared)
+    every_row.learn(X, y)
+    # One row of r counts r times, so that the spectrum grows as if all had been seen.
+    np.testing.assert_allclose(learner.spectrum().sum(), every_row.spectrum().sum(), rtol=0.1)
+
+
 def test_blend_is_linear_and_near_the_best_expert():
     X, y = stream("dense", binary=True)
     learner = OnlineLearner()

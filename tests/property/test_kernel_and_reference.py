@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from helpers import KINDS, orthonormality, reference_parameters, stream
 from sonline import OnlineLearner
-from sonline.parameters import LOSSES, SCALE_FREE, SCALINGS, SKETCHES
+from sonline.parameters import EXACT, LOSSES, SCALE_FREE, SCALINGS, SKETCHES
 from sonline.reference import ReferenceLearner
 
 ROUNDS = 150
@@ -33,6 +33,7 @@ learners = st.fixed_dictionaries(
         "quantile": st.sampled_from([0.1, 0.5, 0.8]),
         "eta": st.sampled_from([None, 0.0, 0.4, "convex"]),
         "sigma": st.sampled_from([None, 0.0, 0.7]),
+        "sketch_every": st.sampled_from([1, 2, 5]),
     }
 )
 
@@ -49,6 +50,8 @@ def test_random_learners(
 ) -> None:
     # Steps that are short against the rows, or rounding errors would grow by themselves.
     alpha = "relative:50" if kind == "raw" else "relative:3"
+    if parameters["sketch"] in EXACT:
+        parameters["sketch_every"] = 1
     shared = reference_parameters(**parameters, alpha=alpha)
     X, y = stream(kind, parameters["loss"], ROUNDS, features, seed)
     rng = np.random.default_rng(seed + 1)

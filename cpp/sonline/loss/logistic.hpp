@@ -21,12 +21,15 @@ struct LogisticLoss {
     return e / ((1.0 + e) * (1.0 + e));
   }
   // With m = y z: m' = m + q / (1 + exp(m')), an increasing function of m' with slope of at
-  // least 1. Newton's method inside a bracket, from where the answer is if the exponential is next
-  // to nothing (m + q, far from the boundary) or all that counts (about log q).
+  // least 1. Newton's method inside a bracket: from m where the step is short, otherwise from where
+  // the answer is if the exponential is next to nothing (m + q, far from the boundary) or all that
+  // counts (about log q).
   static double proximal(double z, double y, double q, double) {
-    const double m = y * z;
-    double low = m, high = m + q;
-    double at = high <= 0 ? high : std::min(high, std::max(m, std::log1p(high)));
+    const double m = y * z, s_here = 1.0 / (1.0 + std::exp(m)), explicit_step = q * s_here;
+    double low = m, high = m + explicit_step;
+    double at = explicit_step < 1 ? m + explicit_step / (1.0 + explicit_step * (1.0 - s_here))
+                : m + q <= 0      ? high
+                                  : std::min(high, std::max(m, std::log1p(m + q)));
     double last = 2 * (high - low);
     for (int iteration = 0; iteration < 100; ++iteration) {
       const double s = 1.0 / (1.0 + std::exp(at));

@@ -17,6 +17,8 @@ namespace sonline {
 template <class T>
 class AdaGrad {
  public:
+  static constexpr bool kTwoScales = true;
+
   explicit AdaGrad(const SketchConfig&) {}
 
   size_t width() const { return 2; }
@@ -30,10 +32,10 @@ class AdaGrad {
     T even = 0, odd = 0;
     size_t i = 0;
     for (; i + 1 < row.size; i += 2) {
-      even += row.x[i] * row.blocks[i][kWeight];
-      odd += row.x[i + 1] * row.blocks[i + 1][kWeight];
+      even += row.known[i] * row.blocks[i][kWeight];
+      odd += row.known[i + 1] * row.blocks[i + 1][kWeight];
     }
-    if (i < row.size) even += row.x[i] * row.blocks[i][kWeight];
+    if (i < row.size) even += row.known[i] * row.blocks[i][kWeight];
     margin_ = even + odd;
     row_ = &row;
     before_ = after_ = g_ = 0;
@@ -83,7 +85,7 @@ class AdaGrad {
     changes_.resize(row.blocks.size());
     T* squares = squares_.data();
     T* changes = changes_.data();
-    const T* x = row.x.data();
+    const T* x = row.x;
     for (size_t i = 0; i < row.size; ++i) squares[i] = row.blocks[i][kSquares];
     for (size_t i = 0; i < row.size; ++i) {
       const T gx = g * x[i];

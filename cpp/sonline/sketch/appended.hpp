@@ -95,6 +95,8 @@ class PendingRows {
 template <class T, Truncation kind>
 class Appended {
  public:
+  static constexpr bool kTwoScales = false;
+
   explicit Appended(const SketchConfig& config)
       : m_(Spectrum<kind>::capacity(config.size)),
         width_(padded_width(1 + m_)),
@@ -121,7 +123,7 @@ class Appended {
   }
 
   void project(const Row<T>& row) {
-    columns_.gather(row.blocks.data(), row.x.data(), row.size, width_, sums_.data());
+    columns_.gather(row.blocks.data(), row.x, row.size, width_, sums_.data());
     const size_t n = columns_of_F();
     std::fill(products_.begin(), products_.begin() + static_cast<std::ptrdiff_t>(n), 0.0);
     for (size_t j = 0; j < z_; ++j) products_[j] = sums_[1 + j];
@@ -213,7 +215,7 @@ class Appended {
       strain_ += std::fabs(kappa_) * std::sqrt(energy_);
       update_[0] = static_cast<T>(kappa_);
       if (!std::isfinite(update_[0])) throw Diverged("a step is too large for the number type");
-      columns_.scatter(row.blocks.data(), row.x.data(), row.size, width_, update_.data());
+      columns_.scatter(row.blocks.data(), row.x, row.size, width_, update_.data());
     }
     const size_t rebase_work = slots * (m_ + 1) * (m_ + 2);
     if (m_ > 0 &&

@@ -58,11 +58,14 @@ struct Transition {
 template <class T, class Rule>
 class Factored {
  public:
-  Factored(const SketchConfig& config)
+  static constexpr bool kTwoScales = true;
+
+  explicit Factored(const SketchConfig& config)
       : K_(config.experts),
         m_(Rule::capacity(config.size)),
         width_(padded_width(K_ + m_)),
         columns_(Columns<T>::of_width(width_)),
+        weight_columns_(Columns<T>::of_width(K_)),
         rule_(config, m_),
         F_(m_, m_),
         R_(m_, m_ + 1),
@@ -73,7 +76,9 @@ class Factored {
         kappa_after_(K_),
         kappa_next_(K_),
         sums_(width_),
+        known_sums_(width_),
         update_(width_),
+        margins_(K_),
         p_(m_),
         p_hat_(m_),
         Zx_(m_) {
@@ -93,19 +98,25 @@ class Factored {
     return Vector(rule_.ev().begin(), rule_.ev().begin() + static_cast<std::ptrdiff_t>(k_));
   }
 
-  // Sx and w·x for the row; starts a step.
+  // Sx, and w·x with the scales known before; starts a step.
   void project(const Row<T>& row) {
-    columns_.gather(row.blocks.data(), row.x.data(), row.size, width_, sums_.data());
-    for (size_t j = 0; j < k_; ++j) Zx_[j] = sums_[K_ + j];
-    for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Zx_.data(), k_);
+    if (row.x == row.known || k_ == 0) {
+      columns_.gather(row.blocks.data(), row.known, row.size, width_, sums_.data());
+      read_directions(sums_);
+      read_margins(sums_);
+    } else {
+      columns_.gather_two(row.blocks.data(), row.known, row.x, row.size, width_, known_sums_.data(),
+                          sums_.data());
+      read_directions(known_sums_);
+      read_margins(known_sums_);
+      read_directions(sums_);
+    }
     energy_ = row.energy;
     std::fill(kappa_.begin(), kappa_.end(), 0.0);
     absorbed_ = false;
   }
 
-  double margin(size_t expert) const {
-    return static_cast<double>(sums_[expert]) + dot(beta_[expert], p_.data(), k_);
-  }
+  double margin(size_t expert) const { return margins_[expert]; }
 
   // α xᵀA⁻¹x, as a sum of non-negative terms: the paper's difference cancels when x is in the span.
   // Not less than its rounding error, or a projection onto the bound would magnify that of w·x.
@@ -193,7 +204,10 @@ class Factored {
       k_ = next_.rank;
       rule_.accept(next_);
     }
-    columns_.scatter(row.blocks.data(), row.x.data(), row.size, width_, update_.data());
+    if (absorbed_)
+      columns_.scatter(row.blocks.data(), row.x, row.size, width_, update_.data());
+    else
+      weight_columns_.scatter(row.blocks.data(), row.x, row.size, K_, update_.data());
   }
 
   // w of one expert in a block, and the block's column of V.
@@ -237,6 +251,16 @@ class Factored {
   // Rounding drifts slowly even when nothing is strained: rebase once the non-zeros read since the
   // last time are so many that the rebase costs a few per cent of what they did.
   static constexpr double kMaintenance = 512;
+
+  void read_directions(const std::vector<T>& sums) {
+    for (size_t j = 0; j < k_; ++j) Zx_[j] = sums[K_ + j];
+    for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Zx_.data(), k_);
+  }
+
+  void read_margins(const std::vector<T>& sums) {
+    for (size_t e = 0; e < K_; ++e)
+      margins_[e] = static_cast<double>(sums[e]) + dot(beta_[e], p_.data(), k_);
+  }
 
   bool needs_rebase(size_t features, double scale) const {
     if (absorbed_ && (!next_.sparse || !(next_.condition <= kCondition))) return true;
@@ -304,14 +328,14 @@ class Factored {
   }
 
   size_t K_, m_, width_;
-  Columns<T> columns_;
+  Columns<T> columns_, weight_columns_;
   Rule rule_;
   Matrix F_, R_;
   // The step so far: along x (kappa) and on V (beta), and what came after the absorption, on V'.
   Matrix beta_, beta_after_, beta_next_;
   Vector kappa_, kappa_after_, kappa_next_;
-  std::vector<T> sums_, update_;
-  Vector p_, p_hat_, Zx_;
+  std::vector<T> sums_, known_sums_, update_;
+  Vector margins_, p_, p_hat_, Zx_;
   Vector x_of_slot_;
   Transition next_;
   double energy_ = 0, c_ = 0, rho_ = 0;

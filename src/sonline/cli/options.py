@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sonline.errors import ParameterError
-from sonline.parameters import CURVATURES, DTYPES, LOSSES, SCALINGS, SKETCHES, Parameters
+from sonline.parameters import AUTO, CURVATURES, DTYPES, LOSSES, SCALINGS, SKETCHES, Parameters
 from sonline.streams import FORMATS
 from sonline.streams.sources import expand
 
@@ -25,7 +25,7 @@ CHOICES = {
     "scaling": SCALINGS,
     "dtype": DTYPES,
 }
-INTEGERS = ("sketch_size", "hash_bits", "seed")
+INTEGERS = ("sketch_size", "sketch_every", "hash_bits", "seed")
 
 
 def choice(name: str, values: Iterable[str]) -> Any:
@@ -104,7 +104,7 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
             kind = bool
             names = [f"--{flag}/--no-{flag}"]
         elif known.name in INTEGERS:
-            settings["metavar"] = "INTEGER"
+            settings["metavar"] = "INTEGER" + ("|auto" if known.default == AUTO else "")
         else:
             words = {"alpha": "|auto|relative:NUMBER", "eta": "|convex", "oja_step": "|scale-free"}
             settings["metavar"] = "NUMBER" + words.get(known.name, "")
@@ -162,7 +162,7 @@ def parsed(name: str, value: Any) -> Any:
         return str(value)
     if value.lower() == "none":
         return None
-    if name in INTEGERS:
+    if name in INTEGERS and value != AUTO:
         if not re.fullmatch(r"[+-]?\d+", value):
             flag = name.replace("_", "-")
             raise ParameterError(f"--{flag} must be an integer, got {value!r}")

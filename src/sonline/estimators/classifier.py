@@ -45,7 +45,8 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
     loss : str, default="logistic"
         "logistic", "hinge", "squared_hinge", or "squared" on labels -1 and +1. Probabilities need
         "logistic".
-    sketch, sketch_size, alpha, bound, clip, curvature, sigma, eta, oja_step, scaling, dtype
+    sketch, sketch_size, alpha, bound, clip, curvature, sigma, eta, oja_step, sketch_every,
+    scaling, dtype
         As of `sonline.OnlineLearner`, with its defaults.
     fit_intercept : bool, default=True
         Whether a constant feature is added.
@@ -122,6 +123,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         sigma: float | None = Parameters.sigma,
         eta: float | str | None = Parameters.eta,
         oja_step: float | str = Parameters.oja_step,
+        sketch_every: int | str = Parameters.sketch_every,
         scaling: str = Parameters.scaling,
         fit_intercept: bool = Parameters.intercept,
         dtype: str = Parameters.dtype,
@@ -143,6 +145,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         self.sigma = sigma
         self.eta = eta
         self.oja_step = oja_step
+        self.sketch_every = sketch_every
         self.scaling = scaling
         self.fit_intercept = fit_intercept
         self.dtype = dtype

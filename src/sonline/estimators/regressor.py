@@ -29,7 +29,8 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     ----------
     loss : str, default="squared"
         "squared" (half the squared error) or "quantile".
-    sketch, sketch_size, alpha, bound, clip, curvature, sigma, eta, oja_step, scaling, dtype
+    sketch, sketch_size, alpha, bound, clip, curvature, sigma, eta, oja_step, sketch_every,
+    scaling, dtype
         As of `sonline.OnlineLearner`, with its defaults.
     fit_intercept : bool, default=True
         Whether a constant feature is added.
@@ -98,6 +99,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         sigma: float | None = Parameters.sigma,
         eta: float | str | None = Parameters.eta,
         oja_step: float | str = Parameters.oja_step,
+        sketch_every: int | str = Parameters.sketch_every,
         scaling: str = Parameters.scaling,
         fit_intercept: bool = Parameters.intercept,
         dtype: str = Parameters.dtype,
@@ -117,6 +119,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         self.sigma = sigma
         self.eta = eta
         self.oja_step = oja_step
+        self.sketch_every = sketch_every
         self.scaling = scaling
         self.fit_intercept = fit_intercept
         self.dtype = dtype

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sonline.reference.learner import ReferenceLearner
+from sonline.reference.learner import ReferenceLearner, times_to_absorb
 from sonline.reference.sketches import Array
 
 WORST_LOSS = 5.0
@@ -76,14 +76,11 @@ class ReferenceEnsemble(ReferenceLearner):
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
         self.sketch.dimension = int(self.seen.sum())
 
-        # w' = w - l'(w'.x) A^-1 x with A from before this round: the gradient where the step ends.
-        for e, margin in enumerate(margins):
+        for e, margin in enumerate(margins):  # with A from before this round
             direction = self._solve(e, scaled)
-            energy = float(scaled @ direction)
-            if energy > 0.0:
-                ahead = self._ahead(float(margin), y, weight * energy)
-                self.W[e] -= (margin - ahead) / energy * direction
-        self.sketch.update(root * scaled)
+            self.W[e] -= self._implicit_step(direction, scaled, float(margin), y, weight)
+        times = times_to_absorb(self.rounds, self.sketch_every)
+        self.sketch.update(math.sqrt(times) * root * scaled)
         self._learn_shares(margins, at, y, weight)
         return prediction
 
@@ -117,19 +114,6 @@ class ReferenceEnsemble(ReferenceLearner):
             return x / (factor * self.mean_norm2)
         self.sketch.base_alpha = factor * self.mean_norm2
         return self.sketch.solve(x)
-
-    def _ahead(self, z: float, y: float, q: float) -> float:
-        """Return the ``z'`` with ``z' + q l'(z') = z``, by bisection: the left side increases."""
-        far = z - q * self.loss.derivative(z, y)
-        low, high = min(z, far), max(z, far)
-        while True:
-            middle = 0.5 * (low + high)
-            if not low < middle < high:
-                return middle
-            if middle + q * self.loss.derivative(middle, y) < z:
-                low = middle
-            else:
-                high = middle
 
     def _curvature(self, z: float, y: float) -> float:
         if self.hessian and self.loss.second_derivative is not None:

@@ -31,6 +31,7 @@ SCALINGS = ("none", "gradient", "rms")
 CURVATURES = ("auto", "gradient", "hessian")
 RMS_COUNT_CAP = 2**24
 GRADIENT_SCALE_START = 0.1
+FIRST_RARE, MOST_RARE = 2048, 8
 
 
 class ReferenceLearner:
@@ -62,6 +63,8 @@ class ReferenceLearner:
         where sigma is positive and the schedule otherwise.
     oja_step : float or "scale-free"
         See `sonline.reference.Oja`.
+    sketch_every : int or "auto"
+        The sketch takes in one row of so many, which then counts as often; see `times_to_absorb`.
     scaling : {"none", "gradient", "rms"}
         Divide each feature by the root of its summed squared gradients or of its mean square.
     intercept : bool
@@ -103,6 +106,7 @@ class ReferenceLearner:
         scaling: str = "none",
         intercept: bool = True,
         quantile: float = 0.5,
+        sketch_every: int | Literal["auto"] = 1,
     ) -> None:
         self.loss = make_loss(loss, quantile)
         _one_of("sketch", sketch, SKETCHES)
@@ -130,6 +134,7 @@ class ReferenceLearner:
             eta = 0.0 if self.sigma > 0.0 else "convex"
         self.eta: float | Literal["convex"] = eta
         self.oja_step = oja_step
+        self.sketch_every: int | Literal["auto"] = sketch_every
         self.scaling = scaling
         self.intercept = intercept
 
@@ -241,13 +246,41 @@ class ReferenceLearner:
         self.sketch.base_alpha = self._alpha()
         self.sketch.dimension = int(self.seen.sum())
 
-        # 4. Alg. 1 l.8.
+        # 4. Alg. 1 l.8. A round that is left out counts, with nothing to take in.
+        times = times_to_absorb(self.rounds, self.sketch_every)
+        root *= math.sqrt(times)
         self.sketch.update((slope if self.sketch_name == "adagrad" else root) * scaled)
 
         # 5. Alg. 1 l.9.
         if slope != 0.0 and scaled.any():
-            self.w = self.w - slope * self.sketch.solve(scaled)
+            direction = self.sketch.solve(scaled)
+            if times > 0:
+                self.w = self.w - slope * direction
+            else:
+                self.w = self.w - self._implicit_step(direction, scaled, at, y, weight)
         return prediction
+
+    def _implicit_step(
+        self, direction: Array, scaled: Array, margin: float, y: float, weight: float
+    ) -> Array:
+        """``l'(w'.x) A^-1 x``, direction ``A^-1 x``: with the gradient where the step ends."""
+        energy = float(scaled @ direction)
+        if energy <= 0.0:
+            return np.zeros_like(direction)
+        return (margin - self._ahead(margin, y, weight * energy)) / energy * direction
+
+    def _ahead(self, z: float, y: float, q: float) -> float:
+        """Return the ``z'`` with ``z' + q l'(z') = z``, by bisection: the left side increases."""
+        far = z - q * self.loss.derivative(z, y)
+        low, high = min(z, far), max(z, far)
+        while True:
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                return middle
+            if middle + q * self.loss.derivative(middle, y) < z:
+                low = middle
+            else:
+                high = middle
 
     def _project(self, x: Array) -> tuple[Array, float]:
         """Return the projected weights and their prediction, the model unchanged."""
@@ -333,6 +366,32 @@ class ReferenceLearner:
         if isinstance(self.sketch, LowRank | FullMatrix):
             return self.sketch.ev
         return np.zeros(0)
+
+
+def times_to_absorb(t: int, every: int | Literal["auto"]) -> int:
+    """Return how often round ``t`` (from 1) counts in the sketch: 0, or the rounds it stands for.
+
+    Of each group of ``every`` rounds one is drawn. "auto" is 1 up to round 2,048, then 2, 4 and 8,
+    doubled when the rounds are.
+
+    Examples
+    --------
+    >>> [times_to_absorb(t, 3) for t in range(1, 10)]
+    [3, 0, 0, 0, 0, 3, 0, 3, 0]
+    """
+    at = t - 1
+    if every == "auto":
+        every = 1
+        while every < MOST_RARE and at >= FIRST_RARE * every:
+            every *= 2
+    return every if at % every == _mixed_bits(at // every) % every else 0
+
+
+def _mixed_bits(x: int) -> int:
+    """As `mix_bits` of the core: numbers that look random, the same everywhere."""
+    for _ in range(2):
+        x = ((x ^ (x >> 32)) * 0xD6E8FEB86659FD93) % 2**64
+    return x ^ (x >> 32)
 
 
 def _one_of(argument: str, value: str, allowed: tuple[str, ...]) -> None:

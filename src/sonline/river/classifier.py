@@ -55,6 +55,7 @@ class SONClassifier(base.MiniBatchClassifier):
     eta
         Added curvature.
     oja_step
+    sketch_every
         Step of Oja's sketch.
     scaling
         How features are scaled.
@@ -89,6 +90,7 @@ class SONClassifier(base.MiniBatchClassifier):
         sigma: float | None = Parameters.sigma,
         eta: float | str | None = Parameters.eta,
         oja_step: float | str = Parameters.oja_step,
+        sketch_every: int | str = Parameters.sketch_every,
         scaling: str = Parameters.scaling,
         intercept: bool = Parameters.intercept,
         hash_bits: int | None = Parameters.hash_bits,
@@ -105,6 +107,7 @@ class SONClassifier(base.MiniBatchClassifier):
         self.sigma = sigma
         self.eta = eta
         self.oja_step = oja_step
+        self.sketch_every = sketch_every
         self.scaling = scaling
         self.intercept = intercept
         self.hash_bits = hash_bits

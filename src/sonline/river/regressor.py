@@ -43,6 +43,7 @@ class SONRegressor(base.MiniBatchRegressor):
     eta
         Added curvature.
     oja_step
+    sketch_every
         Step of Oja's sketch.
     scaling
         How features are scaled.
@@ -79,6 +80,7 @@ class SONRegressor(base.MiniBatchRegressor):
         sigma: float | None = Parameters.sigma,
         eta: float | str | None = Parameters.eta,
         oja_step: float | str = Parameters.oja_step,
+        sketch_every: int | str = Parameters.sketch_every,
         scaling: str = Parameters.scaling,
         intercept: bool = Parameters.intercept,
         hash_bits: int | None = Parameters.hash_bits,
@@ -96,6 +98,7 @@ class SONRegressor(base.MiniBatchRegressor):
         self.sigma = sigma
         self.eta = eta
         self.oja_step = oja_step
+        self.sketch_every = sketch_every
         self.scaling = scaling
         self.intercept = intercept
         self.hash_bits = hash_bits
