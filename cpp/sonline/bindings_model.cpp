@@ -106,8 +106,8 @@ void bind_model_class(nb::module_& module) {
             self.predict(dense_batch(values), out);
           },
           "values"_a, "out"_a)
-      .def("learn_one", &PyModel::learn_one, "row"_a, "y"_a, "weight"_a)
-      .def("predict_one", &PyModel::predict_one, "row"_a)
+      .def("learn_one", &PyModel::learn_one, "row"_a.none(), "y"_a, "weight"_a)
+      .def("predict_one", &PyModel::predict_one, "row"_a.none())
       .def(
           "learn_rows",
           [](PyModel& self, nb::sequence rows, const Doubles& y,
@@ -151,7 +151,7 @@ void bind_model_class(nb::module_& module) {
           "values"_a, "codes"_a, "weights"_a.none(), "out"_a, "threads"_a)
       .def("learn_rows", &PyClasses::learn_rows, "rows"_a, "codes"_a, "weights"_a.none(), "out"_a,
            "threads"_a)
-      .def("learn_one", &PyClasses::learn_one, "row"_a, "code"_a, "weight"_a)
+      .def("learn_one", &PyClasses::learn_one, "row"_a.none(), "code"_a, "weight"_a)
       .def(
           "predict_csr",
           [](PyClasses& self, const Array& values, const Array& indices, const Array& indptr,
@@ -166,7 +166,7 @@ void bind_model_class(nb::module_& module) {
           },
           "values"_a, "out"_a, "threads"_a)
       .def("predict_rows", &PyClasses::predict_rows, "rows"_a, "out"_a, "threads"_a)
-      .def("predict_one", &PyClasses::predict_one, "row"_a);
+      .def("predict_one", &PyClasses::predict_one, "row"_a.none());
 
   module.def("sketch_names", &sketch_names);
   module.def("loss_info", [] {

@@ -216,6 +216,8 @@ class TestBadInput:
             ({"f0": 1.0}, "a", -1.0, "w must be finite and 0 or more"),
             ({"f0": 1.0}, "new", float("inf"), "w must be finite and 0 or more"),
             ("f0", "a", 1.0, "a row must be a mapping"),
+            (None, "a", 1.0, "a row must be a mapping"),
+            ({"f0": 1.0}, np.int64(3), 1.0, "label 3 is of another type"),
             ({1.5: 1.0}, "a", 1.0, "a feature must be a string or an integer"),
         ],
     )
@@ -236,6 +238,19 @@ class TestBadInput:
         with pytest.raises(InvalidInputError, match="w must be"):
             model.learn_many(X.fillna(0.0), pd.Series(["a", "b"]), w=[1.0, 2.0, 3.0])
         assert state_of(model) == before
+
+    def test_predict(self):
+        model = learn_all(SONClassifier(), stream(["a", "b", "c"]))
+        before = state_of(model)
+        for predict in (model.predict_one, model.predict_proba_one):
+            for row in (None, "f0", 3, {"f0": float("nan")}, {"f0": None}, {None: 1.0}):
+                with pytest.raises(InvalidInputError):
+                    predict(row)
+        assert state_of(model) == before
+
+    def test_labels_of_numpy_beside_tuples(self):
+        model = learn_all(SONClassifier(), [({"a": 1.0}, ("x", 1)), ({"a": 2.0}, np.int64(1))])
+        assert set(model.predict_proba_one({"a": 1.0})) == {("x", 1), 1}
 
     def test_more_than_true_and_false(self):
         model = learn_all(SONClassifier(), stream([False, True]))

@@ -138,7 +138,7 @@ class SONClassifier(base.MiniBatchClassifier):
             number = self._numbers[y]
         except (KeyError, TypeError):  # new, or not hashable, which is said in what follows
             learner, labels = self._meeting([y])
-            learner.learn_one(x, labels.index(y), float(weights_of(w, 1)[0]))
+            learner.learn_one(x, labels.index(_plain(y)), float(weights_of(w, 1)[0]))
             self._take(learner, labels)
             return
         if type(w) is not float or not 0.0 <= w <= _LARGEST:
@@ -329,20 +329,20 @@ class SONClassifier(base.MiniBatchClassifier):
         """Return a learner for the labels known and those that come now, and all of them."""
         learner, labels = self._learning, list(self._labels)
         try:
-            distinct = dict.fromkeys(targets)
+            distinct = dict.fromkeys(map(_plain, targets))
         except TypeError as error:
             raise InvalidInputError(f"y: a label must be a number or a text: {error}") from error
         for label in distinct:
             if label in self._numbers or label in labels:
                 continue
             _check_label(label, labels)
-            if not labels and isinstance(label, (bool, np.bool_)):
+            if not labels and isinstance(label, bool):
                 labels = [False, True]
                 learner = ClassLearner(learner.parameters, classes=2, growing=False)
                 continue
             if not learner.growing:
                 raise InvalidInputError(f"y: label {label!r} after labels that were True or False")
-            labels.append(label.item() if isinstance(label, np.generic) else label)
+            labels.append(label)
             learner = learner.grown()
         return learner, labels
 
@@ -351,6 +351,11 @@ class SONClassifier(base.MiniBatchClassifier):
         if len(labels) != len(self._labels):
             self._labels = labels
             self._numbers = {label: number for number, label in enumerate(labels)}
+
+
+def _plain(label: Any) -> Any:
+    """Return a label of NumPy as Python's own: one of NumPy is no equal of a tuple."""
+    return label.item() if isinstance(label, np.generic) else label
 
 
 def _check_label(label: Any, labels: list[Any]) -> None:
