@@ -53,6 +53,14 @@ def test_every_command_has_help_with_an_example(name):
         assert f"Example: sonline {' '.join(path)}" in " ".join(shown.output.split())
 
 
+@pytest.mark.parametrize("name", sorted(set(cli.COMMANDS) - {"vw"}))  # where --json reads JSON
+def test_every_command_has_json_and_quiet(name):
+    command = load(name)
+    for sub in getattr(command, "commands", {name: command}).values():
+        options = {word for parameter in sub.params for word in parameter.opts}
+        assert {"--json", "--quiet"} <= options
+
+
 def test_no_arguments_show_the_help_and_count_as_wrong_usage():
     shown = run()
     assert shown.returncode == cli.WRONG_USAGE

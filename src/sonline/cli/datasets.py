@@ -13,6 +13,7 @@ from rich.table import Table
 
 from sonline import datasets
 from sonline.cli import command_app
+from sonline.cli import options as shared
 
 app = command_app()
 
@@ -25,6 +26,7 @@ DataDir = Annotated[
 def _list(
     data_dir: DataDir = None,
     json: Annotated[bool, typer.Option("--json", help="Everything known, as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="The names only.")] = False,
 ) -> None:
     """List the data sets of the paper: size, task, source, and the file if it is here.
 
@@ -33,6 +35,9 @@ def _list(
     found = {name: datasets.locate(name, data_dir) for name in datasets.names()}
     if json:
         typer.echo(jsonlib.dumps([_record(name, path) for name, path in found.items()], indent=1))
+        return
+    if quiet:
+        typer.echo("\n".join(found))
         return
     table = Table(box=None, header_style="bold")
     for column in ("name", "rows", "features"):
@@ -71,6 +76,8 @@ def _fetch(
     mirror: Annotated[
         str | None, typer.Option(help="Address of a folder that holds the publishers' files.")
     ] = None,
+    json: shared.Json = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Fetch data sets from their publishers into the cache; what was interrupted goes on.
 
@@ -84,7 +91,9 @@ def _fetch(
         DownloadColumn(),
         TransferSpeedColumn(),
         console=Console(stderr=True),
+        disable=quiet,
     ) as bar:
+        files = {}
         for name in wanted:
             task = bar.add_task(name, total=None)
 
@@ -92,5 +101,8 @@ def _fetch(
                 label = url.rsplit("/", 1)[-1]
                 bar.update(bar.tasks[task].id, description=label, completed=have, total=total)
 
-            path = datasets.fetch(name, mirror=mirror, progress=report)
-            typer.echo(path)
+            path = files[name] = datasets.fetch(name, mirror=mirror, progress=report)
+            if not (json or quiet):
+                typer.echo(path)
+    if json:
+        typer.echo(jsonlib.dumps({name: str(path) for name, path in files.items()}, indent=1))

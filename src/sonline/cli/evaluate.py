@@ -98,7 +98,7 @@ def evaluate(
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
     json: shared.Json = False,
-    quiet: shared.Quiet = False,
+    quiet: shared.Terse = False,
 ) -> None:
     """Measure a model on rows with labels: loss, error, AUC, log-loss, RMSE.
 

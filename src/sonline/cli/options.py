@@ -78,6 +78,7 @@ BadRows = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print results as JSON, and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
+Terse = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
 
 
 def with_parameters(command: Callable[..., None]) -> Callable[..., None]:

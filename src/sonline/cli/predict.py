@@ -46,7 +46,7 @@ def predict(
     on_error: shared.OnError = "stop",
     bad_rows: shared.BadRows = None,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each row.")] = False,
-    quiet: shared.Quiet = False,
+    quiet: shared.Terse = False,
 ) -> None:
     """Predict rows with a model, one line each, in their order.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as jsonlib
 import time
 from pathlib import Path
 from typing import Annotated
@@ -11,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sonline.cli import command_app
+from sonline.cli import options as shared
 from sonline.experiments.cells import Cell, Setup
 from sonline.experiments.report import missing
 from sonline.experiments.runner import EXPERIMENTS, choose, reproduce
@@ -20,6 +22,7 @@ app = command_app()
 
 @app.command()
 def _reproduce(
+    *,
     names: Annotated[
         list[str],
         typer.Argument(
@@ -40,13 +43,15 @@ def _reproduce(
     fetch: Annotated[
         bool, typer.Option("--fetch", help="Fetch missing data sets from their publishers.")
     ] = False,
+    json: shared.Json = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Run experiments of the paper and write CSV, PNG, SVG and a report in HTML.
 
     Example: sonline reproduce fig1 table-error --data-dir data --out results
     """
     experiments = choose(names)
-    console = Console(stderr=True)
+    console = Console(stderr=True, quiet=quiet)
     started = time.perf_counter()
     with Progress(
         TextColumn("{task.description}"),
@@ -63,9 +68,14 @@ def _reproduce(
         exhibits = reproduce(experiments, out, Setup(data_dir, fetch), watch)
         cells = bar.tasks[0].total or 0
         bar.update(task, completed=cells, total=cells, description="done")
-    if absent := missing(exhibits):
+    seconds = time.perf_counter() - started
+    absent = missing(exhibits)
+    if absent:
         console.print(f"Missing data sets, left out: {', '.join(absent)}")
-    for exhibit in exhibits:
-        typer.echo(f"{out / exhibit.name}.csv")
-    typer.echo(f"{out / 'report.html'}")
-    console.print(f"{time.perf_counter() - started:.0f} s")
+    files = [*(f"{out / exhibit.name}.csv" for exhibit in exhibits), str(out / "report.html")]
+    if json:
+        found = {"files": files, "missing": list(absent), "seconds": round(seconds, 3)}
+        typer.echo(jsonlib.dumps(found, indent=1))
+    elif not quiet:
+        typer.echo("\n".join(files))
+    console.print(f"{seconds:.0f} s")

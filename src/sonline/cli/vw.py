@@ -38,7 +38,8 @@ def vw(context: typer.Context) -> None:
     --alpha --alpha_inverse --learning_rate_cnt --normalize --epoch_size (1 only) --noconstant -q
     --holdout_off --holdout_period --link --binary --quiet, and -c -k --cache_file, which have
     nothing to do here. Without --OjaNewton the learner is the default one of this program, not
-    Vowpal Wabbit's.
+    Vowpal Wabbit's. --json would be JSON to be read, there; results as JSON are those of sonline
+    train, evaluate and inspect.
 
     Example: sonline vw -d clicks.vw -f clicks.son --OjaNewton --sketch_size 10 -b 20
     """
