@@ -245,7 +245,8 @@ def main() -> None:
             "load": [load, os.getloadavg()[0]],
         }
         print(*found["throughput"], sep="\n", flush=True)
-    found.setdefault("throughput", [])
+    for name, nothing in (("errors", {}), ("merges", []), ("throughput", [])):
+        found.setdefault(name, nothing)
     found.setdefault("machine", {"processors": os.cpu_count(), "load": [load, os.getloadavg()[0]]})
     path.write_text(json.dumps(found, indent=1) + "\n")
     (given.out / "figures.md").write_text(written(found))

@@ -11,6 +11,11 @@ that the matrix knows about most directions and stands for data there: κ = 0, e
 the sum of the squares that it has seen of a feature. Where there is no sketch (none, adagrad), or
 one whose directions are still on their way (oja: its noise would decide), this is the whole weight.
 A learner that has not seen a feature says nothing about it in any case.
+
+With a start that has learnt before (a further round), counters, scales and sketches count it once.
+The weights do so with the full matrix only: what a sketch has lost of the start cannot be taken
+away again, and the differences, K of them added up, would overshoot. There each learner counts by
+A_i times its share in the new rows.
 """
 
 from __future__ import annotations
@@ -51,14 +56,17 @@ def combined(
     merged = replace(
         origin, numbers=numbers, squares=squares, counts=counts, share=_shares(each, zero)
     )
-    together = _Sum(parameters, models, origin, merged, told)
+    rows = np.array([max(one.rounds - zero.rounds, 0.0) for one in each])
+    share = rows / rows.mean() if rows.any() else np.ones(rows.size)
+    together = _Sum(parameters, models, origin, merged, told, None if fresh else share)
     if parameters.sketch == "adagrad":
         return together.adagrad()
     if parameters.sketch == "full":
         return together.full()
     V, ev = solving = _stacked(models, origin, fresh)
-    if not fresh and parameters.sketch not in TRACKING:  # κ = 0: what they began with stays in all
-        solving = _stacked(models, origin, fresh=True)
+    if not fresh:
+        shared = [replace(one, ev=one.ev * own) for one, own in zip(models, share, strict=True)]
+        solving = _stacked(shared, origin, fresh=True)
     merged.weights = np.array(
         [
             together.averaged(number)
@@ -166,7 +174,7 @@ def _rescaled(known: Knowledge, root: Floats) -> Knowledge:
         known,
         weights=known.weights * inverse,
         squares=ratio**2,
-        V=known.V * ratio,
+        V=np.multiply(known.V, ratio, out=known.V),  # the largest part, and not needed as it was
         dense=None if known.dense is None else known.dense * np.outer(ratio, ratio),
         gradients=None if known.gradients is None else known.gradients * ratio**2,
     )
@@ -213,6 +221,7 @@ class _Sum:
     origin: Knowledge
     merged: Knowledge  # its squares are the merged scales themselves
     told: Sequence[Floats]
+    share: Floats | None  # of each in the rows since the start, if there is one
 
     def averaged(self, number: int) -> Floats:
         """Return the weights of an expert, averaged feature by feature."""
@@ -228,9 +237,10 @@ class _Sum:
         own, D = self._diagonals(number)
         first = self.origin.weights[number]
         right = np.zeros(first.size)
-        for one, diagonal in zip(self.models, own, strict=True):
+        factors = np.ones(len(own)) if self.share is None else self.share
+        for one, diagonal, factor in zip(self.models, own, factors, strict=True):
             change = one.weights[number] - first
-            right += diagonal * change + one.V.T @ (one.ev * (one.V @ change))
+            right += diagonal * change + one.V.T @ (factor * one.ev * (one.V @ change))
         # A feature without any curvature has no right side either.
         D = np.where(D > 0, D, 1.0)
         half = np.sqrt(ev)[:, np.newaxis] * V
@@ -283,6 +293,10 @@ class _Sum:
 
     def _diagonals(self, number: int) -> tuple[list[Floats], Floats]:
         """Return the diagonal part of each A_i and of the merged A."""
+        each = [(self._alpha(number, one) + one.tail) * one.squares for one in self.models]
+        if self.share is not None and self.parameters.sketch != "full":
+            own = [factor * diagonal for factor, diagonal in zip(self.share, each, strict=True)]
+            return own, np.asarray(np.sum(own, axis=0))
         if self.parameters.sketch not in TRACKING:
             total = np.sum(self.told, axis=0)
             speakers = np.sum([own > 0 for own in self.told], axis=0)
@@ -292,7 +306,6 @@ class _Sum:
                 for one, said in zip(self.models, self.told, strict=True)
             ]
             return own, np.asarray(np.sum(own, axis=0))
-        each = [(self._alpha(number, one) + one.tail) * one.squares for one in self.models]
         alpha, origin, squares = self._alpha(number, self.merged), self.origin, self.merged.squares
         if self.parameters.scaling == "gradient":
             # The scales are sums over the data: only D₁ = 0.1 is prior.
@@ -315,10 +328,13 @@ def _stacked(models: Sequence[Knowledge], origin: Knowledge, fresh: bool) -> tup
     rows = np.vstack([V for V, _ in parts])
     values = np.concatenate([ev for _, ev in parts])
     lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    there = lengths > 0
-    rows, values = rows[there] / lengths[there, np.newaxis], values[there] * lengths[there] ** 2
+    if not lengths.all():
+        there = lengths > 0
+        rows, values, lengths = rows[there], values[there], lengths[there]
     if not len(rows):
         return rows, values
+    rows /= lengths[:, np.newaxis]
+    values *= lengths**2
     # Unit rows have a Gram matrix that says which of them are combinations of the others.
     size, mix = np.linalg.eigh(rows @ rows.T)
     own = size > PARALLEL * len(rows)
@@ -330,7 +346,7 @@ def _stacked(models: Sequence[Knowledge], origin: Knowledge, fresh: bool) -> tup
     V = (turn[:, kept].T @ basis) @ rows
     # Dividing by small sizes magnifies rounding: orthonormal again, in the order of the rows.
     if len(V):
-        V = np.linalg.solve(np.linalg.cholesky(V @ V.T), V)
+        V = np.linalg.inv(np.linalg.cholesky(V @ V.T)) @ V
     return V, eigenvalues[kept]
 
 
