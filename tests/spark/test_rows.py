@@ -4,7 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sonline.distributed.spark.params import LEARNER, SONParams
 from sonline.distributed.spark.rows import Layout, RowReader, array_cells, vector_cells, words_of
+from sonline.parameters import Parameters
 from sonline.streams import Options
 
 VECTORS = pa.struct(
@@ -85,7 +87,7 @@ def test_bad_vectors_are_named_by_partition_and_row():
         "partition 3: row 2: no vector (null)",
         "partition 3: row 3: a sparse vector with an index beyond its size",
         "partition 3: row 4: a broken sparse vector",
-        "partition 3: row 5: a vector of size 3, those before have 2",
+        "partition 3: row 5: a vector of size 3, the others have 2",
         "partition 3: row 6: feature 0: nan is not a finite float32 number",
         "partition 3: row 7: feature 1: 1e+39 is not a finite float32 number",
         "partition 3: row 8: a sparse vector with an index beyond its size",
@@ -168,6 +170,18 @@ def test_lines_of_text():
     assert reasons(one)[1] == "partition 3:6: the label is none of the classes (found '5')"
 
 
+def test_labels_of_lines_are_words_if_one_of_them_is():
+    given = table(pa.array(["1 1:1", "none 1:2", "+1 1:3"]))
+    (batch,) = read(lines(("1", "none")), given)
+    assert batch.codes.tolist() == [0, 1]
+    assert [row.line for row in batch.bad] == [3]
+
+
 def test_words_of_lines():
     given = table(pa.array(["spam 1:1", "ham 1:2", "broken", "spam 2:1 x"]))
     assert set(words_of(lines(None), [given])) >= {"spam", "ham"}
+
+
+def test_every_parameter_of_the_learner_has_a_name_in_spark():
+    assert set(LEARNER.values()) == set(Parameters.names())
+    assert all(SONParams().hasParam(name) for name in LEARNER)

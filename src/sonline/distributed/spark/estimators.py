@@ -70,8 +70,8 @@ class SONClassifier(
         A folder that all executors see. Finished partitions leave their models there.
     resume : bool, default=False
         Take what is finished from ``checkpointDir``.
-    loss, sketch, sketchSize, alpha, bound, clip, curvature, sigma, eta, ojaStep, scaling, \
-    fitIntercept, hashBits, dtype, seed
+    loss, sketch, sketchSize, sketchEvery, alpha, bound, clip, curvature, sigma, eta, ojaStep, \
+    scaling, fitIntercept, hashBits, dtype, seed
         As of `sonline.OnlineLearner`, with its defaults.
 
     Examples
@@ -129,8 +129,8 @@ class SONRegressor(
         What the model adds.
     loss : str, default="squared"
         "squared" (half the squared error) or "quantile".
-    sketch, sketchSize, alpha, bound, clip, curvature, sigma, eta, ojaStep, scaling, \
-    fitIntercept, hashBits, dtype, seed, quantile
+    sketch, sketchSize, sketchEvery, alpha, bound, clip, curvature, sigma, eta, ojaStep, \
+    scaling, fitIntercept, hashBits, dtype, seed, quantile
         As of `sonline.OnlineLearner`, with its defaults.
 
     Examples

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
+import scipy.sparse as sp
 from pyspark.ml.base import PredictionModel
 from pyspark.ml.classification import ProbabilisticClassificationModel
-from pyspark.ml.linalg import DenseVector, Vector, VectorUDT
+from pyspark.ml.linalg import DenseVector, SparseVector, Vector, VectorUDT
 from pyspark.ml.util import (
     DefaultParamsReader,
     DefaultParamsWriter,
@@ -121,7 +122,16 @@ class _Fitted(SONParams, MLWritable):
 
     def _raw(self, value: Vector) -> Floats:
         """Return the raw predictions of one row, a number per output."""
-        return self._learner.predict(np.asarray(value.toArray())[np.newaxis]).reshape(-1)
+        if len(value) != self._width:
+            raise InvalidInputError(
+                f"the vector has the size {len(value)}; this model has learnt "
+                + (f"vectors of size {self._width}" if self._width >= 0 else "features by name")
+            )
+        row: Any = np.asarray(value.toArray())[np.newaxis]
+        if isinstance(value, SparseVector):
+            ends = np.array([0, value.indices.size])
+            row = sp.csr_array((value.values, value.indices, ends), shape=(1, value.size))
+        return self._learner.predict(row).reshape(-1)
 
 
 class SONClassificationModel(

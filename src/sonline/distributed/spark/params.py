@@ -15,6 +15,7 @@ LEARNER = {
     "loss": "loss",
     "sketch": "sketch",
     "sketchSize": "sketch_size",
+    "sketchEvery": "sketch_every",
     "alpha": "alpha",
     "bound": "bound",
     "clip": "clip",
@@ -43,6 +44,7 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
     loss = param("loss", "the loss", TypeConverters.toString)
     sketch = param("sketch", "how the second-order matrix is kept", TypeConverters.toString)
     sketchSize = param("sketchSize", "number of directions", TypeConverters.toInt)  # noqa: N815
+    sketchEvery = param("sketchEvery", "sketch one row of so many: a number or 'auto'")  # noqa: N815
     alpha = param("alpha", "regulariser: a number, 'relative:NUMBER' or 'auto'")
     bound = param("bound", "bound on predictions; None for none")
     clip = param("clip", "clip predictions to the labels seen", TypeConverters.toBoolean)

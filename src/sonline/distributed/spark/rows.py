@@ -189,6 +189,7 @@ class _KnownClasses:
 
     def __init__(self, classes: Sequence[Label], name: str) -> None:
         self._places = {label: place for place, label in enumerate(classes)}
+        self._text = any(isinstance(label, str) for label in classes)  # then 1 is a word, too
         self._name = name
         self._codes: list[int] = []  # of each word met, in the order of the parser's codes
         self._words: list[str] = []
@@ -196,7 +197,8 @@ class _KnownClasses:
     def codes(self, batch: Batch) -> Batch:
         """Return the batch with places for codes and without rows of other classes."""
         for word in batch.new_labels:
-            self._codes.append(self._places.get(label_of(word), UNKNOWN))
+            label = word if self._text else label_of(word)
+            self._codes.append(self._places.get(label, UNKNOWN))
             self._words.append(word)
         words, lines = batch.codes, batch.lines
         assert words is not None and lines is not None  # noqa: S101, PT018 - of text
@@ -259,8 +261,9 @@ class _Lines:
         """Return the lines of the next batch, however many they are; none at the end."""
         for batch in self._batches:
             if batch.num_rows:
-                lines = batch.column(0).fill_null("")
-                whole = pa.ListArray.from_arrays([0, len(lines)], lines.cast(pa.string()))
+                lines = batch.column(0).fill_null("").cast(pa.string())
+                lines = pc.replace_substring(lines, "\n", " ")  # one row is one line
+                whole = pa.ListArray.from_arrays([0, len(lines)], lines)
                 return cast(bytes, pc.binary_join(whole, "\n")[0].as_py().encode()) + b"\n"
         return b""
 
@@ -344,7 +347,7 @@ class _VectorReader:
                 return
             self.width = int(sizes[good[0]])
         for row in np.flatnonzero((sizes >= 0) & (sizes != self.width)).tolist():
-            what = f"a vector of size {sizes[row]}, those before have {self.width}"
+            what = f"a vector of size {sizes[row]}, the others have {self.width}"
             reasons.setdefault(row, what)
 
     def _labels(self, table: pa.RecordBatch, reasons: Reasons) -> Floats:
