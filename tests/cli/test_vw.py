@@ -136,6 +136,7 @@ def test_options_are_parameters(sonline, tmp_path):
     shown = json.loads(sonline("inspect", "v.son", "--json").stdout)["parameters"]
     wanted = {"sketch": "oja", "sketch_size": 5, "hash_bits": 12, "alpha": 0.5, "intercept": False}
     wanted |= {"oja_step": 2.0, "scaling": "gradient", "curvature": "gradient", "sigma": 0.125}
+    wanted |= {"sketch_every": 1}
     assert wanted.items() <= shown.items()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json as jsonlib
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ import typer
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
+from sonline.cli.outputs import STDOUT, check_outputs, open_output
 from sonline.cli.trained import label_of
 from sonline.errors import DataFormatError, ParameterError
 from sonline.streams import FORMATS, Batch
@@ -61,7 +61,7 @@ def convert(
 
     Example: sonline convert clicks.svm.gz -o clicks.vw.zst
     """
-    shared.check_outputs(data, output=output, names=names)
+    check_outputs(data, output=output, names=names)
     target = format_of_name(output.name) if to == "auto" else to
     if target not in FORMATS:
         raise ParameterError(f"--to must be one of {', '.join(FORMATS)}; got {to!r} for {output}")
@@ -101,14 +101,16 @@ def convert(
 @contextmanager
 def _output(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that appears when all of it has been written; - is standard output."""
-    special = path.exists() and not path.is_file()  # a pipe or a device
-    if str(path) == "-" or special:
-        with os.fdopen(os.dup(1), "wb") if not special else path.open("wb") as file:
-            yield file
+    if str(path) == STDOUT or (path.exists() and not path.is_file()):  # a pipe or a device
+        try:
+            with open_output(path) as file:
+                yield file
+        except BrokenPipeError:  # the reader has seen enough
+            return
         return
     part = path.with_name(f".{path.name}.part")
     try:
-        with part.open("wb") as raw:
+        with open_output(part) as raw:
             packed = compressed(raw, compression_of_name(path.name))
             yield packed
             if packed is not raw:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import fields
@@ -16,7 +15,6 @@ import typer
 from sonline.errors import ParameterError
 from sonline.parameters import AUTO, CURVATURES, DTYPES, LOSSES, SCALINGS, SKETCHES, Parameters
 from sonline.streams import FORMATS
-from sonline.streams.sources import expand
 
 CHOICES = {
     "loss": tuple(LOSSES),
@@ -129,24 +127,6 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     run.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
     run.__annotations__ = {p.name: p.annotation for p in every}
     return run
-
-
-def check_outputs(data: list[str], **outputs: Path | None) -> None:
-    """Raise an error if something is to be written over what is read, or twice to one file."""
-    read = [name for name in expand(data) if os.path.isfile(name)]  # noqa: PTH113 - may be remote
-    written: dict[Path, str] = {}
-    for name, path in outputs.items():
-        if path is None or str(path) == "-" or (path.exists() and not path.is_file()):
-            continue
-        flag = f"--{name.replace('_', '-')}"
-        if any(path.exists() and path.samefile(other) for other in read):
-            raise ParameterError(f"{flag} {path}: this file is read; name another one")
-        place = path.absolute()
-        if place in written:
-            raise ParameterError(f"{flag} {path}: {written[place]} is the same file")
-        if not place.parent.is_dir():
-            raise ParameterError(f"{flag} {path}: there is no folder {place.parent}; make it")
-        written[place] = flag
 
 
 def parsed(name: str, value: Any) -> Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import io
 import json as jsonlib
 import os
 import sys
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, cast
 
 import numpy as np
 import typer
@@ -16,6 +17,7 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.judge import lines
+from sonline.cli.outputs import check_outputs, open_output
 from sonline.cli.trained import Trained
 from sonline.errors import ParameterError
 from sonline.streams import Batch
@@ -54,7 +56,7 @@ def predict(
 
     Example: sonline predict new.svm.gz -m clicks.son --as label
     """
-    shared.check_outputs([*data, str(model)], output=output, bad_rows=bad_rows)
+    check_outputs([*data, str(model)], output=output, bad_rows=bad_rows)
     trained = Trained.load(model)
     if kind not in KINDS:
         raise ParameterError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}")
@@ -85,8 +87,10 @@ def _run(
     own = trained.options(
         tokens=True, unlabelled=True, frozen=True, label_names=list(trained.tokens)
     )
-    target: IO[str] = sys.stdout if output is None else output.open("w", encoding="utf-8")
-    bad = None if bad_rows is None else bad_rows.open("wb")
+    target: IO[str] = sys.stdout
+    if output is not None:
+        target = io.TextIOWrapper(cast(Any, open_output(output)), encoding="utf-8")
+    bad = None if bad_rows is None else open_output(bad_rows)
     try:
         with streams.open(data, **(own | options)) as stream:
             if not quiet and output is not None:

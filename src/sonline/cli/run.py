@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sonline import streams
 from sonline.cli.judge import Metrics, lines, measures, said, task_of
+from sonline.cli.outputs import STDOUT, open_output
 from sonline.cli.progress import Display, Now
 from sonline.cli.trained import Label, Learnt, Trained, label_of, read_options
 from sonline.errors import InvalidInputError, ParameterError
@@ -79,6 +80,7 @@ class Run:
         self._stream: Stream | None = None
         self._outputs: dict[str, IO[bytes]] = {}
         self._lengths: dict[str, int] = {}
+        self._broken: set[str] = set()  # pipes whose readers have gone
 
     @property
     def resumable(self) -> Path | None:
@@ -296,21 +298,27 @@ class Run:
             yield
         finally:
             for file in self._outputs.values():
-                file.close()
+                with suppress(BrokenPipeError):
+                    file.close()
 
     @staticmethod
     def _grow(path: Path, length: int) -> IO[bytes]:
         """Open a file to be written on after so many bytes."""
-        if str(path) == "-":
-            return os.fdopen(os.dup(1), "wb")
-        file = path.open("r+b" if path.exists() else "wb")
-        if path.is_file():
+        file = open_output(path, "r+b" if path.exists() else "wb")
+        if path.is_file() and str(path) != STDOUT:
             file.truncate(length)
             file.seek(length)
         return file
 
     def _write(self, name: str, data: bytes) -> None:
-        self._outputs[name].write(data)
+        if name in self._broken:
+            return
+        try:
+            self._outputs[name].write(data)
+            self._outputs[name].flush()
+        except BrokenPipeError:
+            self._broken.add(name)
+            self.display.say(f"nobody reads {name} any more: the rest of them is left out")
         self._lengths[name] += len(data)
 
     def _write_bad(self, batch: Batch) -> None:
@@ -322,7 +330,9 @@ class Run:
         """Put into the model what a later run needs to go on."""
         model = self.model
         assert model is not None  # noqa: S101 - asked after rows have come
-        for file in self._outputs.values():
+        for name, file in self._outputs.items():
+            if name in self._broken:
+                continue
             file.flush()
             with suppress(OSError):  # a pipe
                 os.fsync(file.fileno())

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from sonline.cli import INTERRUPTED, command_app
 from sonline.cli import options as shared
+from sonline.cli.outputs import check_outputs
 from sonline.cli.progress import Display, number
 from sonline.cli.run import Run, Settings
 from sonline.cli.trained import Trained
@@ -124,7 +125,7 @@ def train(
 
 def start(settings: Settings, *, json: bool, quiet: bool) -> None:
     """Run, save, and say what came out; leave with 130 if it was interrupted."""
-    shared.check_outputs(
+    check_outputs(
         settings.data,
         output=settings.output,
         # One file may be both the checkpoint and, in the end, the model.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, cast
 
 import typer
 
@@ -15,7 +16,7 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli.evaluate import Scores
 from sonline.cli.judge import lines
-from sonline.cli.options import check_outputs
+from sonline.cli.outputs import check_outputs, open_output
 from sonline.cli.predict import check_kind
 from sonline.cli.progress import number
 from sonline.cli.run import Settings
@@ -178,6 +179,7 @@ def _oja_newton(given: argparse.Namespace, loss: str) -> dict[str, Any]:
     alpha = 1.0 if given.alpha is None else given.alpha
     return {
         "sketch": "oja",
+        "sketch_every": 1,
         "sketch_size": 10 if given.sketch_size is None else given.sketch_size,
         "curvature": "gradient",
         "sigma": 0.25 if loss == "squared" else 0.125,
@@ -210,7 +212,7 @@ def _output(target: str | None) -> Iterator[IO[str] | None]:
     elif _dash(target) == "-":
         yield sys.stdout
     else:
-        with Path(target).open("w", encoding="utf-8") as file:
+        with io.TextIOWrapper(cast(Any, open_output(Path(target))), encoding="utf-8") as file:
             yield file
 
 
