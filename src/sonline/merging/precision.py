@@ -38,6 +38,7 @@ from sonline.parameters import Parameters
 TRACKING = ("isotropic", "rfd", "full")  # alpha tracks what the sketch discards: κ = K−1
 AVERAGED = ("none", "oja")  # weights by the squares seen, not by the sketch
 NEGLIGIBLE = 1e-14  # eigenvalues below, relative to the largest, are dropped, as the core does
+PIECE = 4096  # features at a time: some 40 rows of them stay in the cache
 PARALLEL = 1e-12  # squared length below which a direction is a combination of the others
 
 
@@ -63,19 +64,21 @@ def combined(
         return together.adagrad()
     if parameters.sketch == "full":
         return together.full()
-    V, ev = solving = _stacked(models, origin, fresh)
-    if not fresh:
-        shared = [replace(one, ev=one.ev * own) for one, own in zip(models, share, strict=True)]
-        solving = _stacked(shared, origin, fresh=True)
+    stack = _Stack(models, np.ones(len(models)))
+    solving = stack if fresh else _Stack(models, share)
+    storing = (
+        stack if fresh else _Stack([*models, origin], np.r_[np.ones(len(models)), 1 - len(models)])
+    )
+    weigh = solving.spectrum()
     merged.weights = np.array(
         [
             together.averaged(number)
             if plain or parameters.sketch in AVERAGED
-            else together.solved(number, *solving)
+            else together.solved(number, solving, *weigh)
             for number, (_, plain) in enumerate(parameters.experts)
         ]
     )
-    return _cut(parameters, merged, V, ev)
+    return _cut(parameters, merged, storing, *(weigh if fresh else storing.spectrum()))
 
 
 def _nothing(like: Knowledge) -> Knowledge:
@@ -232,8 +235,8 @@ class _Sum:
             change += own * (one.weights[number] - first)
         return np.asarray(first + change / np.where(total > 0, total, 1.0))
 
-    def solved(self, number: int, V: Floats, ev: Floats) -> Floats:
-        """Return w₀ + A⁻¹ ΣA_i(w_i − w₀), A = D + Vᵀdiag(ev)V, by the Woodbury identity."""
+    def solved(self, number: int, stack: _Stack, T: Floats, ev: Floats) -> Floats:
+        """Return w₀ + A⁻¹ ΣA_i(w_i − w₀), A = D + Rᵀ(TᵀevT)R, by the Woodbury identity."""
         own, D = self._diagonals(number)
         first = self.origin.weights[number]
         right = np.zeros(first.size)
@@ -243,16 +246,17 @@ class _Sum:
             right += diagonal * change + one.V.T @ (factor * one.ev * (one.V @ change))
         # A feature without any curvature has no right side either.
         D = np.where(D > 0, D, 1.0)
-        half = np.sqrt(ev)[:, np.newaxis] * V
-        inner = np.eye(ev.size) + (half / D) @ half.T
+        half = np.sqrt(ev)[:, np.newaxis] * T
+        inner = np.eye(ev.size) + half @ stack.gram(1 / D) @ half.T
 
         def inverse(vector: Floats) -> Floats:
             plain = vector / D
-            return np.asarray(plain - (half.T @ np.linalg.solve(inner, half @ plain)) / D)
+            small = np.linalg.solve(inner, half @ stack.times(plain))
+            return np.asarray(plain - stack.back(half.T @ small) / D)
 
         change = inverse(right)
         # The difference above cancels where ev is large; a step of refinement restores the digits.
-        change += inverse(right - D * change - half.T @ (half @ change))
+        change += inverse(right - D * change - stack.back(half.T @ (half @ stack.times(change))))
         return np.asarray(first + change)
 
     def full(self) -> Knowledge:
@@ -320,41 +324,73 @@ class _Sum:
 # -- sketches --------------------------------------------------------------------------------------
 
 
-def _stacked(models: Sequence[Knowledge], origin: Knowledge, fresh: bool) -> tuple[Floats, Floats]:
-    """Return all eigenvectors and eigenvalues of Σ V_iᵀ diag(ev_i) V_i, less the prior's."""
-    parts = [(one.V, one.ev) for one in models]
-    if not fresh:
-        parts.append((origin.V, origin.ev * (1.0 - len(models))))
-    rows = np.vstack([V for V, _ in parts])
-    values = np.concatenate([ev for _, ev in parts])
-    lengths = np.sqrt(np.einsum("ij,ij->i", rows, rows))
-    if not lengths.all():
-        there = lengths > 0
-        rows, values, lengths = rows[there], values[there], lengths[there]
-    if not len(rows):
-        return rows, values
-    rows /= lengths[:, np.newaxis]
-    values *= lengths**2
-    # Unit rows have a Gram matrix that says which of them are combinations of the others.
-    size, mix = np.linalg.eigh(rows @ rows.T)
-    own = size > PARALLEL * len(rows)
-    basis = (mix[:, own] / np.sqrt(size[own])).T
-    inside = (mix[:, own] * np.sqrt(size[own])).T
-    eigenvalues, turn = np.linalg.eigh((inside * values) @ inside.T)
-    # What the start had and no learner has any more is 0, not less.
-    kept = np.flatnonzero(eigenvalues > NEGLIGIBLE * max(eigenvalues[-1], 0.0))[::-1]
-    V = (turn[:, kept].T @ basis) @ rows
-    # Dividing by small sizes magnifies rounding: orthonormal again, in the order of the rows.
-    if len(V):
-        V = np.linalg.inv(np.linalg.cholesky(V @ V.T)) @ V
-    return V, eigenvalues[kept]
+class _Stack:
+    """The directions of several learners, one below the other: R.
+
+    They are never copied into one matrix; sums over features run piece by piece, in the cache.
+
+    Parameters
+    ----------
+    models : sequence of Knowledge
+        Whose directions.
+    factors : array
+        What the eigenvalues of each are multiplied by; negative for what is taken away.
+    """
+
+    def __init__(self, models: Sequence[Knowledge], factors: Floats) -> None:
+        self.parts = [one.V for one in models]
+        self.values = np.concatenate(
+            [one.ev * factor for one, factor in zip(models, factors, strict=True)]
+        )
+        self.cuts = np.cumsum([len(part) for part in self.parts])[:-1]
+
+    def gram(self, weights: Floats | None = None) -> Floats:
+        """Return R diag(weights) Rᵀ."""
+        total = np.zeros((self.values.size, self.values.size))
+        for first in range(0, self.parts[0].shape[1], PIECE):
+            rows = np.vstack([part[:, first : first + PIECE] for part in self.parts])
+            other = rows if weights is None else rows * weights[first : first + PIECE]
+            total += other @ rows.T
+        return total
+
+    def times(self, vector: Floats) -> Floats:
+        """Return R v."""
+        return np.concatenate([part @ vector for part in self.parts])
+
+    def back(self, small: Floats) -> Floats:
+        """Return Rᵀ c, or C R for a matrix."""
+        parts = zip(self.parts, np.split(small, self.cuts, axis=-1), strict=True)
+        return np.asarray(sum(own @ part for part, own in parts))
+
+    def spectrum(self) -> tuple[Floats, Floats]:
+        """Return T and ev, largest first: V = T R are the eigenvectors of Rᵀ diag(values) R."""
+        gram = self.gram()
+        lengths = np.sqrt(np.diag(gram))
+        there = np.flatnonzero(lengths)
+        T = np.zeros((0, lengths.size))
+        if not there.size:
+            return T, np.zeros(0)
+        lengths = lengths[there]
+        # Unit rows have a Gram matrix that says which of them are combinations of the others.
+        size, mix = np.linalg.eigh(gram[np.ix_(there, there)] / np.outer(lengths, lengths))
+        own = size > PARALLEL * there.size
+        basis = (mix[:, own] / np.sqrt(size[own])).T
+        inside = (mix[:, own] * np.sqrt(size[own])).T
+        values = self.values[there] * lengths**2
+        eigenvalues, turn = np.linalg.eigh((inside * values) @ inside.T)
+        # What the start had and no learner has any more is 0, not less.
+        kept = np.flatnonzero(eigenvalues > NEGLIGIBLE * max(eigenvalues[-1], 0.0))[::-1]
+        T = np.zeros((kept.size, self.values.size))
+        T[:, there] = (turn[:, kept].T @ basis) / lengths
+        return T, eigenvalues[kept]
 
 
-def _cut(parameters: Parameters, merged: Knowledge, V: Floats, ev: Floats) -> Knowledge:
+def _cut(
+    parameters: Parameters, merged: Knowledge, stack: _Stack, T: Floats, ev: Floats
+) -> Knowledge:
     """Sketch the sum again with as many directions as one learner has."""
     m = capacity(parameters)
-    left = ev[m:]
-    merged.V, merged.ev = V[:m], ev[:m].copy()
+    left, merged.ev = ev[m:], ev[:m].copy()
     if left.size and parameters.sketch == "isotropic":
         seen = merged.keys.size - (not parameters.intercept)
         merged.numbers["sketch.tail"] += float(left.sum()) / max(seen - m, 1.0)
@@ -362,6 +398,6 @@ def _cut(parameters: Parameters, merged: Knowledge, V: Floats, ev: Floats) -> Kn
         merged.ev -= left[0]
         if parameters.sketch == "rfd":
             merged.numbers["sketch.tail"] += float(left[0]) / 2
-        kept = merged.ev > NEGLIGIBLE * ev[0]
-        merged.V, merged.ev = merged.V[kept], merged.ev[kept]
+        merged.ev = merged.ev[merged.ev > NEGLIGIBLE * ev[0]]  # they fall: the last ones go
+    merged.V = stack.back(T[: merged.ev.size])
     return merged
