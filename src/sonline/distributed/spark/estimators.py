@@ -11,9 +11,9 @@ from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from pyspark.sql import DataFrame
 
 from sonline.distributed.spark.layout import classes_of, layout_of, prepared
+from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.models import SONClassificationModel, SONRegressionModel
 from sonline.distributed.spark.params import SONParams, param
-from sonline.distributed.spark.rows import Label
 from sonline.distributed.spark.training import train
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.estimators.base import losses_that

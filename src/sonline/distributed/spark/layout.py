@@ -19,15 +19,14 @@ from pyspark.sql.types import (
 )
 
 from sonline.distributed.spark.jobs import collected
+from sonline.distributed.spark.lines import Label, label_of
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.rows import (
     ARRAY,
     COLUMNS,
     LINES,
     VECTOR,
-    Label,
     Layout,
-    label_of,
     words_of,
 )
 from sonline.errors import ParameterError

@@ -26,9 +26,10 @@ from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.layout import column, layout_of
 from sonline.distributed.spark.learning import Learner, packed, unpacked
+from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.prediction import Floats, Outputs, Prediction, both, chances
-from sonline.distributed.spark.rows import COLUMNS, Label
+from sonline.distributed.spark.rows import COLUMNS
 from sonline.errors import InvalidInputError, ModelFileError
 
 M = TypeVar("M", "SONClassificationModel", "SONRegressionModel")

@@ -16,7 +16,8 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
 from sonline.distributed.spark.learning import Learner, chosen, names_of, unpacked
-from sonline.distributed.spark.rows import COLUMNS, LINES, Label, Layout, RowReader
+from sonline.distributed.spark.lines import Label
+from sonline.distributed.spark.rows import COLUMNS, LINES, Layout, RowReader
 from sonline.errors import InvalidInputError
 from sonline.streams import Batch
 

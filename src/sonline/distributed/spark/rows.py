@@ -16,15 +16,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sonline.distributed.spark.lines import KnownClasses, Label, Lines
 from sonline.streams import BadRow, Batch, Options, Position
-from sonline.streams.rows import UNKNOWN, RowBuilder
+from sonline.streams.rows import RowBuilder
 from sonline.streams.sources import Source
 from sonline.streams.tables import TableReader
 from sonline.streams.text import TextReader
 
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
-Label: TypeAlias = float | str
 Reasons: TypeAlias = dict[int, str]
 
 VECTOR, ARRAY, COLUMNS, LINES = "vector", "array", "columns", "lines"
@@ -135,25 +135,17 @@ class RowReader:
         options = self._layout.options
         known = None
         if self._layout.classes is not None and not options.unlabelled:
-            known = _KnownClasses(self._layout.classes, self.name)
-        source = cast(Source, _Lines(self.name, tables))
+            known = KnownClasses(self._layout.classes, self.name)
+        source = cast(Source, Lines(self.name, tables))
         for batch in TextReader(options, Position()).read(source, Position()):
             yield batch if known is None else known.codes(batch)
 
 
 def words_of(layout: Layout, record_batches: Iterable[pa.RecordBatch]) -> list[str]:
     """Return the words that lines have as labels, each once."""
-    lines = _Lines("", (_renamed(table, layout) for table in record_batches))
+    lines = Lines("", (_renamed(table, layout) for table in record_batches))
     batches = TextReader(layout.options, Position()).read(cast(Source, lines), Position())
     return [word for batch in batches for word in batch.new_labels]
-
-
-def label_of(word: str) -> Label:
-    """Return the label that a word says: a number where it is one."""
-    try:
-        return float(word)
-    except ValueError:
-        return word
 
 
 def _renamed(table: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
@@ -184,49 +176,6 @@ def _with_codes(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     return batch.set_column(place, layout.label, codes)
 
 
-class _KnownClasses:
-    """Turns the words that lines have as labels into places of classes; other rows are bad ones."""
-
-    def __init__(self, classes: Sequence[Label], name: str) -> None:
-        self._places = {label: place for place, label in enumerate(classes)}
-        self._text = any(isinstance(label, str) for label in classes)  # then 1 is a word, too
-        self._name = name
-        self._codes: list[int] = []  # of each word met, in the order of the parser's codes
-        self._words: list[str] = []
-
-    def codes(self, batch: Batch) -> Batch:
-        """Return the batch with places for codes and without rows of other classes."""
-        for word in batch.new_labels:
-            label = word if self._text else label_of(word)
-            self._codes.append(self._places.get(label, UNKNOWN))
-            self._words.append(word)
-        words, lines = batch.codes, batch.lines
-        assert words is not None and lines is not None  # noqa: S101, PT018 - of text
-        codes = np.array([*self._codes, UNKNOWN], np.int64)[words]
-        unknown = codes == UNKNOWN
-        if not unknown.any():
-            return replace(batch, codes=codes)
-        why = "the label is none of the classes"
-        bad = [
-            BadRow(self._name, int(lines[row]), None, 0, why, self._words[words[row]], b"")
-            for row in np.flatnonzero(unknown).tolist()
-        ]
-        keep = ~unknown
-        counts = np.diff(batch.indptr)
-        stored = np.repeat(keep, counts)
-        return replace(
-            batch,
-            indptr=_indptr(counts[keep]),
-            indices=batch.indices[stored],
-            values=batch.values[stored],
-            codes=codes[keep],
-            weights=None if batch.weights is None else batch.weights[keep],
-            lines=lines[keep],
-            ends=None,
-            bad=sorted([*batch.bad, *bad], key=lambda row: row.line or 0),
-        )
-
-
 # -- columns and lines, through the readers of files ----------------------------------------------
 
 
@@ -246,26 +195,6 @@ class _ColumnReader(TableReader):
 
     def _tables(self, source: Source) -> Iterator[Any]:
         return self._given
-
-
-class _Lines:
-    """Lines that Spark hands over, as a file to be read."""
-
-    seekable = False
-
-    def __init__(self, name: str, batches: Iterator[pa.RecordBatch]) -> None:
-        self.name = name
-        self._batches = batches
-
-    def read(self, size: int) -> bytes:
-        """Return the lines of the next batch, however many they are; none at the end."""
-        for batch in self._batches:
-            if batch.num_rows:
-                lines = batch.column(0).fill_null("").cast(pa.string())
-                lines = pc.replace_substring(lines, "\n", " ")  # one row is one line
-                whole = pa.ListArray.from_arrays([0, len(lines)], lines)
-                return cast(bytes, pc.binary_join(whole, "\n")[0].as_py().encode()) + b"\n"
-        return b""
 
 
 # -- vectors and arrays ---------------------------------------------------------------------------
