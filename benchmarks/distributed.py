@@ -104,6 +104,7 @@ def _processor_seconds(work: Any) -> float:
 def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
     """Yield the speed of one and two workers on eight files, the cluster being up."""
     from distributed import Client, LocalCluster  # noqa: PLC0415 - slow to import
+
     from sonline.cli.cluster import _begin, train_file  # noqa: PLC0415
     from sonline.cli.run import Settings  # noqa: PLC0415
     from sonline.distributed.dask import DaskEngine  # noqa: PLC0415

@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
+from distributed import Client, LocalCluster
 
 import sonline
-from distributed import Client, LocalCluster
 from sonline.distributed.dask import SONClassifier, SONRegressor
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError
 

@@ -10,8 +10,8 @@ import dask
 import dask.array as da
 import numpy as np
 from dask.delayed import Delayed
-
 from distributed import Client
+
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.dask.engine import DaskEngine, worker_name
 from sonline.distributed.partition import check_on_error, train_arrays
