@@ -82,6 +82,7 @@ int main(int argc, char** argv) {
     config.sketch_name = "isotropic";
     config.experts = {{0.03, false}, {0.01, true}, {0.03, true, true}};  // as in parameters.py
     config.sketch.experts = config.experts.size();
+    config.sketch_every = 0;
   }
   config.hessian = true;
   config.scaling = scaling == "rms"        ? sonline::Scaling::rms

@@ -144,7 +144,7 @@ class Learner {
   static constexpr double kCountLimit = 1 << 24;   // float counts no further by ones
   static constexpr double kFirstSquare = 0.1;      // D_1 of the paper's diagonal adaptation
   // sketch_every = 0 ("auto"): every row at first, one of two from here on, and so on up to …
-  static constexpr uint64_t kFirstRare = 2048;
+  static constexpr uint64_t kFirstRare = 512;
   static constexpr size_t kMostRare = 8;
 
   Row<T>& row() { return rows_[at_]; }
@@ -343,13 +343,13 @@ class Learner {
     }
     mean_energy_ += (row().energy - mean_energy_) / t;
     const size_t times = times_to_absorb();
-    const double c_counted = c * std::sqrt(static_cast<double>(times));
-    if (!(c_counted * c_counted * row().energy <= kLargestSquare))
+    if (!(c * c * row().energy * static_cast<double>(times) <= kLargestSquare))
       throw Diverged("a gradient is too large");
     const bool single = margins_.size() == 1;
     if (!single || times == 0)
       for (size_t e = 0; e < margins_.size(); ++e) step_of_expert(e, y, weight);
-    if (times > 0) sketch_.absorb(c_counted, weight * slope, t, features_of_row());
+    if (times > 0)
+      sketch_.absorb(c, weight * slope, t, features_of_row(), static_cast<double>(times));
     if (!single) {
       // Only losses that have a unit need that of the blend.
       const double blended = loss.binary ? 0 : weight * loss.value(z, y, config_.level);

@@ -1,6 +1,7 @@
 // Small dense matrices in double: just what the sketches need.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <vector>
@@ -34,10 +35,80 @@ class Matrix {
   Vector values_;
 };
 
+// Two numbers at a time, in every build alike: results do not depend on the machine.
+typedef double Pair __attribute__((vector_size(16)));
+typedef double PairInMemory __attribute__((vector_size(16), aligned(alignof(double)), may_alias));
+
+inline Pair load_pair(const double* from) { return *reinterpret_cast<const PairInMemory*>(from); }
+inline void store_pair(double* to, Pair pair) { *reinterpret_cast<PairInMemory*>(to) = pair; }
+inline Pair larger_sizes(Pair a, Pair b) {  // the larger of |a| and |b|; NaN in b stays
+  typedef long long Bits __attribute__((vector_size(16)));
+  constexpr long long kAllButSign = ~(1LL << 63);
+  const Bits first = reinterpret_cast<Bits>(a) & kAllButSign;
+  const Bits second = reinterpret_cast<Bits>(b) & kAllButSign;
+  const Bits mask = reinterpret_cast<Pair>(first) >= reinterpret_cast<Pair>(second);
+  return reinterpret_cast<Pair>((mask & first) | (~mask & second));
+}
+
 inline double dot(const double* a, const double* b, size_t n) {
-  double sum = 0;
-  for (size_t i = 0; i < n; ++i) sum += a[i] * b[i];
+  Pair even{}, odd{};
+  size_t i = 0;
+  for (; i + 4 <= n; i += 4) {
+    even += load_pair(a + i) * load_pair(b + i);
+    odd += load_pair(a + i + 2) * load_pair(b + i + 2);
+  }
+  if (i + 2 <= n) {
+    even += load_pair(a + i) * load_pair(b + i);
+    i += 2;
+  }
+  even += odd;
+  double sum = even[0] + even[1];
+  if (i < n) sum += a[i] * b[i];
   return sum;
+}
+
+namespace detail {
+
+// Columns j .. j + 2·pairs of A·B.
+template <size_t pairs>
+void multiply_columns(const Matrix& A, const Matrix& B, size_t n, size_t j, Matrix& product) {
+  const size_t stride = B.cols();
+  for (size_t i = 0; i < n; ++i) {
+    const double* a = A[i];
+    const double* b = B[0] + j;
+    Pair sums[pairs] = {};
+    for (size_t l = 0; l < n; ++l, b += stride)
+      for (size_t p = 0; p < pairs; ++p) sums[p] += a[l] * load_pair(b + 2 * p);
+    for (size_t p = 0; p < pairs; ++p) store_pair(product[i] + j + 2 * p, sums[p]);
+  }
+}
+
+}  // namespace detail
+
+// The leading n x n part of A·B.
+inline void multiply(const Matrix& A, const Matrix& B, size_t n, Matrix& product) {
+  size_t j = 0;
+  for (; j + 10 <= n; j += 10) detail::multiply_columns<5>(A, B, n, j, product);
+  for (; j + 4 <= n; j += 4) detail::multiply_columns<2>(A, B, n, j, product);
+  for (; j + 2 <= n; j += 2) detail::multiply_columns<1>(A, B, n, j, product);
+  if (j < n)
+    for (size_t i = 0; i < n; ++i) {
+      double sum = 0;
+      for (size_t l = 0; l < n; ++l) sum += A(i, l) * B(l, j);
+      product(i, j) = sum;
+    }
+}
+
+// The largest size of an entry of the leading n x n part.
+inline double largest_entry(const Matrix& A, size_t n) {
+  Pair most{};
+  double last = 0;
+  for (size_t i = 0; i < n; ++i) {
+    size_t j = 0;
+    for (; j + 2 <= n; j += 2) most = larger_sizes(most, load_pair(A[i] + j));
+    if (j < n) last = std::max(last, std::fabs(A(i, j)));
+  }
+  return std::max(last, std::max(most[0], most[1]));
 }
 
 // The lower Cholesky factor of the leading n x n part of `gram`, in place of its lower triangle.

@@ -26,7 +26,7 @@ class SecularSolver {
     prepare(d_in, q_in, n);
     const size_t active = poles_.size();
     roots_.resize(active);
-    if (gaps_.cols() < n) gaps_ = Matrix(n, n);
+    if (gaps_.rows() < n) gaps_ = Matrix(n, n + 1);  // a whole number of pairs
     for (size_t j = 0; j < active; ++j) find_root(j);
     fit_weights();
     assemble(n);
@@ -70,13 +70,21 @@ class SecularSolver {
     }
     for (size_t i = 0; i < n; ++i)
       if (active_[i]) poles_.push_back(i);
-    d_active_.resize(poles_.size());
-    w_.resize(poles_.size());
+    const size_t padded = poles_.size() + poles_.size() % 2;
+    d_active_.resize(padded);
+    w_.resize(padded);
+    right_.resize(padded);
+    left_.resize(padded);
+    products_.resize(padded);
     q_active_.resize(poles_.size());
     for (size_t k = 0; k < poles_.size(); ++k) {
       d_active_[k] = d_[poles_[k]];
       q_active_[k] = q_[poles_[k]];
       w_[k] = q_active_[k] * q_active_[k];
+    }
+    if (padded > poles_.size()) {  // a pole without weight, far away
+      d_active_[padded - 1] = -std::numeric_limits<double>::infinity();
+      w_[padded - 1] = 0;
     }
   }
 
@@ -86,7 +94,7 @@ class SecularSolver {
     const size_t n = poles_.size();
     double width = 0;
     if (j == 0) {
-      for (const double w : w_) width += w;
+      for (size_t i = 0; i < n; ++i) width += w_[i];
       width *= 1 + 1e-12;  // the root may be the bound itself
     } else {
       width = d[j - 1] - d[j];
@@ -110,20 +118,24 @@ class SecularSolver {
     double* delta = gaps_[j];
     if (!(s > low && s < high)) s = 0.5 * (low + high);
     constexpr double eps = std::numeric_limits<double>::epsilon();
+    for (size_t i = 0; i < w_.size(); ++i) {
+      right_[i] = i < j ? w_[i] : 0.0;
+      left_[i] = i < j ? 0.0 : w_[i];
+    }
     for (int iteration = 0; iteration < 100; ++iteration) {
-      double phi = 0, phi_slope = 0, psi = 0, psi_slope = 0;
-      for (size_t i = 0; i < j; ++i) {  // poles to the right: positive terms
-        delta[i] = (d[i] - origin) - s;
-        const double inverse = 1 / delta[i], ratio = w_[i] * inverse;
-        phi += ratio;
-        phi_slope += ratio * inverse;
+      // φ: poles to the right, positive terms; ψ: those to the left.
+      Pair phis{}, phi_slopes{}, psis{}, psi_slopes{};
+      for (size_t i = 0; i < n; i += 2) {
+        const Pair gap = (load_pair(d + i) - origin) - s, inverse = 1.0 / gap;
+        const Pair right = load_pair(&right_[i]) * inverse, left = load_pair(&left_[i]) * inverse;
+        store_pair(delta + i, gap);
+        phis += right;
+        psis += left;
+        phi_slopes += right * inverse;
+        psi_slopes += left * inverse;
       }
-      for (size_t i = j; i < n; ++i) {
-        delta[i] = (d[i] - origin) - s;
-        const double inverse = 1 / delta[i], ratio = w_[i] * inverse;
-        psi += ratio;
-        psi_slope += ratio * inverse;
-      }
+      const double phi = phis[0] + phis[1], phi_slope = phi_slopes[0] + phi_slopes[1];
+      const double psi = psis[0] + psis[1], psi_slope = psi_slopes[0] + psi_slopes[1];
       const double f = 1 + psi + phi;
       if (std::fabs(f) <= eps * static_cast<double>(n) * (1 + phi - psi)) break;
       (f < 0 ? low : high) = s;
@@ -163,12 +175,18 @@ class SecularSolver {
   // d_i).
   void fit_weights() {
     const size_t n = poles_.size();
-    for (size_t i = 0; i < n; ++i) {
-      double product = -gaps_(i, i);  // s_i - d_i > 0
-      for (size_t j = 0; j < n; ++j)
-        if (j != i) product *= gaps_(j, i) / (d_active_[i] - d_active_[j]);
-      q_active_[i] = std::copysign(std::sqrt(std::max(product, 0.0)), q_active_[i]);
+    const double* d = d_active_.data();
+    std::fill(products_.begin(), products_.end(), 1.0);
+    for (size_t j = 0; j < n; ++j) {
+      const double own = products_[j] * -gaps_(j, j);  // s_j - d_j > 0
+      for (size_t i = 0; i < n; i += 2) {
+        const Pair factor = load_pair(gaps_[j] + i) / (load_pair(d + i) - d[j]);
+        store_pair(&products_[i], load_pair(&products_[i]) * factor);
+      }
+      products_[j] = own;
     }
+    for (size_t i = 0; i < n; ++i)
+      q_active_[i] = std::copysign(std::sqrt(std::max(products_[i], 0.0)), q_active_[i]);
   }
 
   void assemble(size_t n) {
@@ -178,7 +196,7 @@ class SecularSolver {
       if (!active_[i]) order_.push_back({d_[i], n + i});
     if (poles_.size() < n)  // otherwise the roots are in order already
       std::stable_sort(order_.begin(), order_.end(),
-                       [](const Pair& a, const Pair& b) { return a.value > b.value; });
+                       [](const Ranked& a, const Ranked& b) { return a.value > b.value; });
     values.resize(n);
     if (vectors.cols() < n) vectors = Matrix(n, n);
     for (size_t r = 0; r < n; ++r) {
@@ -206,7 +224,7 @@ class SecularSolver {
     }
   }
 
-  struct Pair {
+  struct Ranked {
     double value;
     size_t pole;  // active index, or n + position of a deflated one
   };
@@ -215,12 +233,14 @@ class SecularSolver {
     double c, s;
   };
 
-  Vector d_, q_, d_active_, q_active_, w_, roots_;
+  // Of the active poles; the first three are padded to whole pairs, as are the scratch vectors.
+  Vector d_active_, w_, products_, right_, left_, q_active_, roots_;
+  Vector d_, q_;
   Matrix gaps_;
   std::vector<bool> active_;
   std::vector<size_t> poles_;
   std::vector<Rotation> rotations_;
-  std::vector<Pair> order_;
+  std::vector<Ranked> order_;
 };
 
 }  // namespace sonline

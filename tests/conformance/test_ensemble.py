@@ -34,6 +34,7 @@ def test_kernel_equals_reference(kind, sketch, loss, scaling, bound):
         "scaling": scaling,
         "bound": bound,
         "oja_step": "scale-free",
+        "sketch_every": "auto",
         "eta": None,
     }
     experts = PLAIN_EXPERTS if sketch == "none" else EXPERTS
@@ -82,6 +83,7 @@ def test_blend_is_linear_and_near_the_best_expert():
 def test_without_intercept_there_is_no_constant_expert():
     X, y = stream("sparse", binary=True)
     shared = {"sketch": "isotropic", "sketch_size": 4, "scaling": "rms", "intercept": False}
+    shared["sketch_every"] = "auto"
     reference = ReferenceEnsemble(list(EXPERTS), curvature="auto", eta=None, **shared)
     learner = OnlineLearner(dtype="float64", **shared)
     np.testing.assert_allclose(learner.learn(X, y), reference.learn(X, y), rtol=1e-8, atol=1e-8)

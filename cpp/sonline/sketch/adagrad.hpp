@@ -54,7 +54,7 @@ class AdaGrad {
 
   void descend(size_t, double step, double) { (g_ != 0 ? after_ : before_) -= step; }
 
-  void absorb(double, double g, double, size_t) { g_ = g; }
+  void absorb(double, double g, double, size_t, double) { g_ = g; }
 
   void commit(const Row<T>& row, const BlockStore<T>&, size_t, double) {
     T check = 0;  // becomes NaN if any number becomes infinite

@@ -167,8 +167,9 @@ class Appended {
     }
   }
 
-  void absorb(double c, double, double t, size_t features) {
+  void absorb(double c, double, double t, size_t features, double times) {
     if (c == 0 || energy_ == 0) return;
+    c *= std::sqrt(times);
     double on_V = 0;
     for (size_t i = 0; i < k_; ++i) {
       p_hat_[i] = c * p_[i];
@@ -178,7 +179,7 @@ class Appended {
     double rho2 = std::max(total - on_V, 0.0);
     if (rho2 <= kSpan * total || features <= k_) rho2 = 0;
     rho_ = std::sqrt(rho2);
-    next_rank_ = spectrum_.absorb({c, energy_, t, static_cast<double>(features), k_, p_.data(),
+    next_rank_ = spectrum_.absorb({c, energy_, t, 1.0, static_cast<double>(features), k_, p_.data(),
                                    p_hat_.data(), nullptr, rho2, nullptr});
     if (m_ == 0) return;  // no directions: only rfd's tail has grown
     // V' = U (V; q̂) = (U₁ − u₂p̂ᵀ/ρ) V + u₂ ĝᵀ/ρ.

@@ -5,7 +5,7 @@
 //   margin(e)                       w·x of expert e
 //   energy(alpha)                   α xᵀA⁻¹x
 //   descend(e, step, alpha)         w_e ← w_e − step · αA⁻¹x, with the current S
-//   absorb(c, t, features)          SketchUpdate(c x); the value of w does not change
+//   absorb(c, g, t, features, times)  SketchUpdate(c x), `times` times; w keeps its value
 //   commit(row, blocks, …, scale)   writes the round to the blocks of the row's features
 //
 // and for looking inside: width, tail (what the sketch adds to alpha), rank, eigenvalues, rebases,

@@ -34,6 +34,7 @@ struct Absorption {
   double c;             // ĝ = c x
   double energy;        // |x|²
   double t;             // this round, counted from 1
+  double stands_for;    // times that what is discarded counts, more than once if c leaves some out
   double features;      // features seen, the intercept included
   size_t k;             // rank of V
   const double* p;      // V x
@@ -143,9 +144,11 @@ class Factored {
     }
   }
 
-  // SketchUpdate(c x); the weights keep their value.
-  void absorb(double c, double, double t, size_t features) {
+  // SketchUpdate(c x), `times` times; the weights keep their value.
+  void absorb(double c, double, double t, size_t features, double times) {
     if (c == 0 || energy_ == 0) return;
+    const double counted = rule_.times_counted(c * c * energy_, k_, times);
+    c *= std::sqrt(counted);
     double along = 0;
     for (size_t i = 0; i < k_; ++i) {
       p_hat_[i] = c * p_[i];
@@ -156,8 +159,8 @@ class Factored {
     if (rho2 <= kSpan * total || static_cast<double>(features) <= static_cast<double>(k_)) rho2 = 0;
     c_ = c;
     rho_ = std::sqrt(rho2);
-    rule_.absorb({c, energy_, t, static_cast<double>(features), k_, p_.data(), p_hat_.data(),
-                  Zx_.data(), rho2, &F_},
+    rule_.absorb({c, energy_, t, times / counted, static_cast<double>(features), k_, p_.data(),
+                  p_hat_.data(), Zx_.data(), rho2, &F_},
                  next_);
     absorbed_ = true;
     std::fill(kappa_after_.begin(), kappa_after_.end(), 0.0);

@@ -61,7 +61,7 @@ class Full {
     for (size_t i = 0; i < d_; ++i) w_[i] -= step * direction_[i];
   }
 
-  void absorb(double c, double, double, size_t) {
+  void absorb(double c, double, double, size_t, double) {  // never but once
     grow();
     stale_ = true;
     if (new_direction_) predict_zero();

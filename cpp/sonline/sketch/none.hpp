@@ -13,6 +13,8 @@ class NoRule {
   const Vector& ev() const { return ev_; }
   double tail() const { return 0; }
 
+  static double times_counted(double, size_t, double times) { return times; }
+
   void absorb(const Absorption&, Transition& out) {
     out.rank = 0;
     out.sparse = true;

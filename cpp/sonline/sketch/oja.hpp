@@ -31,6 +31,8 @@ class OjaRule {
   const Vector& ev() const { return ev_; }
   double tail() const { return 0; }
 
+  static double times_counted(double, size_t, double times) { return times; }
+
   void absorb(const Absorption& in, Transition& out) {
     const size_t k = in.k;
     const double nu = in.c * in.c * in.energy;

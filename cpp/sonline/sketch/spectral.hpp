@@ -54,7 +54,7 @@ class Spectrum {
       ev[j] = kind == Truncation::isotropic ? eigen.values[j] : eigen.values[j] - lambda;
     if (kind == Truncation::rfd) tail += lambda / 2;
     if (kind == Truncation::isotropic)
-      tail += lambda / std::max(in.features - static_cast<double>(m_), 1.0);
+      tail += in.stands_for * lambda / std::max(in.features - static_cast<double>(m_), 1.0);
     size_t rank = kept;
     while (rank > 0 && !(ev[rank - 1] > kNegligible * eigen.values[0])) ev[--rank] = 0;
     return rank;
@@ -95,13 +95,23 @@ class PushRule {
   PushRule(const SketchConfig& config, size_t m)
       : spectrum_(config, m),
         m_(m),
-        F_inverse_(m, m),
+        inverse_(m, m),
         next_inverse_(m, m),
         M_(m, m),
-        M_inverse_(m, m) {}
+        M_inverse_(m, m),
+        ratio_(m),
+        inverse_ev_(m) {}
 
   const Vector& ev() const { return spectrum_.ev; }
   double tail() const { return spectrum_.tail; }
+
+  // A row that counts several times is not to weigh more than the weakest direction, or it would
+  // take that one's place at once, for which alone a dense step is needed. The rest of it counts in
+  // the tail.
+  double times_counted(double energy, size_t k, double times) const {
+    if (k < m_ || m_ == 0) return times;
+    return std::clamp(spectrum_.ev[k - 1] / energy, 1.0, times);
+  }
 
   void absorb(const Absorption& in, Transition& out) {
     const size_t k = in.k;
@@ -129,9 +139,7 @@ class PushRule {
       for (size_t j = 0; j < next.rank; ++j) out[j] = dot(spectrum_.eigen.vectors[j], beta, k);
       return;
     }
-    for (size_t j = 0; j < next.rank; ++j) out[j] = 0;
-    for (size_t i = 0; i < k; ++i)  // β' = M⁻ᵀβ
-      for (size_t j = 0; j < next.rank; ++j) out[j] += M_inverse_(i, j) * beta[i];
+    for (size_t j = 0; j < next.rank; ++j) out[j] = dot(M_inverse_[j], beta, k);  // β' = M⁻ᵀβ
   }
 
   void dense(const Transition& next, size_t k, double, const double*, Matrix& R) const {
@@ -140,20 +148,22 @@ class PushRule {
       for (size_t i = 0; i <= k; ++i) R(j, i) = i < n ? spectrum_.eigen.vectors(j, i) : 0.0;
   }
 
-  void accept(const Transition&) { std::swap(F_inverse_, next_inverse_); }
+  void accept(const Transition&) { std::swap(inverse_, next_inverse_); }
 
   void forget(size_t i) { spectrum_.forget(i); }
 
   void rebased(const Matrix& L, size_t rank) {
-    F_inverse_ = Matrix(m_, m_);
+    inverse_ = Matrix(m_, m_);
     for (size_t i = 0; i < rank; ++i)
-      for (size_t j = 0; j <= i; ++j) F_inverse_(i, j) = L(i, j);
+      for (size_t j = 0; j <= i; ++j) inverse_(j, i) = L(i, j);
   }
 
   template <class Archive>
   void state(Archive& archive) {
     spectrum_.state(archive);
-    archive.matrix("sketch.F_inverse", F_inverse_);
+    Matrix F_inverse = transposed(inverse_);
+    archive.matrix("sketch.F_inverse", F_inverse);
+    if constexpr (Archive::reading) inverse_ = transposed(F_inverse);
   }
 
  private:
@@ -173,8 +183,8 @@ class PushRule {
       }
       F[k] = u[k] * norm / rho;
       // (Z; ĝ/|ĝ|) = [F⁻¹ 0; p̂ᵀ/|ĝ| ρ/|ĝ|] (V; q̂)
-      for (size_t i = 0; i < k; ++i) next_inverse_(i, j) = dot(F_inverse_[i], u, k);
-      next_inverse_(k, j) = (dot(in.p_hat, u, k) + rho * u[k]) / norm;
+      row_of_inverse(u, k, next_inverse_[j]);
+      next_inverse_(j, k) = (dot(in.p_hat, u, k) + rho * u[k]) / norm;
     }
     out.condition = condition(out.F, next_inverse_, k + 1);
   }
@@ -187,9 +197,7 @@ class PushRule {
     std::fill(out.delta.begin(), out.delta.end(), 0.0);
     std::fill(out.mu.begin(), out.mu.end(), 0.0);
     multiply(spectrum_.eigen.vectors, *in.F, k, out.F);
-    for (size_t j = 0; j < k; ++j)
-      for (size_t i = 0; i < k; ++i)
-        next_inverse_(i, j) = dot(F_inverse_[i], spectrum_.eigen.vectors[j], k);
+    multiply(spectrum_.eigen.vectors, inverse_, k, next_inverse_);
     out.condition = condition(out.F, next_inverse_, k);
   }
 
@@ -203,18 +211,25 @@ class PushRule {
     if (!out.sparse) return;
     for (size_t i = 0; i < k; ++i) out.mu[i] = -y[i] / qy;
     for (size_t i = 0; i < k; ++i) {
-      const double ev = spectrum_.old_ev[i], ratio = y[i] / y[k], inverse = 1 / ev;
-      for (size_t j = 0; j < k; ++j) {
-        const double value = spectrum_.eigen.values[j];
-        M_(j, i) = U(j, i) * ev / value;
-        M_inverse_(i, j) = (U(j, i) - ratio * U(j, k)) * value * inverse;
+      ratio_[i] = y[i] / y[k];
+      inverse_ev_[i] = 1 / spectrum_.old_ev[i];
+    }
+    for (size_t j = 0; j < k; ++j) {
+      const double value = spectrum_.eigen.values[j], inverse_value = 1 / value, last = U(j, k);
+      const double* u = U[j];
+      const double* ev = spectrum_.old_ev.data();
+      double* M = M_[j];
+      double* M_inverse = M_inverse_[j];
+      for (size_t i = 0; i < k; ++i) {
+        M[i] = u[i] * (ev[i] * inverse_value);
+        M_inverse[i] = (u[i] - ratio_[i] * last) * (value * inverse_ev_[i]);
       }
     }
     out.sparse = defect(in, out.mu) <= kDefect;
     if (!out.sparse) return;
     multiply(M_, *in.F, k, out.F);
-    multiply(F_inverse_, M_inverse_, k, next_inverse_);
-    for (size_t i = 0; i < k; ++i) out.delta[i] = dot(F_inverse_[i], out.mu.data(), k);
+    multiply(M_inverse_, inverse_, k, next_inverse_);
+    row_of_inverse(out.mu.data(), k, out.delta.data());
     out.condition = condition(out.F, next_inverse_, k);
   }
 
@@ -222,44 +237,46 @@ class PushRule {
   // eigenvalues, which magnifies the rounding errors of U where the spectrum is wide.
   double defect(const Absorption& in, const Vector& mu) const {
     const double rho = std::sqrt(in.rho2);
-    double worst = 0;
+    Pair worst{};
     for (size_t j = 0; j < in.k; ++j) {
       const double* u = spectrum_.eigen.vectors[j];
       const double along = dot(M_[j], mu.data(), in.k);
-      for (size_t i = 0; i < in.k; ++i)
-        worst = std::max(worst, std::fabs(M_(j, i) + along * in.p_hat[i] - u[i]));
-      worst = std::max(worst, std::fabs(along * rho - u[in.k]));
+      const double* M = M_[j];
+      size_t i = 0;
+      for (; i + 2 <= in.k; i += 2)
+        worst = larger_sizes(worst,
+                             load_pair(M + i) + along * load_pair(in.p_hat + i) - load_pair(u + i));
+      const double odd = i < in.k ? M[i] + along * in.p_hat[i] - u[i] : 0.0;
+      worst = larger_sizes(worst, Pair{odd, along * rho - u[in.k]});
     }
-    return worst;
+    return std::max(worst[0], worst[1]);
   }
 
-  // The leading n x n part of a product, row by row so that the inner loop runs along rows.
-  static void multiply(const Matrix& A, const Matrix& B, size_t n, Matrix& product) {
-    for (size_t i = 0; i < n; ++i) {
-      double* out = product[i];
-      for (size_t j = 0; j < n; ++j) out[j] = 0;
-      for (size_t l = 0; l < n; ++l) {
-        const double a = A(i, l);
-        const double* b = B[l];
-        for (size_t j = 0; j < n; ++j) out[j] += a * b[j];
-      }
+  // xᵀF⁻ᵀ of the leading n numbers.
+  void row_of_inverse(const double* x, size_t n, double* out) const {
+    std::fill(out, out + n, 0.0);
+    for (size_t l = 0; l < n; ++l) {
+      const double* row = inverse_[l];
+      for (size_t i = 0; i < n; ++i) out[i] += x[l] * row[i];
     }
+  }
+
+  static Matrix transposed(const Matrix& A) {
+    Matrix out(A.cols(), A.rows());
+    for (size_t i = 0; i < A.rows(); ++i)
+      for (size_t j = 0; j < A.cols(); ++j) out(j, i) = A(i, j);
+    return out;
   }
 
   static double condition(const Matrix& F, const Matrix& inverse, size_t n) {
-    double a = 0, b = 0;
-    for (size_t i = 0; i < n; ++i)
-      for (size_t j = 0; j < n; ++j) {
-        a = std::max(a, std::fabs(F(i, j)));
-        b = std::max(b, std::fabs(inverse(i, j)));
-      }
-    return a * b;
+    return largest_entry(F, n) * largest_entry(inverse, n);
   }
 
   Spectrum<kind> spectrum_;
   size_t m_;
-  Matrix F_inverse_, next_inverse_;
-  Matrix M_, M_inverse_;
+  Matrix inverse_, next_inverse_;  // F⁻ᵀ: transposed, so that all loops run along rows
+  Matrix M_, M_inverse_;           // M and M⁻ᵀ
+  Vector ratio_, inverse_ev_;
   bool rotated_ = false;
 };
 

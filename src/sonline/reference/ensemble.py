@@ -80,7 +80,7 @@ class ReferenceEnsemble(ReferenceLearner):
             direction = self._solve(e, scaled)
             self.W[e] -= self._implicit_step(direction, scaled, float(margin), y, weight)
         times = times_to_absorb(self.rounds, self.sketch_every)
-        self.sketch.update(math.sqrt(times) * root * scaled)
+        self.sketch.update_times(root * scaled, times)
         self._learn_shares(margins, at, y, weight)
         return prediction
 

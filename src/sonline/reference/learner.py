@@ -31,7 +31,7 @@ SCALINGS = ("none", "gradient", "rms")
 CURVATURES = ("auto", "gradient", "hessian")
 RMS_COUNT_CAP = 2**24
 GRADIENT_SCALE_START = 0.1
-FIRST_RARE, MOST_RARE = 2048, 8
+FIRST_RARE, MOST_RARE = 512, 8
 
 
 class ReferenceLearner:
@@ -248,8 +248,8 @@ class ReferenceLearner:
 
         # 4. Alg. 1 l.8. A round that is left out counts, with nothing to take in.
         times = times_to_absorb(self.rounds, self.sketch_every)
-        root *= math.sqrt(times)
-        self.sketch.update((slope if self.sketch_name == "adagrad" else root) * scaled)
+        ghat = (slope if self.sketch_name == "adagrad" else root) * scaled
+        self.sketch.update_times(ghat, times)
 
         # 5. Alg. 1 l.9.
         if slope != 0.0 and scaled.any():
@@ -371,7 +371,7 @@ class ReferenceLearner:
 def times_to_absorb(t: int, every: int | Literal["auto"]) -> int:
     """Return how often round ``t`` (from 1) counts in the sketch: 0, or the rounds it stands for.
 
-    Of each group of ``every`` rounds one is drawn. "auto" is 1 up to round 2,048, then 2, 4 and 8,
+    Of each group of ``every`` rounds one is drawn. "auto" is 1 up to round 512, then 2, 4 and 8,
     doubled when the rounds are.
 
     Examples

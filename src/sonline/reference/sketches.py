@@ -71,6 +71,10 @@ class Sketch(ABC):
     def update(self, ghat: Array) -> None:
         """SketchUpdate(ghat): absorb one to-sketch vector."""
 
+    def update_times(self, ghat: Array, times: int) -> None:
+        """Absorb one vector that stands for so many; none at all still counts as a round."""
+        self.update(math.sqrt(times) * ghat)
+
     @abstractmethod
     def solve(self, v: Array) -> Array:
         """Return ``A^-1 v``."""
@@ -335,11 +339,19 @@ class Isotropic(Eigen):
 
     def update(self, ghat: Array) -> None:
         """Insert the vector; drop the last of ``m+1`` rows into the tail."""
-        if not ghat.any():
+        self.update_times(ghat, 1)
+
+    def update_times(self, ghat: Array, times: int) -> None:
+        """Insert the vector, no heavier than the weakest row; the rest counts in the tail."""
+        if times == 0 or not ghat.any():
             return
-        self.insert(ghat)
+        counted = float(times)
+        if self.m > 0 and len(self.ev) == self.m:
+            counted = min(max(float(self.ev[-1]) / float(ghat @ ghat), 1.0), counted)
+        self.insert(math.sqrt(counted) * ghat)
         if len(self.ev) > self.m:
-            self.tail += float(self.ev[-1]) / max(self.dimension - self.m, 1)
+            share = times / counted
+            self.tail += share * float(self.ev[-1]) / max(self.dimension - self.m, 1)
             self.V, self.ev = self.V[:-1], self.ev[:-1]
 
 
