@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from uuid import uuid4
 
 import dask
 from dask.delayed import delayed
@@ -63,8 +64,9 @@ class DaskEngine:
         shards = [
             _literal(done[task.number])
             if task.number in done
+            # A new name each time: drivers that share a scheduler must not share tasks.
             else delayed(task.train, pure=False)(
-                sent, *task.arguments, dask_key_name=self._key("train", task.number)
+                sent, *task.arguments, dask_key_name=f"sonline-train-{task.number}-{uuid4().hex}"
             )
             for task in tasks
         ]
@@ -101,14 +103,6 @@ class DaskEngine:
             self.client.cancel([merged, *each])
             raise
         return whole
-
-    _count = 0
-
-    @classmethod
-    def _key(cls, what: str, number: int) -> str:
-        """Return a name for a task, new each time: a task of an earlier run is another one."""
-        cls._count += 1
-        return f"sonline-{what}-{number}-{dask.base.tokenize(id(cls), cls._count)}"
 
 
 def _literal(value: Any) -> Any:
