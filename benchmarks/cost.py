@@ -29,7 +29,7 @@ def measure(settings: Settings) -> Iterator[Result]:
     for nonzeros in NONZEROS:
         for features in settings.some(FEATURES):
             shape = Shape(nonzeros, features)
-            rows = data.generated(shape, max(settings.size(200_000) // nonzeros, LEAST_ROWS))
+            rows = data.generated(shape, max(settings.size(100_000) // nonzeros, LEAST_ROWS))
             warm = data.every_feature(features)
             contenders = [fresh(learner, warm, rows) for learner in learners]
             yield from take_turns(
