@@ -1,5 +1,6 @@
 """One Spark session for all tests of this folder; it runs in this process, on the loopback only."""
 
+import gc
 import os
 import re
 import shutil
@@ -44,6 +45,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker(pytest.mark.xdist_group("spark"))
+            item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
+
+
+@pytest.fixture(autouse=True)
+def no_sockets_left() -> Iterator[None]:
+    """Let go of the sockets that some versions of pyspark leave to the garbage collector."""
+    yield
+    gc.collect()
 
 
 @pytest.fixture(scope="session")

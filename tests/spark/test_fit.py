@@ -1,5 +1,7 @@
 """Estimators and models in a real session: what is learnt, what is added, what is saved."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -71,6 +73,14 @@ def frame(spark):
 def shards(order=range(ROWS)):
     """Return the rows of each partition, as `frame` cuts them."""
     return np.array_split(np.asarray(order), PARTITIONS)
+
+
+def test_the_page_begins_with_three_lines_that_work(frame, capsys):
+    page = Path(__file__).parents[2] / "docs" / "spark.md"
+    code = page.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    assert len(code.splitlines()) == 3
+    exec(code, {"frame": frame})  # noqa: S102 - our own page
+    assert "probability" in capsys.readouterr().out
 
 
 def test_a_regression_is_the_merge_of_its_partitions(frame):
