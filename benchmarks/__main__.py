@@ -20,13 +20,14 @@ from benchmarks import cost, learning, measure, memory, parsing, report, rows, s
 from benchmarks.settings import Settings
 
 SECTIONS = {
-    "learning": learning,
-    "cost": cost,
-    "parsing": parsing,
-    "text": text,
-    "rows": rows,
-    "storage": storage,
-    "memory": memory,
+    "learning": learning.measure,
+    "parsing": parsing.measure,
+    "rows": rows.measure,
+    "storage": storage.measure,
+    "memory": memory.measure,
+    "text": text.measure,
+    "lines": learning.measure_lines,
+    "cost": cost.measure,
 }
 
 
@@ -72,9 +73,10 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
         settings = Settings(options.quick, rounds, options.data_dir, Path(folder))
         for name in options.only:
             before = time.perf_counter()
-            for result in SECTIONS[name].measure(settings):
+            for result in SECTIONS[name](settings):
                 run["results"].append(result.as_dict())
                 print(report.line(result), flush=True)
+            (options.out / "run.json").write_text(report.compact(run), encoding="utf-8")
             print(f"({name}: {time.perf_counter() - before:.0f} s)", flush=True)
     run["load at end"] = [round(x, 2) for x in os.getloadavg()]
     run["seconds"] = round(time.perf_counter() - started)

@@ -1,7 +1,6 @@
-"""What a row costs: sketch size x non-zeros x features, each feature seen before.
+"""What a row costs: sketch size x non-zeros x features, each feature seen before (not timed).
 
-Every measurement starts a new learner, shows it every feature once (not timed), and then times
-`OnlineLearner.learn`, rebases and the checks of the input included.
+The time is that of `OnlineLearner.learn`, rebases and the checks of the input included.
 """
 
 from __future__ import annotations
@@ -9,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from benchmarks import data
-from benchmarks.data import Rows, Shape
+from benchmarks.data import Shape
 from benchmarks.learners import ADAGRAD, NONE, Learner
 from benchmarks.learning import NANO, UNIT
-from benchmarks.measure import Contender, Result, take_turns, timed
+from benchmarks.measure import Result, take_turns
 from benchmarks.settings import Settings
-from sonline import OnlineLearner
 
 SECTION = "cost"
 SIZES = (5, 10, 20, 40)
@@ -31,7 +29,7 @@ def measure(settings: Settings) -> Iterator[Result]:
             shape = Shape(nonzeros, features)
             rows = data.generated(shape, max(settings.size(100_000) // nonzeros, LEAST_ROWS))
             warm = data.every_feature(features)
-            contenders = [fresh(learner, warm, rows) for learner in learners]
+            contenders = [learner.after(warm, rows) for learner in learners]
             yield from take_turns(
                 SECTION,
                 f"{nonzeros} non-zeros, {features:,} features",
@@ -44,21 +42,3 @@ def measure(settings: Settings) -> Iterator[Result]:
                 **shape.about,
             )
         data.generated.cache_clear()
-
-
-def fresh(learner: Learner, warm: Rows, rows: Rows) -> Contender:
-    """Return a run of a new learner each time; `about` tells how often it rebased in 1,000 rows."""
-    about = learner.about
-
-    def prepare() -> OnlineLearner:
-        model = learner.new()
-        model.learn(warm.X, warm.y)
-        about["rebases before"] = model.stats()["rebases"]
-        return model
-
-    def learn(model: OnlineLearner) -> None:
-        model.learn(rows.X, rows.y)
-        rebases = model.stats()["rebases"] - about["rebases before"]
-        about["rebases in 1000 rows"] = 1000 * rebases / rows.X.shape[0]
-
-    return Contender(learner.name, timed(learn, prepare), rows.X.nnz, about=about)

@@ -30,6 +30,10 @@ def measure(settings: Settings) -> Iterator[Result]:
         yield from one_case(rows, settings, **shape.about)
     for rows in data.real(settings.data_dir):
         yield from one_case(rows, settings, features=rows.features)
+
+
+def measure_lines(settings: Settings) -> Iterator[Result]:
+    """Time against one quantity after the other, for the plots and their fits."""
     yield from against_sizes(settings)
     yield from against_nonzeros(settings)
     yield from against_features(settings)
