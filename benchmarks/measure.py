@@ -64,6 +64,18 @@ class Result:
     def median(self, kind: str) -> float:
         return statistics.median(self.values[kind])
 
+    @property
+    def impossible(self) -> bool:
+        """Whether one core claims to have worked longer than the clock on the wall went.
+
+        Then something else in the process was timed as well. Peers are left out: a difference of
+        two runs may do that.
+        """
+        if self.peer or self.about.get("cores") != 1:
+            return False
+        pairs = zip(self.values["cpu"], self.values["wall"], strict=True)
+        return any(cpu > 1.1 * wall for cpu, wall in pairs)
+
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
 

@@ -66,6 +66,11 @@ def markdown(run: dict[str, Any], results: list[Result], drawn: dict[str, str]) 
         lines.append(f"- {name}: {words}")
     if run["quick"]:
         lines += ["", "**A quick look: small sizes, two rounds. Not to be quoted.**"]
+    wrong = [f"{result.case}: {result.contender}" for result in results if result.impossible]
+    lines.append(
+        f"- results with more processor time than time on the wall, on one core: {len(wrong)}"
+    )
+    lines += [f"  - {name}" for name in wrong]
     lines += ["", "## The targets", "", *target_table(results)]
     lines += ["## Straight lines", "", *fit_table(results)]
     for file, title in drawn.items():
@@ -120,8 +125,8 @@ def target_table(results: list[Result]) -> list[str]:
             sign = "×" if target.sense != "number" else " MB" if target.kind == "memory" else " ms"
             bound = f" (of {number(verdict.bound)})" if target.per_feature or target.plus else ""
             cells += [
-                f"{number(verdict.measured)}{sign}{bound}",
-                f"{number(verdict.median)}{sign}",
+                f"{verdict.measured:.4g}{sign}{bound}",  # 11.99 of 12 is to be seen as missed
+                f"{verdict.median:.4g}{sign}",
                 " … ".join(map(number, verdict.range)) if verdict.range else "",
             ]
         rows.append([*cells, verdict.word])

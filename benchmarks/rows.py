@@ -83,15 +83,21 @@ def mappings(settings: Settings) -> Iterator[Result]:
 
 
 def sparse_rows(settings: Settings) -> Iterator[Result]:
+    """Labels are integers, as classes mostly are, and floats, which take longer to be checked."""
     rows = data.generated(data.MAIN, 300)
-    X, y = rows.X, rows.y
+    X, y = rows.X, rows.y.astype(np.int64)
     singles = [(X[i], y[i : i + 1]) for i in range(X.shape[0])]
+    floats = [(x, label.astype(float)) for x, label in singles]
     ours = SONClassifier().partial_fit(X, y, classes=[-1, 1])
     theirs = SGDClassifier(loss="log_loss").partial_fit(X, y, classes=[-1, 1])
-    for verb, items in (("partial_fit", singles), ("predict", [(x,) for x, _ in singles])):
+    for verb, what, items in (
+        ("partial_fit", "integer label", singles),
+        ("partial_fit", "float label", floats),
+        ("predict", "no label", [(x,) for x, _ in singles]),
+    ):
         yield from take_turns(
             SECTION,
-            f"{verb}, one sparse row",
+            f"{verb}, one sparse row, {what}",
             "µs per row",
             [
                 Contender("SONClassifier", looping(getattr(ours, verb), items), len(items)),
@@ -106,14 +112,14 @@ def sparse_rows(settings: Settings) -> Iterator[Result]:
 def thousand_rows(settings: Settings) -> Iterator[Result]:
     """What `partial_fit` adds to the kernel."""
     rows = data.generated(data.MAIN, 1000)
-    X, y = rows.X, rows.y
+    X, y, signs = rows.X, rows.y.astype(np.int64), rows.y
     out = np.empty(len(y))
     for m in (10, 0):
         ours = SONClassifier(sketch_size=m).partial_fit(X, y, classes=[-1, 1])
         bare = OnlineLearner(sketch_size=m)._model  # noqa: SLF001 - nothing in between
 
         def learn(bare: Any = bare) -> None:
-            bare.learn_csr(X.data, X.indices, X.indptr, y, None, out)
+            bare.learn_csr(X.data, X.indices, X.indptr, signs, None, out)
 
         learn()
         times = 5

@@ -114,3 +114,11 @@ def test_more_instructions_than_committed_are_noticed(capsys):
     assert instructions.compare({"oja 10": 1090, "fd 10": 500, "new 1": 7}, before) == []
     assert instructions.compare({"oja 10": 1110, "fd 10": 1000}, before) == ["oja 10"]
     assert "+11.0%" in capsys.readouterr().out
+
+
+def test_the_committed_targets_are_those_of_the_committed_run():
+    run = json.loads((COMMITTED / "run.json").read_text(encoding="utf-8"))
+    results = [Result(**one) for one in run["results"]]
+    page = (COMMITTED / "report.markdown").read_text(encoding="utf-8")
+    assert "\n".join(report.target_table(results)) in page
+    assert not run["quick"]
