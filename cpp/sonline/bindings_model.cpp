@@ -166,7 +166,8 @@ void bind_model_class(nb::module_& module) {
           },
           "values"_a, "out"_a, "threads"_a)
       .def("predict_rows", &PyClasses::predict_rows, "rows"_a, "out"_a, "threads"_a)
-      .def("predict_one", &PyClasses::predict_one, "row"_a.none());
+      .def("predict_one", &PyClasses::predict_one, "row"_a.none())
+      .def("choose_one", &PyClasses::choose_one, "row"_a.none());
 
   module.def("sketch_names", &sketch_names);
   module.def("loss_info", [] {

@@ -30,18 +30,21 @@ class FeatureIndex {
     return key < direct_.size() ? direct_[key] : find_beyond(key);
   }
 
-  // The usual row, fast: no zeros, keys that ascend, all of them in the plain array and known.
-  // Otherwise false, and `slots` is unspecified.
+  // The usual row, fast: no zeros, keys that ascend, all of them known and in the plain array, or
+  // all of them names. Otherwise false, and `slots` is unspecified.
   template <class Keys, class Values>
   bool find_all(const Keys& keys, const Values& values, size_t n, Slot* slots) const {
-    if (n == 0 || !(static_cast<Key>(keys[n - 1]) < direct_.size())) return false;
+    if (n == 0) return false;
+    const Key first = static_cast<Key>(keys[0]) & kNamed;
+    const std::vector<Slot>& table = first ? named_ : direct_;
+    if (!(static_cast<Key>(keys[n - 1]) - first < table.size())) return false;
     int unusual = 0;  // an int and no early exit: the loops become vector code
     for (size_t i = 0; i < n; ++i) unusual |= values[i] == 0;
     for (size_t i = 1; i < n; ++i) unusual |= !(keys[i] > keys[i - 1]);
     if (unusual) return false;
-    const Slot* direct = direct_.data();
+    const Slot* direct = table.data();
     for (size_t i = 0; i < n; ++i) {
-      slots[i] = direct[static_cast<Key>(keys[i])];
+      slots[i] = direct[static_cast<Key>(keys[i]) - first];
       unusual |= slots[i] == kInterceptSlot;
     }
     return !unusual;

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -78,15 +79,36 @@ class MappingReader {
   }
 
  private:
-  // Streams repeat their keys, most often as the same objects and in the same order. So the key at
-  // each place is remembered, and beside that those at each address, for rows that have some of the
-  // features or another order: a comparison of pointers then saves the hashing of the name. A
-  // pointer counts only while the object is held: otherwise it may have come to mean another name.
-  // Objects that come once are not held, for that would cost more than it saves.
-  struct Recent {
-    const PyObject* pointer = nullptr;  // what came last, held or not
-    Key id = NameKeys::kUnknown;
-    nanobind::object held;
+  // Streams repeat their keys, most often in the same order and as the same objects (rows of a CSV
+  // file or a data frame), otherwise as new texts (JSON). So the key at each place is remembered,
+  // and beside that each by its hash, which a key of a dict has with it, for rows that have some of
+  // the features or another order. The same object, or the same text, then saves the hashing of the
+  // name. What is remembered is held: the address would otherwise come to mean another name.
+  class Recent {
+   public:
+    Key id() const { return id_; }
+
+    bool is(PyObject* key) const {
+      return held_.ptr() == key || (PyUnicode_CheckExact(key) && hash_of(key) == hash_ &&
+                                    held_.is_valid() && same_text(held_.ptr(), key));
+    }
+
+    // To be called with a key that it is not. The first one stays until many others have come in
+    // its stead: letting go of an object costs more than a lookup, and most of these come once.
+    void miss(PyObject* key, Key id) {
+      if (held_.is_valid() && ++misses_ % kPatience != 0) return;
+      held_ = nanobind::borrow(key);
+      hash_ = hash_of(key);
+      id_ = id;
+    }
+
+   private:
+    static constexpr uint32_t kPatience = 16;
+
+    nanobind::object held_;  // exactly a str
+    Py_hash_t hash_ = -1;
+    Key id_ = NameKeys::kUnknown;
+    uint32_t misses_ = 0;
   };
 
   struct New {
@@ -128,14 +150,18 @@ class MappingReader {
     const size_t start = keys_.size(), familiar = std::min(dict_size(dict), recent_.size());
     keys_.resize(start + familiar);
     values_.resize(start + familiar);
+    Key* keys = keys_.data() + start;
+    double* values = values_.data() + start;
+    const Recent* recent = recent_.data();
+    const double largest = largest_;
     bool more = true;
     // As long as everything is as in the rows before, nothing but the numbers has to be read.
     while (place < familiar && (more = PyDict_Next(dict, &position, &key, &value))) {
-      if (!(recent_[place].held.ptr() == key && PyFloat_CheckExact(value))) break;
+      if (!PyFloat_CheckExact(value) || !recent[place].is(key)) break;
       const double number = PyFloat_AS_DOUBLE(value);
-      if (!(std::fabs(number) <= largest_)) refuse(key, number);
-      keys_[start + place] = recent_[place].id;
-      values_[start + place++] = number;
+      if (!(std::fabs(number) <= largest)) refuse(key, number);
+      keys[place] = recent[place].id();
+      values[place++] = number;
     }
     keys_.resize(start + place);
     values_.resize(start + place);
@@ -171,27 +197,25 @@ class MappingReader {
   }
 
   void look_up(size_t place, PyObject* key) {
-    if (place < recent_.size() && recent_[place].held.ptr() == key) {
-      keys_.push_back(recent_[place].id);
-      return;
-    }
     if (!PyUnicode_CheckExact(key)) return look_up_other(key);
-    if (seen_.empty()) seen_.resize(size_t{1} << kSeenBits);
-    Recent& seen = seen_[address_hash(key)];
-    if (seen.held.ptr() == key) {
-      keys_.push_back(seen.id);
+    if (place < recent_.size() && recent_[place].is(key)) {
+      keys_.push_back(recent_[place].id());
       return;
     }
-    const std::string_view name = utf8(key);
-    const Key id = names_.find(name);
+    if (seen_.empty()) seen_.resize(size_t{1} << kSeenBits);
+    Recent& seen = seen_[static_cast<size_t>(hash_of(key)) & (seen_.size() - 1)];
+    const bool known = seen.is(key);
+    std::string_view name;
+    if (!known) name = utf8(key);
+    const Key id = known ? seen.id() : names_.find(name);
     keys_.push_back(id);
     if (id == NameKeys::kUnknown) {
       new_.push_back({keys_.size() - 1, std::string(name)});
       return;
     }
-    remember(seen, key, id);
+    if (!known) seen.miss(key, id);
     if (place >= recent_.size()) recent_.resize(place + 1);
-    remember(recent_[place], key, id);
+    recent_[place].miss(key, id);
   }
 
   // A subclass of str may mean something else the next time, so it is not remembered.
@@ -206,17 +230,14 @@ class MappingReader {
     keys_.push_back(id);
   }
 
-  // Objects lie 16 bytes apart at least.
-  static size_t address_hash(const PyObject* key) {
-    return mix_bits(reinterpret_cast<uintptr_t>(key) >> 4) >> (64 - kSeenBits);
-  }
+  // Of an object that is exactly a str. Keys of a dict have it with them; -1 otherwise.
+  static Py_hash_t hash_of(PyObject* text) { return reinterpret_cast<PyASCIIObject*>(text)->hash; }
 
-  static void remember(Recent& recent, PyObject* key, Key id) {
-    const bool again = recent.pointer == key && recent.id == id;
-    if (again || recent.held.is_valid())
-      recent.held = again ? nanobind::borrow(key) : nanobind::object();
-    recent.pointer = key;
-    recent.id = id;
+  static bool same_text(PyObject* one, PyObject* other) {
+    const auto length = PyUnicode_GET_LENGTH(one);
+    return length == PyUnicode_GET_LENGTH(other) && PyUnicode_KIND(one) == PyUnicode_KIND(other) &&
+           std::memcmp(PyUnicode_DATA(one), PyUnicode_DATA(other),
+                       static_cast<size_t>(length) * PyUnicode_KIND(one)) == 0;
   }
 
   void add_text(PyObject* key, PyObject* value) {
@@ -298,7 +319,7 @@ class MappingReader {
     return batch;
   }
 
-  static constexpr unsigned kSeenBits = 13;  // 8192 names, 196 kB, once a row is not as before
+  static constexpr unsigned kSeenBits = 13;  // 8192 names, 262 kB, once a row is not as before
 
   NameKeys& names_;
   double largest_;
@@ -307,7 +328,7 @@ class MappingReader {
   std::vector<int64_t> indptr_;
   std::vector<New> new_;
   std::vector<Recent> recent_;          // by place in the row
-  std::vector<Recent> seen_;            // by address
+  std::vector<Recent> seen_;            // by hash
   std::vector<nanobind::object> kept_;  // rows and items that live only here
 };
 

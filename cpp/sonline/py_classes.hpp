@@ -6,6 +6,7 @@
 // own.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -81,19 +82,33 @@ class PyClasses {
 
   std::vector<double> predict_one(nb::handle mapping) {
     const std::scoped_lock lock(shared_->mutex);
-    shared_->reader.read(mapping);
-    const Batch batch = shared_->reader.known();
-    std::vector<double> margins(models_.size());
-    for (size_t k = 0; k < models_.size(); ++k) {
-      models_[k]->model().predict(batch, &margins[k]);
-      margins[k] *= signs_[k];
-    }
-    return margins;
+    margins_of(mapping);
+    return margins_;
+  }
+
+  // The class with the largest prediction, the first of them where several have it. A single model
+  // speaks for its class or against it, and then for class 0.
+  int64_t choose_one(nb::handle mapping) {
+    const std::scoped_lock lock(shared_->mutex);
+    margins_of(mapping);
+    if (margins_.size() == 1) return margins_[0] > 0 ? targets_[0] : 0;
+    return targets_[static_cast<size_t>(std::max_element(margins_.begin(), margins_.end()) -
+                                        margins_.begin())];
   }
 
  private:
   // What a thread must have to do before it is worth its start of some 20 microseconds.
   static constexpr size_t kNumbersPerThread = 1 << 14;
+
+  void margins_of(nb::handle mapping) {
+    shared_->reader.read(mapping);
+    const Batch batch = shared_->reader.known();
+    margins_.resize(models_.size());
+    for (size_t k = 0; k < models_.size(); ++k) {
+      models_[k]->model().predict(batch, &margins_[k]);
+      margins_[k] *= signs_[k];
+    }
+  }
 
   double label(size_t k, int64_t code) const {
     return code == targets_[k] ? signs_[k] : -signs_[k];
@@ -142,7 +157,7 @@ class PyClasses {
   std::vector<nb::object> kept_;
   std::vector<PyModel*> models_;
   std::vector<int64_t> targets_;
-  std::vector<double> signs_;
+  std::vector<double> signs_, margins_;
   std::shared_ptr<Shared> shared_;
 };
 

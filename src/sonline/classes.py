@@ -83,11 +83,12 @@ class ClassLearner:
         self._speakers = _core.Classes(
             models[speaking], self._targets[speaking], self._signs[speaking]
         )
-        # learn_one(x, code, weight) and predict_one(x) for one mapping from features to numbers;
-        # the second gives a list with one raw prediction per output. Attributes, because here every
-        # call of a function in between shows.
+        # For one mapping from features to numbers: learn_one(x, code, weight); predict_one(x), a
+        # list with one raw prediction per output; choose_one(x), the number of the likeliest class.
+        # Attributes, because here every call of a function in between shows.
         self.learn_one = self._group.learn_one
         self.predict_one = self._speakers.predict_one
+        self.choose_one = self._speakers.choose_one
 
     @property
     def outputs(self) -> int:

@@ -149,7 +149,7 @@ def test_models_of_a_group_must_share_names():
 
 
 class TestMappings:
-    """The reader remembers keys by their address; none of that may show."""
+    """The reader remembers keys by object and by hash; none of that may show."""
 
     def test_keys_that_come_and_go(self):
         rng = np.random.default_rng(1)
@@ -174,6 +174,20 @@ class TestMappings:
             learner.learn_one({str(name.encode(), "ascii"): 1.0}, 1 if i % 3 else -1)
             expected.learn([{name: 1.0}], [1 if i % 3 else -1])
         assert learner.weights() == expected.weights()
+
+    def test_texts_that_have_no_hash_yet(self):
+        """The keys of a dict have one; what a mapping of another kind makes up has not."""
+
+        class Making(UserDict):
+            def items(self):
+                return [(str(name.encode(), "utf-8"), value) for name, value in self.data.items()]
+
+        names = ["alpha", "bravo", "über", "\u0101bcd", "alph"]
+        made, plain = OnlineLearner(), OnlineLearner()
+        for i in range(100):
+            row = {names[(i * k) % 5]: 1.0 + k for k in range(1, 4)}
+            assert made.learn_one(Making(row), 1) == plain.learn([row], [1])[0]
+        assert made.weights() == plain.weights()
 
     def test_text_and_integers(self):
         learner = OnlineLearner()

@@ -154,11 +154,8 @@ class SONClassifier(base.MiniBatchClassifier):
             From features to numbers or texts.
 
         """
-        labels = self._labels
-        scores = self._learning.predict_one(x)
-        if len(labels) == 2:
-            return labels[scores[0] > 0]
-        return labels[scores.index(max(scores))] if labels else None
+        number = self._learning.choose_one(x)
+        return self._labels[number] if self._labels else None
 
     def predict_proba_one(  # type: ignore[override]  # no kwargs
         self, x: Mapping[Any, Any]
