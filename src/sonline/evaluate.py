@@ -76,14 +76,17 @@ class Mean:
 
     def add(self, values: ArrayLike, weights: ArrayLike | None = None) -> None:
         """Take in values and their weights (all 1 without)."""
-        values = np.asarray(values, dtype=np.float64)
+        values = np.asarray(values)
         if weights is not None:
             weights = np.asarray(weights, dtype=np.float64)
             self.weight = _sum(self.weight, weights)
             self.total = _sum(self.total, values * weights)
+            return
+        self.weight += values.size
+        if values.dtype == np.bool_ and self.total.is_integer():
+            self.total += np.count_nonzero(values)  # whole numbers need no order
         else:
-            self.weight += values.size
-            self.total = _sum(self.total, values)
+            self.total = _sum(self.total, values.astype(np.float64, copy=False))
 
     def merge(self, others: Iterable[Mean], start: Mean | None = None) -> Mean:
         """Return the mean over all values; those of a common start count once."""
@@ -332,18 +335,18 @@ class Curve:
                 if self.rows == self._next:
                     self._close()
             return self.points[first:]
-        if weights is None:
-            totals = _running(self.total, losses)
-            sums = self.weight + np.arange(losses.size + 1.0)
-        else:
-            importance = np.asarray(weights, dtype=np.float64)
-            totals = _running(self.total, losses * importance)
-            sums = _running(self.weight, importance)
-        while self._next <= self.rows + losses.size:
-            self.total, self.weight = (float(s[self._next - self.rows]) for s in (totals, sums))
+        importance = None if weights is None else np.asarray(weights, dtype=np.float64)
+        totals = _running(self.total, losses if importance is None else losses * importance)
+        sums = None if importance is None else _running(self.weight, importance)
+        start = self.weight
+        while True:  # to each point, and then to the end
+            place = min(self._next - self.rows, losses.size)
+            self.total = float(totals[place])
+            self.weight = start + place if sums is None else float(sums[place])
+            if self._next > self.rows + losses.size:
+                break
             self._close()
         self.rows += losses.size
-        self.total, self.weight = float(totals[-1]), float(sums[-1])
         return self.points[first:]
 
     def merge(self, others: Iterable[Curve], start: Curve | None = None) -> Curve:

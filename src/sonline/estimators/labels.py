@@ -19,16 +19,24 @@ Codes: TypeAlias = NDArray[np.int64]
 
 def as_labels(name: str, values: Any) -> Labels:
     """Return labels as a vector of one kind: numbers, booleans or text."""
-    if type(values) is not np.ndarray or values.ndim != 1 or values.dtype.kind not in "biuU":
-        if isinstance(values, (list, tuple)):
-            _refuse_mixture(name, values)
+    if isinstance(values, (list, tuple)):
+        _refuse_mixture(name, values)
+    if type(values) is not np.ndarray or values.ndim != 1:
         values = column_or_1d(values, warn=True)
-        if values.dtype.kind == "f" and not np.isfinite(values).all():
-            row = int(np.argmax(~np.isfinite(values)))
+    kind = values.dtype.kind
+    if kind in "biuU":
+        return values  # type: ignore[no-any-return]
+    if kind == "f":
+        finite = np.isfinite(values)
+        if not finite.all():
+            row = int(np.argmin(finite))
             raise InvalidInputError(f"{name}: {values[row]} in row {row}; not a label")
-        if values.dtype.kind == "O":
-            _refuse_mixture(name, values.tolist())
-        check_classification_targets(values)
+        if (np.trunc(values) == values).all():
+            return values  # type: ignore[no-any-return]
+    if kind == "O":
+        _refuse_mixture(name, values.tolist())
+    # Slow, and only for what may be no label at all: objects, and numbers that are not whole.
+    check_classification_targets(values)
     return values  # type: ignore[no-any-return]
 
 

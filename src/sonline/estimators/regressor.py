@@ -275,8 +275,8 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
 
 def _numbers(y: Any) -> Floats:
     """Return labels as a vector of finite numbers."""
-    if type(y) is np.ndarray and y.ndim == 1 and y.dtype == np.float64:
-        return y  # the learner looks at the numbers
+    if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf":
+        return y.astype(np.float64, copy=False)  # the learner looks at the numbers
     return column_or_1d(  # type: ignore[no-any-return]
         check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True
     )
