@@ -16,12 +16,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sonline import _core, persistence
 from sonline.errors import InvalidInputError, ModelFileError
-from sonline.inputs import Floats, Rows, csr_arrays, dense_array
+from sonline.inputs import Floats, Rows, csr_arrays, dense_array, is_sparse
 from sonline.merging import NAMES, check_same_parameters, merge_learners, turned_round
 from sonline.parameters import Parameters
 
@@ -126,7 +125,7 @@ class ClassLearner:
         """
         columns = X.shape[1] if hasattr(X, "shape") else 0
         out = np.empty((len(self._models), len(codes)))
-        if sp.issparse(X):
+        if is_sparse(X):
             self._group.learn_csr(*csr_arrays(X), columns, codes, weights, out, threads)
         elif isinstance(X, np.ndarray):
             self._group.learn_dense(dense_array(X), codes, weights, out, threads)
@@ -138,7 +137,7 @@ class ClassLearner:
         """Return the raw predictions, one line per output; changes nothing."""
         rows, columns = X.shape if hasattr(X, "shape") else (len(X), 0)
         out = np.empty((max(self.outputs, 1), rows))
-        if sp.issparse(X):
+        if is_sparse(X):
             self._speakers.predict_csr(*csr_arrays(X), columns, out, threads)
         elif isinstance(X, np.ndarray):
             self._speakers.predict_dense(dense_array(X), out, threads)

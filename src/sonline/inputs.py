@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -74,6 +75,15 @@ def is_mappings(X: Rows) -> bool:
     if isinstance(X, Mapping):
         raise InvalidInputError("X is a single mapping; use learn_one or predict_one")
     return isinstance(X, Sequence) and len(X) > 0 and isinstance(X[0], Mapping)
+
+
+def is_sparse(X: Rows) -> bool:
+    """Return whether X is a sparse matrix of SciPy.
+
+    Whoever has made one has imported SciPy; nobody else shall wait for it.
+    """
+    scipy_sparse = sys.modules.get("scipy.sparse")
+    return scipy_sparse is not None and bool(scipy_sparse.issparse(X))
 
 
 def csr_arrays(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
 from sonline import _core, persistence
@@ -21,6 +20,7 @@ from sonline.inputs import (
     csr_arrays,
     dense_array,
     is_mappings,
+    is_sparse,
     one_number,
     row_weights,
     vector,
@@ -185,7 +185,7 @@ class OnlineLearner:
         if is_mappings(X):
             check_same_length(len(X), labels.size)
             self._model.learn_rows(X, labels, weights, out)
-        elif sp.issparse(X):
+        elif is_sparse(X):
             values, indices, indptr = csr_arrays(X)
             check_same_length(indptr.size - 1, labels.size)
             self._model.learn_csr(values, indices, indptr, labels, weights, out)
@@ -207,7 +207,7 @@ class OnlineLearner:
         if is_mappings(X):
             out = np.empty(len(X))
             self._model.predict_rows(X, out)
-        elif sp.issparse(X):
+        elif is_sparse(X):
             values, indices, indptr = csr_arrays(X)
             out = np.empty(indptr.size - 1)
             self._model.predict_csr(values, indices, indptr, out)

@@ -43,6 +43,15 @@ def test_help_does_not_wait_for_numpy():
     assert done.stderr.strip() == ""
 
 
+def test_training_waits_for_nothing_that_it_does_not_use():
+    code = (
+        "import sys, sonline.cli.train; sonline.OnlineLearner().learn([[1.0]], [1]); "
+        "sys.exit(' '.join({'scipy', 'sklearn', 'pandas', 'pyarrow'} & {*sys.modules}))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == ""
+
+
 @pytest.mark.parametrize("name", cli.COMMANDS)
 def test_every_command_has_help_with_an_example(name):
     command = load(name)

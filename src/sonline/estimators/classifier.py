@@ -323,7 +323,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         """Take predictions made before the update into the progressive loss and score."""
         loss = np.empty(margins.shape[1])
         if self._table.labels.size == 2:
-            _loss_values(self.loss, margins[0], 2.0 * codes - 1.0, loss)
+            _loss_values(self.loss, margins[0], np.where(codes, 1.0, -1.0), loss)
             right = (margins[0] > 0) == codes
         else:
             own = np.empty(loss.size)

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sonline.errors import DivergenceError
@@ -119,6 +118,8 @@ def read(parameters: Parameters, state: State, keys: Keys) -> Knowledge:
 
 def _read_appended(known: Knowledge, state: State, blocks: Floats, rank: int) -> None:
     """V = F (Z; R), w = w̄ + (Z; R)ᵀb, with the sparse rows R that wait for the next rebase."""
+    import scipy.sparse as sp  # noqa: PLC0415 - slow to import, and only two sketches need it
+
     in_Z = int(state["sketch.rows_of_Z"])
     Z = blocks[:, 1 : 1 + in_Z].T
     bF = state["sketch.bF"][: 1 + rank]
