@@ -32,7 +32,10 @@ def one_number(name: str, value: Any, hint: str) -> float:
 def vector(name: str, values: ArrayLike) -> Floats:
     """Return numbers as a vector."""
     try:
-        numbers = np.ascontiguousarray(values, dtype=np.float64)
+        given = np.asarray(values)
+        if given.dtype.kind in "SU" and given.size:
+            raise TypeError(f"got text, such as {given.flat[0].item()!r}")
+        numbers = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} must be a sequence of numbers: {error}") from error
     if numbers.ndim != 1:

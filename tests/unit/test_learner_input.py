@@ -86,6 +86,7 @@ BAD_CALLS: dict[str, tuple[Call, str]] = {
     "one: weight too large": (lambda m: m.learn_one({"new": 1.0}, 1, 1e200), "sample_weight: 1e"),
     "labels too few": (lambda m: m.learn(X, [1, -1]), "X has 3 rows, y has 2 labels"),
     "labels in two dimensions": (lambda m: m.learn(X, Y[:, None]), "y must have one dimension"),
+    "labels of digits": (lambda m: m.learn(X, ["1", "1", "0"]), "y must be.*got text, such as '1'"),
     "labels of text": (lambda m: m.learn(X, ["a", "b", "c"]), "y must be a sequence of numbers"),
     "label scalar": (lambda m: m.learn(X, 1.0), "X has 3 rows, y has 1 labels"),
     "weight NaN": (lambda m: m.learn(X, Y, [1, 1, np.nan]), "sample_weight: nan in row 2"),
