@@ -33,11 +33,13 @@ def vector(name: str, values: ArrayLike) -> Floats:
     """Return numbers as a vector."""
     try:
         given = np.asarray(values)
-        if given.dtype.kind in "SU" and given.size:
-            raise TypeError(f"got text, such as {given.flat[0].item()!r}")
         numbers = np.ascontiguousarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} must be a sequence of numbers: {error}") from error
+    if given.dtype.kind in "SU" and given.size:  # digits: learn_one does not take them either
+        raise InvalidInputError(
+            f"{name} must be a sequence of numbers, got text, such as {given.flat[0].item()!r}"
+        )
     if numbers.ndim != 1:
         raise InvalidInputError(f"{name} must have one dimension, got shape {numbers.shape}")
     return numbers
