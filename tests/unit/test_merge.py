@@ -107,6 +107,19 @@ def test_sketches_agree_with_the_dense_oracle(sketch, begun):
     np.testing.assert_allclose(vector(merged, d), wanted, atol=1e-9)
 
 
+@pytest.mark.parametrize("changed", [{"loss": "hinge"}, {"curvature": "gradient"}])
+@pytest.mark.parametrize("sketch", [*LOW_RANK, "full"])
+def test_squared_gradients_are_no_precision(sketch, changed):
+    X, y = stream("unit", "logistic", 900, 9)
+    found = trained(3, X, y, sketch=sketch, alpha=0.7, scaling="none", **changed)
+    merged = found[0].merge(found[1:])
+    wanted = np.mean([vector(one, 9) for one in found], axis=0)
+    np.testing.assert_allclose(vector(merged, 9), wanted, atol=1e-9)
+    if sketch != "full":  # the sketches add up all the same
+        S, _ = merged_sketch(sketch, 4, [dense(one)[1] for one in found], np.zeros((10, 10)))
+        np.testing.assert_allclose(dense(merged)[1], S, atol=1e-9)
+
+
 @pytest.mark.parametrize("sketch", SKETCHES)
 @pytest.mark.parametrize("scaling", ["none", "rms", "gradient"])
 def test_merged_learner_is_a_learner(sketch, scaling, tmp_path):
@@ -131,14 +144,16 @@ def test_merged_learner_is_a_learner(sketch, scaling, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("scaling", ["none", "rms", "gradient"])
 @pytest.mark.parametrize("sketch", SKETCHES)
-def test_alone_or_with_an_empty_one_nothing_changes(sketch, dtype):
+def test_alone_or_with_an_empty_one_nothing_changes(sketch, scaling, dtype):
     X, y = stream("emerging", "logistic", 300, 20)
-    one = learner(sketch=sketch, dtype=dtype)
+    parameters = {"sketch": sketch, "scaling": scaling, "dtype": dtype, "clip": True}
+    one = learner(**parameters)
     one.learn(X, y)
     np.testing.assert_array_equal(one.merge([]).predict(X), one.predict(X))
     tolerance = 1e-9 if dtype == "float64" else 1e-4
-    empty = learner(sketch=sketch, dtype=dtype)
+    empty = learner(**parameters)
     for merged in (one.merge([empty]), empty.merge([one]), one.merge([one], start=one)):
         np.testing.assert_allclose(merged.predict(X), one.predict(X), atol=tolerance)
         np.testing.assert_allclose(merged.spectrum(), one.spectrum(), rtol=1e-4)

@@ -10,7 +10,8 @@ stacked sketches otherwise. The parts of the work:
 
 - `features`: one set of features out of several, names united by name;
 - `state`: what a learner knows, out of the arrays that it saves, and back;
-- `precision`: the formula above, and the sketch of the sum;
+- `precision`: the formula above, where the matrices are precisions, averages elsewhere;
+- `stack`: the sketch of the sum;
 - `tree`: the fixed shape in which many are merged.
 """
 

@@ -8,9 +8,19 @@ How much of the prior is taken away (κ of docs/distributed.md) depends on the s
 grows with the curvature that the sketch has discarded (isotropic, rfd) or nothing is discarded
 (full), alpha I in A_i is the prior, and all but one are subtracted: κ = K−1. With fd, alpha is all
 that the matrix knows about most directions and stands for data there: κ = 0, each learner counts by
-the sum of the squares that it has seen of a feature. Where there is no sketch (none, adagrad), or
-one whose directions are still on their way (oja: its noise would decide), this is the whole weight.
-A learner that has not seen a feature says nothing about it in any case.
+the sum of the squares that it has seen of a feature.
+
+A_i is a precision only if it adds up second derivatives, in coordinates that stand still. Squares
+of gradients are largest where a learner went astray, and scales that grow with them
+(scaling="gradient") make the first rows count for more than all later ones; either way the learner
+that knows least would speak loudest. There, and where there is no sketch (none, adagrad) or one
+whose directions are still on their way (oja: its noise would decide), weights are averaged feature
+by feature, by what each learner has seen of it. If that is the same for all, the merged prediction
+is the mean of their predictions, and its loss, being convex, at most the mean of their losses. A
+learner that has not seen a feature says nothing about it in any case.
+
+Of several weight vectors (alpha="auto") each learner's counts by its share in the blend there: one
+that failed is not worth averaging, and the mean of the predictions remains what is merged.
 
 With a start that has learnt before (a further round), counters, scales and sketches count it once.
 The weights do so with the full matrix only: what a sketch has lost of the start cannot be taken
@@ -25,21 +35,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sonline.merging.state import (
-    COUNT_LIMIT,
-    FIRST_SQUARE,
-    RANGE,
-    Floats,
-    Knowledge,
-    capacity,
-)
+from sonline.merging.stack import Stack, cut
+from sonline.merging.state import COUNT_LIMIT, FIRST_SQUARE, RANGE, Floats, Knowledge, capacity
 from sonline.parameters import Parameters
 
 TRACKING = ("isotropic", "rfd", "full")  # alpha tracks what the sketch discards: κ = K−1
-AVERAGED = ("none", "oja")  # weights by the squares seen, not by the sketch
-NEGLIGIBLE = 1e-14  # eigenvalues below, relative to the largest, are dropped, as the core does
-PIECE = 4096  # features at a time: some 40 rows of them stay in the cache
-PARALLEL = 1e-12  # squared length below which a direction is a combination of the others
+SOLVED = (*TRACKING, "fd")  # weights by A_i; the others by what has been seen of each feature
+LEAST_SHARE = 1e-6  # of a weight vector in a blend: nobody is without a voice
 
 
 def combined(
@@ -57,28 +59,30 @@ def combined(
     merged = replace(
         origin, numbers=numbers, squares=squares, counts=counts, share=_shares(each, zero)
     )
-    rows = np.array([max(one.rounds - zero.rounds, 0.0) for one in each])
-    share = rows / rows.mean() if rows.any() else np.ones(rows.size)
-    together = _Sum(parameters, models, origin, merged, told, None if fresh else share)
+    together = _Sum(parameters, models, origin, merged, told, None if fresh else _rows(each, zero))
     if parameters.sketch == "adagrad":
         return together.adagrad()
     if parameters.sketch == "full":
         return together.full()
-    stack = _Stack(models, np.ones(len(models)))
-    solving = stack if fresh else _Stack(models, share)
-    storing = (
-        stack if fresh else _Stack([*models, origin], np.r_[np.ones(len(models)), 1 - len(models)])
-    )
-    weigh = solving.spectrum()
+    stack = Stack([*models, origin])
     merged.weights = np.array(
         [
             together.averaged(number)
-            if plain or parameters.sketch in AVERAGED
-            else together.solved(number, solving, *weigh)
+            if plain or not _precise(parameters)
+            else together.solved(number, stack)
             for number, (_, plain) in enumerate(parameters.experts)
         ]
     )
-    return _cut(parameters, merged, storing, *(weigh if fresh else storing.spectrum()))
+    # What all began with has been counted by each of them.
+    return cut(parameters, merged, stack, np.r_[np.ones(len(models)), 1 - len(models)])
+
+
+def _precise(parameters: Parameters) -> bool:
+    """Return whether A_i says how much a learner knows in each direction."""
+    if parameters.sketch not in SOLVED or not parameters.hessian:
+        return False
+    matrix = parameters.sketch == "full" or capacity(parameters) > 0
+    return matrix and parameters.scaling != "gradient"
 
 
 def _nothing(like: Knowledge) -> Knowledge:
@@ -155,15 +159,19 @@ def _scales(
     return squares, np.minimum(n, COUNT_LIMIT)
 
 
+def _rows(each: Sequence[Knowledge], zero: Knowledge) -> Floats:
+    """Return how many rows each has learnt since the start, in units of their mean."""
+    rows = np.array([max(one.rounds - zero.rounds, 0.0) for one in each])
+    return rows / rows.mean() if rows.any() else np.ones(rows.size)
+
+
 def _shares(each: Sequence[Knowledge], zero: Knowledge) -> Floats:
     """Return the experts' shares, averaged by the rows that each learner has seen.
 
     A product, as of likelihoods, would bet everything on what a single learner liked best; merged
     weights are less noisy, and other experts gain more from that.
     """
-    rows = np.array([max(one.rounds - zero.rounds, 0.0) for one in each])
-    rows = rows if rows.any() else np.ones(rows.size)
-    share = rows @ np.array([one.share for one in each])
+    share = _rows(each, zero) @ np.array([one.share for one in each])
     return np.asarray(share / share.sum())
 
 
@@ -189,14 +197,15 @@ def _rescaled(known: Knowledge, root: Floats) -> Knowledge:
 def _evidence(
     parameters: Parameters, models: Sequence[Knowledge], origin: Knowledge
 ) -> list[Floats]:
-    """Return how much each learner has seen of each feature since the start: sums of squares."""
+    """Return how much each learner has seen of each feature since the start.
+
+    Sums of squares where they are known, rows otherwise. Squared gradients are no measure of it.
+    """
     told = []
     for one in models:
         if parameters.scaling == "rms":
             assert one.counts is not None and origin.counts is not None  # noqa: S101, PT018 - rms
             own = one.counts * one.squares - origin.counts * origin.squares
-        elif parameters.scaling == "gradient":
-            own = one.squares - origin.squares
         else:
             own = np.full(one.keys.size, one.rounds - origin.rounds)
             own[~_seen(one)] = 0.0
@@ -224,23 +233,31 @@ class _Sum:
     origin: Knowledge
     merged: Knowledge  # its squares are the merged scales themselves
     told: Sequence[Floats]
-    share: Floats | None  # of each in the rows since the start, if there is one
+    rows: Floats | None  # of each since the start, in units of their mean; None if it is empty
+
+    def voices(self, number: int) -> Floats:
+        """Return how far an expert of each learner counts: by its share in the blend there."""
+        share = np.array([one.share[number] for one in self.models])
+        share = np.maximum(share, LEAST_SHARE)
+        return np.asarray(share / max(self.merged.share[number], LEAST_SHARE))
 
     def averaged(self, number: int) -> Floats:
         """Return the weights of an expert, averaged feature by feature."""
-        total = np.sum(self.told, axis=0)
         first = self.origin.weights[number]
-        change = np.zeros(first.size)
-        for one, own in zip(self.models, self.told, strict=True):
+        total, change = np.zeros(first.size), np.zeros(first.size)
+        for one, voice, said in zip(self.models, self.voices(number), self.told, strict=True):
+            own = voice * said
+            total += own
             change += own * (one.weights[number] - first)
         return np.asarray(first + change / np.where(total > 0, total, 1.0))
 
-    def solved(self, number: int, stack: _Stack, T: Floats, ev: Floats) -> Floats:
+    def solved(self, number: int, stack: Stack) -> Floats:
         """Return w₀ + A⁻¹ ΣA_i(w_i − w₀), A = D + Rᵀ(TᵀevT)R, by the Woodbury identity."""
-        own, D = self._diagonals(number)
+        factors = self.voices(number) * (1.0 if self.rows is None else self.rows)
+        own, D = self._diagonals(number, factors)
+        T, ev = stack.spectrum(np.r_[factors, 0.0])  # the start is not among them
         first = self.origin.weights[number]
         right = np.zeros(first.size)
-        factors = np.ones(len(own)) if self.share is None else self.share
         for one, diagonal, factor in zip(self.models, own, factors, strict=True):
             change = one.weights[number] - first
             right += diagonal * change + one.V.T @ (factor * one.ev * (one.V @ change))
@@ -265,7 +282,10 @@ class _Sum:
         merged, first = self.merged, self.origin.weights[0]
         assert self.origin.dense is not None  # noqa: S101 - the full matrix
         merged.dense = _beyond(matrices, self.origin.dense)
-        own, D = self._diagonals(0)
+        if not _precise(self.parameters):
+            merged.weights = self.averaged(0)[np.newaxis]
+            return merged
+        own, D = self._diagonals(0, np.ones(len(matrices)))
         right = np.zeros(first.size)
         for one, matrix, diagonal in zip(self.models, matrices, own, strict=True):
             change = one.weights[0] - first
@@ -295,109 +315,24 @@ class _Sum:
         unit = known.numbers["mean_energy"] if relative else 1.0
         return self.parameters.experts[number][0] * unit
 
-    def _diagonals(self, number: int) -> tuple[list[Floats], Floats]:
-        """Return the diagonal part of each A_i and of the merged A."""
-        each = [(self._alpha(number, one) + one.tail) * one.squares for one in self.models]
-        if self.share is not None and self.parameters.sketch != "full":
-            own = [factor * diagonal for factor, diagonal in zip(self.share, each, strict=True)]
-            return own, np.asarray(np.sum(own, axis=0))
-        if self.parameters.sketch not in TRACKING:
+    def _diagonals(self, number: int, factors: Floats) -> tuple[list[Floats], Floats]:
+        """Return the diagonal part of each A_i, times a factor, and of the merged A."""
+        if self.rows is None and self.parameters.sketch not in TRACKING:
+            # Alpha stands for data: in all as much as before, but by who has seen the feature.
             total = np.sum(self.told, axis=0)
             speakers = np.sum([own > 0 for own in self.told], axis=0)
-            factor = np.divide(speakers, total, out=np.zeros_like(total), where=total > 0)
+            unit = np.divide(speakers, total, out=np.zeros_like(total), where=total > 0)
             own = [
-                self._alpha(number, one) * factor * said
-                for one, said in zip(self.models, self.told, strict=True)
+                factor * self._alpha(number, one) * unit * said
+                for one, factor, said in zip(self.models, factors, self.told, strict=True)
             ]
             return own, np.asarray(np.sum(own, axis=0))
-        alpha, origin, squares = self._alpha(number, self.merged), self.origin, self.merged.squares
-        if self.parameters.scaling == "gradient":
-            # The scales are sums over the data: only D₁ = 0.1 is prior.
-            first = FIRST_SQUARE * alpha / squares
-            if origin.rounds > 0:
-                first = (self._alpha(number, origin) + origin.tail) * origin.squares
-            return each, np.asarray(first + sum(np.maximum(own - first, 0.0) for own in each))
-        tails = [one.tail * one.squares for one in self.models]
-        return each, alpha + np.maximum(_beyond(tails, origin.tail * origin.squares), 0.0)
-
-
-# -- sketches --------------------------------------------------------------------------------------
-
-
-class _Stack:
-    """The directions of several learners, one below the other: R.
-
-    They are never copied into one matrix; sums over features run piece by piece, in the cache.
-
-    Parameters
-    ----------
-    models : sequence of Knowledge
-        Whose directions.
-    factors : array
-        What the eigenvalues of each are multiplied by; negative for what is taken away.
-    """
-
-    def __init__(self, models: Sequence[Knowledge], factors: Floats) -> None:
-        self.parts = [one.V for one in models]
-        self.values = np.concatenate(
-            [one.ev * factor for one, factor in zip(models, factors, strict=True)]
-        )
-        self.cuts = np.cumsum([len(part) for part in self.parts])[:-1]
-
-    def gram(self, weights: Floats | None = None) -> Floats:
-        """Return R diag(weights) Rᵀ."""
-        total = np.zeros((self.values.size, self.values.size))
-        for first in range(0, self.parts[0].shape[1], PIECE):
-            rows = np.vstack([part[:, first : first + PIECE] for part in self.parts])
-            other = rows if weights is None else rows * weights[first : first + PIECE]
-            total += other @ rows.T
-        return total
-
-    def times(self, vector: Floats) -> Floats:
-        """Return R v."""
-        return np.concatenate([part @ vector for part in self.parts])
-
-    def back(self, small: Floats) -> Floats:
-        """Return Rᵀ c, or C R for a matrix."""
-        parts = zip(self.parts, np.split(small, self.cuts, axis=-1), strict=True)
-        return np.asarray(sum(own @ part for part, own in parts))
-
-    def spectrum(self) -> tuple[Floats, Floats]:
-        """Return T and ev, largest first: V = T R are the eigenvectors of Rᵀ diag(values) R."""
-        gram = self.gram()
-        lengths = np.sqrt(np.diag(gram))
-        there = np.flatnonzero(lengths)
-        T = np.zeros((0, lengths.size))
-        if not there.size:
-            return T, np.zeros(0)
-        lengths = lengths[there]
-        # Unit rows have a Gram matrix that says which of them are combinations of the others.
-        size, mix = np.linalg.eigh(gram[np.ix_(there, there)] / np.outer(lengths, lengths))
-        own = size > PARALLEL * there.size
-        basis = (mix[:, own] / np.sqrt(size[own])).T
-        inside = (mix[:, own] * np.sqrt(size[own])).T
-        values = self.values[there] * lengths**2
-        eigenvalues, turn = np.linalg.eigh((inside * values) @ inside.T)
-        # What the start had and no learner has any more is 0, not less.
-        kept = np.flatnonzero(eigenvalues > NEGLIGIBLE * max(eigenvalues[-1], 0.0))[::-1]
-        T = np.zeros((kept.size, self.values.size))
-        T[:, there] = (turn[:, kept].T @ basis) / lengths
-        return T, eigenvalues[kept]
-
-
-def _cut(
-    parameters: Parameters, merged: Knowledge, stack: _Stack, T: Floats, ev: Floats
-) -> Knowledge:
-    """Sketch the sum again with as many directions as one learner has."""
-    m = capacity(parameters)
-    left, merged.ev = ev[m:], ev[:m].copy()
-    if left.size and parameters.sketch == "isotropic":
-        seen = merged.keys.size - (not parameters.intercept)
-        merged.numbers["sketch.tail"] += float(left.sum()) / max(seen - m, 1.0)
-    elif left.size and parameters.sketch in ("fd", "rfd"):
-        merged.ev -= left[0]
-        if parameters.sketch == "rfd":
-            merged.numbers["sketch.tail"] += float(left[0]) / 2
-        merged.ev = merged.ev[merged.ev > NEGLIGIBLE * ev[0]]  # they fall: the last ones go
-    merged.V = stack.back(T[: merged.ev.size])
-    return merged
+        own = [
+            factor * (self._alpha(number, one) + one.tail) * one.squares
+            for one, factor in zip(self.models, factors, strict=True)
+        ]
+        if self.rows is not None and self.parameters.sketch != "full":
+            return own, np.asarray(np.sum(own, axis=0))
+        tails = [f * one.tail * one.squares for one, f in zip(self.models, factors, strict=True)]
+        # Nothing has a tail at the start, or (full) ever.
+        return own, self._alpha(number, self.merged) + np.asarray(np.sum(tails, axis=0))
