@@ -280,3 +280,33 @@ def prediction_range(
             float(np.clip(end, state["label_low"], state["label_high"])) for end in (low, high)
         )
     return low, high
+
+
+def probabilities(margins: Floats, classes: int) -> Floats:
+    """Return the probability of each class, a line per class, for raw predictions, one per output.
+
+    Those are of the logistic loss. For two classes, one line speaks for the second of them;
+    otherwise each speaks for "this class or not", and the probabilities are divided by their sum.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sonline.classes import probabilities
+    >>> probabilities(np.array([[0.0, np.log(3.0)]]), 2).round(2).tolist()
+    [[0.5, 0.25], [0.5, 0.75]]
+    """
+    if classes == 2:
+        return np.vstack([_sigmoid(-margins), _sigmoid(margins)])
+    chances = _sigmoid(margins)
+    total = chances.sum(axis=0)
+    # All of them so unlikely that they round to 0: what is left is their order of magnitude.
+    none = total == 0
+    if none.any():
+        chances[:, none] = np.exp(margins[:, none] - margins[:, none].max(axis=0))
+        total = chances.sum(axis=0)
+    return np.asarray(chances / total)
+
+
+def _sigmoid(z: Floats) -> Floats:
+    small = np.exp(-np.abs(z))
+    return np.asarray(np.where(z >= 0, 1.0, small) / (1 + small))

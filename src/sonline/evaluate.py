@@ -84,7 +84,7 @@ class Mean:
             return
         self.weight += values.size
         if values.dtype == np.bool_ and self.total.is_integer():
-            self.total += np.count_nonzero(values)  # whole numbers need no order
+            self.total += int(np.count_nonzero(values))  # whole numbers need no order
         else:
             self.total = _sum(self.total, values.astype(np.float64, copy=False))
 

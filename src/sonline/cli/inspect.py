@@ -14,8 +14,9 @@ import typer
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.judge import Metrics
+from sonline.cli.learners import ManyOutputs
 from sonline.cli.progress import number
-from sonline.cli.trained import Trained, _Many
+from sonline.cli.trained import Trained
 from sonline.errors import ParameterError
 from sonline.evaluate import Curve
 from sonline.parameters import Parameters
@@ -65,11 +66,11 @@ class _View:
 
     def spectra(self) -> list[Any]:
         learner = self._trained.learner
-        return learner.spectra() if isinstance(learner, _Many) else [learner.spectrum()]
+        return learner.spectra() if isinstance(learner, ManyOutputs) else [learner.spectrum()]
 
     def weights(self, label: Any = None) -> dict[Any, float]:
         learner = self._trained.learner
-        if not isinstance(learner, _Many):
+        if not isinstance(learner, ManyOutputs):
             return learner.weights()
         line = 0 if label is None else self._trained.labels.index(label)
         weights = learner.weights()[line, 1:].tolist()

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import itertools
-import os
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sonline import streams
 from sonline.cli.judge import Metrics, lines, measures, said, task_of
-from sonline.cli.outputs import STDOUT, open_output
+from sonline.cli.outputs import GrowingFiles
 from sonline.cli.progress import Display, Now
 from sonline.cli.trained import Label, Learnt, Trained, label_of, read_options
 from sonline.errors import InvalidInputError, ParameterError
@@ -78,9 +77,9 @@ class Run:
         self.interrupted = False
         self.told = ""
         self._stream: Stream | None = None
-        self._outputs: dict[str, IO[bytes]] = {}
-        self._lengths: dict[str, int] = {}
-        self._broken: set[str] = set()  # pipes whose readers have gone
+        self._files = GrowingFiles(
+            {"predictions": settings.predictions, "bad_rows": settings.bad_rows}, display.say
+        )
 
     @property
     def resumable(self) -> Path | None:
@@ -97,7 +96,7 @@ class Run:
             self._begin_from(settings.initial)
         elif last is not None:
             self.display.say(f"no {last} to go on from: starting at the beginning")
-        with self._files(), self._open() as stream:
+        with self._files, self._open() as stream:
             self._stream = stream
             self.told = stream.told
             self.display.say(stream.told)
@@ -188,7 +187,8 @@ class Run:
             self._next_pass()
         file = stream.files[batch.start.file]
         weights, held = self._weights(batch)
-        self._write_bad(batch)
+        if self.settings.bad_rows is not None:
+            self._files.write("bad_rows", b"".join(row.text + b"\n" for row in batch.bad))
         if len(batch):
             for learnt in model.learn(batch, weights, file):
                 self._judge(batch, learnt, held)
@@ -242,9 +242,9 @@ class Run:
                 for point in first.update(loss[chosen], own):
                     if first is self.metrics.loss:
                         self._show(batch, learnt, point, int(numbers[point.rows - before - 1]))
-        if "predictions" in self._outputs:
+        if self.settings.predictions is not None:
             text = lines(model, learnt.raw, self.settings.predict_as, _tags(batch, rows))
-            self._write("predictions", text.encode())
+            self._files.write("predictions", text.encode())
 
     def _show(self, batch: Batch, learnt: Learnt, point: Point, row: int) -> None:
         model = self.model
@@ -285,57 +285,13 @@ class Run:
             skipped=self.skipped,
         )
 
-    # --- files that grow along, and the state that a later run goes on from
-
-    @contextmanager
-    def _files(self) -> Iterator[None]:
-        wanted = {"predictions": self.settings.predictions, "bad_rows": self.settings.bad_rows}
-        try:
-            for name, path in wanted.items():
-                if path is not None:
-                    self._outputs[name] = self._grow(path, self._lengths.get(name, 0))
-                    self._lengths.setdefault(name, 0)
-            yield
-        finally:
-            for file in self._outputs.values():
-                with suppress(BrokenPipeError):
-                    file.close()
-
-    @staticmethod
-    def _grow(path: Path, length: int) -> IO[bytes]:
-        """Open a file to be written on after so many bytes."""
-        file = open_output(path, "r+b" if path.exists() else "wb")
-        if path.is_file() and str(path) != STDOUT:
-            file.truncate(length)
-            file.seek(length)
-        return file
-
-    def _write(self, name: str, data: bytes) -> None:
-        if name in self._broken:
-            return
-        try:
-            self._outputs[name].write(data)
-            self._outputs[name].flush()
-        except BrokenPipeError:
-            self._broken.add(name)
-            self.display.say(f"nobody reads {name} any more: the rest of them is left out")
-        self._lengths[name] += len(data)
-
-    def _write_bad(self, batch: Batch) -> None:
-        if "bad_rows" in self._outputs:
-            for row in batch.bad:
-                self._write("bad_rows", row.text + b"\n")
+    # --- the state that a later run goes on from
 
     def _note(self, position: Position) -> None:
         """Put into the model what a later run needs to go on."""
         model = self.model
         assert model is not None  # noqa: S101 - asked after rows have come
-        for name, file in self._outputs.items():
-            if name in self._broken:
-                continue
-            file.flush()
-            with suppress(OSError):  # a pipe
-                os.fsync(file.fileno())
+        self._files.sync()
         if self._stream is not None:
             model.columns = dict(self._stream.columns)
         model.run = {
@@ -349,7 +305,7 @@ class Run:
             "skipped": self.skipped,
             "metrics": self.metrics.as_dict(),
             "past": self.past,
-            "lengths": self._lengths,
+            "lengths": self._files.lengths,
         }
 
     def save(self) -> None:
@@ -382,7 +338,7 @@ class Run:
         self.skipped = int(run["skipped"])
         self.metrics = Metrics.from_dict(run["metrics"])
         self.past = list(run["past"])
-        self._lengths = {name: int(length) for name, length in run["lengths"].items()}
+        self._files.lengths = {name: int(length) for name, length in run["lengths"].items()}
         if "-" in run["files"]:
             self.display.say(
                 "standard input cannot be read again: the rows that come now are taken to be "

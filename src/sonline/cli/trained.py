@@ -14,81 +14,16 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 
 from sonline import persistence
-from sonline.classes import ClassLearner
+from sonline.classes import probabilities
+from sonline.cli.learners import ManyOutputs, OneOutput, StreamRows
 from sonline.errors import DataFormatError, InvalidInputError, ModelFileError
-from sonline.learner import OnlineLearner
 from sonline.parameters import Parameters
 from sonline.streams import Batch, Options
 
 KIND = "model"
-NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
 
 Label: TypeAlias = int | float | str
 Floats: TypeAlias = NDArray[np.float64]
-
-
-class _Single(OnlineLearner):
-    """A learner with one output that takes batches of streams."""
-
-    def add_names(self, names: list[str], first: int) -> None:
-        _check_names(self._model.name_keys(names), first)
-
-    def learn_rows(self, rows: _Rows, targets: NDArray[Any], weights: Floats | None) -> Floats:
-        out = np.empty(rows.count)
-        self._model.learn_csr(rows.values, rows.keys, rows.indptr, targets, weights, out)
-        return out[np.newaxis]
-
-    def predict_rows(self, rows: _Rows) -> Floats:
-        out = np.empty(rows.count)
-        self._model.predict_csr(rows.values, rows.keys, rows.indptr, out)
-        return out[np.newaxis]
-
-
-class _Many(ClassLearner):
-    """Learners for classes that take batches of streams."""
-
-    threads = min(os.cpu_count() or 1, 8)
-
-    def add_names(self, names: list[str], first: int) -> None:
-        _check_names(self._models[0].name_keys(names), first)
-
-    def learn_rows(self, rows: _Rows, targets: NDArray[Any], weights: Floats | None) -> Floats:
-        out = np.empty((len(self._models), rows.count))
-        self._group.learn_csr(
-            rows.values, rows.keys, rows.indptr, 0, targets, weights, out, self.threads
-        )
-        return out[: max(self.outputs, 1)]
-
-    def predict_rows(self, rows: _Rows) -> Floats:
-        out = np.empty((max(self.outputs, 1), rows.count))
-        self._speakers.predict_csr(rows.values, rows.keys, rows.indptr, 0, out, self.threads)
-        return out
-
-
-@dataclass
-class _Rows:
-    """Some rows of a batch as the core takes them."""
-
-    values: NDArray[Any]
-    keys: NDArray[Any]
-    indptr: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, batch: Batch) -> Self:
-        keys = batch.indices.view(np.uint64) | NAMED if batch.named else batch.indices
-        return cls(batch.values, keys, batch.indptr)
-
-    @property
-    def count(self) -> int:
-        return int(self.indptr.size) - 1
-
-    def part(self, first: int, last: int) -> _Rows:
-        if first == 0 and last == self.count:
-            return self
-        start, stop = int(self.indptr[first]), int(self.indptr[last])
-        return _Rows(
-            self.values[start:stop], self.keys[start:stop], self.indptr[first : last + 1] - start
-        )
 
 
 @dataclass
@@ -143,11 +78,11 @@ class Trained:
 
     def __post_init__(self) -> None:
         self.row_weight = float(self.row_weight)
-        self.learner: _Single | _Many
+        self.learner: OneOutput | ManyOutputs
         if self.task == "classes":
-            self.learner = _Many(self.parameters, len(self.labels), self.growing)
+            self.learner = ManyOutputs(self.parameters, len(self.labels), self.growing)
         else:
-            self.learner = _Single(**self.parameters.as_dict())
+            self.learner = OneOutput(**self.parameters.as_dict())
         self._targets: list[int] = []  # of each token: -1 or +1, or the code of the class
         self._unknown: list[str] = []  # tokens of labels that this model does not know
 
@@ -185,7 +120,7 @@ class Trained:
             weights = own * self.row_weight
         if batch.new_names:
             self.learner.add_names(batch.new_names, batch.first_name)
-        rows = _Rows.of(batch)
+        rows = StreamRows.of(batch)
         if batch.codes is None:
             targets = batch.labels
             assert targets is not None  # noqa: S101 - one of both is there
@@ -210,7 +145,7 @@ class Trained:
         return list(zip(firsts, batch.new_labels, strict=True))
 
     def _learn_part(
-        self, rows: _Rows, batch: Batch, weights: Floats | None, first: int, last: int
+        self, rows: StreamRows, batch: Batch, weights: Floats | None, first: int, last: int
     ) -> Learnt:
         assert batch.codes is not None  # noqa: S101 - checked by the caller
         kind: type[Any] = np.int64 if self.task == "classes" else np.float64
@@ -247,7 +182,7 @@ class Trained:
             if not self.growing:
                 shown = ", ".join(str(known) for known in self.labels[:20])
                 raise InvalidInputError(f"this is none of the classes {shown}")
-            assert isinstance(self.learner, _Many)  # noqa: S101 - by the task
+            assert isinstance(self.learner, ManyOutputs)  # noqa: S101 - by the task
             self.learner = self.learner.grown()
             self.labels.append(label)
         return self.labels.index(label)
@@ -293,7 +228,7 @@ class Trained:
 
     def learner_for(self, labels: list[Label]) -> Any:
         """Return the learner with its classes in the order of these labels."""
-        if not isinstance(self.learner, _Many) or self.labels == labels:
+        if not isinstance(self.learner, ManyOutputs) or self.labels == labels:
             return self.learner
         new = itertools.count(len(self.labels))
         known = self.labels
@@ -303,7 +238,7 @@ class Trained:
 
     def predict(self, batch: Batch) -> Floats:
         """Return raw predictions, a line per output."""
-        return self.learner.predict_rows(_Rows.of(batch))
+        return self.learner.predict_rows(StreamRows.of(batch))
 
     def targets(self, batch: Batch) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the targets of a batch to be judged, and which rows have one."""
@@ -336,10 +271,7 @@ class Trained:
 
     def probabilities(self, raw: Floats) -> Floats:
         """Return the probability of each class, a line per class."""
-        chances = 1 / (1 + np.exp(-np.clip(raw, -700, 700)))
-        if self.task == "binary" or len(self.labels) == 2:
-            return np.vstack([1 - chances, chances])
-        return np.asarray(chances / chances.sum(axis=0))
+        return probabilities(raw, 2 if self.task == "binary" else len(self.labels))
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model so that at any moment the old or the new file is there."""
@@ -407,8 +339,3 @@ def read_options(options: Options) -> dict[str, Any]:
         "interactions": list(options.interactions),
     }
     return {name: value for name, value in table.items() if value}
-
-
-def _check_names(keys: NDArray[np.uint64], first: int) -> None:
-    if keys.size and int(keys[0]) != (first | 1 << 63):
-        raise InvalidInputError("the names of the stream are not those of the model")

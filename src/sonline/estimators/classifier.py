@@ -8,14 +8,13 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
 from numpy.typing import ArrayLike
-from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from sonline import _core
-from sonline.classes import ClassLearner
+from sonline.classes import ClassLearner, probabilities
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.estimators.base import Floats, losses_that, sample_weights
 from sonline.estimators.fitted import FittedClassifier
@@ -348,10 +347,14 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         scores : array of shape (n_samples,) or (n_samples, n_classes)
             For two classes, positive for ``classes_[1]``; otherwise one column per class.
         """
+        margins = self._margins(X)
+        return margins[0] if self.classes_.size == 2 else margins.T
+
+    def _margins(self, X: Any) -> Floats:
+        """Return the raw predictions, a line per output."""
         learner: ClassLearner = self._learner()
         margins = learner.predict(known_rows(self, X), self._threads(learner))
-        margins = self._table.in_order(margins)
-        return margins[0] if self.classes_.size == 2 else margins.T
+        return self._table.in_order(margins)
 
     def predict(self, X: Any) -> Labels:
         """Return the most likely label of each row.
@@ -377,7 +380,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             The rows.
         """
-        return probabilities(self.decision_function(X))
+        return probabilities(self._margins(X), self.classes_.size).T
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:
@@ -394,17 +397,3 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
 
 def _loss_values(loss: str, margins: Floats, targets: Floats, out: Floats) -> None:
     _core.loss_values(loss, margins, targets, Parameters.quantile, out)
-
-
-def probabilities(scores: Floats) -> Floats:
-    """Return the probabilities of the classes for raw predictions of the logistic loss."""
-    if scores.ndim == 1:
-        return np.column_stack([expit(-scores), expit(scores)])
-    chances = expit(scores)
-    total = chances.sum(axis=1, keepdims=True)
-    # All of them so unlikely that they round to 0: what is left is their order of magnitude.
-    none = total[:, 0] == 0
-    if none.any():
-        chances[none] = np.exp(scores[none] - scores[none].max(axis=1, keepdims=True))
-        total = chances.sum(axis=1, keepdims=True)
-    return chances / total  # type: ignore[no-any-return]

@@ -15,6 +15,7 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
+from sonline.classes import probabilities
 from sonline.distributed.spark.learning import Learner, chosen, names_of, unpacked
 from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.rows import COLUMNS, LINES, Layout, RowReader
@@ -39,9 +40,7 @@ def both(raw: Floats) -> Floats:
 
 def chances(raw: Floats) -> Floats:
     """Return the probabilities of the classes, a column for each."""
-    from sonline.estimators.classifier import probabilities  # noqa: PLC0415 - scikit-learn is slow
-
-    return probabilities(raw[0] if raw.shape[0] == 1 else raw.T)
+    return probabilities(raw, 2 if raw.shape[0] == 1 else raw.shape[0]).T
 
 
 @dataclass(frozen=True)
