@@ -5,6 +5,7 @@ import pytest
 
 from sonline import OnlineLearner
 from sonline.evaluate import losses
+from sonline.merging.precision import SOLVED
 from sonline.parameters import SKETCHES
 
 ROWS, COMMON, SITES, OWN = 8000, 30, 16, 4
@@ -30,6 +31,30 @@ def sites(seed):
     of_site = rng.normal(size=SITES * OWN)
     z = latent @ rng.normal(size=COMMON) / 4 + (own * of_site[columns - COMMON]).sum(axis=1)
     return X, z + 0.3 * rng.normal(size=count), site
+
+
+def units(seed):
+    """Rows of sixteen sites, on each of which the same thirty features have other sizes.
+
+    So each site knows some weights well and others hardly at all.
+    """
+    rng = np.random.default_rng(seed)
+    site = rng.integers(SITES, size=ROWS + 4000)
+    size = np.exp(1.5 * rng.normal(size=(SITES, COMMON)))
+    X = rng.normal(size=(site.size, COMMON)) * size[site]
+    z = X @ rng.normal(size=COMMON)
+    return X, z / z.std() + 0.3 * rng.normal(size=site.size), site
+
+
+def views(seed):
+    """Rows of sixteen sites, each with two large directions of its own, across all features."""
+    rng = np.random.default_rng(seed)
+    site = rng.integers(SITES, size=ROWS + 4000)
+    size = np.where(np.arange(40) // 2 == np.arange(SITES)[:, np.newaxis], 3.0, 0.3)
+    latent = rng.normal(size=(site.size, 40)) * size[site]
+    turn = np.linalg.qr(rng.normal(size=(40, 40)))[0]
+    z = latent @ rng.normal(size=40) / 3
+    return latent @ turn, z + 0.3 * rng.normal(size=site.size), site
 
 
 def shuffled(seed):
@@ -68,15 +93,31 @@ def judged(data, sketch, shards, seed, loss):
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("sketch", SKETCHES)
-def test_merging_beats_shards_and_averages_of_sites(sketch, shards, loss):
-    mean, average, merged = judged(sites, sketch, shards, 0, loss)
+@pytest.mark.parametrize("data", [sites, units])
+def test_merging_beats_shards_and_averages(data, sketch, shards, loss):
+    mean, average, merged = judged(data, sketch, shards, 0, loss)
     assert merged < 0.99 * mean
     assert merged < 0.99 * average
 
 
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("sketch", SKETCHES)
+def test_merging_weighs_directions_where_there_are_any(sketch, shards):
+    """What is weighed is what a learner has: none, adagrad and oja weigh features only.
+
+    Where each shard knows a few directions across all features, that is no better than averaging.
+    """
+    mean, average, merged = judged(views, sketch, shards, 0, "squared")
+    assert merged < mean
+    if sketch in SOLVED:
+        assert merged < 1.01 * average
+        assert shards < SITES or merged < 0.95 * average
+
+
+@pytest.mark.parametrize("shards", SHARDS)
+@pytest.mark.parametrize("sketch", SKETCHES)
 def test_merging_shuffled_rows_is_no_worse_than_averaging(sketch, shards):
+    """Where all shards know the same, weighing them is averaging, but for what sketches tell."""
     mean, average, merged = judged(shuffled, sketch, shards, 0, "logistic")
     assert merged < mean
     assert merged < 1.01 * average
