@@ -27,10 +27,10 @@ def write(path, rows, *, features=10, seed=0, labels=("-1", "1"), names=False):
             file.write(f"{labels[label]} |{word}\n" if names else f"{labels[label]}{word}\n")
 
 
-def by_itself(path, **parameters):
+def by_itself(path, holdout=0, **parameters):
     """Train on a file in this process."""
     run = Run(
-        Settings([str(path)], None, parameters, {"on_error": "stop"}),
+        Settings([str(path)], None, parameters, {"on_error": "stop"}, holdout=holdout),
         Display(Console(), silent=True),
     )
     run.execute()
@@ -86,6 +86,26 @@ def test_words_and_classes_are_united_and_bad_rows_are_told(sonline, tmp_path):
     assert set(model.learner.features()) == {f"f{i}" for i in range(10)}
 
 
+def test_rows_are_held_out_in_every_file(sonline, tmp_path):
+    files = [tmp_path / f"part-{n}.svm" for n in range(2)]
+    for number, path in enumerate(files):
+        write(path, 100 * (number + 1), seed=number)
+    done = sonline(
+        *("train", *files, "-o", tmp_path / "m.son", "--cluster", "local:1"),
+        *("--holdout", "4", "--json"),
+    )
+    result = json.loads(done.stdout)
+    each = [by_itself(path, holdout=4).metrics for path in files]
+    for name in ("loss", "error", "holdout_loss", "holdout_error"):
+        curves = [getattr(one, name) for one in each]
+        wanted = sum(c.total for c in curves) / sum(c.weight for c in curves)
+        assert result[name] == pytest.approx(wanted)
+    assert [one.holdout_loss.rows for one in each] == [25, 50]
+    model = Trained.load(tmp_path / "m.son")
+    assert model.learner.stats()["rounds"] == 225
+    assert result["rows"] == 300
+
+
 def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
     """The first file takes long; the driver is killed when another one is done."""
     files = [tmp_path / f"part-{number}.svm" for number in range(4)]
@@ -126,7 +146,9 @@ def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
     [
         (["--cluster", "spark://host"], "local or local:N"),
         (["--cluster", "local:0"], "at least one worker"),
-        (["--cluster", "local", "--holdout", "5"], "--holdout cannot be used"),
+        (["--cluster", "local", "--limit", "5"], "--limit cannot be used"),
+        (["--cluster", "local", "--predictions", "p"], "'sonline predict'"),
+        (["--cluster", "local", "--checkpoint-every", "9"], "--checkpoint-every"),
         (["--cluster", "local", "--resume"], "needs --checkpoint FOLDER"),
     ],
 )

@@ -6,6 +6,7 @@ import copy
 import io
 import json as jsonlib
 import logging
+import math
 import os
 import re
 import tempfile
@@ -107,16 +108,19 @@ def train_file(model: Trained, place: int, name: str, settings: Settings) -> Sha
         except DivergenceError as error:
             raise DivergenceError(f"partition {place}, {name}: {error}") from None
         kept = "" if bad is None else bad.read_text(encoding="utf-8", errors="surrogateescape")
-    loss, error_curve = run.metrics.loss, run.metrics.error
+    made, numbers = run.metrics, trained.task == "regression"
     figures = Figures(
         place,
         name,
         worker_name(),
         rows=run.rows,
         skipped=run.skipped,
-        weight=loss.weight,
-        loss=loss.total,
-        wrong=float("nan") if trained.task == "regression" else error_curve.total,
+        weight=made.loss.weight,
+        loss=made.loss.total,
+        wrong=math.nan if numbers else made.error.total,
+        held_weight=made.holdout_loss.weight,
+        held_loss=made.holdout_loss.total,
+        held_wrong=math.nan if numbers else made.holdout_error.total,
         seconds=time.perf_counter() - begun,
         bytes=moved_bytes(trained.learner),
         bad=kept,
@@ -148,14 +152,22 @@ def _begin(settings: Settings, first: str) -> tuple[Trained, str]:
 
 def _check(settings: Settings, cluster: str) -> None:
     refused = {
-        "--predictions": settings.predictions is not None,
-        "--holdout": settings.holdout > 0,
-        "--limit": settings.limit is not None,
-        "--checkpoint-every": settings.every_rows > 0,
+        "--predictions": (
+            settings.predictions is not None,
+            "they would be those of single files' models; 'sonline predict' asks the merged one",
+        ),
+        "--limit": (
+            settings.limit is not None,
+            "the files are read at the same time, so no rows are the first; name fewer files",
+        ),
+        "--checkpoint-every": (
+            settings.every_rows > 0,
+            "each file is kept when it is finished; leave it out",
+        ),
     }
-    for option, used in refused.items():
+    for option, (used, why) in refused.items():
         if used:
-            raise ParameterError(f"{option} cannot be used with --cluster: rows have no one order")
+            raise ParameterError(f"{option} cannot be used with --cluster: {why}")
     if settings.resume and settings.checkpoint is None:
         raise ParameterError("--resume with --cluster needs --checkpoint FOLDER")
     if not LOCAL.fullmatch(cluster) and not SCHEDULER.fullmatch(cluster):
@@ -176,6 +188,7 @@ def _description(settings: Settings, start: Trained, files: list[str]) -> dict[s
         "files": files,
         "sizes": [path.stat().st_size for path in local],
         "passes": settings.passes,
+        "holdout": settings.holdout,
         "stream": settings.stream,
         "classes": settings.classes,
         "from": None if settings.initial is None else str(settings.initial),
@@ -257,11 +270,13 @@ def report(settings: Settings, outcome: Outcome, told: str, seconds: float) -> d
     """Return the result as values that JSON can hold."""
     model: Trained = outcome.model
     stats = model.learner.stats()
-    passes = [
-        {"loss": shard.loss, "rows": int(shard.total("rows"))}
-        | ({} if model.task == "regression" else {"error": shard.error})
-        for shard in outcome.rounds
-    ]
+    passes = []
+    for shard in outcome.rounds:
+        one = {"loss": shard.loss, "error": shard.error}
+        if settings.holdout:
+            one |= {"holdout_loss": shard.held_loss, "holdout_error": shard.held_error}
+        shown = {k: v for k, v in one.items() if model.task != "regression" or "error" not in k}
+        passes.append({"rows": int(shard.total("rows")), **shown})
     every = [one for shard in outcome.rounds for one in shard.figures]
     return {
         "model": None if settings.output is None else str(settings.output),

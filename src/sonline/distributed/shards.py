@@ -25,6 +25,8 @@ class Figures:
     weight, loss, wrong : float
         Weights of the rows, and losses and mistakes of the predictions made before each row was
         learnt, added up. ``wrong`` is NaN for regression.
+    held_weight, held_loss, held_wrong : float
+        The same of rows that were only predicted.
     seconds : float
         How long it took.
     bytes : int
@@ -43,6 +45,9 @@ class Figures:
     weight: float = 0.0
     loss: float = 0.0
     wrong: float = math.nan
+    held_weight: float = 0.0
+    held_loss: float = 0.0
+    held_wrong: float = math.nan
     seconds: float = 0.0
     bytes: int = 0
     resumed: bool = False
@@ -81,14 +86,26 @@ class Shard:
     @property
     def loss(self) -> float:
         """Mean loss of the predictions made before each row was learnt in its partition."""
-        weight = self.total("weight")
-        return self.total("loss") / weight if weight else math.nan
+        return self._mean("loss", "weight")
 
     @property
     def error(self) -> float:
         """Share of wrong classes among those predictions; NaN for regression."""
-        weight = self.total("weight")
-        return self.total("wrong") / weight if weight else math.nan
+        return self._mean("wrong", "weight")
+
+    @property
+    def held_loss(self) -> float:
+        """Mean loss of the predictions for rows held out; NaN if there were none."""
+        return self._mean("held_loss", "held_weight")
+
+    @property
+    def held_error(self) -> float:
+        """Share of wrong classes among those; NaN for regression."""
+        return self._mean("held_wrong", "held_weight")
+
+    def _mean(self, name: str, weight: str) -> float:
+        total = self.total(weight)
+        return self.total(name) / total if total else math.nan
 
 
 def merge_shards(shards: Sequence[Shard], start: Any = None) -> Shard:
