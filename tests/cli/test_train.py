@@ -6,6 +6,7 @@ import json
 import lzma
 import os
 import pty
+import re
 import signal
 import subprocess
 import time
@@ -206,7 +207,27 @@ def test_bad_rows_stop_with_their_place_or_are_counted_and_kept(sonline, data, t
         "train", data, "-o", "m.son", "--json", "--on-error", "skip", "--bad-rows", "bad.txt"
     )
     assert json.loads(done.stdout)["skipped"] == 2
-    assert (tmp_path / "bad.txt").read_text() == "1 3:x4\n1 3:1e999\n"
+    bad = "1 3:x4\n1 3:1e999\n"
+    assert (tmp_path / "bad.txt").read_text() == bad
+    for command in (
+        ["predict", data, "-m", "m.son", "-o", "p.txt"],
+        ["evaluate", data, "-m", "m.son"],
+        ["evaluate", data, "-m", "m.son", "--progressive"],
+        ["convert", data, "-o", "data.vw"],
+        ["convert", data, "-o", "data.csv"],
+    ):
+        (tmp_path / "bad.txt").unlink()
+        done = sonline(*command, "--on-error", "skip", "--bad-rows", "bad.txt")
+        assert (tmp_path / "bad.txt").read_text() == bad
+        assert re.search("skipped +2|2 bad", done.stdout + done.stderr)
+
+
+def test_nothing_but_bad_rows_is_no_model(sonline, tmp_path):
+    (tmp_path / "all.svm").write_text("1 3:x4\n1 5:nan\n")
+    options = ["--on-error", "skip", "--bad-rows", "bad.txt"]
+    failed = sonline("train", "all.svm", "-o", "m.son", *options, code=3)
+    assert "no rows to learn from: all 2 are bad" in failed.stderr
+    assert (tmp_path / "bad.txt").read_text() == "1 3:x4\n1 5:nan\n"
 
 
 @pytest.mark.parametrize(
@@ -218,6 +239,10 @@ def test_bad_rows_stop_with_their_place_or_are_counted_and_kept(sonline, data, t
         (["data.svm", "--hash-bits", "many"], 2, "integer"),
         (["data.svm", "--holdout", "1"], 2, "holdout"),
         (["-", "--passes", "2"], 2, "standard input"),
+        (["."], 3, "'.' is a folder"),
+        (["data.svm", "--label", "y"], 2, "--label names a column of a table"),
+        (["nowhere://file.svm"], 3, "nowhere://file.svm: cannot be read: Protocol not known"),
+        (["memory://file.svm"], 3, "no file 'memory://file.svm'"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_its_exit_code(sonline, data, arguments, code, words):

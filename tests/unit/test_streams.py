@@ -318,6 +318,19 @@ def test_remote_addresses_are_read_through_fsspec(tmp_path):
     assert read(f"file://{path}") == read(path)
 
 
+def test_what_goes_wrong_on_the_way_names_the_address(monkeypatch):
+    memory = pytest.importorskip("fsspec", reason="fsspec is an extra").filesystem("memory")
+    memory.pipe("/lost.svm", SVMLIGHT.encode())
+
+    def lost(*_):
+        raise RuntimeError("connection lost")  # no OSError: each kind of address has its own
+
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFile.readinto", lost, raising=False)
+    monkeypatch.setattr("fsspec.implementations.memory.MemoryFile.read", lost, raising=False)
+    with pytest.raises(OSError, match=r"memory://lost\.svm: cannot be read: connection lost"):
+        read("memory://lost.svm")
+
+
 def test_closing_early_ends_the_thread(tmp_path):
     path = write(tmp_path, "a.svm", SVMLIGHT * 20)
     before = threading.active_count()

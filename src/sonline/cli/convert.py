@@ -14,7 +14,7 @@ import typer
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import STDOUT, check_outputs, open_output
+from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs, open_output
 from sonline.cli.trained import label_of
 from sonline.errors import DataFormatError, ParameterError
 from sonline.streams import FORMATS, Batch
@@ -49,6 +49,7 @@ def convert(
     text: shared.TextColumns = None,
     ignore: shared.IgnoredColumns = None,
     on_error: shared.OnError = "stop",
+    bad_rows: shared.BadRows = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -61,7 +62,7 @@ def convert(
 
     Example: sonline convert clicks.svm.gz -o clicks.vw.zst
     """
-    check_outputs(data, output=output, names=names)
+    check_outputs(data, output=output, names=names, bad_rows=bad_rows)
     target = format_of_name(output.name) if to == "auto" else to
     if target not in FORMATS:
         raise ParameterError(f"--to must be one of {', '.join(FORMATS)}; got {to!r} for {output}")
@@ -84,12 +85,14 @@ def convert(
         raise ParameterError(f"{target} needs files: its columns must be known before the rows")
     if target in ("parquet", "arrow") and compression_of_name(output.name):
         raise ParameterError(f"--output {output}: {target} needs a plain file")
-    with _output(output) as file:
+    files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
+    with files, _output(output) as file:
+        rows = _rows(data, options, counts, files)
         if tabular:
-            _write_table(data, options, counts, target, file)
+            _write_table(data, options, rows, target, file)
         else:
             lines = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)
-            _write_lines(_rows(data, options, counts), target, lines, names)
+            _write_lines(rows, target, lines, names)
             lines.detach()
     if json and str(output) != "-":
         typer.echo(jsonlib.dumps({"output": str(output), "format": target, **counts}))
@@ -121,19 +124,22 @@ def _output(path: Path) -> Iterator[IO[bytes]]:
         raise
 
 
-def _batches(data: list[str], options: dict[str, Any], counts: dict[str, int]) -> Iterator[Batch]:
+def _batches(data: list[str], options: dict[str, Any]) -> Iterator[Batch]:
     with streams.open(data, **options) as stream:
-        for batch in stream:
-            counts["rows"] += len(batch)
-            counts["skipped"] += batch.skipped
-            yield batch
+        shared.refuse_columns_of_text(stream, options)
+        yield from stream
 
 
-def _rows(data: list[str], options: dict[str, Any], counts: dict[str, int]) -> Iterator[Row]:
+def _rows(
+    data: list[str], options: dict[str, Any], counts: dict[str, int], files: GrowingFiles
+) -> Iterator[Row]:
     """Yield the rows, with features by name."""
     features: list[str] = []
     labels: list[str | None] = []
-    for batch in _batches(data, options, counts):
+    for batch in _batches(data, options):
+        counts["rows"] += len(batch)
+        counts["skipped"] += batch.skipped
+        files.write("bad_rows", batch.bad_text())
         features += batch.new_names
         labels += batch.new_labels
         assert batch.codes is not None  # noqa: S101 - labels are words
@@ -214,15 +220,16 @@ def _index(name: str, numbers: dict[str, int], names: Path | None) -> int:
 
 
 def _write_table(
-    data: list[str], options: dict[str, Any], counts: dict[str, int], kind: str, file: IO[bytes]
+    data: list[str], options: dict[str, Any], rows: Iterator[Row], kind: str, file: IO[bytes]
 ) -> None:
+    """Write rows, after a first reading that tells their columns."""
     from sonline.streams.tables import _arrow  # noqa: PLC0415 - an extra
 
     arrow = _arrow()
     columns: dict[str, None] = {}
     special = {"label": False, "weight": False, "tag": False}
     words = False
-    for batch in _batches(data, options, {"rows": 0, "skipped": 0}):
+    for batch in _batches(data, options):
         columns |= dict.fromkeys(batch.new_names)
         special["label"] |= bool(batch.new_labels)
         special["weight"] |= batch.weights is not None
@@ -244,7 +251,7 @@ def _write_table(
     schema = arrow.schema(fields + [(name, arrow.float64()) for name in ordered])
     with _table_writer(arrow, kind, file, schema) as writer:
         piece: list[dict[str, Any]] = []
-        for label, weight, tag, features in _rows(data, options, counts):
+        for label, weight, tag, features in rows:
             head = {
                 "label": None if label is None else label if words else label_of(label),
                 "weight": weight,

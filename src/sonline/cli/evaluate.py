@@ -14,6 +14,7 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.judge import measures
+from sonline.cli.outputs import GrowingFiles, check_outputs
 from sonline.cli.progress import number
 from sonline.cli.trained import Trained
 from sonline.evaluate import AUC, R2, Curve, LogLoss
@@ -97,6 +98,7 @@ def evaluate(
     ] = False,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
+    bad_rows: shared.BadRows = None,
     json: shared.Json = False,
     quiet: shared.Terse = False,
 ) -> None:
@@ -104,15 +106,19 @@ def evaluate(
 
     Example: sonline evaluate test.svm.gz -m clicks.son --json
     """
+    check_outputs([*data, str(model)], bad_rows=bad_rows)
     trained = Trained.load(model)
     scores = Scores(trained)
+    files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
     skipped = 0
     own = trained.options(frozen=not progressive, label_names=list(trained.tokens))
-    with streams.open(data, **(own | {"format": str(format), "on_error": str(on_error)})) as stream:
+    chosen = {"format": str(format), "on_error": str(on_error)}
+    with files, streams.open(data, **(own | chosen)) as stream:
         if not (quiet or json):
             typer.echo(stream.told, err=True)
         for batch in stream:
             skipped += batch.skipped
+            files.write("bad_rows", batch.bad_text())
             if progressive:
                 for part in trained.learn(batch, batch.weights, stream.files[batch.start.file]):
                     scores.add(part.raw, part.targets, part.weights)

@@ -23,6 +23,8 @@ from sonline.parameters import Parameters
 
 app = command_app()
 
+SPECTRA = 10  # that are printed
+
 PICTURES = (".png", ".svg", ".pdf", ".html")
 
 
@@ -132,10 +134,12 @@ def _text(facts: dict[str, Any]) -> str:
         ),
         "parameters  " + "\n            ".join(shown),
     ]
-    out += [
-        "spectrum    " + " ".join(f"{value:.3g}" for value in values)
-        for values in facts["spectrum"][:3]
-    ]
+    several = len(facts["spectrum"]) > 1
+    for place, values in enumerate(facts["spectrum"][:SPECTRA]):
+        whose = f"  (class {facts['classes'][place]})" if several else ""
+        out.append("spectrum    " + " ".join(f"{value:.3g}" for value in values) + whose)
+    if len(facts["spectrum"]) > SPECTRA:
+        out.append(f"            and {len(facts['spectrum']) - SPECTRA} more, which --json shows")
     if facts["largest_weights"]:
         out.append("largest weights")
     for entry in facts["largest_weights"]:

@@ -89,8 +89,8 @@ class GrowingFiles:
                 file.close()
 
     def write(self, name: str, data: bytes) -> None:
-        """Write on; if nobody reads a pipe any more, say so once and go on."""
-        if name in self._broken:
+        """Write on, where it is wanted; if nobody reads a pipe any more, say so and go on."""
+        if name not in self._files or name in self._broken:
             return
         try:
             self._files[name].write(data)

@@ -17,7 +17,7 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.judge import lines
-from sonline.cli.outputs import check_outputs, open_output
+from sonline.cli.outputs import GrowingFiles, check_outputs, open_output
 from sonline.cli.trained import Trained
 from sonline.errors import ParameterError
 from sonline.streams import Batch
@@ -90,9 +90,9 @@ def _run(
     target: IO[str] = sys.stdout
     if output is not None:
         target = io.TextIOWrapper(cast(Any, open_output(output)), encoding="utf-8")
-    bad = None if bad_rows is None else open_output(bad_rows)
+    files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
     try:
-        with streams.open(data, **(own | options)) as stream:
+        with files, streams.open(data, **(own | options)) as stream:
             if not quiet and output is not None:
                 typer.echo(stream.told, err=True)
             for batch in stream:
@@ -102,15 +102,12 @@ def _run(
                 target.flush()
                 skipped += batch.skipped
                 unknown += batch.unknown_features
-                for row in batch.bad if bad else ():
-                    bad.write(row.text + b"\n")  # type: ignore[union-attr]
+                files.write("bad_rows", batch.bad_text())
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
         if output is not None:
             target.close()
-        if bad is not None:
-            bad.close()
     if skipped and not quiet:
         typer.echo(f"{skipped} bad rows skipped: they have no line in the output", err=True)
     if unknown and not quiet:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from sonline import streams
 from sonline.cli.judge import Metrics, lines, measures, said, task_of
+from sonline.cli.options import refuse_columns_of_text
 from sonline.cli.outputs import GrowingFiles
 from sonline.cli.progress import Display, Now
 from sonline.cli.trained import Label, Learnt, Trained, label_of, read_options
@@ -99,12 +100,14 @@ class Run:
         with self._files, self._open() as stream:
             self._stream = stream
             self.told = stream.told
+            refuse_columns_of_text(stream, self.settings.stream)
             self.display.say(stream.told)
             self.display.begin(self.rows, stream.share())
             with _interruptible(self._interrupt):
                 self._loop(stream)
             if self.model is None:
-                raise InvalidInputError("there are no rows to learn from")
+                bad = f": all {self.skipped} are bad ones" if self.skipped else ""
+                raise InvalidInputError(f"there are no rows to learn from{bad}")
             self._note(self.position)
         return self.model
 
@@ -181,20 +184,19 @@ class Run:
 
     def _take(self, batch: Batch, stream: Stream) -> None:
         model = self.model
-        if model is None:
+        self.skipped += batch.skipped
+        self._files.write("bad_rows", batch.bad_text())
+        if model is None:  # nothing but bad rows so far
             return
         if batch.start.turn != self.position.turn:
             self._next_pass()
         file = stream.files[batch.start.file]
         weights, held = self._weights(batch)
-        if self.settings.bad_rows is not None:
-            self._files.write("bad_rows", b"".join(row.text + b"\n" for row in batch.bad))
         if len(batch):
             for learnt in model.learn(batch, weights, file):
                 self._judge(batch, learnt, held)
         self.rows += len(batch)
         self.turn_rows += len(batch)
-        self.skipped += batch.skipped
         self.position = batch.end
         if self.display.is_live:
             self.display.update(self._now(stream))

@@ -113,6 +113,10 @@ class Batch:
         """How many bad rows lie between the rows of this batch."""
         return len(self.bad)
 
+    def bad_text(self) -> bytes:
+        """Return the bad rows as lines, to be kept in a file."""
+        return b"".join(row.text + b"\n" for row in self.bad)
+
     def head(self, count: int) -> Batch:
         """Return the first rows alone, as if the stream had been cut after them."""
         if count >= len(self):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Any, cast
 
-from sonline.errors import DataFormatError, InvalidInputError, ParameterError
+from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 
 STDIN = "-"
 FORMATS = ("svmlight", "vw", "csv", "tsv", "jsonl", "parquet", "arrow")
@@ -68,6 +68,9 @@ def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
     names: list[str] = []
     for source in sources:
         name = os.fspath(source)
+        if os.path.isdir(name):  # noqa: PTH112 - may be remote
+            inside = os.path.join(name, "*")  # noqa: PTH118 - as it was written
+            raise IsADirectoryError(f"{name!r} is a folder; name its files, such as {inside!r}")
         if name == STDIN or is_remote(name) or os.path.exists(name):  # noqa: PTH110 - may be remote
             names.append(name)
         elif glob.has_magic(name):
@@ -118,7 +121,7 @@ class Source:
 
     def read(self, size: int) -> bytes:
         """Return some bytes as soon as there are any; none at the end."""
-        with self.damage_said():
+        with _reaching(self.name), self.damage_said():
             read1 = getattr(self.plain, "read1", self.plain.read)
             return cast(bytes, read1(size))
 
@@ -149,7 +152,8 @@ def open_source(name: str) -> Source:
     raw, size = _open_raw(name)
     # A BufferedReader shows its first bytes without taking them, and its tell() is exact enough.
     raw = cast(IO[bytes], io.BufferedReader(cast(Any, raw), _SAMPLE))
-    head = cast(Any, raw).peek(8)
+    with _reaching(name):
+        head = cast(Any, raw).peek(8)
     compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
     return Source(name, raw, _decompressed(raw, compression), compression, size)
 
@@ -162,7 +166,7 @@ def guess_format(source: Source) -> tuple[str, str]:
     plain = source.plain
     if not hasattr(plain, "peek"):
         plain = source.plain = cast(IO[bytes], io.BufferedReader(cast(Any, plain), _SAMPLE))
-    with source.damage_said():
+    with _reaching(source.name), source.damage_said():
         sample = bytes(cast(Any, plain).peek(_SAMPLE))
     return format_of_content(sample, source.name), "content"
 
@@ -255,11 +259,25 @@ def _open_raw(name: str) -> tuple[IO[bytes], int | None]:
             raise InvalidInputError(
                 f'{name}: reading addresses needs fsspec: pip install "sonline[remote]"'
             ) from None
-        files, path = fsspec.core.url_to_fs(name)
-        return files.open(path, "rb"), files.size(path)
+        with _reaching(name):
+            files, path = fsspec.core.url_to_fs(name)
+            return files.open(path, "rb"), files.size(path)
     raw = open(name, "rb", buffering=0)  # noqa: PTH123, SIM115 - closed with the Source
     status = os.fstat(raw.fileno())
     return cast(IO[bytes], raw), status.st_size if raw.seekable() else None
+
+
+@contextmanager
+def _reaching(name: str) -> Iterator[None]:
+    """Let errors about an address name it: each kind of address has errors of its own."""
+    try:
+        yield
+    except Exception as error:
+        if not is_remote(name) or isinstance(error, SonlineError):
+            raise
+        if isinstance(error, FileNotFoundError):
+            raise FileNotFoundError(f"no file {name!r}") from error
+        raise OSError(f"{name}: cannot be read: {error or type(error).__name__}") from error
 
 
 def _decompressed(raw: IO[bytes], compression: str | None) -> IO[bytes]:
