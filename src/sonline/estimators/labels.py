@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, NoReturn, TypeAlias
 
@@ -41,13 +42,21 @@ def as_labels(name: str, values: Any) -> Labels:
 
 
 def _refuse_mixture(name: str, values: Any) -> None:
-    kinds = {"text" if isinstance(value, str) else "numbers" for value in values}
-    if len(kinds) > 1:
-        text = next(value for value in values if isinstance(value, str))
-        other = next(value for value in values if not isinstance(value, str))
+    """Raise an error if labels are missing, or some are text and others numbers."""
+    examples: dict[str, Any] = {}
+    for row, value in enumerate(values):
+        if isinstance(value, str):
+            examples.setdefault("text", value)
+        elif value is None or type(value).__name__ in ("NAType", "NaTType"):  # those of pandas
+            raise InvalidInputError(f"{name}: {value} in row {row}; not a label")
+        elif isinstance(value, float) and math.isnan(value):
+            raise InvalidInputError(f"{name}: nan in row {row}; not a label")
+        else:
+            examples.setdefault("numbers", value)
+    if len(examples) > 1:
         raise InvalidInputError(
-            f"{name} mixes labels of different types, such as {text!r} and {other!r}; use text or "
-            "numbers throughout"
+            f"{name} mixes labels of different types, such as {examples['text']!r} and "
+            f"{examples['numbers']!r}; use text or numbers throughout"
         )
 
 
@@ -126,6 +135,11 @@ class ClassTable:
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as values that JSON can hold."""
+        if self.labels.dtype.kind not in "biufUO":
+            raise InvalidInputError(
+                f"labels of type {self.labels.dtype} cannot be written to a model file: only "
+                "text, numbers and booleans can; use pickle"
+            )
         kind = "object" if self.labels.dtype.kind == "O" else self.labels.dtype.str
         return {"labels": self.labels.tolist(), "dtype": kind, "numbers": self.numbers.tolist()}
 

@@ -1,0 +1,154 @@
+"""The estimators in the company of scikit-learn, and in files."""
+
+import copy
+import io
+import pickle
+
+import joblib
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn import config_context
+from sklearn.base import clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_extraction import FeatureHasher
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from estimator_cases import BOTH, fitted, problem
+from sonline import SONClassifier, SONRegressor, persistence
+from sonline.errors import InvalidInputError, ModelFileError
+
+
+class TestCompany:
+    """Life among other parts of scikit-learn."""
+
+    def test_pipeline_search_and_validation(self):
+        X, y = load_iris(return_X_y=True)
+        pipe = make_pipeline(StandardScaler(), SONClassifier(random_state=0, max_iter=3))
+        assert cross_val_score(pipe, X, y, cv=3).mean() > 0.85
+        search = GridSearchCV(pipe, {"sonclassifier__sketch_size": [0, 3]}, cv=3, n_jobs=2)
+        assert search.fit(X, y).best_score_ > 0.85
+
+    def test_text(self):
+        texts = ["good fine great", "bad awful poor", "great good", "awful bad bad"] * 25
+        y = [1, 0, 1, 0] * 25
+        model = make_pipeline(TfidfVectorizer(), SONClassifier(random_state=0)).fit(texts, y)
+        assert model.score(texts, y) == 1
+        hashed = FeatureHasher(2**20, input_type="string").transform(t.split() for t in texts)
+        stream = SONClassifier().partial_fit(hashed, y, classes=[0, 1])
+        assert stream.partial_fit(hashed, y).score(hashed, y) == 1
+        assert stream.coef_.shape == (1, 2**20)
+        assert len(stream.weights()) < 10
+
+    def test_metadata_routing(self):
+        X, y = problem()
+        w = np.where(y == 1, 10.0, 0.1)
+        with config_context(enable_metadata_routing=True):
+            model = SONClassifier(random_state=0).set_fit_request(sample_weight=True)
+            model.set_score_request(sample_weight=True)
+            pipe = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
+            pipe.fit(X, y, sample_weight=w)
+            scores = cross_validate(pipe, X, y, params={"sample_weight": w}, cv=3)
+        assert np.isfinite(scores["test_score"]).all()
+        assert pipe[-1].intercept_[0] > SONClassifier(random_state=0).fit(X, y).intercept_[0]
+
+    @pytest.mark.parametrize("estimator", BOTH)
+    def test_clone_has_not_learnt(self, estimator):
+        model, X, _ = fitted(clone(estimator))
+        twin = clone(model)
+        assert twin.get_params() == model.get_params()
+        with pytest.raises(NotFittedError):
+            twin.predict(X)
+        for name in ("coef_", "intercept_", "progressive_loss_", "progressive_score_"):
+            assert not hasattr(twin, name)
+
+    @pytest.mark.parametrize("estimator", BOTH)
+    @pytest.mark.parametrize("way", ["pickle", "joblib", "deepcopy", "file"])
+    def test_copies_go_on_bit_for_bit(self, estimator, way, tmp_path):
+        model, X, y = fitted(clone(estimator))
+        if way == "pickle":
+            twin = pickle.loads(pickle.dumps(model))
+        elif way == "joblib":
+            buffer = io.BytesIO()
+            joblib.dump(model, buffer)
+            buffer.seek(0)
+            twin = joblib.load(buffer)
+        elif way == "deepcopy":
+            twin = copy.deepcopy(model)
+        else:
+            model.save(tmp_path / "model")
+            twin = type(model).load(tmp_path / "model")
+        for each in (model, twin):
+            each.partial_fit(X[::-1], y[::-1])
+        np.testing.assert_array_equal(twin.predict(X), model.predict(X))
+        np.testing.assert_array_equal(twin.coef_, model.coef_)
+        assert twin.progressive_loss_ == model.progressive_loss_
+        assert twin.progressive_score_ == model.progressive_score_
+        assert twin.get_params() == model.get_params()
+
+    def test_files_keep_names_labels_and_arguments(self, tmp_path):
+        X, y = problem(3)
+        frame = pd.DataFrame(X, columns=[f"c{j}" for j in range(12)])
+        labels = np.array(["x", "yy", "zzz"])[y]
+        model = SONClassifier(
+            discover_classes=True,
+            class_weight={"x": 2.0, "yy": 1.0, "zzz": 1.0},
+            random_state=np.random.RandomState(3),
+            warm_start=True,
+            dtype="float64",
+        ).fit(frame, labels)
+        model.save(tmp_path / "model")
+        twin = SONClassifier.load(tmp_path / "model")
+        assert twin.class_weight == model.class_weight
+        assert twin.feature_names_in_.tolist() == frame.columns.tolist()
+        assert twin.classes_.dtype == model.classes_.dtype
+        for each in (model, twin):
+            each.fit(frame, labels)
+            each.set_params(class_weight=None).partial_fit(frame[:1], ["new"])
+        np.testing.assert_array_equal(twin.coef_, model.coef_)
+        assert twin.predict(frame).tolist() == model.predict(frame).tolist()
+
+    def test_files_of_another_kind(self, tmp_path):
+        model, *_ = fitted(clone(BOTH[0]))
+        model.save(tmp_path / "model")
+        with pytest.raises(ModelFileError, match="holds a classifier, expected a regressor"):
+            SONRegressor.load(tmp_path / "model")
+        with pytest.raises(NotFittedError):
+            SONClassifier().save(tmp_path / "other")
+
+    @pytest.mark.parametrize(
+        "damage",
+        [
+            lambda d, t: d.pop("classes"),
+            lambda d, t: d["classes"].update(numbers=[0, 0, 1]),
+            lambda d, t: d["classes"].update(labels=[0, 1], numbers=[0, 1]),
+            lambda d, t: d["learner"].update(classes=4),
+            lambda d, t: d["learner"].update(signs=[1.0, 1.0]),
+            lambda d, t: d["learner"].update(signs=[1.0, 1.0, 0.5]),
+            lambda d, t: d["arguments"].update(sketch="big"),
+            lambda d, t: d["arguments"].update(colour="red"),
+            lambda d, t: d["progress"].pop("rows"),
+            lambda d, t: t.pop("names.bytes"),
+            lambda d, t: t.pop("1.blocks"),
+            lambda d, t: t.update({"1.blocks": t["1.blocks"][:-1]}),
+        ],
+    )
+    def test_files_that_do_not_fit_together(self, damage, tmp_path):
+        model, *_ = fitted(clone(BOTH[0]))
+        model.save(tmp_path / "model")
+        document, tensors = persistence.read(tmp_path / "model", model.kind)
+        damage(document, tensors)
+        persistence.write(tmp_path / "damaged", model.kind, document, tensors)
+        with pytest.raises(ModelFileError, match="damaged: "):
+            SONClassifier.load(tmp_path / "damaged")
+
+    def test_labels_that_no_file_can_hold(self, tmp_path):
+        X, y = problem()
+        model = SONClassifier().fit(X, np.array(["2020-01-01", "2021-01-01"], "M8[D]")[y])
+        with pytest.raises(InvalidInputError, match=r"datetime64.* cannot be written"):
+            model.save(tmp_path / "x.son")
+        assert list(tmp_path.iterdir()) == []

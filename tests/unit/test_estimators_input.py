@@ -1,0 +1,224 @@
+"""What the estimators for scikit-learn take, and what they refuse."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+
+from estimator_cases import BOTH, fitted, problem, regression, state_of
+from sonline import SONClassifier, SONRegressor
+from sonline.errors import DivergenceError, InvalidInputError
+
+
+class TestInput:
+    X, y = problem(3)
+    expected = SONClassifier(random_state=0).fit(X, y).decision_function(X)
+
+    @pytest.mark.parametrize(
+        "convert",
+        [
+            np.asfortranarray,
+            lambda X: np.ascontiguousarray(X[:, ::-1])[:, ::-1],
+            lambda X: X.astype(">f8"),
+            lambda X: X.tolist(),
+            sp.csr_matrix,
+            sp.csr_array,
+            sp.csc_matrix,
+            sp.coo_matrix,
+            sp.lil_matrix,
+            pd.DataFrame,
+        ],
+    )
+    def test_kinds(self, convert):
+        rows = convert(self.X)
+        model = SONClassifier(random_state=0).fit(rows, self.y)
+        np.testing.assert_array_equal(model.decision_function(rows), self.expected)
+        stream = SONClassifier().partial_fit(rows, self.y, classes=[0, 1, 2])
+        again = clone(stream).partial_fit(self.X, self.y, classes=[0, 1, 2])
+        for each in (stream, again):
+            each.partial_fit(rows, self.y)
+        np.testing.assert_array_equal(stream.coef_, again.coef_)
+
+    @pytest.mark.parametrize("kind", [sp.csr_array, sp.csr_matrix])
+    def test_wide_indices(self, kind):
+        rows = kind(self.X)
+        wide = kind(
+            (rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), rows.shape
+        )
+        wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
+        model = SONClassifier(random_state=0).fit(wide, self.y)
+        np.testing.assert_array_equal(model.decision_function(wide), self.expected)
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.uint8, bool])
+    def test_number_types(self, dtype):
+        rows = (self.X * 3).astype(dtype) if dtype is not np.uint8 else np.abs(self.X).astype(dtype)
+        model = SONClassifier(random_state=0).fit(rows, self.y)
+        double = SONClassifier(random_state=0).fit(rows.astype(np.float64), self.y)
+        np.testing.assert_array_equal(model.coef_, double.coef_)
+
+    def test_read_only_memory_map(self, tmp_path):
+        np.save(tmp_path / "X.npy", self.X)
+        mapped = np.load(tmp_path / "X.npy", mmap_mode="r")
+        model = SONClassifier(random_state=0).fit(mapped, self.y)
+        np.testing.assert_array_equal(model.decision_function(mapped), self.expected)
+        model.partial_fit(mapped, self.y)
+
+    def test_frames_have_names(self):
+        frame = pd.DataFrame(self.X, columns=[f"c{j}" for j in range(12)])
+        model = SONClassifier(random_state=0).fit(frame, self.y)
+        assert model.feature_names_in_.tolist() == frame.columns.tolist()
+        assert set(model.weights(1)) == set(frame.columns)
+        model.partial_fit(frame, self.y)
+        with pytest.warns(UserWarning, match="valid feature names"):
+            model.predict(self.X)
+        with pytest.raises(ValueError, match="feature names"):
+            model.predict(frame[frame.columns[::-1]])
+
+    def test_polars(self):
+        frame = pl.DataFrame(self.X, schema=[f"c{j}" for j in range(12)])
+        model = SONClassifier(random_state=0).fit(frame, pl.Series(self.y))
+        np.testing.assert_array_equal(model.decision_function(frame), self.expected)
+        assert model.feature_names_in_.tolist() == frame.columns
+
+    @pytest.mark.parametrize(
+        "labels",
+        [
+            np.array(["a", "b", "c"]),
+            np.array(["a", "b", "c"], dtype=object),
+            np.array([-5, 3, 10**12]),
+            np.array([0.0, 1.0, 2.0]),
+        ],
+    )
+    def test_labels(self, labels):
+        named = labels[self.y]
+        model = SONClassifier(random_state=0).fit(self.X, named)
+        np.testing.assert_array_equal(model.decision_function(self.X), self.expected)
+        assert model.predict(self.X).dtype == labels.dtype
+        model.partial_fit(self.X, named)
+        stream = SONClassifier().partial_fit(self.X, list(named), classes=list(labels))
+        assert stream.classes_.tolist() == labels.tolist()
+
+    def test_booleans(self):
+        model = SONClassifier(random_state=0).fit(self.X, self.y == 1)
+        assert model.predict(self.X).dtype == np.bool_
+        model.partial_fit(self.X[:1], [True])
+
+
+class TestBadInput:
+    """A clear error, and the estimator as it was before the call."""
+
+    def cases(self, X, y):
+        nan = X.copy()
+        nan[7, 2] = np.nan
+        yield "NaN", nan, y
+        yield "features", X[:, :5], y
+        yield "(rows|samples|inconsistent)", X[:-1], y
+        yield "(2D|dimension)", X[0], y[:1]
+        yield "(samples|minimum)", X[:0], y[:0]
+        yield "(complex|Complex)", X.astype(complex), y
+        yield "(convert|float|numbers)", np.full(X.shape, "text", dtype=object), y
+
+    @pytest.mark.parametrize("estimator", BOTH)
+    def test_rows(self, estimator):
+        for begun in (True, False):
+            model, X, y = fitted(clone(estimator))
+            model = model if begun else clone(estimator)
+            arguments = {"classes": [0, 1, 2]} if isinstance(model, SONClassifier) else {}
+            before = state_of(model)
+            for match, rows, labels in self.cases(X, y):
+                if match == "features" and not begun:
+                    continue
+                with pytest.raises(ValueError, match=match):
+                    model.partial_fit(rows, labels, **arguments)
+                assert state_of(model) == before
+                if match != "features":
+                    with pytest.raises(ValueError, match=match):
+                        model.fit(rows, labels)
+                    assert state_of(model) == before
+                if begun and "rows" not in match:
+                    with pytest.raises(ValueError, match=match):
+                        model.predict(rows)
+
+    @pytest.mark.parametrize(
+        ("labels", "match"),
+        [
+            ([0, 1, 9], "label 9 in row 2 is not among the classes"),
+            (["0", "1", "2"], "label '0' in row 0"),
+            ([0, 1, "a"], "mixes labels of different types, such as 'a' and 0"),
+            (np.array([0, None, 1], dtype=object), "None in row 1; not a label"),
+            (["a", "b", None], "None in row 2; not a label"),
+            (pd.Series(["a", pd.NA, "b"], dtype="string"), "<NA> in row 1; not a label"),
+            ([0, 1, np.nan], "nan in row 2"),
+            ([0.5, 1.5, 2.5], "(?i)continuous|label"),
+            ([[0, 1], [1, 0], [1, 1]], "(?i)1d|shape|label"),
+        ],
+    )
+    def test_labels(self, labels, match):
+        X, y = problem(3)
+        model = SONClassifier().partial_fit(X, y, classes=[0, 1, 2])
+        before = state_of(model)
+        with pytest.raises(ValueError, match=match):
+            model.partial_fit(X[:3], labels)
+        assert state_of(model) == before
+
+    def test_one_class_only(self):
+        X, _ = problem()
+        model = SONClassifier()
+        before = state_of(model)
+        with pytest.raises(InvalidInputError, match=r"at least two classes .* 1 class: \['a'\]"):
+            model.fit(X, ["a"] * len(X))
+        with pytest.raises(InvalidInputError, match="at least two classes"):
+            model.partial_fit(X, ["a"] * len(X), classes=["a"])
+        assert state_of(model) == before
+
+    def test_classes_of_partial_fit(self):
+        X, y = problem(3)
+        model = SONClassifier()
+        with pytest.raises(InvalidInputError, match="classes must be passed on the first call"):
+            model.partial_fit(X, y)
+        with pytest.raises(InvalidInputError, match="label 2 in row"):
+            model.partial_fit(X, y, classes=[0, 1])
+        assert not hasattr(model, "classes_")
+        model.partial_fit(X, y, classes=[2, 0, 1])
+        with pytest.raises(InvalidInputError, match=r"classes=\[0, 1\] is not what"):
+            model.partial_fit(X, y, classes=[0, 1])
+
+    @pytest.mark.parametrize(
+        "weights", [[-1.0], [np.nan], [np.inf], [1.0, 1.0], [[1.0]], ["heavy"], -1.0]
+    )
+    @pytest.mark.parametrize("estimator", BOTH)
+    def test_weights(self, estimator, weights):
+        model, X, y = fitted(clone(estimator))
+        before = state_of(model)
+        with pytest.raises(InvalidInputError, match="sample_weight"):
+            model.partial_fit(X[:1], y[:1], sample_weight=weights)
+        assert state_of(model) == before
+
+    @pytest.mark.parametrize("labels", [[1.0, np.nan], [1.0, np.inf], ["a", "b"], [1.0]])
+    def test_numbers(self, labels):
+        model, X, _ = fitted(SONRegressor())
+        before = state_of(model)
+        for given in (labels, np.array(labels)):
+            with pytest.raises(ValueError, match=r".+"):
+                model.partial_fit(X[:2], given)
+        assert state_of(model) == before
+
+    def test_divergence_of_fit_says_where(self):
+        X, y = regression()
+        wild = SONRegressor(sketch="none", scaling="none", alpha=1e-6, shuffle=False)
+        before = state_of(wild)
+        with pytest.raises(DivergenceError, match="pass 1 of fit, rows of X: row "):
+            wild.fit(X, y)
+        assert state_of(wild) == before
+
+    def test_weights_by_class(self):
+        model, *_ = fitted(SONClassifier())
+        with pytest.raises(InvalidInputError, match=r"one of \[0, 1, 2\], got None"):
+            model.weights()
+        with pytest.raises(InvalidInputError, match=r"one of \[0, 1, 2\], got 7"):
+            model.weights(7)
+        pair = SONClassifier().fit(*problem())
+        assert pair.weights(0) == {name: -weight for name, weight in pair.weights(1).items()}
+        assert pair.weights() == pair.weights(1)
