@@ -235,8 +235,12 @@ class TestBadInput:
         for labels in (["a", "new"], ["a"], ["a", 7]):
             with pytest.raises(InvalidInputError):
                 model.learn_many(X, pd.Series(labels, dtype=object))
-        with pytest.raises(InvalidInputError, match="w must be"):
-            model.learn_many(X.fillna(0.0), pd.Series(["a", "b"]), w=[1.0, 2.0, 3.0])
+        for w in ([1.0, 2.0, 3.0], pd.Series([1.0]), [[1.0, 1.0]]):
+            with pytest.raises(InvalidInputError, match="w must be"):
+                model.learn_many(X.fillna(0.0), pd.Series(["a", "b"]), w=w)
+        X.columns = ["f0", "f0"]
+        with pytest.raises(InvalidInputError, match="columns of the same name"):
+            model.learn_many(X.fillna(0.0), pd.Series(["a", "b"]))
         assert state_of(model) == before
 
     def test_predict(self):

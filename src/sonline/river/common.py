@@ -36,9 +36,14 @@ def parameters_of(model: Any, binary: bool = True) -> Parameters:
 def weights_of(w: Any, rows: int) -> Floats:
     """Return the weights as the core takes them."""
     try:
-        weights = np.array(np.broadcast_to(np.asarray(w, dtype=np.float64), rows))
+        given = np.asarray(w, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"w must be a number, or one for each row: {error}") from error
+    if given.shape not in ((), (rows,)):
+        raise InvalidInputError(
+            f"w must be a number, or one for each of the {rows} rows, got shape {given.shape}"
+        )
+    weights = np.array(np.broadcast_to(given, rows))
     if not (np.isfinite(weights) & (weights >= 0)).all():
         raise InvalidInputError(f"w must be finite and 0 or more, got {w!r}")
     return weights
@@ -47,6 +52,8 @@ def weights_of(w: Any, rows: int) -> Floats:
 def records_of(X: pd.DataFrame) -> list[dict[Feature, Any]]:
     """Return the rows of a frame as dictionaries."""
     columns = X.columns.tolist()
+    if len(set(columns)) < len(columns):
+        raise InvalidInputError(f"X has columns of the same name: {columns}")
     return [dict(zip(columns, row, strict=True)) for row in X.to_numpy().tolist()]
 
 
