@@ -1,14 +1,13 @@
 """Properties of merging that hold for any learners."""
 
 import numpy as np
-from hypothesis import assume, given, reject, settings
+from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 
 from helpers import learner, stream
 from sonline.errors import DivergenceError
-from sonline.evaluate import losses
 from sonline.merging import FAN_IN, groups
-from sonline.parameters import LOSSES, SKETCHES
+from sonline.parameters import SKETCHES
 
 PARAMETERS = st.fixed_dictionaries(
     {
@@ -90,78 +89,23 @@ def test_what_all_began_with_is_counted_once(parameters, count, seed):
     np.testing.assert_allclose(merged.spectrum(), start.spectrum(), rtol=1e-2, atol=1e-4 * size)
 
 
-def scaled_rows(seed):
-    """Rows of which four in ten values are 0, with features of sizes from 0.01 to 100."""
-    rng = np.random.default_rng(seed)
-    size = np.logspace(-2, 2, 12)
-    X = rng.normal(size=(1600, 12)) * size * (rng.random((1600, 12)) < 0.6)
-    return X, X @ (rng.normal(size=12) / size) + 0.3 * rng.normal(size=1600)
-
-
-TRAINED = 1000
-
-
-@given(
-    st.sampled_from(["scaled", "unit", "emerging"]),
-    st.fixed_dictionaries(
-        {
-            "sketch": st.sampled_from(SKETCHES),
-            "loss": st.sampled_from(list(LOSSES)),
-            "scaling": st.sampled_from(["none", "rms", "gradient"]),
-            "curvature": st.sampled_from(["auto", "gradient"]),
-            "clip": st.booleans(),
-            "alpha": st.sampled_from(["auto", 1.0, "relative:0.5"]),
-            "sketch_size": st.integers(0, 6),
-        }
-    ),
-    st.integers(2, 8),
-    st.integers(0, 1000),
-)
-def test_merged_is_no_worse_than_its_parts_are_on_average(kind, parameters, count, seed):
-    """Loss on rows that none has seen. Where averages are merged it is a theorem (Jensen).
-
-    There is none for learners that are hardly better than a constant (steps so long that they
-    never arrive), nor where alpha is to stand for directions of very different sizes; see
-    docs/distributed.md for what was measured there. Clipped predictions are not linear: the mean of
-    them is not what the mean of the weights predicts.
-    """
-    X, z = scaled_rows(seed) if kind == "scaled" else stream(kind, "squared", 1600, 12, seed)
-    assume(kind != "scaled" or parameters["scaling"] != "none")
-    y = np.where(z > 0, 1.0, -1.0) if LOSSES[parameters["loss"]]["binary"] else z
-    found = [learner(**parameters) for _ in range(count)]
-    try:
-        for number, one in enumerate(found):
-            one.learn(X[number:TRAINED:count], y[number:TRAINED:count])
-    except DivergenceError:
-        reject()
-
-    def mean_loss(raw):
-        return losses(parameters["loss"], y[TRAINED:], raw).mean()
-
-    mean = np.mean([mean_loss(one.predict(X[TRAINED:])) for one in found])
-    assume(mean < 0.8 * mean_loss(np.full(len(X) - TRAINED, np.median(z))))
-    merged = mean_loss(found[0].merge(found[1:]).predict(X[TRAINED:]))
-    assert merged <= (1.2 if parameters["clip"] else 1.03) * mean
-
-
 @given(
     st.fixed_dictionaries(
         {
             "sketch": st.sampled_from(SKETCHES),
             "loss": st.sampled_from(["hinge", "quantile", "squared"]),
             "scaling": st.sampled_from(["none", "gradient"]),
-            "alpha": st.sampled_from(["auto", "relative:0.5"]),
+            "alpha": st.sampled_from([2.0, "relative:0.5"]),
         }
     ),
     st.integers(2, 6),
     st.integers(0, 5),
 )
 def test_without_precision_the_mean_of_the_predictions_is_merged(parameters, count, seed):
-    """Whatever the learners made of their rows, and whichever weight vector each of them trusts."""
+    """Whatever the learners made of their rows, its loss is at most the mean of their losses."""
     X, y = stream("unit", parameters["loss"], 60 * count, 5, seed)
     found = [learner(curvature="gradient", **parameters) for _ in range(count)]
     for number, one in enumerate(found):
         one.learn(X[number::count], y[number::count])
     each = np.mean([one.predict(X) for one in found], axis=0)
-    # LEAST_SHARE of precision.py: nobody's weights are quite without a voice.
-    np.testing.assert_allclose(found[0].merge(found[1:]).predict(X), each, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found[0].merge(found[1:]).predict(X), each, rtol=1e-9, atol=1e-9)

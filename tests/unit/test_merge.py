@@ -120,6 +120,18 @@ def test_squared_gradients_are_no_precision(sketch, changed):
         np.testing.assert_allclose(dense(merged)[1], S, atol=1e-9)
 
 
+def test_weight_vectors_that_failed_have_no_say():
+    """Of the two of a blend, the first has failed in one learner, the second in the other."""
+    X, y = stream("unit", "squared", 600, 5)
+    found = trained(2, X, y, loss="squared", sketch="oja", scaling="none", intercept=False)
+    for one, share in zip(found, ([1.0, 1e-9], [1e-9, 1.0]), strict=True):
+        document, tensors = one.__getstate__()
+        one.__setstate__((document, tensors | {"ensemble.share": np.array(share)}))
+    merged = found[0].merge(found[1:])
+    each = np.mean([one.predict(X) for one in found], axis=0)
+    np.testing.assert_allclose(merged.predict(X), each, atol=1e-6)
+
+
 @pytest.mark.parametrize("sketch", SKETCHES)
 @pytest.mark.parametrize("scaling", ["none", "rms", "gradient"])
 def test_merged_learner_is_a_learner(sketch, scaling, tmp_path):

@@ -19,8 +19,9 @@ by feature, by what each learner has seen of it. If that is the same for all, th
 is the mean of their predictions, and its loss, being convex, at most the mean of their losses. A
 learner that has not seen a feature says nothing about it in any case.
 
-Of several weight vectors (alpha="auto") each learner's counts by its share in the blend there: one
-that failed is not worth averaging, and the mean of the predictions remains what is merged.
+Of several weight vectors (alpha="auto") each is merged by itself. One that failed has lost its
+share in the blend of its learner, and its say here; all others count alike, since shares tell which
+of them was a little better over many rows, not how good they are.
 
 With a start that has learnt before (a further round), counters, scales and sketches count it once.
 The weights do so with the full matrix only: what a sketch has lost of the start cannot be taken
@@ -41,7 +42,8 @@ from sonline.parameters import Parameters
 
 TRACKING = ("isotropic", "rfd", "full")  # alpha tracks what the sketch discards: κ = K−1
 SOLVED = (*TRACKING, "fd")  # weights by A_i; the others by what has been seen of each feature
-LEAST_SHARE = 1e-6  # of a weight vector in a blend: nobody is without a voice
+SMALLEST = 1e-9  # share: what one learner alone has seen of a feature is never lost
+FAILED = 0.01  # a share in a blend at which a weight vector has lost half its say
 
 
 def combined(
@@ -59,7 +61,7 @@ def combined(
     merged = replace(
         origin, numbers=numbers, squares=squares, counts=counts, share=_shares(each, zero)
     )
-    together = _Sum(parameters, models, origin, merged, told, None if fresh else _rows(each, zero))
+    together = _Sum(parameters, models, origin, merged, told, _rows(each, zero), fresh)
     if parameters.sketch == "adagrad":
         return together.adagrad()
     if parameters.sketch == "full":
@@ -233,13 +235,14 @@ class _Sum:
     origin: Knowledge
     merged: Knowledge  # its squares are the merged scales themselves
     told: Sequence[Floats]
-    rows: Floats | None  # of each since the start, in units of their mean; None if it is empty
+    rows: Floats  # of each since the start, in units of their mean
+    fresh: bool  # the start had not learnt anything
 
     def voices(self, number: int) -> Floats:
-        """Return how far an expert of each learner counts: by its share in the blend there."""
-        share = np.array([one.share[number] for one in self.models])
-        share = np.maximum(share, LEAST_SHARE)
-        return np.asarray(share / max(self.merged.share[number], LEAST_SHARE))
+        """Return how far an expert of each learner counts, in units of the mean over the rows."""
+        share = np.maximum([one.share[number] for one in self.models], SMALLEST)
+        voice = share / (share + FAILED)
+        return np.asarray(voice * self.rows.sum() / (self.rows @ voice))
 
     def averaged(self, number: int) -> Floats:
         """Return the weights of an expert, averaged feature by feature."""
@@ -253,7 +256,7 @@ class _Sum:
 
     def solved(self, number: int, stack: Stack) -> Floats:
         """Return w₀ + A⁻¹ ΣA_i(w_i − w₀), A = D + Rᵀ(TᵀevT)R, by the Woodbury identity."""
-        factors = self.voices(number) * (1.0 if self.rows is None else self.rows)
+        factors = self.voices(number) * (1.0 if self.fresh else self.rows)
         own, D = self._diagonals(number, factors)
         T, ev = stack.spectrum(np.r_[factors, 0.0])  # the start is not among them
         first = self.origin.weights[number]
@@ -317,7 +320,7 @@ class _Sum:
 
     def _diagonals(self, number: int, factors: Floats) -> tuple[list[Floats], Floats]:
         """Return the diagonal part of each A_i, times a factor, and of the merged A."""
-        if self.rows is None and self.parameters.sketch not in TRACKING:
+        if self.fresh and self.parameters.sketch not in TRACKING:
             # Alpha stands for data: in all as much as before, but by who has seen the feature.
             total = np.sum(self.told, axis=0)
             speakers = np.sum([own > 0 for own in self.told], axis=0)
@@ -331,7 +334,7 @@ class _Sum:
             factor * (self._alpha(number, one) + one.tail) * one.squares
             for one, factor in zip(self.models, factors, strict=True)
         ]
-        if self.rows is not None and self.parameters.sketch != "full":
+        if not self.fresh and self.parameters.sketch != "full":
             return own, np.asarray(np.sum(own, axis=0))
         tails = [f * one.tail * one.squares for one, f in zip(self.models, factors, strict=True)]
         # Nothing has a tail at the start, or (full) ever.
