@@ -126,11 +126,20 @@ def texts(rows: Rows, form: str = "{}:{:.6g}") -> tuple[bytes, bytes]:
     return "".join(svmlight).encode(), "".join(vw).encode()
 
 
-def dictionaries(rows: Rows, prefix: str = "") -> list[tuple[dict[str | int, float], bool]]:
-    """Return the rows as mappings; keys are names if there is a prefix."""
+def dictionaries(
+    rows: Rows, prefix: str = "", *, same_keys: bool = True
+) -> list[tuple[dict[str | int, float], bool]]:
+    """Return the rows as mappings; keys are names if there is a prefix.
+
+    These are the same objects in all rows, as in those of a CSV file or a data frame, or texts of
+    each row's own, as from JSON.
+    """
     ends, labels = rows.X.indptr.tolist(), (rows.y > 0).tolist()
     values = rows.X.data.astype(float).tolist()
-    keys = [f"{prefix}{j}" if prefix else j for j in rows.X.indices.tolist()]
+    keys: list[str | int] = [f"{prefix}{j}" if prefix else j for j in rows.X.indices.tolist()]
+    if same_keys:
+        first = {key: key for key in reversed(keys)}
+        keys = [first[key] for key in keys]
     return [
         (dict(zip(keys[start:end], values[start:end], strict=True)), label)
         for start, end, label in zip(ends[:-1], ends[1:], labels, strict=True)

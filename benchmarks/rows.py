@@ -40,9 +40,22 @@ def looping(function: Callable[..., object], items: Sequence[tuple[Any, ...]]) -
 
 
 def mappings(settings: Settings) -> Iterator[Result]:
-    """`learn_one` and `predict_one` of 64 named features; Vowpal Wabbit gets lines of text."""
+    """`learn_one` and `predict_one` of 64 named features; Vowpal Wabbit gets lines of text.
+
+    With names that are the same objects in all rows, and with new ones in each.
+    """
     rows = data.generated(data.Shape(64, 64), settings.size(2000))
-    named = data.dictionaries(rows, "feature_")
+    for same, words in ((True, ""), (False, ", new texts in each row")):
+        named = data.dictionaries(rows, "feature_", same_keys=same)
+        yield from _mappings(settings, rows, named, words)
+
+
+def _mappings(
+    settings: Settings,
+    rows: data.Rows,
+    named: list[tuple[dict[str | int, float], bool]],
+    words: str,
+) -> Iterator[Result]:
     ours = {
         "sonline.river SONClassifier": son_river.SONClassifier(),
         "sonline.river SONClassifier, m = 0": son_river.SONClassifier(sketch_size=0),
@@ -73,7 +86,7 @@ def mappings(settings: Settings) -> Iterator[Result]:
                 contenders.append(Contender(peers.vw_name(options), run, len(lines), peer=True))
         yield from take_turns(
             SECTION,
-            f"{verb}_one, 64 named features",
+            f"{verb}_one, 64 named features{words}",
             "µs per row",
             contenders,
             settings.rounds,
