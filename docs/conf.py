@@ -24,8 +24,9 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 
 # Every page with a kernel is run at each build; an exception in a cell fails the build.
-nb_execution_mode = "cache"
+nb_execution_mode = "force"  # a cache would not see that the package has changed
 nb_execution_raise_on_error = True
+nb_merge_streams = True  # what a cell prints is one block, whenever it was flushed
 nb_execution_timeout = 60
 
 autosummary_generate = True
