@@ -29,6 +29,7 @@ Row = tuple[str | None, float, str, list[tuple[Any, float]]]  # label, weight, t
 
 
 @app.command()
+@shared.with_reading
 def convert(
     *,
     data: shared.Data,
@@ -42,13 +43,7 @@ def convert(
         Path | None,
         typer.Option(help="To svmlight: number the features and write their names here."),
     ] = None,
-    format: shared.Format = "auto",  # noqa: A002 - the name of the option
-    label: shared.LabelColumn = None,
-    weight: shared.WeightColumn = None,
-    tag: shared.TagColumn = None,
-    text: shared.TextColumns = None,
-    ignore: shared.IgnoredColumns = None,
-    on_error: shared.OnError = "stop",
+    reading: dict[str, Any],
     bad_rows: shared.BadRows = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
@@ -66,18 +61,11 @@ def convert(
     target = format_of_name(output.name) if to == "auto" else to
     if target not in FORMATS:
         raise ParameterError(f"--to must be one of {', '.join(FORMATS)}; got {to!r} for {output}")
-    options = {
-        "format": str(format),
+    options = reading | {
         "features": "name",
         "dtype": "float64",
         "tokens": True,
         "unlabelled": True,
-        "label": label,
-        "weight": weight,
-        "tag": tag,
-        "text": text or [],
-        "ignore": ignore or [],
-        "on_error": str(on_error),
     }
     counts = {"rows": 0, "skipped": 0}
     tabular = target not in ("svmlight", "vw", "jsonl")

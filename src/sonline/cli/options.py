@@ -91,13 +91,33 @@ def refuse_columns_of_text(stream: Stream, given: dict[str, Any]) -> None:
             )
 
 
+READING: dict[str, tuple[Any, Any]] = {
+    "format": (Format, "auto"),
+    "label": (LabelColumn, None),
+    "weight": (WeightColumn, None),
+    "tag": (TagColumn, None),
+    "text": (TextColumns, None),
+    "ignore": (IgnoredColumns, None),
+    "on_error": (OnError, "stop"),
+}
+
+
+def with_reading(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command the options for reading any format, as ``reading``: what a stream takes."""
+    added = [_option(name, kind, default) for name, (kind, default) in READING.items()]
+
+    def collected(values: dict[str, Any]) -> dict[str, Any]:
+        values |= {name: values[name] or [] for name in ("text", "ignore")}
+        return values | {name: str(values[name]) for name in ("format", "on_error")}
+
+    return _with_options(command, "reading", added, collected)
+
+
 def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     """Give a command an option for each parameter of the learner, as ``parameters``.
 
     The options that were given arrive as a dict of the fields of `Parameters`.
     """
-    signature = inspect.signature(command, eval_str=True)
-    own = [p for p in signature.parameters.values() if p.name != "parameters"]
     texts = _help_texts()
     added = []
     for known in fields(Parameters):
@@ -119,25 +139,40 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
         else:
             words = {"alpha": "|auto|relative:NUMBER", "eta": "|convex", "oja_step": "|scale-free"}
             settings["metavar"] = "NUMBER" + words.get(known.name, "")
-        option = Annotated[kind | None, typer.Option(*names, **settings)]
         added.append(
-            inspect.Parameter(
-                known.name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option
-            )
+            _option(known.name, Annotated[kind | None, typer.Option(*names, **settings)], None)
         )
 
+    def collected(values: dict[str, Any]) -> dict[str, Any]:
+        return {name: parsed(name, value) for name, value in values.items() if value is not None}
+
+    return _with_options(command, "parameters", added, collected)
+
+
+def _option(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def _with_options(
+    command: Callable[..., None],
+    name: str,
+    added: list[inspect.Parameter],
+    collected: Callable[[dict[str, Any]], dict[str, Any]],
+) -> Callable[..., None]:
+    """Give a command options in the place of an argument, which gets what is collected of them."""
+    signature = inspect.signature(command, eval_str=True)
+
     def run(**given: Any) -> None:
-        values = {name: given.pop(name) for name in Parameters.names()}
-        given["parameters"] = {
-            name: parsed(name, value) for name, value in values.items() if value is not None
-        }
+        given[name] = collected({one.name: given.pop(one.name) for one in added})
         command(**given)
 
     run.__doc__ = command.__doc__
     run.__name__ = command.__name__
-    every = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in own] + added
+    own = list(signature.parameters.values())
+    place = [one.name for one in own].index(name)
+    every = own[:place] + added + own[place + 1 :]
     run.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
-    run.__annotations__ = {p.name: p.annotation for p in every}
+    run.__annotations__ = {one.name: one.annotation for one in every}
     return run
 
 

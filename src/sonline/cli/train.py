@@ -28,6 +28,7 @@ EVERY_SECONDS = 30.0  # between checkpoints, if nothing else is said
 
 @app.command()
 @shared.with_parameters
+@shared.with_reading
 def train(
     *,
     data: shared.Data,
@@ -69,13 +70,7 @@ def train(
             help="Train on Dask, a file at a time: tcp://HOST:PORT of its scheduler, or local:N."
         ),
     ] = None,
-    format: shared.Format = "auto",  # noqa: A002 - the name of the option
-    label: shared.LabelColumn = None,
-    weight: shared.WeightColumn = None,
-    tag: shared.TagColumn = None,
-    text: shared.TextColumns = None,
-    ignore: shared.IgnoredColumns = None,
-    on_error: shared.OnError = "stop",
+    reading: dict[str, Any],
     bad_rows: shared.BadRows = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
@@ -91,16 +86,7 @@ def train(
         data=data,
         output=output,
         given=parameters,
-        stream={
-            "format": str(format),
-            "features": features,
-            "label": label,
-            "weight": weight,
-            "tag": tag,
-            "text": text or [],
-            "ignore": ignore or [],
-            "on_error": str(on_error),
-        },
+        stream=reading | {"features": features},
         classes=classes,
         passes=passes,
         holdout=holdout,
