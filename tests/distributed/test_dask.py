@@ -17,7 +17,7 @@ import scipy.sparse as sp
 from distributed import Client, LocalCluster
 
 import sonline
-from sonline.distributed.dask import SONClassifier, SONRegressor
+from sonline.distributed.dask import SONClassifier, SONRegressor, engine
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError
 
 PARTS, ROWS, FEATURES = 6, 400, 12
@@ -40,6 +40,18 @@ def data():
     X = rng.normal(size=(PARTS * ROWS, FEATURES)) * np.logspace(0, 2, FEATURES)
     z = X / np.logspace(0, 2, FEATURES) @ rng.normal(size=(FEATURES, 3))
     return X, np.array(["ant", "bee", "cow"])[z.argmax(axis=1)], z[:, 0]
+
+
+@pytest.fixture
+def no_cluster(monkeypatch):
+    """As where no client is in use; that of the module is alive all the time."""
+
+    def none():
+        raise ValueError
+
+    monkeypatch.setattr(engine, "get_client", none)
+    with dask.config.set(scheduler="synchronous"):
+        yield
 
 
 def arrays(*every):
@@ -83,11 +95,25 @@ def test_a_cluster_gives_what_merging_by_hand_gives(client, data):
     assert state(SONClassifier().fit(X, y)) != state(model)  # plain arrays: as ever
 
 
+@pytest.mark.usefixtures("no_cluster")
 def test_without_a_cluster_the_bits_are_the_same(data):
     X, y, _ = data
-    with dask.config.set(scheduler="synchronous"):
-        model = SONClassifier().fit(*arrays(X, y))
+    model = SONClassifier().fit(*arrays(X, y))
+    assert {one.worker for one in model.rounds_[0].figures} == {"local"}
     assert state(model) == state(by_hand(X, y))
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_without_a_cluster_merging_is_done_again_from_checkpoints(data, tmp_path):
+    """The driver has died after the last partition, before the merged model was kept."""
+    X, y, _ = data
+    model = SONClassifier().fit(*arrays(X, y), checkpoint=tmp_path, resume=True)
+    for _ in range(2):
+        for path in (tmp_path / "round-1").glob("merged.*"):
+            path.unlink()
+        again = SONClassifier().fit(*arrays(X, y), checkpoint=tmp_path, resume=True)
+        assert all(one.resumed for one in again.rounds_[0].figures)
+        assert state(again) == state(model)
 
 
 def test_rounds_go_on_from_the_merged_model(client, data):

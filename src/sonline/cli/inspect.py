@@ -14,12 +14,12 @@ import typer
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.judge import Metrics
-from sonline.cli.learners import ManyOutputs
 from sonline.cli.progress import number
 from sonline.cli.trained import Trained
 from sonline.errors import ParameterError
 from sonline.evaluate import Curve
 from sonline.parameters import Parameters
+from sonline.streams.learners import ManyOutputs
 
 app = command_app()
 

@@ -15,10 +15,10 @@ from safetensors import SafetensorError
 
 from sonline import persistence
 from sonline.classes import probabilities
-from sonline.cli.learners import ManyOutputs, OneOutput, StreamRows
 from sonline.errors import DataFormatError, InvalidInputError, ModelFileError
 from sonline.parameters import Parameters
 from sonline.streams import Batch, Options
+from sonline.streams.learners import ManyOutputs, OneOutput, StreamRows, names_of
 
 KIND = "model"
 
@@ -101,17 +101,11 @@ class Trained:
             "hash_seed": self.parameters.seed,
             "dtype": self.parameters.dtype,
             "tokens": self.task != "regression",
-            "names": self._names() if self.features == "name" else [],
+            "names": names_of(self.learner) if self.features == "name" else [],
             "columns": self.columns,
             **self.table,
             **more,
         }
-
-    def _names(self) -> list[str]:
-        tensors = self.learner.__getstate__()[1]
-        blob = tensors["names.bytes"].tobytes()
-        ends = tensors["names.offsets"].tolist()
-        return [blob[a:b].decode() for a, b in itertools.pairwise(ends)]
 
     def learn(self, batch: Batch, weights: Floats | None, file: str) -> list[Learnt]:
         """Learn a batch; new classes start at the row where they appear, however rows are cut."""

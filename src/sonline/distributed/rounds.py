@@ -24,24 +24,40 @@ class Task:
     arguments: tuple[Any, ...] = ()
 
 
+@dataclass(frozen=True)
+class Round:
+    """What an engine is to do once.
+
+    Parameters
+    ----------
+    tasks : sequence of Task
+        The partitions, in their order.
+    model : model
+        What each of them begins with.
+    start : model or None
+        The same if it has learnt before: what merging counts once.
+    done : mapping of int to Shard
+        Partitions that need not be trained, by number.
+    finished : callable
+        Called with the shard of each other partition as it is finished, and whether that has its
+        model.
+    keep : bool
+        Whether ``finished`` wants the models.
+    """
+
+    tasks: Sequence[Task]
+    model: Any
+    start: Any
+    done: Mapping[int, Shard]
+    finished: Callable[[Shard, bool], None]
+    keep: bool
+
+
 class Engine(Protocol):
     """What runs tasks."""
 
-    def round(  # noqa: PLR0917 - one call with all there is to know
-        self,
-        tasks: Sequence[Task],
-        model: Any,
-        start: Any,
-        done: Mapping[int, Shard],
-        finished: Callable[[Shard, bool], None],
-        keep: bool,
-    ) -> Shard:
-        """Train each task with ``model``, unless it is done, and merge in the fixed tree.
-
-        ``start`` is the model again if it has learnt before, None otherwise: what merging counts
-        once. ``finished(shard, whole)`` is called for each partition as it is finished, with its
-        model only if ``keep``.
-        """
+    def run(self, this: Round) -> Shard:
+        """Train the partitions that are not done, and merge all in the fixed tree."""
 
 
 @dataclass
@@ -128,7 +144,7 @@ def _one_round(  # noqa: PLR0917 - the loop above in two
             watch(turn, shard)
 
     start = model if begun else None
-    return engine.round(tasks, model, start, done, finished, checkpoints is not None)
+    return engine.run(Round(tasks, model, start, done, finished, keep=checkpoints is not None))
 
 
 def name_of(number: int) -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
 
@@ -10,7 +11,7 @@ import dask
 from dask.delayed import delayed
 from distributed import Client, as_completed, get_client, get_worker
 
-from sonline.distributed.rounds import Task
+from sonline.distributed.rounds import Round
 from sonline.distributed.shards import Shard, figures_of, merge_shards
 from sonline.merging import merge_tree
 
@@ -48,59 +49,45 @@ class DaskEngine:
     def __init__(self, client: Client | None = None) -> None:
         self.client = client_in_use(client)
 
-    def round(  # noqa: PLR0917 - as of Engine
-        self,
-        tasks: Sequence[Task],
-        model: Any,
-        start: Any,
-        done: Mapping[int, Shard],
-        finished: Callable[[Shard, bool], None],
-        keep: bool,
-    ) -> Shard:
-        """Train each task with ``model``, unless it is done, and merge in the fixed tree."""
-        sent = _literal(model)
-        origin = None if start is None else sent if start is model else _literal(start)
+    def run(self, this: Round) -> Shard:
+        """Train the partitions that are not done, and merge all in the fixed tree."""
+        sent = _literal(this.model)
+        origin = None if this.start is None else sent
         merge = delayed(merge_shards, pure=False)
         shards = [
-            _literal(done[task.number])
-            if task.number in done
+            _literal(this.done[task.number])
+            if task.number in this.done
             # A new name each time: drivers that share a scheduler must not share tasks.
             else delayed(task.train, pure=False)(
                 sent, *task.arguments, dask_key_name=f"sonline-train-{task.number}-{uuid4().hex}"
             )
-            for task in tasks
+            for task in this.tasks
         ]
         root = merge_tree(shards, lambda some: merge(list(some), origin))
-        fresh = [
-            shard for shard, task in zip(shards, tasks, strict=True) if task.number not in done
-        ]
-        if self.client is None:
-            results = dask.compute(root, *fresh) if keep else dask.compute(root)
-            whole: Shard = results[0]
-            for shard in results[1:] or [Shard(None, [one]) for one in whole.figures]:
-                finished(shard, keep)
-            return whole
-        return self._on_cluster(root, fresh, finished, keep)
+        new = [task.number not in this.done for task in this.tasks]
+        each = list(itertools.compress(shards, new))
+        if self.client is not None:
+            return self._on_cluster(self.client, root, each, this)
+        whole: Shard
+        whole, *models = dask.compute(root, *(each if this.keep else []))
+        fresh = [one for one in whole.figures if one.partition not in this.done]
+        for shard in models if this.keep else [Shard(None, [one]) for one in fresh]:
+            this.finished(shard, this.keep)
+        return whole
 
-    def _on_cluster(
-        self,
-        root: Any,
-        fresh: Sequence[Any],
-        finished: Callable[[Shard, bool], None],
-        keep: bool,
-    ) -> Shard:
-        assert self.client is not None  # noqa: S101 - checked by the caller
-        wanted = list(fresh) if keep else [delayed(figures_of, pure=False)(one) for one in fresh]
+    @staticmethod
+    def _on_cluster(client: Client, root: Any, each: Sequence[Any], this: Round) -> Shard:
+        wanted = each if this.keep else [delayed(figures_of, pure=False)(one) for one in each]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
-            merged, *each = self.client.compute([root, *wanted])
+            merged, *futures = client.compute([root, *wanted])
         try:
-            for future in as_completed(each):
+            for future in as_completed(futures):
                 found = future.result()
-                finished(found if keep else Shard(None, found), keep)
+                this.finished(found if this.keep else Shard(None, found), this.keep)
                 future.release()
             whole: Shard = merged.result()
         except BaseException:
-            self.client.cancel([merged, *each])
+            client.cancel([merged, *futures])
             raise
         return whole
 

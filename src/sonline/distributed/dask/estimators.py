@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from functools import partial
 from typing import Any, Self, cast
 
@@ -15,7 +16,7 @@ from distributed import Client
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.dask.engine import DaskEngine, worker_name
 from sonline.distributed.partition import check_on_error, train_arrays
-from sonline.distributed.rounds import Outcome, Task, train_rounds
+from sonline.distributed.rounds import Task, train_rounds
 from sonline.distributed.shards import Shard
 from sonline.errors import InvalidInputError
 from sonline.estimators.base import OnlineEstimator
@@ -29,7 +30,49 @@ def _train(model: Any, number: int, settings: dict[str, Any], *arrays: Any) -> S
 
 
 class _OverPartitions(OnlineEstimator):
-    """Fits and predicts partition by partition."""
+    """Fits and predicts partition by partition; what is no collection, as the local estimator."""
+
+    _measured: Callable[..., Any]  # the metric of `score` for a partition
+    _empty: Any  # what no rows would be predicted to be
+
+    def fit(
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        *,
+        on_error: str = "stop",
+        checkpoint: str | os.PathLike[str] | None = None,
+        resume: bool = False,
+        client: Client | None = None,
+    ) -> Self:
+        """Learn from partitions; the arguments are those of `SONClassifier.fit` here."""
+        if not is_collection(X):
+            return cast(Self, self._here.fit(X, y, sample_weight))
+        with self._as_before_on_error():
+            self._fit_partitions(X, y, sample_weight, None, on_error, checkpoint, resume, client)
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Return the prediction for each row; lazily for a Dask collection."""
+        if not is_collection(X):
+            return self._here.predict(X)
+        return self._by_partition("predict", X, self._empty)
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Return the accuracy of classes, R² of numbers."""
+        if not is_collection(X):
+            return float(self._here.score(X, y, sample_weight))
+        model = dask.delayed(self._plain(), pure=False, traverse=False)
+        measure = dask.delayed(self._measured)
+        blocks = partitions(X, y, sample_weight)
+        first, *others = dask.compute(*(measure(model, *block) for block in blocks))
+        return float(first.merge(others).value)
+
+    @property
+    def _here(self) -> Any:
+        """The methods of the local estimator."""
+        return super()
 
     def _fit_partitions(  # noqa: PLR0917 - the arguments of fit
         self,
@@ -41,7 +84,7 @@ class _OverPartitions(OnlineEstimator):
         checkpoint: str | os.PathLike[str] | None,
         resume: bool,
         client: Client | None,
-    ) -> Outcome:
+    ) -> None:
         check_on_error(on_error)
         parameters = self._parameters()
         begun = self.warm_start and self.__sklearn_is_fitted__()
@@ -74,7 +117,6 @@ class _OverPartitions(OnlineEstimator):
         self.rounds_ = outcome.rounds
         for shard in self.rounds_:
             shard.model = None  # the figures are what is asked for
-        return outcome
 
     def _by_partition(self, method: str, X: Any, meta: Any) -> Any:
         """Return a lazy collection of what a method of the fitted estimator says of each block."""
@@ -88,13 +130,6 @@ class _OverPartitions(OnlineEstimator):
             return X.map_blocks(call, dtype=meta.dtype, chunks=chunks, meta=meta)
         return X.map_partitions(partial(_call_frame, self._plain(), method), meta=_frame(meta))
 
-    def _score_partitions(self, measure: Any, X: Any, y: Any, sample_weight: Any) -> float:
-        """Return a metric that each partition adds to."""
-        model = dask.delayed(self._plain(), pure=False, traverse=False)
-        blocks = partitions(X, y, sample_weight)
-        first, *others = dask.compute(*(dask.delayed(measure)(model, *block) for block in blocks))
-        return float(first.merge(others).value)
-
     def _plain(self) -> Any:
         """Return the local estimator, without the figures of the training."""
         local = cast(Any, self._local()).__new__(self._local())
@@ -106,7 +141,7 @@ class _OverPartitions(OnlineEstimator):
         return LocalClassifier if issubclass(cls, LocalClassifier) else LocalRegressor
 
 
-class SONClassifier(LocalClassifier, _OverPartitions):
+class SONClassifier(_OverPartitions, LocalClassifier):
     """`sonline.SONClassifier` over Dask arrays, data frames and lists of delayed partitions.
 
     Each partition is learnt by itself where it is, and the models are merged in a tree of fixed
@@ -175,12 +210,6 @@ class SONClassifier(LocalClassifier, _OverPartitions):
             self._fit_partitions(X, y, sample_weight, classes, on_error, checkpoint, resume, client)
         return self
 
-    def predict(self, X: Any) -> Any:
-        """Return the most likely label of each row; lazily for a Dask collection."""
-        if not is_collection(X):
-            return super().predict(X)
-        return self._by_partition("predict", X, self.classes_[:0])
-
     def decision_function(self, X: Any) -> Any:
         """Return the raw predictions; lazily for a Dask collection."""
         if not is_collection(X):
@@ -196,14 +225,19 @@ class SONClassifier(LocalClassifier, _OverPartitions):
             return super().predict_proba(X)
         return self._by_partition("predict_proba", X, np.zeros((0, self.classes_.size)))
 
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return the accuracy."""
-        if not is_collection(X):
-            return float(super().score(X, y, sample_weight))
-        return self._score_partitions(_accuracy, X, y, sample_weight)
+    @property
+    def _empty(self) -> Any:
+        return self.classes_[:0]
+
+    @staticmethod
+    def _measured(model: Any, X: Any, y: Any, weights: Any = None) -> Mean:
+        metric = Mean()
+        if X.shape[0]:
+            metric.add(model.predict(X) == np.asarray(y), weights)
+        return metric
 
 
-class SONRegressor(LocalRegressor, _OverPartitions):
+class SONRegressor(_OverPartitions, LocalRegressor):
     """`sonline.SONRegressor` over Dask collections; see `SONClassifier` here.
 
     Examples
@@ -218,35 +252,14 @@ class SONRegressor(LocalRegressor, _OverPartitions):
     True
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        on_error: str = "stop",
-        checkpoint: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        client: Client | None = None,
-    ) -> Self:
-        """Learn from partitions; the arguments are those of `SONClassifier.fit` here."""
-        if not is_collection(X):
-            return super().fit(X, y, sample_weight)
-        with self._as_before_on_error():
-            self._fit_partitions(X, y, sample_weight, None, on_error, checkpoint, resume, client)
-        return self
+    _empty = np.zeros(0)
 
-    def predict(self, X: Any) -> Any:
-        """Return the prediction for each row; lazily for a Dask collection."""
-        if not is_collection(X):
-            return super().predict(X)
-        return self._by_partition("predict", X, np.zeros(0))
-
-    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Return R²."""
-        if not is_collection(X):
-            return float(super().score(X, y, sample_weight))
-        return self._score_partitions(_determination, X, y, sample_weight)
+    @staticmethod
+    def _measured(model: Any, X: Any, y: Any, weights: Any = None) -> R2:
+        metric = R2()
+        if X.shape[0]:
+            metric.update(np.asarray(y), model.predict(X), weights)
+        return metric
 
 
 # -- collections -----------------------------------------------------------------------------------
@@ -306,20 +319,6 @@ def _distinct_in(labels: Any) -> Any:
     elif values.dtype.kind == "O":
         values = np.array([v for v in values if v is not None and v == v])  # noqa: PLR0124 - NaN
     return np.unique(values)
-
-
-def _accuracy(model: Any, X: Any, y: Any, weights: Any = None) -> Mean:
-    metric = Mean()
-    if X.shape[0]:
-        metric.add(model.predict(X) == np.asarray(y), weights)
-    return metric
-
-
-def _determination(model: Any, X: Any, y: Any, weights: Any = None) -> R2:
-    metric = R2()
-    if X.shape[0]:
-        metric.update(np.asarray(y), model.predict(X), weights)
-    return metric
 
 
 def _call(model: Any, method: str, block: Any) -> Any:

@@ -10,7 +10,7 @@ import os
 import socket
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn, Self, TypeAlias
@@ -21,88 +21,47 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 
 from sonline import errors, persistence
-from sonline.classes import ClassLearner
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.rounds import name_of
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.distributed.spark.rows import Layout, RowReader
 from sonline.errors import DataFormatError, DivergenceError, ModelFileError, SonlineError
 from sonline.evaluate import losses
-from sonline.learner import OnlineLearner
 from sonline.parameters import Parameters
 from sonline.streams import Batch
+from sonline.streams.learners import ManyOutputs, OneOutput, StreamRows, names_of
 
 Floats: TypeAlias = NDArray[np.float64]
 KIND = "spark-model"
 CLASSES = "class-learner"
-NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
-THREADS = 1  # Spark counts on one for each task
 
 
-class _Numbers(OnlineLearner):
-    """Learns numbers from batches."""
+class Classes(ManyOutputs):
+    """Learners for classes that save themselves."""
 
-    outputs = 1
-
-    def learn_batch(self, batch: Batch) -> Floats:
-        _add_names(self._model.name_keys, batch)
-        out = np.empty(len(batch))
-        assert batch.labels is not None  # noqa: S101 - of regression
-        self._model.learn_csr(
-            batch.values, _keys(batch), batch.indptr, batch.labels, batch.weights, out
-        )
-        return out[np.newaxis]
-
-    def predict_batch(self, batch: Batch) -> Floats:
-        out = np.empty(len(batch))
-        self._model.predict_csr(batch.values, _keys(batch), batch.indptr, out)
-        return out[np.newaxis]
-
-
-class _Codes(ClassLearner):
-    """Learns classes from batches."""
-
-    def learn_batch(self, batch: Batch) -> Floats:
-        _add_names(self._models[0].name_keys, batch)
-        out = np.empty((len(self._models), len(batch)))
-        assert batch.codes is not None  # noqa: S101 - of classes
-        self._group.learn_csr(
-            batch.values, _keys(batch), batch.indptr, 0, batch.codes, batch.weights, out, THREADS
-        )
-        return out[: self.outputs]
-
-    def predict_batch(self, batch: Batch) -> Floats:
-        out = np.empty((self.outputs, len(batch)))
-        self._speakers.predict_csr(batch.values, _keys(batch), batch.indptr, 0, out, THREADS)
-        return out
+    threads = 1  # Spark counts on one for each task
 
     def save(self, path: str | os.PathLike[str]) -> None:
+        """Write them to a file."""
         document, tensors = self.__getstate__()
         persistence.write(path, CLASSES, document, tensors)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read what `save` wrote."""
         learner = cls.__new__(cls)
         learner.__setstate__(persistence.read(path, CLASSES))
         return learner
 
 
-Learner: TypeAlias = _Numbers | _Codes
+Learner: TypeAlias = OneOutput | Classes
 
 
 def fresh(parameters: Parameters, classes: Sequence[Any] | None) -> Learner:
     """Return a learner that has not seen anything."""
     if classes is None:
-        return _Numbers(**parameters.as_dict())
-    return _Codes(parameters, len(classes), growing=False)
-
-
-def names_of(learner: Learner) -> list[str]:
-    """Return the features' names in the order of their ids."""
-    tensors = learner.__getstate__()[1]
-    blob = tensors["names.bytes"].tobytes()
-    ends = tensors["names.offsets"].tolist()
-    return [blob[a:b].decode() for a, b in itertools.pairwise(ends)]
+        return OneOutput(**parameters.as_dict())
+    return Classes(parameters, len(classes), growing=False)
 
 
 def packed(learner: Learner, more: dict[str, Any] | None = None) -> bytes:
@@ -122,7 +81,7 @@ def unpacked(data: bytes) -> tuple[Learner, dict[str, Any]]:
         document, tensors = persistence.read(path, KIND)
     try:
         state = document["learner"]
-        kind: type[Learner] = _Codes if "signs" in state else _Numbers
+        kind: type[Learner] = Classes if "signs" in state else OneOutput
         learner = kind.__new__(kind)
         learner.__setstate__((state, tensors))
         more: dict[str, Any] = document["more"]
@@ -211,7 +170,11 @@ class Work:
     def _learn_batch(self, learner: Learner, batch: Batch, figures: Figures) -> None:
         """Learn a batch, and take the predictions made before into the figures."""
         try:
-            raw = learner.learn_batch(batch)
+            if batch.new_names:
+                learner.add_names(batch.new_names, batch.first_name)
+            targets = batch.labels if batch.codes is None else batch.codes
+            assert targets is not None  # noqa: S101 - one of both is there
+            raw = learner.learn_rows(StreamRows.of(batch), targets, batch.weights)
         except DivergenceError as error:
             raise DivergenceError(f"{figures.name}, after {figures.rows} rows: {error}") from error
         loss, wrong = _measured(self.parameters, batch, raw)
@@ -279,13 +242,3 @@ def chosen(raw: Floats) -> NDArray[np.int64]:
     """Return the place of the predicted class of each row."""
     places = raw[0] > 0 if raw.shape[0] == 1 else raw.argmax(axis=0)
     return np.asarray(places, dtype=np.int64)
-
-
-def _keys(batch: Batch) -> NDArray[Any]:
-    return batch.indices.view(np.uint64) | NAMED if batch.named else batch.indices
-
-
-def _add_names(name_keys: Callable[[list[str]], NDArray[np.uint64]], batch: Batch) -> None:
-    if batch.new_names:
-        keys = name_keys(batch.new_names)
-        assert int(keys[0]) == (batch.first_name | 1 << 63)  # noqa: S101 - ids are in step

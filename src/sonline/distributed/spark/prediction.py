@@ -16,11 +16,12 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
 from sonline.classes import probabilities
-from sonline.distributed.spark.learning import Learner, chosen, names_of, unpacked
+from sonline.distributed.spark.learning import Learner, chosen, unpacked
 from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.rows import COLUMNS, LINES, Layout, RowReader
 from sonline.errors import InvalidInputError
 from sonline.streams import Batch
+from sonline.streams.learners import StreamRows, names_of
 
 Floats: TypeAlias = NDArray[np.float64]
 VECTOR_TYPE = pa.struct(
@@ -144,7 +145,8 @@ class Prediction:
         else:
             assert batch.row_ends is not None  # noqa: S101 - of tables
             kept = batch.row_ends - 1 - batch.start.rows
-        return self.outputs.columns(learner.predict_batch(batch), kept.astype(np.intp), rows)
+        raw = learner.predict_rows(StreamRows.of(batch))
+        return self.outputs.columns(raw, kept.astype(np.intp), rows)
 
 
 @functools.lru_cache(maxsize=4)

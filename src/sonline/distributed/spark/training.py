@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
 from typing import Any, cast
@@ -14,7 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
 from sonline.distributed.checkpoints import Checkpoints
-from sonline.distributed.rounds import Task, train_rounds
+from sonline.distributed.rounds import Round, train_rounds
 from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.learning import (
@@ -99,17 +99,9 @@ class SparkEngine:
         self._turn = 0
         self.width = -1  # of the vectors; -1 where there are none
 
-    def round(  # noqa: PLR0917 - as of Engine
-        self,
-        tasks: Sequence[Task],
-        model: Any,
-        start: Any,
-        done: Mapping[int, Shard],
-        finished: Callable[[Shard, bool], None],
-        keep: bool,
-    ) -> Shard:
-        """Train each partition with ``model`` and merge in the fixed tree."""
-        work = Work(self._layout, self._parameters, model, self._checkpoints, self._turn)
+    def run(self, this: Round) -> Shard:
+        """Train each partition and merge in the fixed tree."""
+        work = Work(self._layout, self._parameters, this.model, self._checkpoints, self._turn)
         self._turn += 1
         shards = self._data.mapInArrow(work.learn, RESULT).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -120,8 +112,9 @@ class SparkEngine:
             self.width = _one_width(rows)
             figures = [Figures.from_dict(json.loads(row["figures"])) for row in rows]
             for one in figures:
-                finished(Shard(None, [one]), False)
-            return Shard(_merged(shards, [one for one in figures if one.rows], start), figures)
+                this.finished(Shard(None, [one]), False)
+            filled = [one for one in figures if one.rows]
+            return Shard(_merged(shards, filled, this.start), figures)
         finally:
             shards.unpersist()
 

@@ -1,7 +1,8 @@
-"""The learners of the command line: they take rows as streams give them."""
+"""Learners that take rows as streams give them: those of the command line and of Spark."""
 
 from __future__ import annotations
 
+import itertools
 import os
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
@@ -12,7 +13,7 @@ from numpy.typing import NDArray
 from sonline.classes import ClassLearner
 from sonline.errors import InvalidInputError
 from sonline.learner import OnlineLearner
-from sonline.streams import Batch
+from sonline.streams.batch import Batch
 
 NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
 
@@ -50,6 +51,8 @@ class StreamRows:
 
 class OneOutput(OnlineLearner):
     """A learner with one output that takes batches of streams."""
+
+    outputs = 1
 
     def add_names(self, names: list[str], first: int) -> None:
         """Enter new names of features, the first of them with this number."""
@@ -90,6 +93,14 @@ class ManyOutputs(ClassLearner):
         out = np.empty((max(self.outputs, 1), rows.count))
         self._speakers.predict_csr(rows.values, rows.keys, rows.indptr, 0, out, self.threads)
         return out
+
+
+def names_of(learner: OneOutput | ManyOutputs) -> list[str]:
+    """Return the features' names in the order of their ids."""
+    tensors = learner.__getstate__()[1]
+    blob = tensors["names.bytes"].tobytes()
+    ends = tensors["names.offsets"].tolist()
+    return [blob[a:b].decode() for a, b in itertools.pairwise(ends)]
 
 
 def _check_names(keys: NDArray[np.uint64], first: int) -> None:
