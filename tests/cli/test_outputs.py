@@ -1,5 +1,6 @@
 """Outputs that cannot be written: a full disk, a reader that has gone."""
 
+import os
 import resource
 import subprocess
 
@@ -70,3 +71,17 @@ def test_a_reader_that_has_seen_enough(sonline, data, tmp_path):
     assert (line, code) == ("0.0\n", 0)
     assert "nobody reads predictions any more" in errors
     assert tensors(tmp_path / "n.son") == tensors(tmp_path / "m.son")
+
+
+def test_training_goes_on_when_nobody_watches(data, tmp_path):
+    data.write_text(svmlight(1000) * 4)
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [SONLINE, "train", data, "-o", "m.son"]
+    done = subprocess.run(
+        command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=writing, text=True, check=False
+    )
+    os.close(writing)
+    assert done.returncode == 0
+    assert "rows            4,000" in done.stdout
+    assert (tmp_path / "m.son").stat().st_size > 0

@@ -22,7 +22,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sonline.cli.progress import Display, number
+from sonline.cli.progress import Display, LastingConsole, number
 from sonline.cli.run import Run, Settings
 from sonline.cli.train import summary
 from sonline.cli.trained import Trained
@@ -46,7 +46,7 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
     files = expand(settings.data)
     if STDIN in files:
         raise ParameterError("--cluster needs files that the workers can read, not standard input")
-    console = Console(stderr=True, highlight=False)
+    console = LastingConsole()
     silent = quiet or (json and not console.is_terminal)
     start, told = _begin(settings, files[0])
     on_worker = replace(settings, passes=1, checkpoint=None, every_seconds=0.0, resume=False)

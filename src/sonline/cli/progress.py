@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -22,6 +23,20 @@ HEADER = (
     f"{'features':>9}\n{'loss':>9} {'last':>9} {'error':>9} {'counter':>12} {'':>10} {'':>10} "
     f"{'in row':>9}"
 )
+
+
+class LastingConsole(Console):
+    """Standard error, whose reader may leave: the model is what is wanted in the end."""
+
+    def __init__(self) -> None:
+        super().__init__(stderr=True, highlight=False)
+
+    def on_broken_pipe(self) -> None:
+        """Write to nobody from now on."""
+        self.quiet = True
+        nobody = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nobody, self.file.fileno())
+        os.close(nobody)
 
 
 def number(value: float | None) -> str:

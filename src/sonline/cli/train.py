@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 from sonline.cli import INTERRUPTED, command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs
-from sonline.cli.progress import Display, number
+from sonline.cli.progress import Display, LastingConsole, number
 from sonline.cli.run import Run, Settings
 from sonline.cli.trained import Trained
 from sonline.errors import ParameterError
@@ -119,7 +118,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
         predictions=settings.predictions,
         bad_rows=settings.bad_rows,
     )
-    console = Console(stderr=True, highlight=False)
+    console = LastingConsole()
     silent = quiet or (json and not console.is_terminal)
     display = Display(console, silent, settings.loss_scale)
     run = Run(settings, display)
