@@ -51,7 +51,7 @@ Config read_config(const nb::dict& params) {
   config.scaling = scaling == "rms"        ? Scaling::rms
                    : scaling == "gradient" ? Scaling::gradient
                                            : Scaling::none;
-  config.intercept = flag("intercept");
+  config.intercept = config.sketch.intercept = flag("intercept");
   config.hash_bits = nb::cast<int>(params["hash_bits"]);
   config.hash_seed = nb::cast<uint64_t>(params["hash_seed"]);
   return config;

@@ -26,21 +26,16 @@ class BlockStore {
 
   // The blocks of many slots at once; asks the processor to fetch them.
   void locate(const Slot* slots, size_t n, T** blocks) const {
-    const auto* chunks = chunks_.data();
-    const size_t last = stride_ * sizeof(T) - 1;
-    for (size_t i = 0; i < n; ++i) {
-      T* block = chunks[slots[i] >> kChunkBits].get() + (slots[i] & kChunkMask) * stride_;
-      blocks[i] = block;
-      __builtin_prefetch(block, 1);
-      __builtin_prefetch(reinterpret_cast<const char*>(block) + last, 1);
-    }
+    const size_t bytes = stride_ * sizeof(T);
+    kLine % bytes == 0 ? locate_within<0>(slots, n, blocks, 0)
+                       : locate_within<1>(slots, n, blocks, bytes - 1);
   }
 
   // Makes room for slots below `count`, filled with zeros.
   void reserve(size_t count) {
     while (chunks_.size() << kChunkBits < count) {
       const size_t bytes = (stride_ * sizeof(T) << kChunkBits);
-      T* chunk = static_cast<T*>(::operator new(bytes, std::align_val_t{kAlign}));
+      T* chunk = static_cast<T*>(::operator new(bytes, std::align_val_t{kLine}));
       std::memset(static_cast<void*>(chunk), 0, bytes);
       chunks_.emplace_back(chunk);
     }
@@ -49,12 +44,24 @@ class BlockStore {
   size_t bytes() const { return chunks_.size() * (stride_ * sizeof(T) << kChunkBits); }
 
  private:
+  // A block may reach into a second cache line, unless a line holds a whole number of them.
+  template <bool two_lines>
+  void locate_within(const Slot* slots, size_t n, T** blocks, size_t last) const {
+    const auto* chunks = chunks_.data();
+    for (size_t i = 0; i < n; ++i) {
+      T* block = chunks[slots[i] >> kChunkBits].get() + (slots[i] & kChunkMask) * stride_;
+      blocks[i] = block;
+      __builtin_prefetch(block, 1);
+      if (two_lines) __builtin_prefetch(reinterpret_cast<const char*>(block) + last, 1);
+    }
+  }
+
   static constexpr size_t kChunkBits = 10;
   static constexpr Slot kChunkMask = (Slot{1} << kChunkBits) - 1;
-  static constexpr size_t kAlign = 64;  // a block of 64 bytes is then one cache line
+  static constexpr size_t kLine = 64;  // a block of 64 bytes is then one cache line
 
   struct Free {
-    void operator()(T* chunk) const { ::operator delete(chunk, std::align_val_t{kAlign}); }
+    void operator()(T* chunk) const { ::operator delete(chunk, std::align_val_t{kLine}); }
   };
 
   size_t stride_;

@@ -30,24 +30,27 @@ class FeatureIndex {
     return key < direct_.size() ? direct_[key] : find_beyond(key);
   }
 
-  // The usual row, fast: no zeros, keys that ascend, all of them known and in the plain array, or
-  // all of them names. Otherwise false, and `slots` is unspecified.
+  // The usual row, fast: no zeros, keys that ascend and are all within the plain array, or all of
+  // them names. Returns how many of the features are known, the others get the intercept's slot; or
+  // kUnusual, and `slots` is unspecified.
+  static constexpr size_t kUnusual = ~size_t{0};
   template <class Keys, class Values>
-  bool find_all(const Keys& keys, const Values& values, size_t n, Slot* slots) const {
-    if (n == 0) return false;
+  size_t find_all(const Keys& keys, const Values& values, size_t n, Slot* slots) const {
+    if (n == 0) return kUnusual;
     const Key first = static_cast<Key>(keys[0]) & kNamed;
     const std::vector<Slot>& table = first ? named_ : direct_;
-    if (!(static_cast<Key>(keys[n - 1]) - first < table.size())) return false;
+    if (!(static_cast<Key>(keys[n - 1]) - first < table.size())) return kUnusual;
     int unusual = 0;  // an int and no early exit: the loops become vector code
     for (size_t i = 0; i < n; ++i) unusual |= values[i] == 0;
     for (size_t i = 1; i < n; ++i) unusual |= !(keys[i] > keys[i - 1]);
-    if (unusual) return false;
+    if (unusual) return kUnusual;
     const Slot* direct = table.data();
+    size_t known = 0;
     for (size_t i = 0; i < n; ++i) {
       slots[i] = direct[static_cast<Key>(keys[i]) - first];
-      unusual |= slots[i] == kInterceptSlot;
+      known += slots[i] != kInterceptSlot;
     }
-    return !unusual;
+    return known;
   }
 
   // A slot for a key that find() does not know.

@@ -173,7 +173,13 @@ class Learner {
         size = 1;
       }
       const int hash_bits = config_.hash_bits;
-      if (hash_bits < 0 && index_.find_all(keys, values, n, slots + size)) {
+      const size_t known =
+          hash_bits < 0 ? index_.find_all(keys, values, n, slots + size) : FeatureIndex::kUnusual;
+      if (known == n || (add && known < n)) {
+        if (known < n)
+          for (size_t i = 0; i < n; ++i)
+            if (slots[size + i] == kInterceptSlot)
+              slots[size + i] = index_.add(static_cast<Key>(keys[i]));
         for (size_t i = 0; i < n; ++i) raw[size + i] = static_cast<T>(values[i]);
         row.size = size + n;
         row.slots_seen = index_.size();

@@ -21,7 +21,7 @@ struct LogisticLoss {
     return e / ((1.0 + e) * (1.0 + e));
   }
   // With m = y z: m' = m + q / (1 + exp(m')), an increasing function of m' with slope of at
-  // least 1. Newton's method inside a bracket: from m where the step is short, otherwise from where
+  // least 1. Halley's method inside a bracket: from m where the step is short, otherwise from where
   // the answer is if the exponential is next to nothing (m + q, far from the boundary) or all that
   // counts (about log q).
   static double proximal(double z, double y, double q, double) {
@@ -35,13 +35,14 @@ struct LogisticLoss {
       const double s = 1.0 / (1.0 + std::exp(at));
       const double gap = at - m - q * s;
       (gap < 0 ? low : high) = at;
-      double next = at - gap / (1.0 + q * s * (1.0 - s));
+      const double bend = q * s * (1.0 - s), rise = 1.0 + bend;
+      double next = at - 2 * gap * rise / (2 * rise * rise + gap * bend * (1.0 - 2 * s));
       // Steps that do not halve could go to and fro for ever.
       if (!(next >= low && next <= high) || std::fabs(next - at) > 0.5 * last)
         next = 0.5 * (low + high);
       last = std::fabs(next - at);
       at = next;
-      if (last <= 1e-9 * (1.0 + std::fabs(at))) break;  // its square is below the rounding
+      if (last <= 4e-6 + 1e-12 * std::fabs(at)) break;  // its third power is below the rounding
     }
     return y * at;
   }

@@ -11,6 +11,8 @@
 // The sparse way loses digits when F becomes ill-conditioned (the rows of Z turn to one direction)
 // and when w̄ and Vᵀβ cancel. Both are watched; before digits are lost the step is done the dense
 // way, in double, which also makes V orthonormal again and leaves F = I, β = 0 behind: a rebase.
+// The intercept is in every row, so that its numbers are rounded in every round and its parts of w̄
+// and Vᵀβ grow fastest; for it alone is kept what rounding left over (rest_).
 #pragma once
 
 #include <algorithm>
@@ -42,6 +44,7 @@ struct Absorption {
   const double* Zx;
   double rho2;  // |ĝ|² - |V ĝ|², the energy of the residual; 0 if it is rounding only
   const Matrix* F;
+  double tolerated = 0;  // condition beyond which the step is done the dense way
 };
 
 // What a Rule answers.
@@ -56,6 +59,18 @@ struct Transition {
   Vector p;              // V' x
 };
 
+// What independent rounding errors of size 1 in the rows of Z = F⁻¹V, each relative to the row,
+// become in the worst row of V = F Z, squared. Needs the squared norms of the rows of Z.
+inline double squared_amplification(const Matrix& F, const Vector& squares_of_Z, size_t k) {
+  double worst = 0;
+  for (size_t i = 0; i < k; ++i) {
+    double sum = 0;
+    for (size_t j = 0; j < k; ++j) sum += F(i, j) * F(i, j) * squares_of_Z[j];
+    worst = std::max(worst, sum);
+  }
+  return worst;
+}
+
 template <class T, class Rule>
 class Factored {
  public:
@@ -66,7 +81,8 @@ class Factored {
         m_(Rule::capacity(config.size)),
         width_(padded_width(K_ + m_)),
         columns_(Columns<T>::of_width(width_)),
-        weight_columns_(Columns<T>::of_width(K_)),
+        weight_columns_(Columns<T>::of_width(weights_width())),
+        first_(config.intercept ? 1 : 0),
         rule_(config, m_),
         F_(m_, m_),
         R_(m_, m_ + 1),
@@ -78,7 +94,10 @@ class Factored {
         kappa_next_(K_),
         sums_(width_),
         known_sums_(width_),
+        totals_(K_ + m_),
         update_(width_),
+        exact_update_(K_ + m_),
+        rest_(K_ + m_),
         margins_(K_),
         p_(m_),
         p_hat_(m_),
@@ -101,16 +120,22 @@ class Factored {
 
   // Sx, and w·x with the scales known before; starts a step.
   void project(const Row<T>& row) {
+    T* const* blocks = row.blocks.data() + first_;
+    const T* known = row.known + first_;
+    const size_t n = row.size - first_;
     if (row.x == row.known || k_ == 0) {
-      columns_.gather(row.blocks.data(), row.known, row.size, width_, sums_.data());
-      read_directions(sums_);
-      read_margins(sums_);
+      columns_.gather(blocks, known, n, width_, sums_.data());
+      add_intercept(row, row.known, sums_);
+      read_directions();
+      read_margins();
     } else {
-      columns_.gather_two(row.blocks.data(), row.known, row.x, row.size, width_, known_sums_.data(),
+      columns_.gather_two(blocks, known, row.x + first_, n, width_, known_sums_.data(),
                           sums_.data());
-      read_directions(known_sums_);
-      read_margins(known_sums_);
-      read_directions(sums_);
+      add_intercept(row, row.known, known_sums_);
+      read_directions();
+      read_margins();
+      add_intercept(row, row.x, sums_);
+      read_directions();
     }
     energy_ = row.energy;
     std::fill(kappa_.begin(), kappa_.end(), 0.0);
@@ -160,7 +185,7 @@ class Factored {
     c_ = c;
     rho_ = std::sqrt(rho2);
     rule_.absorb({c, energy_, t, times / counted, static_cast<double>(features), k_, p_.data(),
-                  p_hat_.data(), Zx_.data(), rho2, &F_},
+                  p_hat_.data(), Zx_.data(), rho2, &F_, kCondition},
                  next_);
     absorbed_ = true;
     std::fill(kappa_after_.begin(), kappa_after_.end(), 0.0);
@@ -181,53 +206,64 @@ class Factored {
     } else {
       kappa_next_ = kappa_;
     }
-    if (m_ > 0 && needs_rebase(features, scale)) {
+    if (m_ > 0 && needs_rebase(row, features, scale)) {
       rebase(row, blocks, features);
       return;
     }
     bool any = absorbed_;
     for (size_t e = 0; e < K_; ++e) {
-      update_[e] = static_cast<T>(kappa_next_[e]);
+      exact_update_[e] = kappa_next_[e];
       any = any || kappa_next_[e] != 0;
     }
     if (!any) return;
-    for (size_t j = K_; j < width_; ++j) update_[j] = 0;
     if (absorbed_) {
+      std::fill(exact_update_.begin() + static_cast<std::ptrdiff_t>(K_), exact_update_.end(), 0.0);
       if (next_.append) {
-        update_[K_ + k_] = static_cast<T>(1 / std::sqrt(energy_));
+        exact_update_[K_ + k_] = 1 / std::sqrt(energy_);
       } else {
-        for (size_t j = 0; j < k_; ++j) update_[K_ + j] = static_cast<T>(c_ * next_.delta[j]);
+        for (size_t j = 0; j < k_; ++j) exact_update_[K_ + j] = c_ * next_.delta[j];
       }
     }
-    for (const T value : update_)
-      if (!std::isfinite(value)) throw Diverged("a step is too large for the number type");
+    const size_t written = absorbed_ ? K_ + m_ : K_;
+    std::fill(update_.begin() + static_cast<std::ptrdiff_t>(written), update_.end(), T{0});
+    for (size_t j = 0; j < written; ++j) {
+      update_[j] = static_cast<T>(exact_update_[j]);
+      if (!std::isfinite(update_[j])) throw Diverged("a step is too large for the number type");
+    }
     if (absorbed_) {
       std::swap(F_, next_.F);
       std::swap(beta_, beta_next_);
       k_ = next_.rank;
       rule_.accept(next_);
     }
+    T* const* changed = row.blocks.data() + first_;
+    const T* x = row.x + first_;
+    const size_t n = row.size - first_;
     if (absorbed_)
-      columns_.scatter(row.blocks.data(), row.x, row.size, width_, update_.data());
+      columns_.scatter(changed, x, n, width_, update_.data());
     else
-      weight_columns_.scatter(row.blocks.data(), row.x, row.size, K_, update_.data());
+      weight_columns_.scatter(changed, x, n, weights_width(), update_.data());
+    if (first_) {
+      T* intercept = row.blocks[0];
+      for (size_t j = 0; j < written; ++j) {
+        const double exact = intercept[j] + (rest_[j] + exact_update_[j] * row.x[0]);
+        intercept[j] = static_cast<T>(exact);
+        rest_[j] = exact - intercept[j];
+      }
+    }
   }
 
   // w of one expert in a block, and the block's column of V.
-  double weight(Slot, const T* block, size_t expert) const {
-    double w = block[expert];
-    for (size_t i = 0; i < k_; ++i) {
-      double v = 0;
-      for (size_t j = 0; j < k_; ++j) v += F_(i, j) * block[K_ + j];
-      w += v * beta_(expert, i);
-    }
-    return w;
+  double weight(Slot slot, const T* block, size_t expert) const {
+    Vector v(k_);
+    direction(slot, block, v.data());
+    return block[expert] + rest(slot, expert) + dot(beta_[expert], v.data(), k_);
   }
 
-  void direction(Slot, const T* block, double* v) const {
+  void direction(Slot slot, const T* block, double* v) const {
     for (size_t i = 0; i < k_; ++i) {
       v[i] = 0;
-      for (size_t j = 0; j < k_; ++j) v[i] += F_(i, j) * block[K_ + j];
+      for (size_t j = 0; j < k_; ++j) v[i] += F_(i, j) * (block[K_ + j] + rest(slot, K_ + j));
     }
   }
 
@@ -238,6 +274,7 @@ class Factored {
     archive.scalar("sketch.work", work_);
     archive.matrix("sketch.F", F_);
     archive.matrix("sketch.beta", beta_);
+    archive.array("sketch.rest", rest_);
     rule_.state(archive);
     if constexpr (Archive::reading)
       if (k_ > m_) archive.fail("sketch.rank", "exceeds the sketch size");
@@ -248,34 +285,62 @@ class Factored {
   static constexpr double kSpan = kSingle ? 1e-5 : 1e-12;
   // Amplification of rounding errors in Z that is tolerated: 6e-8 · 30 and 1e-16 · 1e3.
   static constexpr double kCondition = kSingle ? 30 : 1e3;
-  // How much larger than a label the cancelling parts of w·x may be: leaves about four digits of
-  // float and nine of double.
-  static constexpr double kCancellation = kSingle ? 2048 : 1 << 23;
+  // How much larger than a label the cancelling parts of w·x may be: leaves about five digits of
+  // float and ten of double.
+  static constexpr double kCancellation = kSingle ? 256 : 1 << 20;
   // Rounding drifts slowly even when nothing is strained: rebase once the non-zeros read since the
   // last time are so many that the rebase costs a few per cent of what they did.
   static constexpr double kMaintenance = 512;
 
-  void read_directions(const std::vector<T>& sums) {
-    for (size_t j = 0; j < k_; ++j) Zx_[j] = sums[K_ + j];
+  // Columns that are written if the sketch does not change: whole vectors are faster, and adding 0
+  // to some directions changes nothing.
+  size_t weights_width() const { return std::min(padded_width(K_), width_); }
+
+  double rest(Slot slot, size_t j) const { return slot == kInterceptSlot ? rest_[j] : 0.0; }
+
+  void add_intercept(const Row<T>& row, const T* x, const std::vector<T>& sums) {
+    const size_t used = K_ + k_;
+    for (size_t j = 0; j < used; ++j) totals_[j] = sums[j];
+    if (!first_) return;
+    const T* block = row.blocks[0];
+    for (size_t j = 0; j < used; ++j) totals_[j] += (block[j] + rest_[j]) * x[0];
+  }
+
+  void read_directions() {
+    std::copy(totals_.begin() + static_cast<std::ptrdiff_t>(K_),
+              totals_.begin() + static_cast<std::ptrdiff_t>(K_ + k_), Zx_.begin());
     for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Zx_.data(), k_);
   }
 
-  void read_margins(const std::vector<T>& sums) {
-    for (size_t e = 0; e < K_; ++e)
-      margins_[e] = static_cast<double>(sums[e]) + dot(beta_[e], p_.data(), k_);
+  void read_margins() {
+    for (size_t e = 0; e < K_; ++e) margins_[e] = totals_[e] + dot(beta_[e], p_.data(), k_);
   }
 
-  bool needs_rebase(size_t features, double scale) const {
+  bool needs_rebase(const Row<T>& row, size_t features, double scale) const {
     if (absorbed_ && (!next_.sparse || !(next_.condition <= kCondition))) return true;
     if (k_ > 0 && static_cast<double>(work_) > kMaintenance * static_cast<double>(features))
       return true;
+    return cancels(row, scale);
+  }
+
+  // Whether the sum w·x = w̄·x + βᵀVx has lost too many digits. Blocks round only when they are
+  // written, so what matters is the size of the parts of w̄·x in the rows that come. It is at most
+  // |β||x|, which costs nothing to check; in wide data it is far less.
+  bool cancels(const Row<T>& row, double scale) const {
     const Matrix& beta = absorbed_ ? beta_next_ : beta_;
     const size_t k = absorbed_ ? next_.rank : k_;
     if (k == 0) return false;
     const double limit = kCancellation * scale;
     for (size_t e = 0; e < K_; ++e) {
+      const double kappa = kappa_next_[e];
       const double along = std::sqrt(dot(beta[e], beta[e], k) * energy_);
-      if (!(along <= limit) || !(std::fabs(kappa_next_[e]) * energy_ <= limit)) return true;
+      if (along <= limit && std::fabs(kappa) * energy_ <= limit) continue;
+      double squares = 0;
+      for (size_t i = first_; i < row.size; ++i) {
+        const double x = row.x[i], part = (row.blocks[i][e] + kappa * x) * x;
+        squares += part * part;
+      }
+      if (!(squares <= limit * limit)) return true;
     }
     return false;
   }
@@ -318,7 +383,11 @@ class Factored {
       const double x = x_of_slot_[slot];
       if (x != 0)
         for (size_t i = 0; i < rows; ++i) out[i] += of_x[i] * x;
+      if (slot != kInterceptSlot) return;
+      for (size_t i = 0; i < rows; ++i) out[i] += dot(B[i], &rest_[K_], k_);
+      for (size_t e = 0; e < K_; ++e) out[e] += rest_[e];
     });
+    std::fill(rest_.begin(), rest_.end(), 0.0);
     if (absorbed_) rule_.accept(next_);
     // V as stored is orthonormal up to rounding; F = L⁻¹ with Gram = L Lᵀ takes the rest away.
     k_ = orthonormalise(blocks, slots, K_, m_, rank, gram, [&](size_t i) { rule_.forget(i); });
@@ -332,12 +401,16 @@ class Factored {
 
   size_t K_, m_, width_;
   Columns<T> columns_, weight_columns_;
+  size_t first_;  // of the non-zeros that are no intercept
   Rule rule_;
   Matrix F_, R_;
   // The step so far: along x (kappa) and on V (beta), and what came after the absorption, on V'.
   Matrix beta_, beta_after_, beta_next_;
   Vector kappa_, kappa_after_, kappa_next_;
-  std::vector<T> sums_, known_sums_, update_;
+  std::vector<T> sums_, known_sums_;
+  Vector totals_;
+  std::vector<T> update_;
+  Vector exact_update_, rest_;
   Vector margins_, p_, p_hat_, Zx_;
   Vector x_of_slot_;
   Transition next_;

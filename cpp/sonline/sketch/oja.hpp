@@ -63,6 +63,7 @@ class OjaRule {
       // The new row of F is the larger, the more of ĝ lies in V.
       growth_ *= std::max(nu / in.rho2, 1.0);
       next_growth_ = growth_;
+      if (next_growth_ > in.tolerated * in.tolerated) next_growth_ = measured_growth(out.F, k + 1);
       out.condition = std::sqrt(growth_);
       return;
     }
@@ -90,6 +91,7 @@ class OjaRule {
     }
     p_hat_ = in.p_hat;
     next_growth_ = growth_ * s;
+    if (next_growth_ > in.tolerated * in.tolerated) next_growth_ = measured_growth(out.F, k);
     out.condition = std::sqrt(next_growth_);
   }
 
@@ -140,6 +142,15 @@ class OjaRule {
  private:
   // A γ|ĝ|² beyond this turns V no further, and its square must stay finite.
   static constexpr double kLargestPush = 1e60;
+
+  // The determinant overstates the condition the more, the larger m is. Twice what it really is, so
+  // that there is room until it is asked for again.
+  static double measured_growth(const Matrix& F, size_t k) {
+    const Matrix inverse = invert_lower(F, k);
+    Vector squares(k);
+    for (size_t j = 0; j < k; ++j) squares[j] = dot(inverse[j], inverse[j], k);
+    return 4 * squared_amplification(F, squares, k);
+  }
 
   // F' = [F 0; −p̂ᵀF/ρ |ĝ|/ρ] over Z' = [Z; ĝ/|ĝ|].
   static void append_residual(const Absorption& in, double rho, Transition& out) {

@@ -186,7 +186,7 @@ class PushRule {
       row_of_inverse(u, k, next_inverse_[j]);
       next_inverse_(j, k) = (dot(in.p_hat, u, k) + rho * u[k]) / norm;
     }
-    out.condition = condition(out.F, next_inverse_, k + 1);
+    out.condition = condition(out.F, next_inverse_, k + 1, in.tolerated);
   }
 
   // ĝ lies in the span of V: only a rotation.
@@ -198,7 +198,7 @@ class PushRule {
     std::fill(out.mu.begin(), out.mu.end(), 0.0);
     multiply(spectrum_.eigen.vectors, *in.F, k, out.F);
     multiply(spectrum_.eigen.vectors, inverse_, k, next_inverse_);
-    out.condition = condition(out.F, next_inverse_, k);
+    out.condition = condition(out.F, next_inverse_, k, in.tolerated);
   }
 
   // One direction too many: the last, y, is discarded.
@@ -230,7 +230,7 @@ class PushRule {
     multiply(M_, *in.F, k, out.F);
     multiply(M_inverse_, inverse_, k, next_inverse_);
     row_of_inverse(out.mu.data(), k, out.delta.data());
-    out.condition = condition(out.F, next_inverse_, k);
+    out.condition = condition(out.F, next_inverse_, k, in.tolerated);
   }
 
   // How far M (V + μĝᵀ) is from the orthonormal U (V; q̂) that it stands for: M divides by
@@ -268,8 +268,13 @@ class PushRule {
     return out;
   }
 
-  static double condition(const Matrix& F, const Matrix& inverse, size_t n) {
-    return largest_entry(F, n) * largest_entry(inverse, n);
+  static double condition(const Matrix& F, const Matrix& inverse, size_t n, double tolerated) {
+    const double simple = largest_entry(F, n) * largest_entry(inverse, n);
+    if (simple <= tolerated) return simple;
+    Vector squares(n, 0.0);
+    for (size_t i = 0; i < n; ++i)
+      for (size_t j = 0; j < n; ++j) squares[j] += inverse(i, j) * inverse(i, j);
+    return std::sqrt(squared_amplification(F, squares, n));
   }
 
   Spectrum<kind> spectrum_;

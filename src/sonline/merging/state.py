@@ -80,6 +80,8 @@ def read(parameters: Parameters, state: State, keys: Keys) -> Knowledge:
     """Return what a saved state says; `keys` are its features, in the names of the merged one."""
     experts, m = len(parameters.experts), capacity(parameters)
     blocks = state["blocks"].astype(np.float64)
+    if "sketch.rest" in state:  # of the intercept, see factored.hpp
+        blocks[0, : len(state["sketch.rest"])] += state["sketch.rest"]
     numbers = {name: float(state[name]) for name in _SCALARS}
     numbers |= {name: float(state[name]) if name in state else 0.0 for name in _OPTIONAL}
     counts: Floats | None = None
@@ -218,6 +220,9 @@ def turned_round(parameters: Parameters, state: State) -> State:
     for name in ("sketch.beta", "sketch.w"):
         if name in state:
             turned[name] = -state[name]
+    if "sketch.rest" in state:
+        turned["sketch.rest"] = state["sketch.rest"].copy()
+        turned["sketch.rest"][: len(parameters.experts)] *= -1
     if "sketch.bF" in state:
         turned["sketch.bF"] = state["sketch.bF"].copy()
         turned["sketch.bF"][0] *= -1
@@ -254,6 +259,7 @@ def _write_sketch(parameters: Parameters, known: Knowledge, stored: NDArray[Any]
         "sketch.work": _integer(0),
         "sketch.F": _padded(F, m),
         "sketch.beta": np.zeros((len(parameters.experts), m)),
+        "sketch.rest": np.zeros(len(parameters.experts) + m),
     }
     if parameters.sketch == "oja":
         own |= {
