@@ -100,14 +100,26 @@ class SecularSolver {
       width = d[j - 1] - d[j];
     }
     // A root that moves little from its pole is about w_j / (1 + what the other poles say there).
+    const double guess = w_[j] / others_at(j);
+    if (j == 0 || (guess > 0 && guess < 0.25 * width)) {
+      const double s = refine(j, j, 0, width, guess);
+      if (j == 0 || s <= 0.5 * width) return;
+    }
+    // The nearer pole is the better origin; on which side of the middle the root is, f says there.
+    double middle = 1;
+    for (size_t i = 0; i < n; ++i) middle += w_[i] / ((d[i] - d[j]) - 0.5 * width);
+    if (middle >= 0)
+      refine(j, j, 0, 0.5 * width, guess);
+    else
+      refine(j, j - 1, -0.5 * width, 0, w_[j - 1] / others_at(j - 1));
+  }
+
+  // The secular function at a pole without that pole's own term.
+  double others_at(size_t j) const {
     double others = 1;
-    for (size_t i = 0; i < n; ++i)
-      if (i != j) others += w_[i] / (d[i] - d[j]);
-    const double guess = w_[j] / others;
-    const bool near = guess > 0 && guess < 0.5 * width;
-    double s = refine(j, j, 0, width, near ? guess : 0.5 * width);
-    // Beyond the middle the other pole is the nearer one, and the better origin.
-    if (j > 0 && s > 0.5 * width) refine(j, j - 1, -width, 0, s - width);
+    for (size_t i = 0; i < poles_.size(); ++i)
+      if (i != j) others += w_[i] / (d_active_[i] - d_active_[j]);
+    return others;
   }
 
   // Solves for root j as d_base + s in the bracket; leaves d_i - root in row j of gaps_.

@@ -209,3 +209,32 @@ def test_what_is_in_a_file_can_be_read_by_anybody(file: Path) -> None:
     header = json.loads(content[8 : 8 + length])
     assert header["__metadata__"]["format"] == "sonline"
     assert json.loads(header["__metadata__"]["document"])["parameters"]["sketch"] == "isotropic"
+
+
+_LEARN_AND_PRINT = """
+import hashlib, numpy as np
+from sonline import OnlineLearner
+random = np.random.default_rng(5)
+digest = hashlib.sha256()
+for sketch in ("oja", "isotropic", "fd"):
+    for size in (3, 10, 17):
+        learner = OnlineLearner(sketch=sketch, sketch_size=size, alpha=1.0)
+        X = random.normal(size=(400, 40)) * np.geomspace(1e-2, 1e2, 40)
+        learner.learn(X, np.sign(X.sum(axis=1)))
+        assert learner.stats()["rebases"] > 0
+        digest.update(learner.weights().tobytes() + learner.spectrum().tobytes())
+print(digest.hexdigest())
+"""
+
+
+def test_the_processor_does_not_change_the_bits() -> None:
+    """Rebases have loops for newer processors; SONLINE_PORTABLE=1 leaves those alone."""
+
+    def run(**variables: str) -> str:
+        command = [sys.executable, "-c", _LEARN_AND_PRINT]
+        done = subprocess.run(
+            command, env=os.environ | variables, capture_output=True, text=True, check=True
+        )
+        return done.stdout
+
+    assert run() == run(SONLINE_PORTABLE="1")

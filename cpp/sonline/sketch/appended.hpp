@@ -101,6 +101,7 @@ class Appended {
       : m_(Spectrum<kind>::capacity(config.size)),
         width_(padded_width(1 + m_)),
         columns_(Columns<T>::of_width(width_)),
+        first_(config.intercept ? 1 : 0),
         spectrum_(config, m_),
         F_(m_, m_ + kMaxPending),
         next_F_(m_, m_ + kMaxPending),
@@ -135,7 +136,7 @@ class Appended {
           ++visited_;
         });
     for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], products_.data(), n);
-    margin_ = static_cast<double>(sums_[0]) + dot(b_.data(), products_.data(), n);
+    margin_ = sums_[0] + (first_ ? rest_ * row.x[0] : 0.0) + dot(b_.data(), products_.data(), n);
     energy_ = row.energy;
     kappa_ = 0;
     absorbed_ = false;
@@ -190,10 +191,15 @@ class Appended {
       const double u2 = rho_ > 0 ? U(j, k_) / rho_ : 0.0;
       double* out = next_F_[j];
       std::fill(out, out + n + 1, 0.0);
-      for (size_t l = 0; l < k_; ++l) {
-        const double factor = U(j, l) - u2 * p_hat_[l];
-        const double* row = F_[l];
-        for (size_t i = 0; i < n; ++i) out[i] += factor * row[i];
+      size_t l = 0;  // two at a time: half the traffic
+      for (; l + 2 <= k_; l += 2) {
+        const double one = U(j, l) - u2 * p_hat_[l], two = U(j, l + 1) - u2 * p_hat_[l + 1];
+        const double *first = F_[l], *second = F_[l + 1];
+        for (size_t i = 0; i < n; ++i) out[i] += one * first[i] + two * second[i];
+      }
+      if (l < k_) {
+        const double one = U(j, l) - u2 * p_hat_[l];
+        for (size_t i = 0; i < n; ++i) out[i] += one * F_(l, i);
       }
       out[n] = u2 * c * std::sqrt(energy_);
       amplified = std::max(amplified, std::fabs(out[n]));
@@ -216,17 +222,18 @@ class Appended {
       strain_ += std::fabs(kappa_) * std::sqrt(energy_);
       update_[0] = static_cast<T>(kappa_);
       if (!std::isfinite(update_[0])) throw Diverged("a step is too large for the number type");
-      columns_.scatter(row.blocks.data(), row.x, row.size, width_, update_.data());
+      columns_.scatter(row.blocks.data() + first_, row.x + first_, row.size - first_, width_,
+                       update_.data());
+      if (first_) rest_ += kappa_ * row.x[0];
     }
     const size_t rebase_work = slots * (m_ + 1) * (m_ + 2);
-    if (m_ > 0 &&
-        (pending_.size() == kMaxPending || debt_ >= rebase_work || !(condition_ <= kCondition) ||
-         !(strain_ * std::sqrt(energy_) <= kCancellation * scale)))
+    if (m_ > 0 && (pending_.size() == kMaxPending || debt_ >= rebase_work ||
+                   !(condition_ <= kCondition) || cancels(row, scale)))
       rebase(blocks, slots);
   }
 
   double weight(Slot slot, const T* block, size_t) const {
-    double w = block[0];
+    double w = block[0] + (slot == kInterceptSlot ? rest_ : 0.0);
     for (size_t j = 0; j < z_; ++j) w += b_[j] * block[1 + j];
     pending_.at(slot, [&](uint32_t r, T value) { w += b_[z_ + r] * value; });
     return w;
@@ -250,6 +257,9 @@ class Appended {
     archive.scalar("sketch.debt", debt_);
     archive.scalar("sketch.strain", strain_);
     archive.scalar("sketch.condition", condition_);
+    Vector rest{rest_};
+    archive.array("sketch.rest", rest);
+    rest_ = rest[0];
     spectrum_.state(archive);
     pending_.state(archive, slots);
     if constexpr (Archive::reading)
@@ -271,9 +281,21 @@ class Appended {
   static constexpr double kSpan = kSingle ? 1e-5 : 1e-12;
   static constexpr size_t kMaxPending = 512;
   static constexpr double kCondition = kSingle ? 20 : 500;
-  static constexpr double kCancellation = kSingle ? 2048 : 1 << 23;
+  static constexpr double kCancellation = kSingle ? 256 : 1 << 20;
 
   size_t columns_of_F() const { return z_ + pending_.size(); }
+
+  // As in factored.hpp: whether w̄·x has parts so large that w·x has lost too many digits.
+  bool cancels(const Row<T>& row, double scale) const {
+    const double limit = kCancellation * scale;
+    if (strain_ * std::sqrt(energy_) <= limit) return false;
+    double squares = 0;
+    for (size_t i = first_; i < row.size; ++i) {
+      const double part = static_cast<double>(row.blocks[i][0]) * row.x[i];
+      squares += part * part;
+    }
+    return !(squares <= limit * limit);
+  }
 
   void rebase(const BlockStore<T>& blocks, size_t slots) {
     const size_t rows = 1 + k_;
@@ -282,11 +304,17 @@ class Appended {
       B(0, j) = b_[j];
       for (size_t i = 0; i < k_; ++i) B(1 + i, j) = F_(i, j);
     }
+    Matrix columns(pending_.size(), rows);  // of B, for the pending rows
+    for (size_t r = 0; r < pending_.size(); ++r)
+      for (size_t i = 0; i < rows; ++i) columns(r, i) = B(i, z_ + r);
     Matrix gram = sweep(blocks, slots, 1, m_, B, rows, z_, [&](Slot slot, double* out) {
       pending_.at(slot, [&](uint32_t r, T value) {
-        for (size_t i = 0; i < rows; ++i) out[i] += B(i, z_ + r) * value;
+        const double* column = columns[r];
+        for (size_t i = 0; i < rows; ++i) out[i] += column[i] * value;
       });
+      if (slot == kInterceptSlot) out[0] += rest_;
     });
+    rest_ = 0;
     k_ = orthonormalise(blocks, slots, 1, m_, k_, gram, [&](size_t i) { spectrum_.forget(i); });
     const Matrix inverse = invert_lower(gram, k_);
     std::fill(F_.values().begin(), F_.values().end(), 0.0);
@@ -310,6 +338,8 @@ class Appended {
   std::vector<T> sums_, update_;
   Vector products_;  // (Z; R) x
   Vector p_, next_p_, p_hat_, mix_;
+  size_t first_;     // of the non-zeros that are no intercept
+  double rest_ = 0;  // what the intercept's w̄ has gathered since the last rebase
   double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0;
   double strain_ = 0;     // how far w̄ and (Z; R)ᵀb may have moved apart since the last rebase
   double condition_ = 1;  // how much the errors of V were magnified since the last rebase

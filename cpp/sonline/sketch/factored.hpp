@@ -11,8 +11,8 @@
 // The sparse way loses digits when F becomes ill-conditioned (the rows of Z turn to one direction)
 // and when w̄ and Vᵀβ cancel. Both are watched; before digits are lost the step is done the dense
 // way, in double, which also makes V orthonormal again and leaves F = I, β = 0 behind: a rebase.
-// The intercept is in every row, so that its numbers are rounded in every round and its parts of w̄
-// and Vᵀβ grow fastest; for it alone is kept what rounding left over (rest_).
+// The intercept is in every row, so that its numbers would be rounded in every round, and its parts
+// of w̄ and Vᵀβ drift fastest; what it has gathered since the last rebase is kept in double (rest_).
 #pragma once
 
 #include <algorithm>
@@ -120,21 +120,18 @@ class Factored {
 
   // Sx, and w·x with the scales known before; starts a step.
   void project(const Row<T>& row) {
-    T* const* blocks = row.blocks.data() + first_;
-    const T* known = row.known + first_;
-    const size_t n = row.size - first_;
     if (row.x == row.known || k_ == 0) {
-      columns_.gather(blocks, known, n, width_, sums_.data());
-      add_intercept(row, row.known, sums_);
+      columns_.gather(row.blocks.data(), row.known, row.size, width_, sums_.data());
+      take_totals(row.known, sums_);
       read_directions();
       read_margins();
     } else {
-      columns_.gather_two(blocks, known, row.x + first_, n, width_, known_sums_.data(),
+      columns_.gather_two(row.blocks.data(), row.known, row.x, row.size, width_, known_sums_.data(),
                           sums_.data());
-      add_intercept(row, row.known, known_sums_);
+      take_totals(row.known, known_sums_);
       read_directions();
       read_margins();
-      add_intercept(row, row.x, sums_);
+      take_totals(row.x, sums_);
       read_directions();
     }
     energy_ = row.energy;
@@ -243,14 +240,8 @@ class Factored {
       columns_.scatter(changed, x, n, width_, update_.data());
     else
       weight_columns_.scatter(changed, x, n, weights_width(), update_.data());
-    if (first_) {
-      T* intercept = row.blocks[0];
-      for (size_t j = 0; j < written; ++j) {
-        const double exact = intercept[j] + (rest_[j] + exact_update_[j] * row.x[0]);
-        intercept[j] = static_cast<T>(exact);
-        rest_[j] = exact - intercept[j];
-      }
-    }
+    if (first_)
+      for (size_t j = 0; j < written; ++j) rest_[j] += exact_update_[j] * row.x[0];
   }
 
   // w of one expert in a block, and the block's column of V.
@@ -298,12 +289,9 @@ class Factored {
 
   double rest(Slot slot, size_t j) const { return slot == kInterceptSlot ? rest_[j] : 0.0; }
 
-  void add_intercept(const Row<T>& row, const T* x, const std::vector<T>& sums) {
-    const size_t used = K_ + k_;
-    for (size_t j = 0; j < used; ++j) totals_[j] = sums[j];
-    if (!first_) return;
-    const T* block = row.blocks[0];
-    for (size_t j = 0; j < used; ++j) totals_[j] += (block[j] + rest_[j]) * x[0];
+  void take_totals(const T* x, const std::vector<T>& sums) {
+    const double intercept = first_ ? x[0] : 0.0;
+    for (size_t j = 0; j < K_ + k_; ++j) totals_[j] = sums[j] + rest_[j] * intercept;
   }
 
   void read_directions() {

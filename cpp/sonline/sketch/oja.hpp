@@ -78,13 +78,7 @@ class OjaRule {
       const double product = std::sqrt(before) * std::sqrt(s);
       keep_[i] = std::sqrt(before / s);
       mix_[i] = cc * in.p_hat[i] / product;
-      const double* F = (*in.F)[i];
-      double* next = out.F[i];
-      for (size_t j = 0; j <= i; ++j) {
-        next[j] = keep_[i] * F[j] - mix_[i] * running_[j];
-        running_[j] += in.p_hat[i] * F[j];
-      }
-      for (size_t j = i + 1; j < m_; ++j) next[j] = 0;
+      next_row(i, (*in.F)[i], in.p_hat[i], out.F[i]);
       out.p[i] = in.p[i] / product * (1 + gamma * nu);
       out.mu[i] = gamma * in.p_hat[i];
       out.delta[i] = gamma * in.c * in.Zx[i];
@@ -140,6 +134,24 @@ class OjaRule {
   }
 
  private:
+  // Row i of F' = L⁻¹F; running_ is the sum of the rows before, times p̂. Both triangles are lower,
+  // so whole pairs may reach beyond the diagonal: there is nothing there.
+  void next_row(size_t i, const double* F, double p_hat, double* next) {
+    double* running = running_.data();
+    size_t j = 0;
+    for (; j <= i && j + 2 <= m_; j += 2) {
+      const Pair own = load_pair(F + j), before = load_pair(running + j);
+      store_pair(next + j, keep_[i] * own - mix_[i] * before);
+      store_pair(running + j, before + p_hat * own);
+    }
+    if (j <= i) {
+      next[j] = keep_[i] * F[j] - mix_[i] * running[j];
+      running[j] += p_hat * F[j];
+      ++j;
+    }
+    std::fill(next + j, next + m_, 0.0);
+  }
+
   // A γ|ĝ|² beyond this turns V no further, and its square must stay finite.
   static constexpr double kLargestPush = 1e60;
 

@@ -2,8 +2,10 @@
 // double, rounded once. Both factored and appended sketches rebase with it.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <vector>
 
 #include "sonline/blocks.hpp"
@@ -13,55 +15,85 @@
 namespace sonline {
 namespace detail {
 
-// Σ v vᵀ, the lower triangle, over vectors that come one by one; several are added up at a time, so
-// that the sums stay in registers.
-class Gram {
- public:
-  Gram(size_t rank, size_t width)
-      : rank_(rank), width_(width), v_(kBatch * width), sums_(rank * width) {}
+inline constexpr size_t kSweepBatch = 8;  // features at a time, so that sums stay in registers
 
-  double* next() { return &v_[waiting_ * width_]; }
-  void push() {
-    if (++waiting_ == kBatch) add_up();
-  }
+typedef double Quad __attribute__((vector_size(32)));
+typedef double QuadInMemory __attribute__((vector_size(32), aligned(alignof(double)), may_alias));
+inline constexpr size_t kQuad = 4;
 
-  Matrix matrix(size_t m) {
-    add_up();
-    Matrix result(m, m);
-    for (size_t i = 0; i < rank_; ++i)
-      for (size_t j = 0; j <= i; ++j) result(i, j) = result(j, i) = sums_[i * width_ + j];
-    return result;
-  }
+// The two loops of a sweep over a batch of features. Every number is a sum by itself in a fixed
+// order, so all versions give the same bits.
+struct SweepLoops {
+  // out[s] = columns · z[s]; `width`, the number of outputs, is a multiple of eight.
+  void (*apply)(const double* columns, size_t width, const double* z, size_t n, double* out);
+  // sums += Σ v[s] v[s]ᵀ, the lower triangle and a little more; `width` is a multiple of four.
+  void (*add_products)(const double* v, size_t rank, size_t width, double* sums);
 
- private:
-  static constexpr size_t kBatch = 8;
-
-  void add_up() {
-    for (size_t i = 0; i < rank_; ++i)
-      for (size_t j = 0; j <= i; j += 2) {
-        Pair sum = load_pair(&sums_[i * width_ + j]);
-        for (size_t s = 0; s < waiting_; ++s) {
-          const double* v = &v_[s * width_];
-          sum += v[i] * load_pair(v + j);
-        }
-        store_pair(&sums_[i * width_ + j], sum);
-      }
-    waiting_ = 0;
-  }
-
-  size_t rank_, width_, waiting_ = 0;
-  Vector v_, sums_;
+  static const SweepLoops& best();
 };
 
-// out = columns · z for whole groups of eight outputs.
-inline void apply(const double* columns, size_t width, const double* z, size_t n, double* out) {
-  for (size_t i = 0; i < width; i += 8) {
-    Pair sums[4] = {};
-    const double* column = columns + i;
-    for (size_t j = 0; j < n; ++j, column += width)
-      for (size_t p = 0; p < 4; ++p) sums[p] += z[j] * load_pair(column + 2 * p);
-    for (size_t p = 0; p < 4; ++p) store_pair(out + i + 2 * p, sums[p]);
-  }
+template <size_t together>
+[[gnu::always_inline]] inline void apply_loop(const double* columns, size_t width, const double* z,
+                                              size_t n, double* out) {
+  for (size_t s = 0; s < kSweepBatch; s += together)
+    for (size_t i = 0; i < width; i += 2 * kQuad) {
+      Quad low[together] = {}, high[together] = {};
+      for (size_t j = 0; j < n; ++j) {
+        const double* column = columns + j * width + i;
+        const Quad left = *reinterpret_cast<const QuadInMemory*>(column);
+        const Quad right = *reinterpret_cast<const QuadInMemory*>(column + kQuad);
+        for (size_t t = 0; t < together; ++t) {
+          low[t] += z[(s + t) * n + j] * left;
+          high[t] += z[(s + t) * n + j] * right;
+        }
+      }
+      for (size_t t = 0; t < together; ++t) {
+        *reinterpret_cast<QuadInMemory*>(out + (s + t) * width + i) = low[t];
+        *reinterpret_cast<QuadInMemory*>(out + (s + t) * width + i + kQuad) = high[t];
+      }
+    }
+}
+
+[[gnu::always_inline]] inline void products_loop(const double* v, size_t rank, size_t width,
+                                                 double* sums) {
+  for (size_t i = 0; i < rank; ++i)
+    for (size_t j = 0; j <= i; j += kQuad) {
+      Quad sum = *reinterpret_cast<const QuadInMemory*>(&sums[i * width + j]);
+      for (size_t s = 0; s < kSweepBatch; ++s)
+        sum += v[s * width + i] * *reinterpret_cast<const QuadInMemory*>(&v[s * width + j]);
+      *reinterpret_cast<QuadInMemory*>(&sums[i * width + j]) = sum;
+    }
+}
+
+#if defined(__x86_64__)
+[[gnu::target("avx2")]] inline void apply_avx2(const double* columns, size_t width, const double* z,
+                                               size_t n, double* out) {
+  apply_loop<4>(columns, width, z, n, out);
+}
+[[gnu::target("avx2")]] inline void products_avx2(const double* v, size_t rank, size_t width,
+                                                  double* sums) {
+  products_loop(v, rank, width, sums);
+}
+#endif
+
+inline void apply_plain(const double* columns, size_t width, const double* z, size_t n,
+                        double* out) {
+  apply_loop<2>(columns, width, z, n, out);
+}
+inline void products_plain(const double* v, size_t rank, size_t width, double* sums) {
+  products_loop(v, rank, width, sums);
+}
+
+inline const SweepLoops& SweepLoops::best() {
+  static const SweepLoops loops = [] {
+#if defined(__x86_64__)
+    // The variable is for tests: they compare both versions.
+    if (!std::getenv("SONLINE_PORTABLE") && __builtin_cpu_supports("avx2"))
+      return SweepLoops{&apply_avx2, &products_avx2};
+#endif
+    return SweepLoops{&apply_plain, &products_plain};
+  }();
+  return loops;
 }
 
 }  // namespace detail
@@ -73,28 +105,40 @@ inline void apply(const double* columns, size_t width, const double* z, size_t n
 template <class T, class Extra>
 Matrix sweep(const BlockStore<T>& blocks, size_t slots, size_t K, size_t m, const Matrix& B,
              size_t rows, size_t old, Extra&& extra) {
+  using detail::kSweepBatch;
+  const auto& loops = detail::SweepLoops::best();
   const size_t rank = rows - K;
-  const size_t width = (rows + 7) / 8 * 8;
+  const size_t width = (rows + 7) / 8 * 8, gram_width = (rank + 3) / 4 * 4;
   // Transposed, so that the inner loops run along the outputs.
-  Vector columns(old * width, 0.0), z(old), out(width);
-  detail::Gram gram(rank, (rank + 1) / 2 * 2);
+  Vector columns(old * width, 0.0), z(kSweepBatch * old), out(kSweepBatch * width);
+  Vector v(kSweepBatch * gram_width), sums(rank * gram_width, 0.0);
   for (size_t i = 0; i < rows; ++i)
     for (size_t j = 0; j < old; ++j) columns[j * width + i] = B(i, j);
-  for (size_t slot = 0; slot < slots; ++slot) {
-    T* block = blocks.at(static_cast<Slot>(slot));
-    for (size_t j = 0; j < old; ++j) z[j] = block[K + j];
-    detail::apply(columns.data(), width, z.data(), old, out.data());
-    extra(static_cast<Slot>(slot), out.data());
-    for (size_t e = 0; e < K; ++e) {
-      block[e] = static_cast<T>(static_cast<double>(block[e]) + out[e]);
-      if (!std::isfinite(block[e])) throw Diverged("a weight is too large for the number type");
+  for (size_t start = 0; start < slots; start += kSweepBatch) {
+    const size_t n = std::min(kSweepBatch, slots - start);
+    if (n < kSweepBatch) std::fill(v.begin(), v.end(), 0.0);
+    for (size_t s = 0; s < n; ++s) {
+      const T* block = blocks.at(static_cast<Slot>(start + s));
+      for (size_t j = 0; j < old; ++j) z[s * old + j] = block[K + j];
     }
-    for (size_t j = 0; j < m; ++j) block[K + j] = j < rank ? static_cast<T>(out[K + j]) : T{0};
-    double* v = gram.next();
-    for (size_t j = 0; j < rank; ++j) v[j] = block[K + j];
-    gram.push();
+    loops.apply(columns.data(), width, z.data(), old, out.data());
+    for (size_t s = 0; s < n; ++s) {
+      T* block = blocks.at(static_cast<Slot>(start + s));
+      double* result = &out[s * width];
+      extra(static_cast<Slot>(start + s), result);
+      for (size_t e = 0; e < K; ++e) {
+        block[e] = static_cast<T>(static_cast<double>(block[e]) + result[e]);
+        if (!std::isfinite(block[e])) throw Diverged("a weight is too large for the number type");
+      }
+      for (size_t j = 0; j < m; ++j) block[K + j] = j < rank ? static_cast<T>(result[K + j]) : T{0};
+      for (size_t j = 0; j < rank; ++j) v[s * gram_width + j] = block[K + j];
+    }
+    loops.add_products(v.data(), rank, gram_width, sums.data());
   }
-  return gram.matrix(m);
+  Matrix gram(m, m);
+  for (size_t i = 0; i < rank; ++i)
+    for (size_t j = 0; j <= i; ++j) gram(i, j) = gram(j, i) = sums[i * gram_width + j];
+  return gram;
 }
 
 // Factors the Gram matrix of the directions in the blocks, which are orthonormal up to rounding, in

@@ -250,6 +250,7 @@ def _write_sketch(parameters: Parameters, known: Knowledge, stored: NDArray[Any]
             "sketch.debt": _integer(0),
             "sketch.strain": np.array(0.0),
             "sketch.condition": np.array(1.0),
+            "sketch.rest": np.zeros(1),
             "sketch.R.values": np.zeros(0, dtype=dtype),
             "sketch.R.places": np.zeros(0, dtype=np.uint64),
             "sketch.R.rows": _integer(0),
