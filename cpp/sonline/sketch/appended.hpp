@@ -331,6 +331,7 @@ class Appended {
 
   size_t m_, width_;
   Columns<T> columns_;
+  size_t first_;  // of the non-zeros that are no intercept
   Spectrum<kind> spectrum_;
   PendingRows<T> pending_;
   Matrix F_, next_F_;
@@ -338,7 +339,6 @@ class Appended {
   std::vector<T> sums_, update_;
   Vector products_;  // (Z; R) x
   Vector p_, next_p_, p_hat_, mix_;
-  size_t first_;     // of the non-zeros that are no intercept
   double rest_ = 0;  // what the intercept's w̄ has gathered since the last rebase
   double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0;
   double strain_ = 0;     // how far w̄ and (Z; R)ᵀb may have moved apart since the last rebase
