@@ -95,6 +95,16 @@ def test_a_cluster_gives_what_merging_by_hand_gives(client, data):
     assert state(SONClassifier().fit(X, y)) != state(model)  # plain arrays: as ever
 
 
+def test_the_page_begins_with_three_lines_that_work(client, data):
+    page = Path(__file__).parents[2] / "docs" / "dask.md"
+    code = page.read_text(encoding="utf-8").partition("```python\n")[2].partition("```")[0]
+    assert len([line for line in code.splitlines() if line]) == 3
+    X, y, _ = data
+    names = dict(zip("Xy", arrays(X, y), strict=True))
+    exec(code, names)  # noqa: S102 - our own page
+    assert state(names["model"]) == state(by_hand(X, y))
+
+
 @pytest.mark.usefixtures("no_cluster")
 def test_without_a_cluster_the_bits_are_the_same(data):
     X, y, _ = data

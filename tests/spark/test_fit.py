@@ -215,6 +215,27 @@ def test_text_is_predicted_line_by_line(spark):
     assert set(model._learner.features()) == {"a^x", "a^y", "a^z"}
 
 
+def test_libsvm_files_both_ways(spark, tmp_path):
+    """By Spark's reader, which counts from 0, and as lines, which sonline takes as they are."""
+    X, z = rows()
+    X, y = X.astype(np.float32).astype(np.float64), np.where(z > 0, 1, -1)
+    path = tmp_path / "rows.svm"
+    with path.open("w", encoding="utf-8") as file:
+        for row, label in zip(X, y, strict=True):
+            pairs = " ".join(f"{j + 1}:{float(row[j])!r}" for j in np.flatnonzero(row))
+            file.write(f"{label} {pairs}\n")
+    vectors = spark.read.format("libsvm").option("numFeatures", COLUMNS).load(str(path))
+    lines = spark.read.text(str(path))
+    expected = ClassLearner(Parameters(), 2, growing=False)
+    expected.learn(sp.csr_array(X), (y > 0).astype(np.int64))
+    by_vectors = SONClassifier().fit(vectors.coalesce(1))
+    by_lines = SONClassifier(featuresCol="value", format="svmlight").fit(lines.coalesce(1))
+    assert by_vectors.classes == by_lines.classes == [-1, 1]
+    assert np.array_equal(by_vectors._learner.predict(X), expected.predict(X))
+    from_one = np.c_[np.zeros(ROWS), X]
+    assert np.array_equal(by_lines._learner.predict(from_one), expected.predict(X))
+
+
 def test_order_column(spark):
     X, z = rows()
     order = np.random.default_rng(1).permutation(ROWS)

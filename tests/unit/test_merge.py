@@ -11,6 +11,7 @@ from helpers import LOW_RANK, learner, stream
 from sonline import OnlineLearner, SONClassifier, SONRegressor
 from sonline.classes import ClassLearner
 from sonline.errors import InvalidInputError, ParameterError
+from sonline.merging.state import read
 from sonline.parameters import SKETCHES, Parameters
 from sonline.reference import merged_sketch, merged_weights
 
@@ -105,6 +106,37 @@ def test_sketches_agree_with_the_dense_oracle(sketch, begun):
         subtracted = K - 1 if sketch != "fd" and not begun else 0
         wanted = merged_weights(each, weights, A0, w0, subtracted)
     np.testing.assert_allclose(vector(merged, d), wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize("sketch", ["rfd", "isotropic"])
+def test_scaled_features_are_merged_in_raw_coordinates(sketch):
+    """Shards whose scales are far apart; A of the raw features is diag(s) A diag(s)."""
+    d, alpha = 6, 0.7
+    parameters = {"sketch": sketch, "alpha": alpha, "scaling": "rms", "intercept": False}
+    X, y = stream("unit", "logistic", 900, d)
+    found = [learner(**parameters) for _ in range(3)]
+    for number, one in enumerate(found):
+        size = np.random.default_rng(number).uniform(0.1, 10, size=d)
+        one.learn(X[number::3] * size, y[number::3])
+    merged = found[0].merge(found[1:])
+
+    def known(one):
+        state = one.__getstate__()[1]
+        return read(one._parameters, state, state["features"])
+
+    every = [known(one) for one in found]
+    counts = sum(one.counts for one in every)
+    squares = sum(one.counts * one.squares for one in every)[1:] / counts[1:]
+    np.testing.assert_allclose(known(merged).squares[1:], squares, rtol=1e-12)
+    A, right = alpha * np.diag(squares), np.zeros(d)
+    for one in every:
+        scale, V = np.sqrt(one.squares[1:]), one.V[:, 1:]
+        S = one.tail * np.eye(d) + (V.T * one.ev) @ V
+        raw = S * np.outer(scale, scale)
+        A += raw
+        right += (raw + alpha * np.diag(scale**2)) @ (one.weights[0, 1:] / scale)
+    wanted = np.linalg.solve(A, right)
+    np.testing.assert_allclose([merged.weights()[i] for i in range(d)], wanted, atol=1e-9)
 
 
 @pytest.mark.parametrize("changed", [{"loss": "hinge"}, {"curvature": "gradient"}])
