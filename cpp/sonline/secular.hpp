@@ -26,7 +26,11 @@ class SecularSolver {
     prepare(d_in, q_in, n);
     const size_t active = poles_.size();
     roots_.resize(active);
-    if (gaps_.rows() < n) gaps_ = Matrix(n, n + 1);  // a whole number of pairs
+    if (gaps_.rows() < n) {
+      gaps_ = Matrix(n, n + 1);  // a whole number of pairs
+      inverse_ = Matrix(n, n + 1);
+    }
+    invert_distances();
     for (size_t j = 0; j < active; ++j) find_root(j);
     fit_weights();
     assemble(n);
@@ -76,7 +80,7 @@ class SecularSolver {
     right_.resize(padded);
     left_.resize(padded);
     products_.resize(padded);
-    q_active_.resize(poles_.size());
+    q_active_.resize(padded);
     for (size_t k = 0; k < poles_.size(); ++k) {
       d_active_[k] = d_[poles_[k]];
       q_active_[k] = q_[poles_[k]];
@@ -85,6 +89,7 @@ class SecularSolver {
     if (padded > poles_.size()) {  // a pole without weight, far away
       d_active_[padded - 1] = -std::numeric_limits<double>::infinity();
       w_[padded - 1] = 0;
+      q_active_[padded - 1] = 0;
     }
   }
 
@@ -114,13 +119,17 @@ class SecularSolver {
       refine(j, j - 1, -0.5 * width, 0, w_[j - 1] / others_at(j - 1));
   }
 
-  // The secular function at a pole without that pole's own term.
-  double others_at(size_t j) const {
-    double others = 1;
-    for (size_t i = 0; i < poles_.size(); ++i)
-      if (i != j) others += w_[i] / (d_active_[i] - d_active_[j]);
-    return others;
+  // 1 / (d_i − d_j) in row j, and 0 on the diagonal.
+  void invert_distances() {
+    for (size_t j = 0; j < poles_.size(); ++j) {
+      for (size_t i = 0; i < poles_.size(); i += 2)
+        store_pair(inverse_[j] + i, 1.0 / (load_pair(&d_active_[i]) - d_active_[j]));
+      inverse_(j, j) = 0;
+    }
   }
+
+  // The secular function at a pole without that pole's own term.
+  double others_at(size_t j) const { return 1 + dot(w_.data(), inverse_[j], poles_.size()); }
 
   // Solves for root j as d_base + s in the bracket; leaves d_i - root in row j of gaps_.
   double refine(size_t j, size_t base, double low, double high, double s) {
@@ -187,12 +196,11 @@ class SecularSolver {
   // d_i).
   void fit_weights() {
     const size_t n = poles_.size();
-    const double* d = d_active_.data();
     std::fill(products_.begin(), products_.end(), 1.0);
     for (size_t j = 0; j < n; ++j) {
       const double own = products_[j] * -gaps_(j, j);  // s_j - d_j > 0
       for (size_t i = 0; i < n; i += 2) {
-        const Pair factor = load_pair(gaps_[j] + i) / (load_pair(d + i) - d[j]);
+        const Pair factor = load_pair(gaps_[j] + i) * load_pair(inverse_[j] + i);
         store_pair(&products_[i], load_pair(&products_[i]) * factor);
       }
       products_[j] = own;
@@ -210,7 +218,7 @@ class SecularSolver {
       std::stable_sort(order_.begin(), order_.end(),
                        [](const Ranked& a, const Ranked& b) { return a.value > b.value; });
     values.resize(n);
-    if (vectors.cols() < n) vectors = Matrix(n, n);
+    if (vectors.rows() < n) vectors = Matrix(n, n + n % 2);  // whole pairs
     for (size_t r = 0; r < n; ++r) {
       values[r] = order_[r].value;
       double* row = vectors[r];
@@ -219,6 +227,10 @@ class SecularSolver {
         row[order_[r].pole - n] = 1;
       } else {
         const double* delta = gaps_[order_[r].pole];
+        if (poles_.size() == n) {
+          unit_quotient(delta, n, row);
+          continue;
+        }
         double norm = 0;
         for (size_t k = 0; k < poles_.size(); ++k) {
           const double u = q_active_[k] / delta[k];
@@ -236,6 +248,15 @@ class SecularSolver {
     }
   }
 
+  // row = q / delta, to unit length.
+  void unit_quotient(const double* delta, size_t n, double* row) const {
+    for (size_t k = 0; k < n; k += 2)
+      store_pair(row + k, load_pair(&q_active_[k]) / load_pair(delta + k));
+    if (n % 2) row[n] = 0;
+    const double scale = 1 / std::sqrt(dot(row, row, n));
+    for (size_t k = 0; k < n; k += 2) store_pair(row + k, scale * load_pair(row + k));
+  }
+
   struct Ranked {
     double value;
     size_t pole;  // active index, or n + position of a deflated one
@@ -245,10 +266,10 @@ class SecularSolver {
     double c, s;
   };
 
-  // Of the active poles; the first three are padded to whole pairs, as are the scratch vectors.
+  // Of the active poles, padded to whole pairs (but for the roots), as are the scratch vectors.
   Vector d_active_, w_, products_, right_, left_, q_active_, roots_;
   Vector d_, q_;
-  Matrix gaps_;
+  Matrix gaps_, inverse_;
   std::vector<bool> active_;
   std::vector<size_t> poles_;
   std::vector<Rotation> rotations_;
