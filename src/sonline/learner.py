@@ -255,8 +255,9 @@ class OnlineLearner:
         """Return one learner that knows what this one and the others have learnt.
 
         For learners that were trained on different rows, each with the same parameters and from
-        the same start. Weights are averaged by their precision, sketches are added and cut to size
-        (docs/distributed.md); features with names are matched by name. It is exact for
+        the same start. Weights are averaged by their precision, or by what was seen where the
+        sketch is no precision (docs/distributed.md); sketches are added and cut to size; features
+        with names are matched by name. It is exact for
         ``sketch="full"`` with squared loss and Hessian curvature, unscaled. Nothing here is
         changed; the result can go on learning, be saved, or be merged again.
 
