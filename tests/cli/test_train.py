@@ -318,6 +318,7 @@ def test_interrupted_saves_and_says_how_to_go_on(data, tmp_path):
     assert (tmp_path / "m.son").exists()
 
 
+@pytest.mark.memory
 def test_memory_does_not_grow_with_the_file(sonline, tmp_path):
     block = svmlight(5000).encode()
     peaks = []

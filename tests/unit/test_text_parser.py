@@ -165,6 +165,7 @@ def test_a_line_of_exactly_the_limit_is_fine():
     assert parser.finish().values.tolist() == [2]
 
 
+@pytest.mark.memory
 def test_endless_line_does_not_fill_the_memory():
     parser = _core.TextParser("svmlight", on_error="skip", max_line_bytes=1 << 20)
     chunk = b"x" * (1 << 20)
@@ -182,6 +183,7 @@ def resident_bytes():
     return int(pages) * resource.getpagesize()
 
 
+@pytest.mark.memory
 def test_many_chunks_in_bounded_memory():
     chunk = b"".join(b"1 %d:0.5 %d:1.25\n" % (i, i + 7) for i in range(20_000))
     parser = _core.TextParser("svmlight")
