@@ -394,3 +394,11 @@ class OnlineLearner:
             )
         negative = float(others[0]) if others.size else self._negative
         return np.where(positive, 1.0, -1.0), negative
+
+
+def begin_label_range(learner: OnlineLearner, low: float, high: float) -> None:
+    """Let the range of labels that ``clip`` keeps to begin with these two, as in Vowpal Wabbit."""
+    document, tensors = learner.__getstate__()
+    for name, label in (("label_low", low), ("label_high", high)):
+        tensors[name] = np.full_like(tensors[name], label)
+    learner.__setstate__((document, tensors))

@@ -88,7 +88,8 @@ OPTIONS = {
     "quantile": ("--loss_function", "quantile", "--quantile_tau", "0.3"),
     "alpha": ("--alpha_inverse", "3", "-b", "22"),
     "plain": ("--alpha", "100", "--normalize", "false"),
-    "products": ("-q", "ab", "-b", "24"),
+    # Larger steps overshoot on so many features, and differences in rounding grow.
+    "products": ("-q", "ab", "-b", "24", "--alpha_inverse", "0.3"),
     "own products": ("-q", "bb", "-b", "24", "--loss_function", "logistic"),
     "passes": ("--passes", "3", "-c", "-k", "--cache_file", "d.cache"),
     "no holdout": ("--passes", "2", "--holdout_off", "-c", "-k", "--cache_file", "d.cache"),

@@ -45,13 +45,13 @@ def test_learners_predict_as_the_paper_s_implementation(method, kind, alpha):
     X = rng.integers(-2, 3, size=(300, 6)) * rng.random((300, 6))
     y = np.sort(np.where(rng.random(300) > 0.3, 1.0, -1.0))  # sorted: the range matters most then
     settings = {**method.settings(alpha), "dtype": "float64"}
-    predictions = make(settings, 6).learn(X, y)
+    predictions = make(settings).learn(X, y)
     np.testing.assert_allclose(predictions, spelled_out(X, y, alpha, kind), atol=1e-9)
 
 
-def test_telling_the_labels_changes_no_weight_in_single_precision():
+def test_telling_the_labels_changes_nothing_else():
     for method in METHODS:
-        learner = make(method.settings(1.0), 3)
+        learner = make(method.settings(1.0))
         assert learner.bias == 0.0
         assert learner.weights() == {}
         assert learner.learn([[1.0, 2.0, 3.0]], [1.0]).tolist() == [0.0]
@@ -64,7 +64,7 @@ def test_many_learners_at_once_are_each_alone():
     settings = [m.settings(alpha) for m in METHODS for alpha in (0.5, 2.0)]
     together = run(X, y, settings)
     for each, runs in zip(settings, together, strict=True):
-        z = make(each, 30).learn(X, y)
+        z = make(each).learn(X, y)
         assert runs.mistakes == [np.count_nonzero((z > 0) != (y > 0))]
 
 

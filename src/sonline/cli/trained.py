@@ -86,13 +86,6 @@ class Trained:
         self._targets: list[int] = []  # of each token: -1 or +1, or the code of the class
         self._unknown: list[str] = []  # tokens of labels that this model does not know
 
-    def begin_label_range(self, low: float, high: float) -> None:
-        """Let the range of labels that ``clip`` keeps to begin with these two."""
-        document, tensors = self.learner.__getstate__()
-        for name, label in (("label_low", low), ("label_high", high)):
-            tensors[name] = np.full_like(tensors[name], label)
-        self.learner.__setstate__((document, tensors))
-
     def options(self, **more: Any) -> dict[str, Any]:
         """Return the options of a stream that this model can read."""
         return {

@@ -23,6 +23,7 @@ from sonline.cli.run import Settings
 from sonline.cli.train import start
 from sonline.cli.trained import Trained
 from sonline.errors import ParameterError
+from sonline.learner import OnlineLearner, begin_label_range
 
 app = command_app()
 
@@ -164,7 +165,8 @@ def settings_of(given: argparse.Namespace) -> Settings:
 def _prepare(model: Trained, oja_newton: bool) -> None:
     # Predictions stay between the labels seen and 0, those of the logistic loss within 50.
     limit = 50.0 if model.parameters.loss == "logistic" else 0.0
-    model.begin_label_range(-limit, limit)
+    if isinstance(model.learner, OnlineLearner):
+        begin_label_range(model.learner, -limit, limit)
     if oja_newton and model.parameters.loss != "squared":
         model.row_weight = 0.5
 

@@ -20,6 +20,7 @@ import scipy.sparse as sp
 from sonline import OnlineLearner
 from sonline.datasets import Dataset
 from sonline.datasets.contents import Floats
+from sonline.learner import begin_label_range
 
 STEPS = tuple(2.0**j for j in range(-3, 7))
 """The step sizes 1/alpha that the paper tries."""
@@ -64,18 +65,15 @@ class Method:
         return {"sketch_size": 0, **PAPER, **self.changes, "alpha": alpha}
 
 
-def make(settings: Mapping[str, Any], width: int) -> OnlineLearner:
+def make(settings: Mapping[str, Any]) -> OnlineLearner:
     """Return a learner that clips to [-1, 1] from its first row on, if it clips at all.
 
     Vowpal Wabbit's range of labels starts at 0 and grows with each label *before* the prediction,
-    which for labels -1 and +1 is the same as [-1, 1]. `OnlineLearner` knows the labels that it has
-    seen, so it is shown both, in rows whose weight is the smallest number above 0: too small to
-    change a weight in single precision.
+    which for labels -1 and +1 is the same as [-1, 1].
     """
     learner = OnlineLearner(**settings)
     if settings["clip"]:
-        empty = sp.csr_matrix((2, width))
-        learner.learn(empty, [-1.0, 1.0], sample_weight=[np.nextafter(0.0, 1.0)] * 2)
+        begin_label_range(learner, -1.0, 1.0)
     return learner
 
 

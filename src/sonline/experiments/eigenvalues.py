@@ -37,7 +37,7 @@ def eigenvalue_errors(
     count : int
         How many eigenvalues.
     """
-    learner = make(settings, X.shape[1])
+    learner = make(settings)
     width = X.shape[1] + 1  # the constant feature
     exact = np.zeros((width, width))
     scale = np.full(width, SCALE_START)

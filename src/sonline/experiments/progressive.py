@@ -59,8 +59,8 @@ def run(
     marks : sequence of int
         Numbers of rows after which mistakes are counted, besides the last.
     """
-    rows, width = X.shape
-    runs = [Run(make(each, width), []) for each in settings]
+    rows = X.shape[0]
+    runs = [Run(make(each), []) for each in settings]
     wrong = [0] * len(runs)
     ends = sorted({*(mark for mark in marks if 0 < mark <= rows), rows})
 

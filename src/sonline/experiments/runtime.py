@@ -54,7 +54,7 @@ class Runtime:
             for method in METHODS:
                 times: list[float] = []
                 while len(times) < AT_MOST_REPEATS and sum(times) < AT_LEAST_SECONDS:
-                    learner = make(method.settings(ALPHA), rows.X.shape[1])
+                    learner = make(method.settings(ALPHA))
                     started = time.perf_counter()
                     learner.learn(rows.X, rows.y)
                     times.append(time.perf_counter() - started)
