@@ -1,6 +1,8 @@
 """Configuration of Sphinx. Build with ``make docs``; warnings are errors."""
 
 import importlib.metadata
+import os
+from pathlib import Path
 
 project = "sonline"
 author = "The sonline developers"
@@ -28,6 +30,13 @@ nb_execution_mode = "force"  # a cache would not see that the package has change
 nb_execution_raise_on_error = True
 nb_merge_streams = True  # what a cell prints is one block, whenever it was flushed
 nb_execution_timeout = 60
+# The kernels that run the pages listen on the loopback interface and warn about it: errors only.
+_ipython = Path(__file__).parent / "_build" / "ipython"
+(_ipython / "profile_default").mkdir(parents=True, exist_ok=True)
+(_ipython / "profile_default" / "ipython_kernel_config.py").write_text(
+    "get_config().IPKernelApp.log_level = 40\n", encoding="utf-8"
+)
+os.environ["IPYTHONDIR"] = str(_ipython)
 
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's sections name the types in words
