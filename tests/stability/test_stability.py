@@ -186,3 +186,23 @@ def test_far_too_long_a_step_of_oja() -> None:
     for row in X:
         model.learn(row[None], [1.0 if rng.random() < 0.5 else -1.0])
         assert orthonormality(model.basis()) < 1e-8
+
+
+def test_wide_models_are_orthonormal_after_a_rebase() -> None:
+    """One feature that is nearly all of a direction, then thousands that are little of it.
+
+    Once each of the little ones rounded the sum of all in the Gram matrix, and rows that are a
+    thousand times longer than what is new in them magnified that to beyond 1e-8.
+    """
+    features, rounds = 50_000, 60
+    rng = np.random.default_rng(6)
+    X = rng.normal(size=(rounds, features))
+    X[:, 0] = 1e3
+    model = OnlineLearner(sketch="fd", sketch_size=5, scaling="none", alpha=1.0, dtype="float64")
+    rebases = 0
+    for x, y in zip(X, np.resize([1.0, -1.0], rounds), strict=True):
+        model.learn(x[None], [y])
+        if model.stats()["rebases"] > rebases:
+            rebases = model.stats()["rebases"]
+            assert orthonormality(model.basis()) < 3e-15
+    assert rebases > 0

@@ -16,6 +16,9 @@ namespace sonline {
 namespace detail {
 
 inline constexpr size_t kSweepBatch = 8;  // features at a time, so that sums stay in registers
+// Features whose products are added up by themselves, or millions of small ones would each round
+// the sum that the large ones have made.
+inline constexpr size_t kSweepPart = 128 * kSweepBatch;
 
 typedef double Quad __attribute__((vector_size(32)));
 typedef double QuadInMemory __attribute__((vector_size(32), aligned(alignof(double)), may_alias));
@@ -111,7 +114,7 @@ Matrix sweep(const BlockStore<T>& blocks, size_t slots, size_t K, size_t m, cons
   const size_t width = (rows + 7) / 8 * 8, gram_width = (rank + 3) / 4 * 4;
   // Transposed, so that the inner loops run along the outputs.
   Vector columns(old * width, 0.0), z(kSweepBatch * old), out(kSweepBatch * width);
-  Vector v(kSweepBatch * gram_width), sums(rank * gram_width, 0.0);
+  Vector v(kSweepBatch * gram_width), part(rank * gram_width, 0.0), sums(rank * gram_width, 0.0);
   for (size_t i = 0; i < rows; ++i)
     for (size_t j = 0; j < old; ++j) columns[j * width + i] = B(i, j);
   for (size_t start = 0; start < slots; start += kSweepBatch) {
@@ -133,7 +136,11 @@ Matrix sweep(const BlockStore<T>& blocks, size_t slots, size_t K, size_t m, cons
       for (size_t j = 0; j < m; ++j) block[K + j] = j < rank ? static_cast<T>(result[K + j]) : T{0};
       for (size_t j = 0; j < rank; ++j) v[s * gram_width + j] = block[K + j];
     }
-    loops.add_products(v.data(), rank, gram_width, sums.data());
+    loops.add_products(v.data(), rank, gram_width, part.data());
+    if (const size_t done = start + n; done == slots || done % detail::kSweepPart == 0) {
+      for (size_t i = 0; i < sums.size(); ++i) sums[i] += part[i];
+      std::fill(part.begin(), part.end(), 0.0);
+    }
   }
   Matrix gram(m, m);
   for (size_t i = 0; i < rank; ++i)
