@@ -243,7 +243,7 @@ class Learner {
       row().known = row().raw.data();
     } else {
       const T offset = config_.scaling == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
-      squares_.resize(row().blocks.size());
+      squares_.resize(std::max(squares_.size(), row().size));
       for (size_t i = 0; i < row().size; ++i) squares_[i] = offset + row().blocks[i][scale_at_];
       divide_by_root(row().raw.data(), squares_.data(), row().size, row().known_scaled.data());
       row().known = row().known_scaled.data();
@@ -259,7 +259,7 @@ class Learner {
     T* squares = squares_.data();
     T check = 0;  // becomes NaN if any scale becomes infinite
     if (config_.scaling == Scaling::rms) {
-      counts_.resize(row().blocks.size());
+      counts_.resize(squares_.size());
       T* counts = counts_.data();
       for (size_t i = 0; i < n; ++i) counts[i] = row().blocks[i][scale_at_ + 1];
       for (size_t i = 0; i < n; ++i) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import time
 from typing import Any
 
 import numpy as np
@@ -240,3 +241,21 @@ def test_names_are_known_by_what_they_say_and_not_by_where_they_lie() -> None:
     copied = copy.deepcopy(same)  # with a memory of its own
     row = dict.fromkeys(reversed(vocabulary), 1.0)
     assert copied.predict_one(row) == fresh.predict_one(row)
+
+
+@pytest.mark.parametrize("scaling", ["none", "rms"])
+@pytest.mark.parametrize("sketch", ["adagrad", "none", "oja"])
+def test_one_wide_row_does_not_slow_those_that_follow(sketch: str, scaling: str) -> None:
+    """Once scratch space for as many non-zeros was filled with zeros in every other row."""
+    rows, y = np.ones((1000, 3)), np.resize([1.0, -1.0], 1000)
+    seconds = []
+    for features in (3, 500_000):
+        model = OnlineLearner(sketch=sketch, scaling=scaling, alpha=1.0)
+        model.learn(np.ones((1, features)), [1.0])
+        times = []
+        for _ in range(5):
+            start = time.process_time()
+            model.learn(rows, y)
+            times.append(time.process_time() - start)
+        seconds.append(min(times))
+    assert seconds[1] < 20 * seconds[0]  # it was 200 times and more

@@ -2,6 +2,7 @@
 // feature.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -81,8 +82,8 @@ class AdaGrad {
   // Returns 0, or NaN if a number became infinite.
   T take_step(const Row<T>& row) {
     const T g = static_cast<T>(g_), step = static_cast<T>(after_);
-    squares_.resize(row.blocks.size());
-    changes_.resize(row.blocks.size());
+    squares_.resize(std::max(squares_.size(), row.size));
+    changes_.resize(squares_.size());
     T* squares = squares_.data();
     T* changes = changes_.data();
     const T* x = row.x;
