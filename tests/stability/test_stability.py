@@ -32,6 +32,9 @@ SKETCHES: dict[str, dict[str, Any]] = {
     "isotropic": {"sketch": "isotropic"},
 }
 ROUNDS = int(os.environ.get("SONLINE_ROUNDS", "20000"))
+# Rates within this: what is promised for a million rounds. In 20,000 rounds, rates of fd in float64
+# differ by 0.002 (standard deviation) among multipliers from 0.4 to 2.7, that is, by rounding.
+SAME_RATE = 0.005 if ROUNDS >= 1_000_000 else 0.01
 
 
 def blocks(rounds: int) -> Iterator[tuple[Array, Array]]:
@@ -101,7 +104,7 @@ def test_every_scaling_and_alpha(
         for dtype in ("float32", "float64")
     ]
     if comparable(scaling, alpha, multiplier):
-        assert abs(rates[0] - rates[1]) < 0.005
+        assert abs(rates[0] - rates[1]) < SAME_RATE
 
 
 @pytest.mark.parametrize("curvature", ["gradient", "hessian"])
