@@ -20,7 +20,7 @@ import pytest
 
 from helpers import Array, orthonormality
 from sonline import OnlineLearner
-from sonline.parameters import SCALE_FREE, SCALINGS
+from sonline.parameters import DTYPES, SCALE_FREE, SCALINGS
 
 FEATURES, BLOCK = 20, 20_000
 MULTIPLIERS = (1e-6, 1.0, 1e6)
@@ -32,9 +32,7 @@ SKETCHES: dict[str, dict[str, Any]] = {
     "isotropic": {"sketch": "isotropic"},
 }
 ROUNDS = int(os.environ.get("SONLINE_ROUNDS", "20000"))
-# Rates within this: what is promised for a million rounds. In 20,000 rounds, rates of fd in float64
-# differ by 0.002 (standard deviation) among multipliers from 0.4 to 2.7, that is, by rounding.
-SAME_RATE = 0.005 if ROUNDS >= 1_000_000 else 0.01
+SAME_RATE = 0.005
 
 
 def blocks(rounds: int) -> Iterator[tuple[Array, Array]]:
@@ -84,9 +82,9 @@ def comparable(scaling: str, alpha: float | str, multiplier: float) -> bool:
 def test_a_million_rounds(sketch: str, alpha: float | str, multiplier: float) -> None:
     rates = [
         error_rate(1_000_000, multiplier, **SKETCHES[sketch], alpha=alpha, dtype=dtype)
-        for dtype in ("float32", "float64")
+        for dtype in DTYPES
     ]
-    assert abs(rates[0] - rates[1]) < 0.005
+    assert abs(rates[0] - rates[1]) < SAME_RATE
     assert max(rates) < 0.2
 
 
@@ -99,12 +97,18 @@ def test_every_scaling_and_alpha(
     sketch: str, scaling: str, alpha: float | str, bound: float | None, multiplier: float
 ) -> None:
     parameters = {**SKETCHES[sketch], "scaling": scaling, "alpha": alpha, "bound": bound}
-    rates = [
-        error_rate(ROUNDS, multiplier, **parameters, dtype=dtype)
-        for dtype in ("float32", "float64")
-    ]
+
+    def gap(unit: float) -> float:
+        rates = [error_rate(ROUNDS, unit, **parameters, dtype=dtype) for dtype in DTYPES]
+        return rates[0] - rates[1]
+
+    gaps = [gap(multiplier)]
+    # Sketches that shrink turn rounding into luck: in 20,000 rounds rates of fd in float64 have a
+    # standard deviation of 0.002 among units from 0.4 to 2.7. What float32 costs is in the mean.
+    if abs(gaps[0]) >= SAME_RATE:
+        gaps += [gap(multiplier * unit) for unit in (0.37, 0.6, 1.6, 2.7)]
     if comparable(scaling, alpha, multiplier):
-        assert abs(rates[0] - rates[1]) < SAME_RATE
+        assert abs(np.mean(gaps)) < SAME_RATE
 
 
 @pytest.mark.parametrize("curvature", ["gradient", "hessian"])

@@ -64,7 +64,7 @@ class OjaRule {
       growth_ *= std::max(nu / in.rho2, 1.0);
       next_growth_ = growth_;
       if (next_growth_ > in.tolerated * in.tolerated) next_growth_ = measured_growth(out.F, k + 1);
-      out.condition = std::sqrt(growth_);
+      out.condition = std::sqrt(next_growth_);
       return;
     }
     out.rank = k;
