@@ -18,7 +18,9 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <type_traits>
+#include <vector>
 
 #include "sonline/archive.hpp"
 #include "sonline/blocks.hpp"
@@ -365,12 +367,17 @@ class Factored {
         for (size_t j = 0; j < k_; ++j) B(e, j) += beta_after_(e, i) * B(K_ + i, j);
       }
     }
-    x_of_slot_.assign(slots, 0.0);
-    for (size_t i = 0; i < row.size; ++i) x_of_slot_[row.slots[i]] = row.x[i];
+    // The sweep goes through the slots in order, so the row must be in order, too.
+    std::vector<size_t> order(row.size);
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::sort(order.begin(), order.end(),
+              [&](size_t a, size_t b) { return row.slots[a] < row.slots[b]; });
+    auto next = order.begin();
     Matrix gram = sweep(blocks, slots, K_, m_, B, rows, k_, [&](Slot slot, double* out) {
-      const double x = x_of_slot_[slot];
-      if (x != 0)
+      if (next != order.end() && row.slots[*next] == slot) {
+        const double x = row.x[*next++];
         for (size_t i = 0; i < rows; ++i) out[i] += of_x[i] * x;
+      }
       if (slot != kInterceptSlot) return;
       for (size_t i = 0; i < rows; ++i) out[i] += dot(B[i], &rest_[K_], k_);
       for (size_t e = 0; e < K_; ++e) out[e] += rest_[e];
@@ -400,7 +407,6 @@ class Factored {
   std::vector<T> update_;
   Vector exact_update_, rest_;
   Vector margins_, p_, p_hat_, Zx_;
-  Vector x_of_slot_;
   Transition next_;
   double energy_ = 0, c_ = 0, rho_ = 0;
   size_t k_ = 0;
