@@ -299,7 +299,7 @@ class Factored {
   void read_directions() {
     std::copy(totals_.begin() + static_cast<std::ptrdiff_t>(K_),
               totals_.begin() + static_cast<std::ptrdiff_t>(K_ + k_), Zx_.begin());
-    for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Zx_.data(), k_);
+    for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Zx_.data(), Rule::kLower ? i + 1 : k_);
   }
 
   void read_margins() {

@@ -7,6 +7,8 @@ namespace sonline {
 
 class NoRule {
  public:
+  static constexpr bool kLower = true;
+
   static size_t capacity(size_t) { return 0; }
   NoRule(const SketchConfig&, size_t) {}
 

@@ -17,6 +17,8 @@ namespace sonline {
 
 class OjaRule {
  public:
+  static constexpr bool kLower = true;  // F is a lower triangle
+
   static size_t capacity(size_t size) { return size; }
 
   OjaRule(const SketchConfig& config, size_t m)

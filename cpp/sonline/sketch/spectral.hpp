@@ -90,6 +90,8 @@ class Spectrum {
 template <Truncation kind>
 class PushRule {
  public:
+  static constexpr bool kLower = false;
+
   static size_t capacity(size_t size) { return Spectrum<kind>::capacity(size); }
 
   PushRule(const SketchConfig& config, size_t m)
