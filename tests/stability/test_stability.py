@@ -32,7 +32,7 @@ SKETCHES: dict[str, dict[str, Any]] = {
     "isotropic": {"sketch": "isotropic"},
 }
 ROUNDS = int(os.environ.get("SONLINE_ROUNDS", "20000"))
-SAME_RATE = 0.005
+SAME_RATE, SAME_MEAN_RATE = 0.005, 0.003
 
 
 def blocks(rounds: int) -> Iterator[tuple[Array, Array]]:
@@ -102,13 +102,11 @@ def test_every_scaling_and_alpha(
         rates = [error_rate(ROUNDS, unit, **parameters, dtype=dtype) for dtype in DTYPES]
         return rates[0] - rates[1]
 
-    gaps = [gap(multiplier)]
     # Sketches that shrink turn rounding into luck: in 20,000 rounds rates of fd in float64 have a
     # standard deviation of 0.002 among units from 0.4 to 2.7. What float32 costs is in the mean.
-    if abs(gaps[0]) >= SAME_RATE:
-        gaps += [gap(multiplier * unit) for unit in (0.37, 0.6, 1.6, 2.7)]
+    gaps = [gap(multiplier * unit) for unit in (0.37, 0.6, 1.0, 1.6, 2.7)]
     if comparable(scaling, alpha, multiplier):
-        assert abs(np.mean(gaps)) < SAME_RATE
+        assert abs(np.mean(gaps)) < SAME_MEAN_RATE
 
 
 @pytest.mark.parametrize("curvature", ["gradient", "hessian"])
