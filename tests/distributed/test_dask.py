@@ -247,7 +247,22 @@ def broken(values, marker):
     return values
 
 
-def test_finished_partitions_are_used_again(client, data, tmp_path):
+def ours(client):
+    """Return the scheduler's tasks that are a fit's."""
+    return client.run_on_scheduler(
+        lambda dask_scheduler: [key for key in dask_scheduler.tasks if "sonline" in str(key)]
+    )
+
+
+def until(holds):
+    """Wait for something that takes a message or two."""
+    end = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_finished_partitions_are_used_again(client, data, tmp_path, caplog):
     X, y, _ = data
     marker, folder = tmp_path / "broken", tmp_path / "checkpoints"
     marker.touch()
@@ -259,8 +274,10 @@ def test_finished_partitions_are_used_again(client, data, tmp_path):
     labels = [dask.delayed(y[part]) for part in parts]
     model = SONClassifier(max_iter=2)
     arguments = {"classes": np.unique(y), "checkpoint": folder, "resume": True}
-    with pytest.raises(OSError, match="disk"):
+    with caplog.at_level("ERROR"), pytest.raises(OSError, match="disk"):
         model.fit(rows, labels, **arguments)
+    until(lambda: not client.futures and not ours(client))  # what is left is not worked on
+    assert "register-client" not in caplog.text  # the connection has not been lost
     assert not hasattr(model, "classes_")
     left = {path.name for path in (folder / "round-1").glob("*.json")}
     assert left <= {f"partition-{number:05d}.json" for number in range(5)}

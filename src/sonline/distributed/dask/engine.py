@@ -84,11 +84,13 @@ class DaskEngine:
             for future in as_completed(futures):
                 found = future.result()
                 this.finished(found if this.keep else Shard(None, found), this.keep)
-                future.release()
+                future.release()  # it may be large
             whole: Shard = merged.result()
-        except BaseException:
-            client.cancel([merged, *futures])
-            raise
+        finally:
+            # Not client.cancel: it also cancels what depends on a task, and the scheduler drops
+            # a client that cancels what it never asked for, as the merging in between.
+            for future in [merged, *futures]:
+                future.release()
         return whole
 
 
