@@ -138,6 +138,15 @@ def test_every_way_to_hold_features_gives_the_same_model(frame):
     assert set(columns._learner.features()) == {"größe", "b c", "x`y", "d.e"}
 
 
+def test_partitions_are_shown_after_each_round(frame, capsys):
+    model = SONRegressor(labelCol="number", rounds=2, verbose=True).fit(frame)
+    said = capsys.readouterr().err.splitlines()
+    for turn, shard in enumerate(model.rounds_):
+        for one in shard.figures:
+            wanted = f"round {turn + 1}: partition {one.partition}: {one.rows} rows, loss"
+            assert sum(line.startswith(wanted) for line in said) == 1
+
+
 def test_rounds_begin_with_the_merged_model(frame):
     X, z = rows()
     start = None

@@ -9,9 +9,10 @@ import logging
 import math
 import os
 import re
+import signal
+import sys
 import tempfile
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -20,13 +21,14 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from sonline.cli.progress import Display, LastingConsole, number
+from sonline.cli import INTERRUPTED
+from sonline.cli.progress import Display, LastingConsole
 from sonline.cli.run import Run, Settings
 from sonline.cli.train import summary
 from sonline.cli.trained import Trained
 from sonline.distributed.checkpoints import Checkpoints
+from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Outcome, Task, train_rounds
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, ParameterError
@@ -59,18 +61,24 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
         kept = Checkpoints(
             settings.checkpoint, Trained, _description(settings, start, files), settings.resume
         )
-    with _client(cluster) as client, _watching(console, silent, len(files)) as watch:
-        from sonline.distributed.dask.engine import DaskEngine  # noqa: PLC0415 - an extra
+    try:
+        with _client(cluster) as client, watching(not silent, len(files), console) as watch:
+            from sonline.distributed.dask.engine import DaskEngine  # noqa: PLC0415 - an extra
 
-        outcome = train_rounds(
-            DaskEngine(client),
-            tasks,
-            start,
-            begun=settings.initial is not None,
-            rounds=settings.passes,
-            checkpoints=kept,
-            watch=watch,
-        )
+            outcome = train_rounds(
+                DaskEngine(client),
+                tasks,
+                start,
+                begun=settings.initial is not None,
+                rounds=settings.passes,
+                checkpoints=kept,
+                watch=watch,
+            )
+    except KeyboardInterrupt:
+        where = f"finished files are kept in {settings.checkpoint}: repeat it with --resume"
+        left = "nothing is kept without --checkpoint" if kept is None else where
+        sys.stderr.write(f"interrupted; {left}\n")
+        raise typer.Exit(INTERRUPTED) from None
     if settings.output is not None:
         outcome.model.save(settings.output)
     if settings.bad_rows is not None:
@@ -224,46 +232,13 @@ def _client(cluster: str) -> Iterator[Client]:
         ) as local,
         Client(local) as client,
     ):
+        client.register_worker_callbacks(_leave_interrupts_to_the_driver)
         yield client
 
 
-@contextmanager
-def _watching(console: Console, silent: bool, count: int) -> Iterator[Any]:
-    """Show partitions as they are finished: as a bar on a terminal, as lines elsewhere."""
-    rounds: defaultdict[int, Shard] = defaultdict(lambda: Shard(None))
-    live = console.is_terminal and not silent
-    columns = (
-        TextColumn("round {task.fields[turn]}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[rows]:,} rows  loss {task.fields[loss]}"),
-        TimeElapsedColumn(),
-    )
-    with Progress(*columns, console=console, disable=not live) as bar:
-        shown = bar.add_task("", total=count, turn=1, rows=0, loss="-")
-
-        def watch(turn: int, shard: Shard) -> None:
-            this = rounds[turn]
-            this.figures += shard.figures
-            bar.update(
-                shown,
-                completed=len(this.figures),
-                turn=turn + 1,
-                rows=int(this.total("rows")),
-                loss=number(this.loss),
-            )
-            if not live and not silent:
-                for one in shard.figures:
-                    console.print(_line(turn, one), markup=False, soft_wrap=True)
-
-        yield watch
-
-
-def _line(turn: int, one: Figures) -> str:
-    loss = number(one.loss / one.weight if one.weight else None)
-    bad = f", {one.skipped:,} bad rows skipped" if one.skipped else ""
-    by = "from its checkpoint" if one.resumed else f"in {one.seconds:.2f} s on worker {one.worker}"
-    return f"round {turn + 1}: {one.name}: {one.rows:,} rows, loss {loss}{bad}, {by}"
+def _leave_interrupts_to_the_driver() -> None:
+    """Ctrl-C reaches all processes of a terminal; a worker would show it with a traceback."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def report(settings: Settings, outcome: Outcome, told: str, seconds: float) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from distributed import Client
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.dask.engine import DaskEngine, worker_name
 from sonline.distributed.partition import check_on_error, train_arrays
+from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Task, train_rounds
 from sonline.distributed.shards import Shard
 from sonline.errors import InvalidInputError
@@ -44,13 +45,16 @@ class _OverPartitions(OnlineEstimator):
         on_error: str = "stop",
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        verbose: bool = False,
         client: Client | None = None,
     ) -> Self:
         """Learn from partitions; the arguments are those of `SONClassifier.fit` here."""
         if not is_collection(X):
             return cast(Self, self._here.fit(X, y, sample_weight))
         with self._as_before_on_error():
-            self._fit_partitions(X, y, sample_weight, None, on_error, checkpoint, resume, client)
+            self._fit_partitions(
+                X, y, sample_weight, None, on_error, checkpoint, resume, verbose, client
+            )
         return self
 
     def predict(self, X: Any) -> Any:
@@ -83,6 +87,7 @@ class _OverPartitions(OnlineEstimator):
         on_error: str,
         checkpoint: str | os.PathLike[str] | None,
         resume: bool,
+        verbose: bool,
         client: Client | None,
     ) -> None:
         check_on_error(on_error)
@@ -107,9 +112,16 @@ class _OverPartitions(OnlineEstimator):
             }
             kept = Checkpoints(checkpoint, type(self), description, resume)
         model = self if begun else type(self)(**self.get_params(deep=False))
-        outcome = train_rounds(
-            DaskEngine(client), tasks, model, begun=begun, rounds=self.max_iter, checkpoints=kept
-        )
+        with watching(verbose, len(tasks)) as watch:
+            outcome = train_rounds(
+                DaskEngine(client),
+                tasks,
+                model,
+                begun=begun,
+                rounds=self.max_iter,
+                checkpoints=kept,
+                watch=watch,
+            )
         arguments = self.get_params(deep=False)
         self.__dict__.update(outcome.model.__dict__)
         self.set_params(**arguments)
@@ -177,6 +189,7 @@ class SONClassifier(_OverPartitions, LocalClassifier):
         on_error: str = "stop",
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
+        verbose: bool = False,
         client: Client | None = None,
     ) -> Self:
         """Learn from partitions.
@@ -199,6 +212,9 @@ class SONClassifier(_OverPartitions, LocalClassifier):
             A folder for finished partitions, on the machine that calls this.
         resume : bool, default=False
             Use what an earlier call has left there.
+        verbose : bool, default=False
+            Show partitions as they are finished, with rows and progressive loss, on standard
+            error: as a bar on a terminal, as lines elsewhere.
         client : distributed.Client, optional
             The cluster; by default the one in use, or else Dask's local scheduler.
         """
@@ -206,8 +222,10 @@ class SONClassifier(_OverPartitions, LocalClassifier):
             return super().fit(X, y, sample_weight)
         with self._as_before_on_error():
             if classes is None and not self.discover_classes:
-                classes = distinct(y)
-            self._fit_partitions(X, y, sample_weight, classes, on_error, checkpoint, resume, client)
+                classes = distinct(y, client)
+            self._fit_partitions(
+                X, y, sample_weight, classes, on_error, checkpoint, resume, verbose, client
+            )
         return self
 
     def decision_function(self, X: Any) -> Any:
@@ -306,10 +324,11 @@ def _whole_rows(X: da.Array) -> da.Array:
     return X.rechunk({1: -1}) if len(X.chunks[1]) > 1 else X
 
 
-def distinct(y: Any) -> Any:
+def distinct(y: Any, client: Client | None = None) -> Any:
     """Return the labels that occur, sorted."""
     parts = [dask.delayed(_distinct_in)(part) for part in _delayed("y", y)]
-    return np.unique(np.concatenate(dask.compute(*parts)))
+    found = dask.compute(*parts) if client is None else client.gather(client.compute(parts))
+    return np.unique(np.concatenate(found))
 
 
 def _distinct_in(labels: Any) -> Any:

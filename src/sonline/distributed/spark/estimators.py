@@ -70,6 +70,9 @@ class SONClassifier(
         A folder that all executors see. Finished partitions leave their models there.
     resume : bool, default=False
         Take what is finished from ``checkpointDir``.
+    verbose : bool, default=False
+        Show rows, loss, time and worker of each partition on standard error after each round.
+        While a round runs, Spark's console and web pages show how far it is.
     loss, sketch, sketchSize, sketchEvery, alpha, bound, clip, curvature, sigma, eta, ojaStep, \
     scaling, fitIntercept, hashBits, dtype, seed
         As of `sonline.OnlineLearner`, with its defaults.
@@ -123,7 +126,7 @@ class SONRegressor(
     Parameters
     ----------
     featuresCol, featureCols, labelCol, weightCol, format, orderCol, rounds, onError, \
-    checkpointDir, resume
+    checkpointDir, resume, verbose
         As of `SONClassifier`; labels are numbers.
     predictionCol : str
         What the model adds.

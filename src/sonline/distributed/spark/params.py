@@ -80,11 +80,14 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
     resume = param(
         "resume", "take finished partitions from checkpointDir", TypeConverters.toBoolean
     )
+    verbose = param(
+        "verbose", "show the figures of all partitions after each round", TypeConverters.toBoolean
+    )
 
     def __init__(self, *given: Any) -> None:
         super().__init__(*given)
         learner = {name: getattr(Parameters, field) for name, field in LEARNER.items()}
-        self._setDefault(**learner, rounds=1, onError="stop", resume=False)
+        self._setDefault(**learner, rounds=1, onError="stop", resume=False, verbose=False)
 
     def take(self, given: dict[str, Any]) -> Self:
         """Set parameters by name."""

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.storagelevel import StorageLevel
 
 from sonline.distributed.checkpoints import Checkpoints
+from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Round, train_rounds
 from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
@@ -52,10 +53,11 @@ def train(
         resume = params.getOrDefault("resume")
         checkpoints = Checkpoints(folder, type(model), description, resume)
     rounds = params.getOrDefault("rounds")
-    with _kept(frame, rounds) as data:
+    # A job has its results all at once: while it runs, Spark's own bar shows how far it is.
+    with _kept(frame, rounds) as data, watching(params.getOrDefault("verbose"), 0) as watch:
         engine = SparkEngine(data, layout, parameters, checkpoints)
         # Partitions and their checkpoints are the business of the executors.
-        outcome = train_rounds(engine, [], model, rounds=rounds)
+        outcome = train_rounds(engine, [], model, rounds=rounds, watch=watch)
     return outcome.model, outcome.rounds, engine.width
 
 

@@ -1,0 +1,75 @@
+"""Shows partitions as they are finished."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sonline.distributed.shards import Shard
+
+COLUMNS = (
+    TextColumn("round {task.fields[turn]}"),
+    BarColumn(),
+    MofNCompleteColumn(),
+    TextColumn("{task.fields[rows]:,} rows  loss {task.fields[loss]}"),
+    TimeElapsedColumn(),
+)
+
+
+@contextmanager
+def watching(
+    wanted: bool, count: int, console: Console | None = None
+) -> Iterator[Callable[[int, Shard], None]]:
+    """Show partitions as they are finished: as a bar on a terminal, as lines elsewhere.
+
+    Parameters
+    ----------
+    wanted : bool
+        Whether to show anything.
+    count : int
+        How many partitions there are; 0 if that is not known, then there is no bar.
+    console : Console, optional
+        Where to; standard error by default.
+
+    Yields
+    ------
+    callable
+        What `train_rounds` takes as ``watch``.
+    """
+    console = console or Console(stderr=True, highlight=False)
+    rounds: defaultdict[int, Shard] = defaultdict(lambda: Shard(None))
+    live = wanted and count > 0 and console.is_terminal
+    with Progress(*COLUMNS, console=console, disable=not live) as bar:
+        shown = bar.add_task("", total=count, turn=1, rows=0, loss="-")
+
+        def watch(turn: int, shard: Shard) -> None:
+            this = rounds[turn]
+            this.figures += shard.figures
+            rows = int(this.total("rows"))
+            loss = f"{this.loss:.6f}" if rows else "-"
+            bar.update(shown, completed=len(this.figures), turn=turn + 1, rows=rows, loss=loss)
+            if wanted and not live:
+                for one in shard.figures:
+                    console.print(line(turn, Shard(None, [one])), markup=False, soft_wrap=True)
+
+        yield watch
+
+
+def line(turn: int, shard: Shard) -> str:
+    """Return what is said of a finished partition, the only one of its shard.
+
+    Examples
+    --------
+    >>> from sonline.distributed.shards import Figures
+    >>> line(0, Shard(None, [Figures(3, "part-3.svm", "0", rows=2, weight=2, loss=1, seconds=4)]))
+    'round 1: part-3.svm: 2 rows, loss 0.500000, in 4.00 s on worker 0'
+    """
+    (one,) = shard.figures
+    loss = f", loss {shard.loss:.6f}" if one.rows else ""
+    bad = f", {one.skipped:,} bad rows skipped" if one.skipped else ""
+    by = "from its checkpoint" if one.resumed else f"in {one.seconds:.2f} s on worker {one.worker}"
+    return f"round {turn + 1}: {one.name}: {one.rows:,} rows{loss}{bad}, {by}"

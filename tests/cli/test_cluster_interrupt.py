@@ -1,0 +1,34 @@
+"""Ctrl-C in sonline train --cluster, which a terminal sends to the workers as well."""
+
+import os
+import signal
+import subprocess
+import time
+
+from cli.conftest import SONLINE, svmlight
+
+CLUSTER = ("--cluster", "local:2", "--checkpoint", "kept")
+
+
+def test_ctrl_c_keeps_finished_files_and_says_how_to_go_on(tmp_path):
+    for number in range(2):
+        (tmp_path / f"part-{number}.svm").write_text(svmlight(50, seed=number))
+    os.mkfifo(tmp_path / "part-2.svm")  # which nobody fills
+    driver = subprocess.Popen(
+        [SONLINE, "train", "part-*.svm", "-o", "m.son", *CLUSTER],
+        cwd=tmp_path,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 300
+    while not list(tmp_path.glob("kept/round-1/partition-*.json")):
+        assert driver.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    os.killpg(driver.pid, signal.SIGINT)
+    _, said = driver.communicate()  # ends when no process has this pipe any more
+    assert driver.returncode == 130
+    assert said.endswith("interrupted; finished files are kept in kept: repeat it with --resume\n")
+    assert "Traceback" not in said
