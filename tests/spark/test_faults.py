@@ -4,7 +4,8 @@ import os
 import signal
 import subprocess
 import sys
-import time
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,8 +13,8 @@ import pyarrow as pa
 import pytest
 from pyspark import TaskContext
 
-from sonline.distributed.spark import SONRegressor
-from sonline.distributed.spark.learning import unpacked
+from sonline.distributed.spark import SONRegressor, training
+from sonline.distributed.spark.learning import Work, unpacked
 from sonline.errors import ParameterError
 
 BATCHES, ROWS, WIDTH = 6, 200, 5
@@ -29,55 +30,50 @@ def same_state(first, second):
     return one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)
 
 
-class Source:
-    """Makes the rows of a partition, and may kill the workers that learn them.
-
-    A worker of Spark is a child of the daemon that also made the worker of this source; each of
-    the two does its own part of the task.
-    """
-
-    def __init__(self, marker=None):
-        self.marker = marker
-
-    def __call__(self, batches):
-        number = TaskContext.get().partitionId()
-        for _ in batches:
-            pass
-        for batch in range(BATCHES):
-            rng = np.random.default_rng([number, batch])
-            X = rng.normal(size=(ROWS, WIDTH))
-            y = X @ np.arange(WIDTH) + 0.1 * rng.normal(size=ROWS)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(list(X)), pa.array(y)], names=["features", "label"]
-            )
-            if batch == 2 and number == 1 and self.marker and not Path(self.marker).exists():
-                time.sleep(0.5)  # until the first batches are being learnt
-                Path(self.marker).write_text(str(self.kill()), encoding="utf-8")
-
-    @staticmethod
-    def kill():
-        """Kill the other workers of this daemon; how many there were."""
-        killed = 0
-        for folder in Path("/proc").glob("[0-9]*"):
-            try:
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue
-            if int(fields[1]) == os.getppid() and int(folder.name) != os.getpid():
-                os.kill(int(folder.name), signal.SIGKILL)
-                killed += 1
-        return killed
+def rows_of(batches):
+    """Make the rows of a partition; what it is given says only that it is to be there."""
+    for _ in batches:
+        pass
+    for batch in range(BATCHES):
+        rng = np.random.default_rng([TaskContext.get().partitionId(), batch])
+        X = rng.normal(size=(ROWS, WIDTH))
+        y = X @ np.arange(WIDTH) + 0.1 * rng.normal(size=ROWS)
+        yield pa.RecordBatch.from_arrays(
+            [pa.array(list(X)), pa.array(y)], names=["features", "label"]
+        )
 
 
-def made(spark, partitions, marker=None):
-    return spark.range(partitions, numPartitions=partitions).mapInArrow(Source(marker), SCHEMA)
+def made(spark, partitions):
+    return spark.range(partitions, numPartitions=partitions).mapInArrow(rows_of, SCHEMA)
 
 
-def test_killed_workers_change_nothing(spark, tmp_path):
-    whole = SONRegressor().fit(made(spark, 3))
-    marker = tmp_path / "killed"
-    hurt = SONRegressor().fit(made(spark, 3, str(marker)))
-    assert int(marker.read_text()) >= 1
+@dataclass(frozen=True)
+class Mortal(Work):
+    """What executors do; the process of a partition is killed in the middle of it, once."""
+
+    marker: Path
+
+    def learn(self, record_batches):
+        return super().learn(self._until_killed(record_batches))
+
+    def _until_killed(self, record_batches):
+        for number, batch in enumerate(record_batches):
+            yield batch  # and it is learnt before the next one is asked for
+            if TaskContext.get().partitionId() == 1 and number == 2 and not self.marker.exists():
+                self.marker.write_text(f"{batch.num_rows}", encoding="utf-8")
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_killed_workers_change_nothing(spark, tmp_path, monkeypatch):
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", ROWS)
+    try:
+        whole = SONRegressor().fit(made(spark, 3))
+        marker = tmp_path / "killed"
+        monkeypatch.setattr(training, "Work", partial(Mortal, marker=marker))
+        hurt = SONRegressor().fit(made(spark, 3))
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+    assert int(marker.read_text()) == ROWS
     assert same_bits(whole, hurt)
     assert [one.rows for one in hurt.rounds_[0].figures] == [BATCHES * ROWS] * 3
 
@@ -124,8 +120,6 @@ builder = builder.config("spark.executorEnv.PYTHONPATH", sys.argv[1])
 spark = builder.getOrCreate()
 model = SONRegressor().fit(made(spark, 3))
 open(sys.argv[2], "wb").write(packed(model._learner))
-workers = {one.worker for one in model.rounds_[0].figures}
-print("workers", len(workers))
 spark.stop()
 """
 
