@@ -155,8 +155,12 @@ def test_a_missing_label_column_is_said_with_those_there_are(tmp_path):
         ("a.svm", "1 1:1\n1 1:nan\n", (2, 5)),
         ("a.vw", b"1 | a\n1 | \xff\xfe\n", (2, 5)),
         ("a.jsonl", '{"label": 1}\n{"label": 1, x}\n', (2, 14)),
-        ("a.jsonl", '{"label": 1}\n{"label": 1, "x": NaN}\n', (2, 1)),
-        ("a.jsonl", '{"label": 1}\n{"label": 1, "x": [1]}\n', (2, 1)),
+        ("a.jsonl", '{"label": 1}\n{"label": 1, "x": NaN}\n', (2, 14)),
+        ("a.jsonl", '{"label": 1}\n{"label": 1, "x": [1]}\n', (2, 14)),
+        ("a.jsonl", '{"label": 1}\n{"label": 1, "x": 1, "x": 1}\n', (2, 14)),
+        ("a.svm", "1 1:1\n1 1:1 2:-1e19\n", (2, 9)),
+        ("a.vw", "1 | a\n1 |n:1e10 b:1e10\n", (2, 11)),
+        ("a.jsonl", '{"label": 1}\n{"label": 1, "\\u00e9": 1e19}\n', (2, 14)),
         ("a.jsonl", b'{"label": 1}\n{"label": 1, "\xff": 1}\n', (2, 15)),
     ],
 )
@@ -177,13 +181,64 @@ def test_bad_lines_stop_with_their_place_or_are_skipped(tmp_path, name, content,
 
 def test_bad_cells_of_tables_stop_or_are_skipped(tmp_path):
     pytest.importorskip("pyarrow")
-    path = write(tmp_path, "a.csv", "label,x\n1,1\n,2\n1,inf\n1,4\n1,2,3\n1,5\n")
-    with pytest.raises(DataFormatError, match=r":6: 3 cells, expected 2"):
+    path = write(tmp_path, "a.csv", "label,x\n1,1\n,2\n1,inf\n1,4\n1,2,3\n1,5\n1,1e19\n")
+    with pytest.raises(DataFormatError, match=r":3: row 2: no label"):
         read(path)
     with streams.open([path], on_error="skip") as stream:
         batches = list(stream)
     assert [v for b in batches for v in b.values.tolist()] == [1, 4, 5]
-    assert sum(batch.skipped for batch in batches) == 3
+    assert [row.text for b in batches for row in b.bad] == [b",2", b"1,inf", b"1,2,3", b"1,1e19"]
+
+
+@pytest.mark.parametrize(
+    ("bad", "words"),
+    [
+        ("1,2\n", r"2 cells, expected 3 \(found '1,2'\)"),
+        ("1,e,inf\n", "column 'x': inf"),
+        ('1,e,"4\n-1,f,5\n', "the quotation mark in column 'x' is not closed"),
+        ('1,e,"', "the quotation mark in column 'x' is not closed"),
+    ],
+)
+def test_the_line_of_a_bad_row_counts_blank_lines_and_breaks_in_cells(tmp_path, bad, words):
+    pytest.importorskip("pyarrow")
+    good = 'label,t,x\n\n1,"a ""b""\nc",1\n\n1,,2\n-1,"d\n",3\n'
+    path = write(tmp_path, "a.csv", good + bad)
+    words = r"a\.csv:9: row 4: " + words
+    with streams.open([path]) as stream:
+        batches = iter(stream)
+        assert len(next(batches)) == 3  # the rows before are not lost
+        with pytest.raises(DataFormatError, match=words):
+            next(batches)
+    with streams.open([path], on_error="skip") as stream:
+        assert sum(batch.skipped for batch in stream) == 1
+
+
+def test_a_quotation_mark_that_is_closed_or_within_a_cell_is_no_error(tmp_path):
+    pytest.importorskip("pyarrow")
+    for last in ('"x"', '"x"\n', '""', "", '5" pipe\n', '"a\nb\n"\n', '"a ""b"""\n'):
+        assert len(read(write(tmp_path, "a.csv", f"label,x\n1,y\n-1,{last}"))) == 2, last
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 4, 5])
+def test_bad_rows_of_a_csv_are_met_once_when_a_stream_goes_on(tmp_path, cut):
+    pytest.importorskip("pyarrow")
+    rows = ["1,2,3", "1,1", "-1,inf", "-1", "1,2", "1,3", "1,", "x,y,z", "-1,4", "1", "-1,5,6"]
+    path = write(tmp_path, "a.csv", "label,x\n" + "\n".join(rows) + "\n")
+    with streams.open([path], on_error="skip") as stream:
+        (whole,) = stream
+    part = whole.head(cut)
+    with streams.open([path], on_error="skip", start=part.end) as stream:
+        rest = list(stream)
+    bad = [row.text.decode() for batch in [part, *rest] for row in batch.bad]
+    assert bad == ["1,2,3", "-1,inf", "-1", "x,y,z", "1", "-1,5,6"]
+    assert len(part) + sum(map(len, rest)) == len(whole) == 5
+
+
+def test_a_csv_with_nothing_but_malformed_rows(tmp_path):
+    pytest.importorskip("pyarrow")
+    path = write(tmp_path, "a.csv", "label,x\n1,2,3\n1\n")
+    with streams.open([path], on_error="skip") as stream:
+        assert [row.text for batch in stream for row in batch.bad] == [b"1,2,3", b"1"]
 
 
 def test_a_cell_that_is_no_number_is_a_bad_row_of_a_csv_and_not_a_bad_file(tmp_path):

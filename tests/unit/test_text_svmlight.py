@@ -166,6 +166,13 @@ def test_values_that_only_float64_can_hold():
     assert error_of(b"1 1:1e39\n", dtype="float32") == ("overflow_float32", 1, 5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_a_largest_value_may_be_asked_for(dtype):
+    text = b"1 1:1e18 2:-1e18\n1 1:1000000000000000001000\n"
+    assert parse(text, dtype=dtype, largest_value=1e18).lines.tolist() == [1]
+    assert error_of(text, dtype=dtype, largest_value=1e18) == ("value_too_large", 2, 5)
+
+
 def test_float32_is_the_rounded_double():
     batch = parse(b"1 1:0.1 2:16777217 3:3.4028235e38\n", dtype="float32")
     assert batch.values.dtype == np.float32

@@ -142,10 +142,10 @@ std::vector<PyError> errors_of(const Batch& batch) {
 
 void make_parser(PyParser* self, std::string_view format, std::string_view labels,
                  std::string_view features, unsigned hash_bits, uint64_t hash_seed,
-                 std::string_view dtype, std::string_view on_error, bool allow_unlabelled,
-                 bool namespaces, bool frozen_names, size_t max_line_bytes, size_t max_error_bytes,
-                 int64_t line, int64_t offset, const std::vector<std::string>& names,
-                 const std::vector<std::string>& label_names,
+                 std::string_view dtype, double largest_value, std::string_view on_error,
+                 bool allow_unlabelled, bool namespaces, bool frozen_names, size_t max_line_bytes,
+                 size_t max_error_bytes, int64_t line, int64_t offset,
+                 const std::vector<std::string>& names, const std::vector<std::string>& label_names,
                  const std::vector<std::string>& namespace_names) {
   Options options;
   options.format = choose<Format>("format", format,
@@ -168,6 +168,7 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
   options.hash_bits = hash_bits;
   options.hash_seed = hash_seed;
   options.allow_unlabelled = allow_unlabelled;
+  options.largest_value = largest_value;
   options.namespaces = namespaces;
   options.frozen_names = frozen_names;
   options.max_line_bytes = max_line_bytes;
@@ -183,7 +184,8 @@ void bind_parser(nb::module_& m) {
                        "Turns chunks of svmlight or Vowpal Wabbit text into batches of rows.")
       .def("__init__", &make_parser, "format"_a, nb::kw_only(), "labels"_a = "number",
            "features"_a = "index", "hash_bits"_a = defaults.hash_bits,
-           "hash_seed"_a = defaults.hash_seed, "dtype"_a = "float32", "on_error"_a = "stop",
+           "hash_seed"_a = defaults.hash_seed, "dtype"_a = "float32",
+           "largest_value"_a = defaults.largest_value, "on_error"_a = "stop",
            "allow_unlabelled"_a = false, "namespaces"_a = false, "frozen_names"_a = false,
            "max_line_bytes"_a = defaults.max_line_bytes,
            "max_error_bytes"_a = defaults.max_error_bytes, "line"_a = 1, "offset"_a = 0,

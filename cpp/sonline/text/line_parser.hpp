@@ -1,6 +1,7 @@
 // The contract between the driver, which knows lines, and a format, which knows what is in them.
 #pragma once
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 
@@ -21,6 +22,15 @@ struct LineResult {
   static LineResult nothing() { return {}; }
   static LineResult row(size_t features) { return {Reason::kNone, nullptr, true, features}; }
 };
+
+// Why the value of a feature cannot be taken; kNone if it can.
+template <class Value>
+Reason check_value(Value value, const Options& options) {
+  if (std::fabs(value) <= options.largest_value) [[likely]]
+    return Reason::kNone;
+  if (std::isfinite(value)) return Reason::kValueTooLarge;
+  return sizeof(Value) < sizeof(double) ? Reason::kOverflowFloat32 : Reason::kOverflow;
+}
 
 class LineParser {
  public:

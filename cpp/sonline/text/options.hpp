@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace sonline::text {
 
@@ -29,6 +30,8 @@ struct Options {
   bool double_values = false;     // float64 rather than float32
   bool namespaces = false;        // the namespace of each feature, too
   bool frozen_names = false;      // drop and count features whose name is not known yet
+  // The largest size of a feature's value that is taken.
+  double largest_value = std::numeric_limits<double>::max();
   size_t max_line_bytes = size_t{64} << 20;
   size_t max_error_bytes = size_t{64} << 10;  // how much of a bad line is kept
 };

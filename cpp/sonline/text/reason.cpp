@@ -24,6 +24,8 @@ const char* name_of(Reason reason) {
       return "overflow";
     case Reason::kOverflowFloat32:
       return "overflow_float32";
+    case Reason::kValueTooLarge:
+      return "value_too_large";
     case Reason::kValueMissing:
       return "value_missing";
     case Reason::kColonMissing:
@@ -74,6 +76,9 @@ const char* explain(Reason reason) {
       return "the number is too large for float64";
     case Reason::kOverflowFloat32:
       return "the value is too large for float32; ask for float64 values or scale the feature";
+    case Reason::kValueTooLarge:
+      return "the value is too large to learn from (1e18 at most in float32, 1e150 in float64); "
+             "scale the feature or ask for float64 values";
     case Reason::kValueMissing:
       return "expected a number directly after ':'";
     case Reason::kColonMissing:

@@ -16,6 +16,7 @@ enum class Reason : uint8_t {
   kNotFinite,
   kOverflow,
   kOverflowFloat32,
+  kValueTooLarge,
   kValueMissing,
   kColonMissing,
   kIndexNotInteger,

@@ -115,8 +115,9 @@ class SvmlightParser final : public LineParser {
       }
       indices[count] = static_cast<int64_t>(index);
       values[count] = static_cast<Value>(value);
-      if (sizeof(Value) < sizeof(double) && !std::isfinite(values[count])) [[unlikely]] {
-        return LineResult::failed(Reason::kOverflowFloat32, value_start);
+      if (const Reason why = check_value(values[count], options_); why != Reason::kNone)
+          [[unlikely]] {
+        return LineResult::failed(why, value_start);
       }
       ++count;
     }

@@ -133,9 +133,8 @@ class VwParser final : public LineParser {
         continue;
       }
       const auto scaled = static_cast<Value>(value * scale);
-      if (!std::isfinite(scaled)) {
-        return LineResult::failed(
-            sizeof(Value) < sizeof(double) ? Reason::kOverflowFloat32 : Reason::kOverflow, start);
+      if (const Reason why = check_value(scaled, options_); why != Reason::kNone) {
+        return LineResult::failed(why, start);
       }
       indices[count] = key;
       values[count] = scaled;

@@ -13,6 +13,9 @@ from sonline.errors import DataFormatError
 Floats: TypeAlias = NDArray[np.float64]
 Integers: TypeAlias = NDArray[np.int64]
 
+LARGEST_VALUES = {"float32": 1e18, "float64": 1e150}
+"""The size of a value that a learner takes, by its dtype; see kLargestValue in batch.hpp."""
+
 
 @dataclass(frozen=True)
 class Position:

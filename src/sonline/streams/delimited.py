@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sonline.errors import DataFormatError
 from sonline.streams.batch import BadRow
 from sonline.streams.files import REPLACED, Again, Utf8File, peek
 from sonline.streams.rows import label_column
+from sonline.streams.sources import open_source
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 ROWS = 8192  # of a piece
 _BLOCK = 1 << 20  # what types are told from, and what is read at a time from a pipe
 _FILE_BLOCK = 1 << 24  # ... from a file; a row must fit in
+_LOOKED_FOR = 1_000_000  # rows whose lines are looked for
 
 
 class Delimited:
@@ -36,7 +39,9 @@ class Delimited:
     Attributes
     ----------
     malformed : list of BadRow
-        Rows with too few or too many cells that were met since it was emptied.
+        Rows with too few or too many cells, or with a quotation mark that is not closed. Their
+        ``offset`` is the number of the table's row before them (-1 for none). The reader appends
+        to it from a thread of its own, and ahead of the rows that it has given.
     """
 
     def __init__(self, arrow: Any, options: Options, columns: dict[str, str]) -> None:
@@ -46,6 +51,7 @@ class Delimited:
         self._delimiter = "\t" if options.format == "tsv" else ","
         self._kinds: dict[str, str] = {}  # of the columns: "number" or "text"
         self._repaired = False  # bytes of this file were not UTF-8
+        self._invalid_rows = 0  # of this file
         self.malformed: list[BadRow] = []
 
     def read(self, source: Source) -> Iterator[Any]:
@@ -57,6 +63,7 @@ class Delimited:
             newlines_in_values=True,
             invalid_row_handler=lambda row: self._invalid(row, source.name),
         )
+        self._invalid_rows = 0
         text = Utf8File(source)
         head = peek(text, _BLOCK)
         if not head.strip():
@@ -68,9 +75,54 @@ class Delimited:
         convert = arrow_csv.ConvertOptions(
             column_types=dict.fromkeys(self._kinds, self._arrow.string()), strings_can_be_null=True
         )
-        for table in arrow_csv.open_csv(Again(head, text), read, parse, convert):
+        rows = 0
+        tables = iter(arrow_csv.open_csv(Again(head, text), read, parse, convert))
+        for table in tables:
+            # Few tables are left when the file has been read: one of them has its last row.
+            left = [table, *tables] if text.ended else [table]
             self._repaired = text.repaired
-            yield from pieces(table)
+            rows += sum(one.num_rows for one in left)
+            last = left[-1]
+            if text.ended and last.num_rows and _is_open(last, text.tail, self._delimiter):
+                left[-1] = self._without_last(last, rows, source.name)
+            for one in left:
+                yield from pieces(one)
+        if self.malformed:  # in blocks without any other rows
+            nothing = [self._arrow.array([], self._arrow.string())] * len(self._kinds)
+            yield self._arrow.RecordBatch.from_arrays(nothing, list(self._kinds))
+
+    def _without_last(self, table: Any, number: int, file: str) -> Any:
+        """Return a table without its last row, in which a quotation mark is not closed."""
+        reason = f"row {number}: the quotation mark in column {table.schema.names[-1]!r} is not "
+        reason += "closed; what follows it to the end of the file is in its cell"
+        text = self.text_of(table, table.num_rows - 1)
+        word = (table.columns[-1][-1].as_py() or "")[:40]
+        self.malformed.append(BadRow(file, None, None, number - 2, reason, word, text))
+        return table.slice(0, table.num_rows - 1)
+
+    def line_of(self, file: str, number: int) -> int | None:
+        """Return the line that a row of a file begins on, counted from 1; None if it is unknown.
+
+        Rows and lines differ where there are blank lines, or line breaks in cells. The file is read
+        again for it, which takes a second or two for the rows that are looked for.
+        """
+        if number > _LOOKED_FOR or not Path(file).is_file():
+            return None
+        source = open_source(file)
+        plain = io.TextIOWrapper(source.plain, "utf-8", errors="replace", newline="")
+        reader = csv.reader(plain, delimiter=self._delimiter)
+        before, records = 0, 0
+        try:
+            for record in reader:
+                records += bool(record)  # a blank line is none
+                if records == number + 1:  # after the names of the columns
+                    return before + 1
+                before = reader.line_num
+        except csv.Error:
+            pass
+        finally:
+            source.close()
+        return None
 
     def _told(self, arrow_csv: Any, head: bytes, name: str) -> dict[str, str]:
         """Return which columns are numbers: as known, else as the first rows show them."""
@@ -141,12 +193,13 @@ class Delimited:
 
     def _invalid(self, row: Any, name: str) -> str:
         """Take a row with too few or too many cells."""
-        reason = f"{row.actual_columns} cells, expected {row.expected_columns}"
-        line = None if row.number is None else int(row.number)
+        number = int(row.number) - 1  # of rows: the names of the columns do not count
+        reason = f"row {number}: {row.actual_columns} cells, expected {row.expected_columns}"
         text = (row.text or "").encode()
-        self.malformed.append(BadRow(name, line, None, -1, reason, (row.text or "")[:40], text))
-        if self._options.on_error == "stop":
-            return "error"
+        before = number - 2 - self._invalid_rows
+        self._invalid_rows += 1
+        word = (row.text or "")[:40]
+        self.malformed.append(BadRow(name, None, None, before, reason, word, text))
         return "skip"
 
     def text_of(self, table: Any, row: int) -> bytes:
@@ -166,6 +219,15 @@ def number_of(cell: str) -> float | None:
         return None if "_" in word else float(word)
     except ValueError:
         return None
+
+
+def _is_open(table: Any, tail: bytes, delimiter: str) -> bool:
+    """Return whether the last cell of a file began with a quotation mark that is not closed."""
+    cell = (table.columns[-1][-1].as_py() or "").replace('"', '""').encode()
+    if len(cell) >= len(tail):
+        return cell.endswith(tail)
+    before = tail.removesuffix(cell)
+    return tail.endswith(cell) and before.endswith((f'{delimiter}"'.encode(), b'\n"', b'\r"'))
 
 
 def check_names(columns: list[str], file: str) -> None:
@@ -191,6 +253,6 @@ def is_number(arrow: Any, kind: Any) -> bool:
 
 
 def pieces(table: Any) -> Iterator[Any]:
-    """Yield a table some rows at a time."""
-    for first in range(0, table.num_rows, ROWS):
+    """Yield a table some rows at a time; an empty one as it is."""
+    for first in range(0, max(table.num_rows, 1), ROWS):
         yield table.slice(first, ROWS)

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from sonline.streams.sources import Source
 
 REPLACED = "\ufffd"  # stands for NULs and bytes that are not UTF-8
+_TAIL = 1 << 12
 
 
 class Readable(Protocol):
@@ -54,17 +55,32 @@ class SourceFile(io.RawIOBase):
 
 
 class Utf8File(SourceFile):
-    """The same for text; NULs and what is not UTF-8 are replaced, and it is said."""
+    """The same for text; NULs and what is not UTF-8 are replaced, and it is said.
+
+    Attributes
+    ----------
+    repaired : bool
+        Whether something was replaced.
+    tail : bytes
+        The last bytes so far.
+    ended : bool
+        Whether there are no more.
+    """
 
     def __init__(self, source: Source) -> None:
         super().__init__(source)
         self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
         self.repaired = False
+        self.tail = b""
+        self.ended = False
 
     def _taken(self, chunk: bytes) -> bytes:
         text = self._decoder.decode(chunk, final=not chunk).replace("\0", REPLACED)
         self.repaired |= REPLACED in text
-        return text.encode()
+        self.ended = not chunk
+        taken = text.encode()
+        self.tail = (self.tail + taken[-_TAIL:])[-_TAIL:]
+        return taken
 
 
 class Again(io.RawIOBase):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sonline.errors import DataFormatError
-from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.batch import LARGEST_VALUES, BadRow, Batch, Position
 from sonline.streams.rows import RowBuilder, token_of
 from sonline.streams.text import _seek
 
@@ -23,12 +23,33 @@ _CHUNK = 1 << 18
 
 
 class _RowError(Exception):
-    """A line that is no row: the reason, the column and the piece of text."""
+    """A line that is no row: the reason, the place in the line and the piece of text.
 
-    def __init__(self, reason: str, column: int = 1, word: str = "") -> None:
+    Instead of the place there may be the key that the text stands under.
+    """
+
+    def __init__(self, reason: str, place: int = 1, word: str = "", key: str | None = None) -> None:
         super().__init__(reason)
-        self.column = column
+        self.place = place
         self.word = word
+        self.key = key
+
+    def column(self, text: bytes) -> int:
+        """Return where in its line it is wrong, counted from 1."""
+        if self.key is None:
+            return self.place
+        written = (json.dumps(self.key, ensure_ascii=plain).encode() for plain in (False, True))
+        return next((text.index(key) + 1 for key in written if key in text), self.place)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object of JSON; a key that stands in it twice is an error, not the last one."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _RowError(f"column {twice!r} is there twice", key=twice)
+    return found
 
 
 class JsonReader:
@@ -51,7 +72,7 @@ class JsonReader:
         self._label = options.label or "label"
         self._special = {self._label, options.weight, options.tag, *options.ignore}
         self._text = {*options.text}
-        self._largest = float(np.finfo(options.dtype).max)
+        self._largest = LARGEST_VALUES[options.dtype]
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
@@ -82,7 +103,8 @@ class JsonReader:
                 row = self._row(text, first=offset == 0)
             except _RowError as wrong:
                 shown = text[:65536]
-                bad.append(BadRow(name, line, wrong.column, offset, str(wrong), wrong.word, shown))
+                column = wrong.column(text)
+                bad.append(BadRow(name, line, column, offset, str(wrong), wrong.word, shown))
                 if self._options.on_error == "stop":
                     break
             else:
@@ -130,7 +152,7 @@ class JsonReader:
         if not words.strip():
             return None
         try:
-            row = json.loads(words)
+            row = json.loads(words, object_pairs_hook=_unique)
         except json.JSONDecodeError as error:
             piece = words[error.pos : error.pos + 40]
             raise _RowError(f"not valid JSON ({error.msg})", error.pos + 1, piece) from None
@@ -149,7 +171,9 @@ class JsonReader:
         if self._options.weight:
             weight = self._number(self._options.weight, row.get(self._options.weight, 1.0))
             if weight < 0:
-                raise _RowError("a weight must be 0 or more", 1, f"{weight:g}")
+                raise _RowError(
+                    "a weight must be 0 or more", word=f"{weight:g}", key=self._options.weight
+                )
         if self._options.tag:
             tag = token_of(row.get(self._options.tag) or "")
         return pairs, self._label_of(row), weight, tag
@@ -157,7 +181,7 @@ class JsonReader:
     def _feature(self, column: str, value: Any) -> tuple[str, float] | None:
         if isinstance(value, str) or column in self._text:
             if not isinstance(value, (str, int, float)):
-                raise _RowError(f"column {column!r} holds {type(value).__name__}, expected text")
+                raise _wrong_kind(column, value, "text")
             self._columns.setdefault(column, "text")
             return f"{column}={token_of(value)}", 1.0
         number = self._number(column, value)
@@ -166,15 +190,17 @@ class JsonReader:
 
     def _number(self, column: str, value: Any) -> float:
         if not isinstance(value, (int, float)):
-            kind = {"list": "an array", "dict": "an object"}.get(type(value).__name__, "text")
-            raise _RowError(f"column {column!r} holds {kind}, expected a number")
+            raise _wrong_kind(column, value, "a number")
         try:
             number = float(value)
         except OverflowError:
             number = math.inf
         if not abs(number) <= self._largest:
             raise _RowError(
-                f"column {column!r}: not a finite {self._options.dtype} number", 1, f"{value}"[:40]
+                f"column {column!r}: not a number of at most {self._largest:g}, which "
+                f"{self._options.dtype} can learn from",
+                word=f"{value}"[:40],
+                key=column,
             )
         return number
 
@@ -189,6 +215,12 @@ class JsonReader:
             return None if tokens else math.nan
         if tokens:
             if isinstance(value, (list, dict)):
-                raise _RowError(f"the label {self._label!r} is neither text nor number")
+                raise _wrong_kind(self._label, value, "text or a number")
             return token_of(value)
         return self._number(self._label, value)
+
+
+def _wrong_kind(column: str, value: Any, expected: str) -> _RowError:
+    kind = {"list": "an array", "dict": "an object"}.get(type(value).__name__, "text")
+    shown = json.dumps(value, ensure_ascii=False)[:40]
+    return _RowError(f"column {column!r} holds {kind}, expected {expected}", word=shown, key=column)

@@ -19,6 +19,7 @@ from sonline.streams.sources import (
     Source,
     expand,
     guess_format,
+    is_remote,
     open_source,
 )
 
@@ -179,7 +180,7 @@ class Stream:
         self._stop.set()
         if self._thread is not None:
             # A thread that waits for a pipe cannot be ended; it holds nothing that matters.
-            self._thread.join(timeout=None if STDIN not in self.files else 0.5)
+            self._thread.join(timeout=0.5 if any(map(_is_pipe, self.files)) else None)
         elif self._first is not None:
             self._first.close()
 
@@ -275,6 +276,11 @@ def open(  # noqa: A001 - as gzip.open is called
         To be closed, or used in a ``with`` statement.
     """
     return Stream(expand(sources), Options(**options), start, passes)
+
+
+def _is_pipe(name: str) -> bool:
+    """Return whether reading may wait for whoever writes: no file, and no address either."""
+    return name == STDIN or not (is_remote(name) or os.path.isfile(name))  # noqa: PTH113 - as above
 
 
 def _features(options: Options, kind: str) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError
-from sonline.streams.batch import BadRow, Batch, Floats, Position
+from sonline.streams.batch import LARGEST_VALUES, BadRow, Batch, Floats, Position
 from sonline.streams.delimited import ROWS, Delimited, check_names, is_number, pieces
 from sonline.streams.files import Again, SourceFile, peek
 from sonline.streams.rows import RowBuilder, label_column, token_of
@@ -55,7 +55,7 @@ class TableReader:
         self._builder = builder
         self._columns = columns
         self._delimited = Delimited(self._arrow, options, columns)
-        self._largest = float(np.finfo(options.dtype).max)
+        self._largest = LARGEST_VALUES[options.dtype]
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
@@ -64,21 +64,21 @@ class TableReader:
         try:
             for table in self._tables(source):
                 rows = table.num_rows
-                if skip >= rows:
+                if skip and skip >= rows:
                     skip -= rows
                     place = replace(place, rows=place.rows + rows)
                     continue
-                piece = table.slice(skip)
+                piece = table.slice(skip) if skip else table
                 place = replace(place, rows=place.rows + skip)
                 skip = 0
+                if start.rows:
+                    self._malformed(start.rows)  # those were met by an earlier run
                 batch = self._batch(piece, source.name, place)
                 place = batch.end
                 yield batch
                 if batch.bad and self._options.on_error == "stop":
                     return
         except self._arrow.ArrowInvalid as error:
-            if self._delimited.malformed and self._options.on_error == "stop":
-                raise self._delimited.malformed[-1].error() from error
             reason = str(error).replace("\n", " ")
             hint = ""
             if "straddl" in reason:
@@ -140,6 +140,18 @@ class TableReader:
                 reasons.setdefault(
                     row, f"a weight must be a number of at least 0: {weights[row]:g}"
                 )
+        malformed = self._malformed(start.rows + rows)
+        read = rows
+        if options.on_error == "stop" and (reasons or malformed):
+            read = min(reasons, default=rows)
+            before = malformed[0].offset + 1 - start.rows if malformed else rows + 1
+            # Of all bad rows only the first one matters, and what comes before it.
+            if before <= read:
+                read, reasons = before, {}
+            malformed = malformed[: 0 if reasons else 1]
+            reasons = {read: reasons[read]} if reasons else {}
+        keep = np.arange(rows) < read
+        keep[list(reasons)] = False
         bad = [
             BadRow(
                 name,
@@ -152,18 +164,13 @@ class TableReader:
             )
             for row, why in sorted(reasons.items())
         ]
-        read = rows
-        keep = np.ones(rows, bool)
-        keep[list(reasons)] = False
-        if bad and options.on_error == "stop":
-            read = min(reasons)
-            keep[read:] = False
-            bad = bad[:1]
+        bad = sorted([*bad, *malformed], key=lambda row: row.offset)
+        if options.on_error == "stop" and bad and options.format in ("csv", "tsv"):
+            bad = [replace(bad[0], line=self._delimited.line_of(name, start.rows + read + 1))]
         cells, values = cells[keep], values[keep]
         present = values != 0
         used = cells[present]
         keys = self._keys(used, names, name)
-        malformed, self._delimited.malformed = self._delimited.malformed, []
         kept = np.flatnonzero(keep)
         return self._builder.batch(
             counts=present.sum(axis=1).astype(np.int64),
@@ -174,11 +181,19 @@ class TableReader:
             else labels[keep],
             weights=None if weights is None else weights[keep],
             tags=self._tags(table, kept),
-            bad=[*(replace(row, offset=start.rows) for row in malformed), *bad],
+            bad=bad,
             start=start,
             end=replace(start, rows=start.rows + read),
             row_ends=(start.rows + kept + 1).astype(np.int64),
         )
+
+    def _malformed(self, end: int) -> list[BadRow]:
+        """Take out the malformed rows that stand before the end of a batch."""
+        pending = self._delimited.malformed
+        taken = [row for row in pending if row.offset < end]
+        for row in taken:
+            pending.remove(row)
+        return taken
 
     def _text_of(self, table: Any, row: int) -> bytes:
         """Return a row for the file of bad rows: as the CSV had it, or else as JSON."""
@@ -238,7 +253,10 @@ class TableReader:
         wrong = np.argwhere(~(np.abs(values) <= self._largest))
         reasons: dict[int, str] = {}
         for row, place in wrong.tolist():
-            what = f"{values[row, place]:g} is not a finite {self._options.dtype} number"
+            what = (
+                f"{values[row, place]:g} is not a number of at most {self._largest:g}, which "
+                f"{self._options.dtype} can learn from"
+            )
             reasons.setdefault(row, f"column {features[place]!r}: {what}")
         return reasons
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from sonline import _core
 from sonline.errors import DataFormatError
-from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.batch import LARGEST_VALUES, BadRow, Batch, Position
 from sonline.streams.interactions import add_products
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ class TextReader:
             hash_bits=options.hash_bits or 18,
             hash_seed=options.hash_seed,
             dtype=options.dtype,
+            largest_value=LARGEST_VALUES[options.dtype],
             on_error=options.on_error,
             allow_unlabelled=options.unlabelled,
             frozen_names=options.frozen,
