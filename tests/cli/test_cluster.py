@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import subprocess
+import threading
 import time
 
 import numpy as np
@@ -107,12 +108,15 @@ def test_rows_are_held_out_in_every_file(sonline, tmp_path):
 
 
 def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
-    """The first file takes long; the driver is killed when another one is done."""
-    files = [tmp_path / f"part-{number}.svm" for number in range(4)]
+    """The last file is a pipe that nobody fills until the driver has been killed."""
+    files = [tmp_path / f"part-{number}.svm" for number in range(3)]
     for number, path in enumerate(files):
-        write(path, 20 if number else 2000, features=150, seed=number)
+        write(path, 20, seed=number)
+    write(tmp_path / "last.svm", 20, seed=3)
+    pipe = tmp_path / "part-3.svm"
+    os.mkfifo(pipe)
     train = [
-        *("train", str(tmp_path / "part-*.svm"), "--sketch", "full", "--cluster", "local:2"),
+        *("train", str(tmp_path / "part-*.svm"), "--cluster", "local:2"),
         *("--checkpoint", str(tmp_path / "kept")),
     ]
     driver = subprocess.Popen(
@@ -122,21 +126,24 @@ def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
         start_new_session=True,
     )
     folder = tmp_path / "kept" / "round-1"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 300
     while not list(folder.glob("partition-*.json")):
         assert driver.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    driver.kill()
-    driver.wait()
     os.killpg(driver.pid, signal.SIGKILL)  # the workers, too: nobody is left
+    driver.wait()
     left = sorted(path.name for path in folder.glob("partition-*.json"))
-    assert "partition-00000.json" not in left
+    assert "partition-00003.json" not in left
     assert not (tmp_path / "m.son").exists()
+    text = (tmp_path / "last.svm").read_text()
+    filling = threading.Thread(target=pipe.write_text, args=(text,), daemon=True)
+    filling.start()  # waits until a worker reads
     done = sonline(*train, "--resume", "-o", tmp_path / "m.son", "--json")
+    filling.join()
     by = {own["worker"]: own["partitions"] for own in json.loads(done.stdout)["workers"]}
     assert by["checkpoints"] == len(left)
-    first, *others = (by_itself(path, sketch="full").model for path in sorted(files))
+    first, *others = (by_itself(path).model for path in [*files, tmp_path / "last.svm"])
     first.merge(others).save(tmp_path / "undisturbed.son")
     assert state(tmp_path / "m.son") == state(tmp_path / "undisturbed.son")
 

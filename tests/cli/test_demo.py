@@ -124,6 +124,6 @@ def test_ctrl_c_ends_it_at_once(tmp_path):
         assert process.stdout.readline()  # it runs
         time.sleep(0.2)
         process.send_signal(signal.SIGINT)
-        process.communicate(timeout=30)
+        process.communicate(timeout=120)
     assert process.returncode == cli.INTERRUPTED
     assert list(tmp_path.iterdir()) == []
