@@ -5,19 +5,23 @@
 For every data set of the paper that is in DIR (read in file order, one pass, progressive error):
 the default learner beside the paper's tuned columns; the choice of the experts of alpha="auto"
 with the set itself left out; the change of the error when features are multiplied by powers of
-ten; and "auto" beside every single alpha, with its cost.
+ten; and "auto" beside every single alpha, with its cost, in file order and on shuffled rows.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
+import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
 
 from sonline import OnlineLearner, datasets, parameters
+from sonline.datasets.contents import Floats
 from sonline.experiments.published import ERROR_RATES
 
 # Candidates for the experts of alpha="auto": (relative alpha, plain); the constant one is always
@@ -36,14 +40,16 @@ CANDIDATES = (
 SINGLE = tuple(10.0**k for k in (-3, -2.5, -2, -1.5, -1, -0.5, 0, 0.5, 1))
 POWERS = (-6, -3, 3, 6)
 ROUNDING = 5e-7  # of the published numbers
+CLOSE = 1.05  # times the best single alpha
+SHUFFLED_ROWS = 50_000  # of a larger set, in the shuffles
 
 
-def error(X: sp.csr_matrix, y: np.ndarray, **params: object) -> float:
+def error(X: sp.csr_matrix, y: Floats, **params: object) -> float:
     predictions = OnlineLearner(**params).learn(X, y)
     return float(np.mean((predictions > 0) != (y > 0)))
 
 
-def with_experts(X: sp.csr_matrix, y: np.ndarray, experts: tuple) -> float:
+def with_experts(X: sp.csr_matrix, y: Floats, experts: tuple) -> float:
     kept = parameters.EXPERTS
     parameters.EXPERTS = experts
     try:
@@ -52,7 +58,12 @@ def with_experts(X: sp.csr_matrix, y: np.ndarray, experts: tuple) -> float:
         parameters.EXPERTS = kept
 
 
-def seconds(X: sp.csr_matrix, y: np.ndarray, repeats: int = 3, **params: object) -> float:
+def single_errors(X: sp.csr_matrix, y: Floats) -> list[float]:
+    """Return the error of each single alpha, all else as in the default."""
+    return [error(X, y, alpha=f"relative:{c:g}") for c in SINGLE]
+
+
+def seconds(X: sp.csr_matrix, y: Floats, repeats: int = 3, **params: object) -> float:
     best = float("inf")
     for _ in range(repeats):
         start = time.process_time()
@@ -61,46 +72,73 @@ def seconds(X: sp.csr_matrix, y: np.ndarray, repeats: int = 3, **params: object)
     return best
 
 
-def scale_change(X: sp.csr_matrix, y: np.ndarray, base: float) -> tuple[float, float]:
+def scale_change(X: sp.csr_matrix, y: Floats, base: float) -> tuple[float, float]:
     """Return the largest change of the error for all features at once, and for single ones."""
     together = max(abs(error(X * 10.0**k, y) - base) for k in POWERS)
     factors = 10.0 ** np.random.default_rng(0).integers(-6, 7, size=X.shape[1])
     return together, abs(error(X @ sp.diags(factors), y) - base)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
-    parser.add_argument("--data-dir", type=Path, required=True)
-    parser.add_argument("--sets", nargs="*", default=sorted(ERROR_RATES))
-    parser.add_argument("--rows", type=int, default=None, help="at most so many rows of each set")
-    args = parser.parse_args()
+@dataclass(frozen=True)
+class Evidence:
+    """What one data set says, in file order but for the last two fields.
 
-    found = [n for n in args.sets if datasets.locate(n, args.data_dir) is not None]
-    rows, choices = [], np.zeros((len(found), len(CANDIDATES)))
-    singles, scales, costs = [], [], []
-    for i, name in enumerate(found):
-        data = datasets.load(name, args.data_dir, download=False)
-        X, y = sp.csr_matrix(data.X)[: args.rows], data.y[: args.rows]
-        choices[i] = [with_experts(X, y, c) for c in CANDIDATES]
-        base = error(X, y)
-        rows.append(base)
-        scales.append(scale_change(X, y, base))
-        singles.append(min(error(X, y, alpha=f"relative:{c:g}") for c in SINGLE))
-        costs.append(seconds(X, y) / seconds(X, y, alpha="relative:0.1"))
+    `auto` and `singles` hold errors on shuffled rows, a row for each shuffle; `singles` has a
+    column for each of `SINGLE`.
+    """
 
+    name: str
+    default: float
+    candidates: Floats
+    best_single: float
+    cost: float
+    together: float
+    one_by_one: float
+    rows: int
+    auto: Floats
+    singles: Floats
+
+
+def shuffled(X: sp.csr_matrix, y: Floats, seed: int) -> tuple[sp.csr_matrix, Floats]:
+    """Return the rows in random order, of a large set only the first of them."""
+    order = np.random.default_rng(seed).permutation(y.size)[:SHUFFLED_ROWS]
+    return X[order], y[order]
+
+
+def gather(name: str, X: sp.csr_matrix, y: Floats, shuffles: int) -> Evidence:
+    """Run everything on one data set."""
+    default = error(X, y)
+    together, one_by_one = scale_change(X, y, default)
+    parts = [shuffled(X, y, seed) for seed in range(shuffles)]
+    return Evidence(
+        name=name,
+        default=default,
+        candidates=np.array([with_experts(X, y, c) for c in CANDIDATES]),
+        best_single=min(single_errors(X, y)),
+        cost=seconds(X, y) / seconds(X, y, alpha="relative:0.1"),
+        together=together,
+        one_by_one=one_by_one,
+        rows=min(y.size, SHUFFLED_ROWS),
+        auto=np.array([error(*part) for part in parts]),
+        singles=np.array([single_errors(*part) for part in parts]),
+    )
+
+
+def print_beside_the_paper(found: list[Evidence]) -> None:
     print("### The default beside the paper's tuned columns\n")
     print("| set | default | paper, best Oja-SON | paper, AdaGrad | chosen without this set |")
     print("|---|---|---|---|---|")
+    choices = np.array([e.candidates for e in found])
     wins = [0, 0, 0, 0]
-    for i, name in enumerate(found):
-        oja, adagrad = min(ERROR_RATES[name][:4]), ERROR_RATES[name][4]
+    for i, e in enumerate(found):
+        oja, adagrad = min(ERROR_RATES[e.name][:4]), ERROR_RATES[e.name][4]
         others = np.delete(np.log(np.maximum(choices, 1e-5)), i, axis=0).mean(axis=0)
         held_out = choices[i, int(np.argmin(others))]
         for j, (value, paper) in enumerate(
-            ((rows[i], oja), (rows[i], adagrad), (held_out, oja), (held_out, adagrad))
+            ((e.default, oja), (e.default, adagrad), (held_out, oja), (held_out, adagrad))
         ):
             wins[j] += value <= paper + ROUNDING
-        print(f"| {name} | {rows[i]:.6f} | {oja:.6f} | {adagrad:.6f} | {held_out:.6f} |")
+        print(f"| {e.name} | {e.default:.6f} | {oja:.6f} | {adagrad:.6f} | {held_out:.6f} |")
     n = len(found)
     print(
         f"\nAt least as good as the paper's best Oja-SON column: {wins[0]} of {n}; as its AdaGrad"
@@ -108,19 +146,80 @@ def main() -> None:
     print(f"column: {wins[1]} of {n}. With the experts chosen on the other sets: {wins[2]} and")
     print(f"{wins[3]} of {n}.\n")
 
+
+def print_alphas_in_file_order(found: list[Evidence]) -> None:
     print("### One alpha against several at once\n")
     print("| set | best single alpha in hindsight | auto | relative difference | cost of auto |")
     print("|---|---|---|---|---|")
-    for name, single, base, cost in zip(found, singles, rows, costs, strict=True):
-        print(f"| {name} | {single:.6f} | {base:.6f} | {base / single - 1:+.1%} | {cost:.2f}x |")
-    within = sum(base <= 1.05 * single for base, single in zip(rows, singles, strict=True))
-    print(f"\nWithin 5 % of the best single alpha, or better: {within} of {n}.\n")
+    for e in found:
+        relative = e.default / e.best_single - 1
+        print(
+            f"| {e.name} | {e.best_single:.6f} | {e.default:.6f} | {relative:+.1%} "
+            f"| {e.cost:.2f}x |"
+        )
+    within = sum(e.default <= CLOSE * e.best_single for e in found)
+    print(f"\nWithin 5 % of the best single alpha, or better: {within} of {len(found)}.\n")
 
+
+def print_alphas_on_shuffles(found: list[Evidence]) -> None:
+    shuffles = found[0].auto.size
+    print("### The same on shuffled rows\n")
+    print(
+        "| set | rows | best single alpha | its mean error | auto, mean error "
+        "| relative difference | difference in mistakes |"
+    )
+    print("|---|---|---|---|---|---|---|")
+    within = 0
+    for e in found:
+        best = int(np.argmin(e.singles.mean(axis=0)))
+        single, auto = e.singles[:, best].mean(), e.auto.mean()
+        differences = e.rows * (e.auto - e.singles[:, best])
+        deviation = differences.std(ddof=1) / math.sqrt(shuffles)
+        within += auto <= CLOSE * single
+        print(
+            f"| {e.name} | {e.rows} | {SINGLE[best]:.2g} | {single:.6f} | {auto:.6f} "
+            f"| {auto / single - 1:+.1%} | {differences.mean():+.1f} ± {deviation:.1f} |"
+        )
+    print(
+        f"\nMeans over {shuffles} shuffles; ± is the standard error. Within 5 % of the single\n"
+        f"alpha with the smallest mean error, or better: {within} of {len(found)}.\n"
+    )
+
+
+def print_units(found: list[Evidence]) -> None:
     print("### Units\n")
     print("| set | all features times 1e-6 ... 1e6 | each feature times its own power |")
     print("|---|---|---|")
-    for name, (together, single) in zip(found, scales, strict=True):
-        print(f"| {name} | {together:.5f} | {single:.5f} |")
+    for e in found:
+        print(f"| {e.name} | {e.together:.5f} | {e.one_by_one:.5f} |")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--data-dir", type=Path, required=True)
+    parser.add_argument("--sets", nargs="*", default=sorted(ERROR_RATES))
+    parser.add_argument("--rows", type=int, default=None, help="at most so many rows of each set")
+    parser.add_argument("--shuffles", type=int, default=8, help="random orders, at least two")
+    args = parser.parse_args()
+    if args.shuffles < 2:
+        parser.error(f"--shuffles: a standard error needs at least two, got {args.shuffles}")
+
+    names = [name for name in args.sets if datasets.locate(name, args.data_dir) is not None]
+    if len(names) < 2:
+        parser.error(
+            f"--data-dir: leaving sets out needs two at least, {args.data_dir} has {names}"
+        )
+
+    found = []
+    for name in names:
+        data = datasets.load(name, args.data_dir, download=False)
+        X, y = sp.csr_matrix(data.X)[: args.rows], data.y[: args.rows]
+        found.append(gather(name, X, y, args.shuffles))
+        print(f"{name}: done", file=sys.stderr)
+    print_beside_the_paper(found)
+    print_alphas_in_file_order(found)
+    print_alphas_on_shuffles(found)
+    print_units(found)
 
 
 if __name__ == "__main__":
