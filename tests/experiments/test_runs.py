@@ -10,7 +10,8 @@ import pytest
 
 from sonline.errors import ParameterError
 from sonline.experiments.cells import Cell, Setup, Store
-from sonline.experiments.exhibit import Exhibit, Table
+from sonline.experiments.drawing import logarithmic
+from sonline.experiments.exhibit import Exhibit, Table, new_figure
 from sonline.experiments.fig3 import Fig3
 from sonline.experiments.fig_splice import FigSplice
 from sonline.experiments.runner import EXPERIMENTS, choose, reproduce
@@ -165,3 +166,20 @@ def test_cells_say_what_they_were_computed_with(small, tmp_path):
         ("none", "oja"),
     ]
     assert all(k["dataset"] == "diabetes" and k["bytes"] > 0 and k["sonline"] for k in keys)
+
+
+def test_another_build_of_the_kernel_computes_its_own_cells(tmp_path, monkeypatch):
+    store, cell = Store(tmp_path), Cell({"a": 1}, "label", int)
+    store[cell] = "of this build"
+    monkeypatch.setattr("sonline.experiments.cells._build", lambda: "another")
+    assert cell not in store
+
+
+def test_zeros_have_a_place_on_a_logarithmic_axis_and_no_mark_is_cut():
+    axes = new_figure((3, 2)).subplots()
+    logarithmic(axes, "x", [0.0, 1e-3, 0.2])
+    low, high = axes.get_xlim()
+    assert -1e-3 < low < 0
+    assert high > 0.2
+    logarithmic(axes, "y", [1e-3, 0.2])
+    assert axes.get_yscale() == "log"

@@ -10,11 +10,13 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 import sonline
-from sonline import datasets
+from sonline import _core, datasets
+from sonline.datasets.transfer import sha256
 from sonline.experiments.conventions import PublishedRows, published_rows
 from sonline.experiments.exhibit import Exhibit
 
@@ -97,4 +99,10 @@ class Store:
 
     @staticmethod
     def _key(cell: Cell) -> dict[str, Any]:
-        return {"sonline": sonline.__version__, **cell.key}
+        return {"sonline": sonline.__version__, "build": _build(), **cell.key}
+
+
+@cache
+def _build() -> str:
+    """Return what tells one build of the kernel from another: its results may differ."""
+    return sha256(Path(_core.__file__))[:12]

@@ -48,9 +48,11 @@ def logarithmic(axes: Axes, which: str, numbers: Sequence[float]) -> None:
     positive = [number for number in numbers if number > 0 and math.isfinite(number)]
     if not positive:
         return
-    zeros = any(number == 0 for number in numbers)
-    scale = axes.set_xscale if which == "x" else axes.set_yscale
-    if zeros:
+    scale, limits = (
+        (axes.set_xscale, axes.set_xlim) if which == "x" else (axes.set_yscale, axes.set_ylim)
+    )
+    if any(number == 0 for number in numbers):
         scale("symlog", linthresh=min(positive))
+        limits(-min(positive) / 2, 2 * max(positive))  # none is negative; marks are not cut
     else:
         scale("log")

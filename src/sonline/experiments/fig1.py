@@ -41,12 +41,12 @@ FACTORS = tuple(2.0**j for j in range(-6, 6))
 EXACT_FACTORS = tuple(2.0**j for j in (-6, -3, 0, 3))
 
 TEXT = """
-Mean error rate over {seeds} seeds after {rounds:,} rows of dimension {dimension}, best alpha of
+Mean error rate over seeds {seeds} after {rounds:,} rows of dimension {dimension}, best alpha of
 {factors} in units of the mean squared norm of the rows (its root for AdaGrad): the paper's own grid
 ends far above the steps that win here. Labels are the same at every condition number, so a learner
 that is invariant to linear maps has a flat line. FD and RFD of size 11 keep ten directions, as the
 others of size 10. The full matrix has O(d^2) cost and is run for condition numbers {exact} with
-{exact_seeds} seed and {exact_factors} values of alpha only. "Hessian" sketches the second
+seed {exact_seeds} and {exact_factors} values of alpha only. "Hessian" sketches the second
 derivative of the loss instead of its gradient; RFD, isotropic and Hessian are not in the paper.
 
 The paper's figure has no numbers; its text says that AdaGrad degrades, that m = 0 is worse still,
@@ -140,12 +140,12 @@ class Fig1:
             self.name,
             "Fig. 1: error against the condition number",
             TEXT.format(
-                seeds=len(self.seeds),
+                seeds=", ".join(map(str, self.seeds)),
                 rounds=self.rounds,
                 dimension=self.dimension,
                 factors=len(FACTORS),
                 exact=", ".join(map(str, self.exact_kappas)),
-                exact_seeds=len(self.exact_seeds),
+                exact_seeds=", ".join(map(str, self.exact_seeds)),
                 exact_factors=len(EXACT_FACTORS),
                 summary="; ".join(
                     f"{label} {100 * c[min(c)]:.1f} to {100 * c[max(c)]:.1f} %"

@@ -30,7 +30,7 @@ ALPHA = "relative:1"
 
 TEXT = """
 Largest relative error among the ten largest eigenvalues on the stream of Fig. 1 with condition
-number {kappa}, mean over {seeds} seeds, sketches with ten directions, alpha equal to the mean
+number {kappa}, mean over seeds {seeds}, sketches with ten directions, alpha equal to the mean
 squared norm of the rows. The paper, whose figure has no numbers and does not name the condition
 number, says that the error "drops quickly after seeing just 500 examples". Here at about 500 rows:
 {middle}; at the end: {last}. FD subtracts from every eigenvalue what it cannot keep, so that its
@@ -94,7 +94,12 @@ class Fig2:
         return Exhibit(
             self.name,
             "Fig. 2: recovery of the eigenvalues",
-            TEXT.format(kappa=self.kappa, seeds=len(self.seeds), middle=at(middle), last=at(-1)),
+            TEXT.format(
+                kappa=self.kappa,
+                seeds=", ".join(map(str, self.seeds)),
+                middle=at(middle),
+                last=at(-1),
+            ),
             records,
             [
                 Table(

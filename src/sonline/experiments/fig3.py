@@ -22,7 +22,7 @@ PANELS = (
 )
 TEXT = """
 Points under the diagonal are data sets on which the method of the vertical axis makes fewer
-mistakes. Filled: ours; hollow: the paper's numbers.
+mistakes. Filled: ours; hollow: the paper's numbers, joined to ours by a line.
 
 Oja-SON (m = 10, diagonal) is at least as good as AdaGrad on {ours} of {sets} data sets here, and on
 {paper} of the same in the paper ({all_sets} of its 23).
@@ -97,6 +97,9 @@ def _scatter(axes: Axes, records: list[dict[str, Any]]) -> None:
             label="the paper's" if who == "paper" else "ours",
         )
     for r in records:
+        axes.plot(
+            [r["x_paper"], r["x_ours"]], [r["y_paper"], r["y_ours"]], "0.6", linewidth=0.6, zorder=0
+        )
         axes.annotate(
             r["dataset"],
             (r["x_ours"], r["y_ours"]),
@@ -109,4 +112,5 @@ def _scatter(axes: Axes, records: list[dict[str, Any]]) -> None:
         logarithmic(
             axes, which, [r[f"{which}_{who}"] for r in records for who in ("ours", "paper")]
         )
+    axes.margins(x=0.12)  # room for the names
     axes.legend(fontsize=7)
