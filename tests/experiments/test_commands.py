@@ -33,6 +33,24 @@ def test_reproduce_writes_the_report_and_names_its_files(tmp_path):
     assert "Missing data sets, left out: australian" in result.stderr
 
 
+def test_an_interrupted_reproduction_says_what_is_kept_and_how_to_go_on(tmp_path, monkeypatch):
+    """Progress goes to a log line by line, where there is no terminal."""
+    monkeypatch.setattr(reproduce_command, "LOG_SECONDS", 0.0)
+    calls = iter(range(2))
+
+    def some_cells(*_args, **_settings):
+        if next(calls, None) is None:
+            raise KeyboardInterrupt
+        return [0.5] * 3
+
+    monkeypatch.setattr("sonline.experiments.fig2.eigenvalue_errors", some_cells)
+    result = runner.invoke(reproduce_command.app, ["fig2", "--out", str(tmp_path)])
+    assert result.exit_code == 130
+    assert "1 of 12 done, now fig2 Oja" in result.stderr
+    assert f"interrupted: 2 results are kept in {tmp_path}; the same command" in result.stderr
+    assert len(list((tmp_path / "cells").iterdir())) == 2
+
+
 def test_reproduce_names_the_experiments_when_one_is_unknown():
     result = runner.invoke(reproduce_command.app, ["fig9"])
     assert isinstance(result.exception, ParameterError)

@@ -19,6 +19,8 @@ from sonline.experiments.runner import EXPERIMENTS, choose, reproduce
 
 app = command_app()
 
+LOG_SECONDS = 10.0  # between lines where there is no terminal to draw a bar on
+
 
 @app.command()
 def _reproduce(
@@ -61,11 +63,24 @@ def _reproduce(
         console=console,
     ) as bar:
         task = bar.add_task("planning", total=None)
+        logged = started
 
         def watch(done: int, total: int, cell: Cell) -> None:
+            nonlocal logged
             bar.update(task, completed=done, total=total, description=cell.label)
+            if not console.is_terminal and time.perf_counter() - logged >= LOG_SECONDS:
+                logged = time.perf_counter()
+                console.print(f"{done} of {total} done, now {cell.label}", soft_wrap=True)
 
-        exhibits = reproduce(experiments, out, Setup(data_dir, fetch), watch)
+        try:
+            exhibits = reproduce(experiments, out, Setup(data_dir, fetch), watch)
+        except KeyboardInterrupt:
+            done = int(bar.tasks[0].completed)
+            console.print(
+                f"interrupted: {done} results are kept in {out}; the same command goes on there",
+                soft_wrap=True,
+            )
+            raise
         cells = bar.tasks[0].total or 0
         bar.update(task, completed=cells, total=cells, description="done")
     seconds = time.perf_counter() - started
