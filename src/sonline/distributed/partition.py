@@ -13,8 +13,10 @@ from numpy.typing import NDArray
 
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, InvalidInputError, ParameterError
+from sonline.streams.batch import LARGEST_VALUES
 
 ON_ERROR = ("stop", "skip")
+FINITE = float(np.finfo(np.float64).max)
 
 
 def check_on_error(on_error: str) -> None:
@@ -49,8 +51,8 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
     classes : array, optional
         All classes, for a classifier that is new.
     on_error : {"stop", "skip"}
-        What rows with missing or infinite numbers do: end it with an error that names partition
-        and row, or be left out and counted.
+        What rows with missing, infinite or too large numbers do: end it with an error that names
+        partition and row, or be left out and counted.
 
     Raises
     ------
@@ -68,7 +70,7 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
             raise InvalidInputError(f"{name}: X has {rows} rows, {what} has {len(values)}")
     if not rows:
         return Shard(None, [figures])
-    bad, reason = _bad_rows(X, y, weights)
+    bad, reason = _bad_rows(X, y, weights, LARGEST_VALUES[str(model.dtype)])
     if bad.any():
         if on_error == "stop":
             row = int(np.argmax(bad))
@@ -122,15 +124,15 @@ def _loaded(values: Any) -> Any:
     return values if hasattr(values, "iloc") else np.asarray(values)
 
 
-def _bad_rows(X: Any, y: Any, weights: NDArray[np.float64] | None) -> Any:
+def _bad_rows(X: Any, y: Any, weights: NDArray[np.float64] | None, largest: float) -> Any:
     """Return which rows cannot be learnt, and a function that says why."""
     rows = int(X.shape[0])
     in_X: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
     if isinstance(X, (sp.csr_array, sp.csr_matrix)):
-        broken = np.flatnonzero(~np.isfinite(X.data))
+        broken = np.flatnonzero(~(np.abs(X.data) <= largest))
         in_X[np.searchsorted(X.indptr, broken, side="right") - 1] = True
     else:
-        in_X = np.asarray(_missing(X).any(axis=1))
+        in_X = np.asarray(_missing(X, largest).any(axis=1))
     in_y = _missing(y)
     in_y = np.asarray(in_y.any(axis=1)) if in_y.ndim > 1 else in_y
     bad = in_X | in_y
@@ -144,21 +146,22 @@ def _bad_rows(X: Any, y: Any, weights: NDArray[np.float64] | None) -> Any:
             return "the label is missing or not a finite number"
         if in_weights[row]:
             return "the weight is not a finite number of 0 or more"
-        return "a feature is missing or not a finite number"
+        return f"a feature is missing or not a number of at most {largest:g}"
 
     return bad, reason
 
 
-def _missing(values: Any) -> NDArray[np.bool_]:
+def _missing(values: Any, largest: float = FINITE) -> NDArray[np.bool_]:
+    """Return what is missing, not a number, or larger than that."""
     if hasattr(values, "iloc"):  # pandas
         missing = np.asarray(values.isna())
         numbers = values.to_numpy()
         if numbers.dtype.kind == "f":
-            missing = missing | ~np.isfinite(numbers)
+            missing = missing | ~(np.abs(numbers) <= largest)
         return np.asarray(missing)
     numbers = np.asarray(values)
     if numbers.dtype.kind == "f":
-        return np.asarray(~np.isfinite(numbers))
+        return np.asarray(~(np.abs(numbers) <= largest))
     if numbers.dtype.kind == "O":
         return np.array([v is None or v != v for v in numbers.ravel()]).reshape(numbers.shape)  # noqa: PLR0124 - only NaN is not itself
     return np.zeros(numbers.shape, dtype=np.bool_)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from sonline.distributed.spark.lines import KnownClasses, Label, Lines
 from sonline.streams import BadRow, Batch, Options, Position
+from sonline.streams.batch import LARGEST_VALUES
 from sonline.streams.rows import RowBuilder
 from sonline.streams.sources import Source
 from sonline.streams.tables import TableReader
@@ -206,7 +207,7 @@ class _VectorReader:
     def __init__(self, layout: Layout, name: str, width: int) -> None:
         self._layout = layout
         self._name = name
-        self._largest = float(np.finfo(layout.options.dtype).max)
+        self._largest = LARGEST_VALUES[layout.options.dtype]
         self._cells: Callable[[pa.Array], tuple[Cells, Integers]] = (
             vector_cells if layout.kind == VECTOR else array_cells
         )
@@ -227,8 +228,10 @@ class _VectorReader:
         indptr = _indptr(cells.counts)
         for at in np.flatnonzero(~(np.abs(cells.values) <= self._largest)).tolist():
             row = int(np.searchsorted(indptr, at, side="right")) - 1
-            dtype = self._layout.options.dtype
-            what = f"feature {cells.keys[at]}: {cells.values[at]:g} is not a finite {dtype} number"
+            what = (
+                f"feature {cells.keys[at]}: {cells.values[at]:g} is not a number of at most "
+                f"{self._largest:g}, which {self._layout.options.dtype} can learn from"
+            )
             reasons.setdefault(row, what)
         labels = self._labels(table, reasons)
         weights = self._weights(table, reasons)
