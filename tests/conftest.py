@@ -2,11 +2,13 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import hypothesis
 import pytest
 
 DATA_VARIABLE = "SONLINE_DATA"
+ONE_CLUSTER = ("tests/distributed/", "tests/spark/")  # folders whose tests share a cluster
 
 # The same examples on every run and machine, so that a red test means a change in the code. `make
 # fuzz` looks further, with new examples each time.
@@ -23,6 +25,22 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if without:
         config.hook.pytest_deselected(items=without)
         items[:] = [item for item in items if not item.get_closest_marker("data")]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep tests that share a cluster in one process of pytest-xdist: each would start its own.
+
+    The marks that are meant for it have no effect with pytest 9.2 (pytest-dev/pytest-xdist#1386).
+    """
+    from xdist.scheduler import LoadGroupScheduling  # noqa: PLC0415 - it calls this
+
+    class ByCluster(LoadGroupScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            folders = (folder for folder in ONE_CLUSTER if nodeid.startswith(folder))
+            return next(folders, None) or super()._split_scope(nodeid)
+
+    return ByCluster(config, log) if config.option.dist == "loadgroup" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

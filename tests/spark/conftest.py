@@ -41,10 +41,9 @@ def java_version() -> int:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep the tests with a session in one process of pytest-xdist: each would start its own."""
+    """Let pyspark leave its sockets open where a session is used."""
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("spark"))
             item.add_marker(pytest.mark.filterwarnings("ignore::ResourceWarning"))
 
 
