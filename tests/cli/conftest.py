@@ -1,9 +1,12 @@
 """The real executable, and small files for it."""
 
+import os
+import resource
 import subprocess
 import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -32,6 +35,18 @@ def sonline(tmp_path: Path) -> Run:
         return done
 
     return run
+
+
+def small_disk(size: int) -> dict[str, Any]:
+    """Return settings for a run that cannot write more than so many bytes to a file.
+
+    Python's own files of compiled code are among those: cut off, they would break later runs.
+    """
+
+    def limit() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+
+    return {"preexec_fn": limit, "env": {**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}}
 
 
 def svmlight(rows: int, *, seed: int = 0, classes: int = 2, features: int = 60) -> str:

@@ -1,12 +1,11 @@
 """Outputs that cannot be written: a full disk, a reader that has gone."""
 
 import os
-import resource
 import subprocess
 
 import pytest
 
-from cli.conftest import SONLINE, svmlight, tensors
+from cli.conftest import SONLINE, small_disk, svmlight, tensors
 
 
 @pytest.fixture
@@ -14,10 +13,6 @@ def data(tmp_path):
     path = tmp_path / "data.svm"
     path.write_text(svmlight(3000))
     return path
-
-
-def little_room():
-    resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 
 
 @pytest.mark.parametrize(
@@ -35,7 +30,7 @@ def test_a_full_disk_is_said_with_the_file(sonline, data, tmp_path, command, nam
     if command[0] == "vw":
         sonline("convert", data, "-o", "data.vw", "-q")
         sonline("vw", "data.vw", "-f", "v.son", "--quiet")
-    failed = sonline(*command, code=3, preexec_fn=little_room)
+    failed = sonline(*command, code=3, **small_disk(20_000))
     assert name in failed.stderr.splitlines()[-1]
     assert "Traceback" not in failed.stderr
     assert not list(tmp_path.glob(".*.part"))

@@ -6,14 +6,13 @@ A longer campaign: SONLINE_KILLS=1000 pytest tests/cli/test_resume.py
 import gzip
 import os
 import random
-import resource
 import signal
 import subprocess
 import time
 
 import pytest
 
-from cli.conftest import SONLINE, identity, svmlight
+from cli.conftest import SONLINE, identity, small_disk, svmlight
 
 KILLS = int(os.environ.get("SONLINE_KILLS", "20"))
 SCENARIOS = {
@@ -88,12 +87,8 @@ def test_a_full_disk_leaves_a_checkpoint_that_resumes(sonline, tmp_path):
     size = (tmp_path / "whole.son").stat().st_size
     arguments = ["train", "data.vw", "-o", "again.son", "-q", "--checkpoint", "part.son"]
     arguments += ["--checkpoint-every", "1", "--resume"]
-
-    def little_room():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size * 95 // 100, size * 95 // 100))
-
     sonline("train", "data.vw", "-o", "part.son", "-q", "--limit", 300)
-    failed = sonline(*arguments, code=3, preexec_fn=little_room)
+    failed = sonline(*arguments, code=3, **small_disk(size * 95 // 100))
     assert "cannot write" in failed.stderr or "File too large" in failed.stderr
     assert not list(tmp_path.glob(".*.part"))
     sonline(*arguments)
