@@ -297,24 +297,27 @@ def test_the_live_display_on_a_terminal(data, tmp_path):
     assert b"3,000" in summary
 
 
-def test_interrupted_saves_and_says_how_to_go_on(data, tmp_path):
-    lines = data.read_bytes()
+@pytest.mark.parametrize("source", ["-", "pipe"])
+def test_interrupted_saves_and_says_how_to_go_on(data, tmp_path, source):
+    os.mkfifo(tmp_path / "pipe")
     process = subprocess.Popen(
-        [SONLINE, "train", "-", "-o", tmp_path / "m.son"],
+        [SONLINE, "train", source, "-o", "m.son", "--format", "svmlight"],
+        cwd=tmp_path,
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    process.stdin.write(lines)
-    process.stdin.flush()
-    seen = b""
-    while b" 1024 " not in seen:
-        line = process.stderr.readline()
-        assert line, seen.decode()
-        seen += line
-    process.send_signal(signal.SIGINT)
-    # The pipe stays open: it is the signal that ends the run, not the end of the data.
-    assert process.wait(timeout=120) == 130
-    rest = process.communicate()[1].decode()
+    with process, process.stdin if source == "-" else (tmp_path / "pipe").open("wb") as writing:
+        writing.write(data.read_bytes())
+        writing.flush()
+        seen = b""
+        while b" 1024 " not in seen:
+            line = process.stderr.readline()
+            assert line, seen.decode()
+            seen += line
+        process.send_signal(signal.SIGINT)
+        # The pipe stays open: it is the signal that ends the run, not the end of the data.
+        assert process.wait(timeout=120) == 130
+        rest = process.stderr.read().decode()
     assert "--resume" in rest
     assert (tmp_path / "m.son").exists()
 
