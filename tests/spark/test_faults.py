@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -43,8 +44,15 @@ def rows_of(batches):
         )
 
 
-def made(spark, partitions):
-    return spark.range(partitions, numPartitions=partitions).mapInArrow(rows_of, SCHEMA)
+def rows_but_the_last(batches):
+    """Make the rows, but never come to those of partition 2."""
+    if TaskContext.get().partitionId() == 2:
+        time.sleep(600)
+    return rows_of(batches)
+
+
+def made(spark, partitions, rows=rows_of):
+    return spark.range(partitions, numPartitions=partitions).mapInArrow(rows, SCHEMA)
 
 
 @dataclass(frozen=True)
@@ -103,44 +111,72 @@ def test_checkpoints_are_taken_up_again(spark, tmp_path):
         SONRegressor(**settings, resume=True, sketchSize=3).fit(made(spark, 3))
 
 
-CLUSTER = """
+BEGINNING = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from conftest import SETTINGS
 from pyspark.sql import SparkSession
 from sonline.distributed.spark import SONRegressor
 from sonline.distributed.spark.learning import packed
-from test_faults import made
+from test_faults import made, rows_but_the_last
 
-builder = SparkSession.builder.master("local-cluster[2, 1, 512]")
+builder = SparkSession.builder.master(sys.argv[2])
 for name, value in SETTINGS.items():
     builder = builder.config(name, value)
 builder = builder.config("spark.executor.memory", "512m")
 builder = builder.config("spark.executorEnv.PYTHONPATH", sys.argv[1])
 spark = builder.getOrCreate()
+"""
+WHOLE = """
 model = SONRegressor().fit(made(spark, 3))
-open(sys.argv[2], "wb").write(packed(model._learner))
+open(sys.argv[3], "wb").write(packed(model._learner))
 spark.stop()
 """
+UNFINISHED = """
+SONRegressor(checkpointDir=sys.argv[3]).fit(made(spark, 3, rows_but_the_last))
+"""
+
+
+def driver(script, master, result):
+    """Start another process with a session of its own."""
+    folder = str(Path(__file__).parent)
+    return subprocess.Popen(
+        [sys.executable, "-W", "ignore", "-c", BEGINNING + script, folder, master, str(result)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=result.parent,
+        env=os.environ
+        | {
+            "PYSPARK_PYTHON": sys.executable,
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_WORKER_DIR": str(result.parent / "work"),
+        },
+        start_new_session=True,
+    )
+
+
+@pytest.mark.slow
+def test_a_driver_that_dies_leaves_checkpoints(spark, tmp_path):
+    folder = tmp_path / "checkpoints"
+    running = driver(UNFINISHED, "local[2]", folder)
+    deadline = time.monotonic() + 300
+    while len(list(folder.glob("round-1/*.json"))) < 2:
+        assert running.poll() is None, running.stderr.read()[-3000:]
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGKILL)  # Java, too
+    running.communicate()
+    again = SONRegressor(checkpointDir=str(folder), resume=True).fit(made(spark, 3))
+    assert [one.resumed for one in again.rounds_[0].figures] == [True, True, False]
+    assert same_bits(again, SONRegressor().fit(made(spark, 3)))
 
 
 @pytest.mark.slow
 def test_executors_of_their_own_give_the_same_bits(spark, tmp_path):
-    environment = os.environ | {
-        "PYSPARK_PYTHON": sys.executable,
-        "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_WORKER_DIR": str(tmp_path / "work"),
-    }
-    command = [sys.executable, "-W", "ignore", "-c", CLUSTER, str(Path(__file__).parent)]
-    ran = subprocess.run(
-        [*command, str(tmp_path / "model")],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=environment,
-        cwd=tmp_path,
-    )
-    assert ran.returncode == 0, ran.stderr[-3000:]
+    running = driver(WHOLE, "local-cluster[2, 1, 512]", tmp_path / "model")
+    _, said = running.communicate()
+    assert running.returncode == 0, said[-3000:]
     here = SONRegressor().fit(made(spark, 3))
     there, _ = unpacked((tmp_path / "model").read_bytes())
     assert same_state(here._learner, there)
