@@ -117,6 +117,7 @@ def test_tables_and_pictures_of_what_is_there_and_a_list_of_what_is_missing(smal
     assert not re.search(r'(src|href)="(?!data:)', html)  # self-contained
     assert "Missing data sets: 20news, a9a" in html
     assert "0.343000" in html  # the paper's number beside ours
+    assert "splice: the file at hand has 200 rows, expected 1000" in html
     assert "numpy" in html
     assert "clipped to [-1, 1]" in html
     assert "| splice |" in (out / "report.markdown").read_text()

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -57,11 +57,18 @@ class Setup:
         return self.fetch or datasets.locate(name, self.data_dir) is not None
 
     def rows(self, name: str) -> PublishedRows:
-        """Return the rows behind the paper's numbers; the last data set is kept in memory."""
+        """Return the rows behind the paper's numbers; the last data set is kept in memory.
+
+        Their note also says how the file differs from the paper's, if it does.
+        """
         if name not in self._last:
             self._last.clear()
             data = datasets.load(name, self.data_dir, download=self.fetch)
-            self._last[name] = published_rows(data)
+            rows = published_rows(data)
+            if found := data.differences():
+                own = f"{rows.note}; " if rows.note else ""
+                rows = replace(rows, note=f"{own}the file at hand has {'; '.join(found)}")
+            self._last[name] = rows
         return self._last[name]
 
     def key(self, name: str) -> dict[str, Any]:
