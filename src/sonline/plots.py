@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.ticker import MaxNLocator
 
 from sonline.errors import InvalidInputError
 from sonline.evaluate import Curve
@@ -120,6 +121,7 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
     if any(len(values) for values in lines):
         ax.set_yscale("log")
     ax.set(xlabel="direction", ylabel="eigenvalue", title="Spectrum of the sketch")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     if ax.get_legend_handles_labels()[0]:
         ax.legend(title="class", fontsize="small")
     return ax
@@ -153,7 +155,8 @@ def largest_weights(model: Any, count: int = 20, ax: Axes | None = None) -> Axes
     ax.barh(range(len(names)), sizes, color=["C0" if size >= 0 else "C3" for size in sizes])
     ax.set_yticks(range(len(names)), names, fontsize="small")
     ax.axvline(0, color="black", linewidth=0.8)
-    ax.set(xlabel="weight", title="Largest weights")
+    what = "feature" if len(_labels_of(model)) in (0, 2) else "feature (class)"
+    ax.set(xlabel="weight", ylabel=what, title="Largest weights")
     return ax
 
 
