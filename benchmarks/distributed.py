@@ -102,7 +102,10 @@ def _processor_seconds(work: Any) -> float:
 
 
 def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
-    """Yield the speed of one and two workers on eight files, the cluster being up."""
+    """Yield the speed of one and two workers on eight files, the cluster being up.
+
+    Few rows show what merging costs, which is the same for any number of them.
+    """
     from distributed import Client, LocalCluster  # noqa: PLC0415 - slow to import
 
     from sonline.cli.cluster import _begin, train_file  # noqa: PLC0415
@@ -144,6 +147,7 @@ def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
                     busiest.append(max(after[name] - before[name] for name in after))
                 figures = outcome.rounds[0].figures
                 yield {
+                    "rows": rows,
                     "workers": workers,
                     "seconds": sorted(each),
                     "busiest": sorted(busiest),
@@ -184,31 +188,27 @@ def written(found: dict[str, Any]) -> str:
         )
     )
     if found["throughput"]:
-        first = found["throughput"][0]["rows_per_second"]
-        alone = found["throughput"][0]["busiest"][0]
+        alone = {one["rows"]: one for one in found["throughput"] if one["workers"] == 1}
+        lines = []
+        for one in found["throughput"]:
+            first = alone[one["rows"]]
+            lines.append(
+                [
+                    f"{one['rows']:,}",
+                    one["workers"],
+                    f"{one['rows_per_second']:,.0f}",
+                    f"{one['rows_per_second'] / first['rows_per_second']:.2f}",
+                    f"{one['busiest'][0]:.2f}",
+                    f"{first['busiest'][0] / one['busiest'][0]:.2f}",
+                    f"{one['bytes_per_worker_and_merge']:,}",
+                ]
+            )
+        head = ["rows", "workers", "rows/s", "against one"]
+        head += ["processor seconds of the busiest worker", "one / this"]
+        head += ["bytes moved by a worker for a merge"]
         parts.append(
             "Training on eight files, the cluster being up (best of the repeats):\n\n"
-            + table(
-                [
-                    "workers",
-                    "rows/s",
-                    "against one",
-                    "processor seconds of the busiest worker",
-                    "one / this",
-                    "bytes moved by a worker for a merge",
-                ],
-                [
-                    [
-                        one["workers"],
-                        f"{one['rows_per_second']:,.0f}",
-                        f"{one['rows_per_second'] / first:.2f}",
-                        f"{one['busiest'][0]:.2f}",
-                        f"{alone / one['busiest'][0]:.2f}",
-                        f"{one['bytes_per_worker_and_merge']:,}",
-                    ]
-                    for one in found["throughput"]
-                ],
-            )
+            + table(head, lines)
         )
     machine = found["machine"]
     parts.append(
@@ -239,7 +239,13 @@ def main() -> None:
     parser.add_argument("--data-dir", type=Path)
     parser.add_argument("--out", type=Path, default=Path("build/distributed"))
     parser.add_argument("--only", nargs="+", choices=["errors", "merges", "throughput"])
-    parser.add_argument("--rows", type=int, default=200_000, help="of the test of throughput")
+    parser.add_argument(
+        "--rows",
+        type=int,
+        nargs="+",
+        default=[200_000, 800_000],
+        help="of the tests of throughput (default: 200000 800000)",
+    )
     parser.add_argument("--repeats", type=int, default=5)
     given = parser.parse_args()
     given.out.mkdir(parents=True, exist_ok=True)
@@ -256,7 +262,9 @@ def main() -> None:
         found["merges"] = list(merges())
         print(*found["merges"], sep="\n", flush=True)
     if "throughput" in wanted:
-        found["throughput"] = list(throughput(given.rows, given.repeats))
+        found["throughput"] = [
+            one for rows in given.rows for one in throughput(rows, given.repeats)
+        ]
         found["machine"] = {
             "processors": os.cpu_count(),
             "load": [load, os.getloadavg()[0]],
