@@ -2,9 +2,11 @@
 
 import pytest
 
+from sonline.experiments import ill_conditioned
 from sonline.experiments.cells import Setup
-from sonline.experiments.fig1 import Fig1
+from sonline.experiments.fig1 import METHODS, Fig1
 from sonline.experiments.fig2 import Fig2
+from sonline.experiments.progressive import run
 from sonline.experiments.runner import reproduce
 
 
@@ -43,6 +45,15 @@ def test_the_isotropic_sketch_is_flat_and_near_the_full_matrix(fig1):
         assert fig1[sketch, 200] < 1.2 * fig1[sketch, 10]
         assert fig1[sketch, 200] < 1.25 * fig1[full, 200]
         assert fig1[sketch, 200] < fig1["Oja m = 10", 200]
+
+
+@pytest.mark.parametrize(("kappa", "factor"), [(10, 1.0), (100, 0.25), (200, 0.125)])
+def test_on_the_whole_stream_of_the_paper_ten_directions_are_enough(kappa, factor):
+    """The paper's Oja-SON of the same size has 7 % and more."""
+    X, y = ill_conditioned(kappa)
+    [method] = [m for m in METHODS if m.label == "isotropic m = 10, Hessian"]
+    [only] = run(X, y, [method.settings(f"relative:{factor}")])
+    assert only.total / len(y) <= 0.055
 
 
 def test_eigenvalues_are_recovered_as_rows_come(tmp_path):
