@@ -1,5 +1,7 @@
 """sonline train --cluster: files on a real Dask cluster, its faults and its figures."""
 
+import copy
+import gzip
 import json
 import os
 import signal
@@ -9,6 +11,7 @@ import time
 
 import numpy as np
 import pytest
+from distributed import LocalCluster
 from rich.console import Console
 
 from cli.conftest import SONLINE
@@ -28,12 +31,13 @@ def write(path, rows, *, features=10, seed=0, labels=("-1", "1"), names=False):
             file.write(f"{labels[label]} |{word}\n" if names else f"{labels[label]}{word}\n")
 
 
-def by_itself(path, holdout=0, **parameters):
-    """Train on a file in this process."""
+def by_itself(path, holdout=0, start=None, **parameters):
+    """Train on a file in this process, from a model if there is one."""
     run = Run(
         Settings([str(path)], None, parameters, {"on_error": "stop"}, holdout=holdout),
         Display(Console(), silent=True),
     )
+    run.model = copy.deepcopy(start)
     run.execute()
     return run
 
@@ -64,6 +68,27 @@ def test_files_become_what_their_models_merge_to(sonline, tmp_path):
     assert state(tmp_path / "by-hand.son") == state(tmp_path / "all.son")
     said = sonline("evaluate", "-m", tmp_path / "all.son", files[0], "--json").stdout
     assert json.loads(said)["error"] < 0.1
+
+
+def test_a_cluster_that_runs_is_used_by_its_address(sonline, tmp_path):
+    files = [tmp_path / f"part-{n}.svm" for n in range(3)]
+    for number, path in enumerate(files):
+        write(path, 100, seed=number)
+        path.with_suffix(".svm.gz").write_bytes(gzip.compress(path.read_bytes()))
+    with LocalCluster(
+        n_workers=1, threads_per_worker=2, host="127.0.0.1", dashboard_address="127.0.0.1:0"
+    ) as cluster:
+        where = ("--cluster", cluster.scheduler_address)
+        train = ("train", "part-*.svm.gz", "-o", "all.son", *where, "--passes", "2", "--json")
+        result = json.loads(sonline(*train).stdout)
+        assert len(cluster.scheduler_info["workers"]) == 1  # it is not ours to close
+    assert [one["rows"] for one in result["passes"]] == [300, 300]
+    assert result["passes"][1]["loss"] < result["passes"][0]["loss"]
+    first, *others = (by_itself(path) for path in files)
+    start = first.model.merge([run.model for run in others])
+    again = [by_itself(path, start=start).model for path in files]
+    again[0].merge(again[1:], start=start).save(tmp_path / "by-hand.son")
+    assert state(tmp_path / "by-hand.son") == state(tmp_path / "all.son")
 
 
 def test_words_and_classes_are_united_and_bad_rows_are_told(sonline, tmp_path):
