@@ -49,7 +49,7 @@ def test_the_isotropic_sketch_is_flat_and_near_the_full_matrix(fig1):
 
 @pytest.mark.parametrize(("kappa", "factor"), [(10, 1.0), (100, 0.25), (200, 0.125)])
 def test_on_the_whole_stream_of_the_paper_ten_directions_are_enough(kappa, factor):
-    """The paper's Oja-SON of the same size has 7 % and more."""
+    """Oja-SON of the same size has up to 7.4 % (docs/reproduction.md)."""
     X, y = ill_conditioned(kappa)
     [method] = [m for m in METHODS if m.label == "isotropic m = 10, Hessian"]
     [only] = run(X, y, [method.settings(f"relative:{factor}")])
