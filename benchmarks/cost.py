@@ -24,6 +24,7 @@ LEAST_ROWS = 4_000  # so that rare rebases show up in their true share
 def measure(settings: Settings) -> Iterator[Result]:
     sizes = (10,) if settings.quick else SIZES
     learners = [NONE, ADAGRAD, *(Learner(s, m) for s in ("oja", "isotropic") for m in sizes)]
+    learners += [Learner("fd", 10), Learner("rfd", 10)]
     for nonzeros in NONZEROS:
         for features in settings.some(FEATURES):
             shape = Shape(nonzeros, features)

@@ -137,6 +137,9 @@ class Learner {
       archive.state["blocks"] = std::move(stored);
     }
     sketch_.state(archive, index_.size());
+    if constexpr (Archive::reading && requires { sketch_.accepts(blocks_.at(0)); })
+      for (Slot slot = 0; slot < index_.size(); ++slot)
+        if (!sketch_.accepts(blocks_.at(slot))) archive.fail("blocks", "has an impossible epoch");
   }
 
  private:
@@ -287,12 +290,18 @@ class Learner {
 
   double predict_row() {
     scale_by_known();
+    if constexpr (requires { sketch_.view(row()); }) sketch_.view(row());
     row().measure();
     sketch_.project(row());
     read_margins();
     for (double& z : margins_) z = std::clamp(z, -config_.bound, config_.bound);
     const double z = blend();
     return config_.clip ? clipped(z) : z;
+  }
+
+  // A sketch may put off what a row does to the features of other rows.
+  void refresh() {
+    if constexpr (requires { sketch_.refresh(row()); }) sketch_.refresh(row());
   }
 
   void read_margins() {
@@ -315,6 +324,7 @@ class Learner {
 
   double step(double y, double weight) {
     const Loss& loss = *config_.loss;
+    refresh();
     scale_by_known();
     // RMS scales need no label, so one reading of the blocks serves prediction and update, unless
     // a projection may come in between.
@@ -342,7 +352,10 @@ class Learner {
         loss.binary ? 1.0 : std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
 
     if (config_.scaling != Scaling::none && row().x == row().known) {
-      if (projected) sketch_.commit(row(), blocks_, row().slots_seen, scale);
+      if (projected) {
+        sketch_.commit(row(), blocks_, row().slots_seen, scale);
+        refresh();
+      }
       update_scales(weight * slope);
       row().measure();
       sketch_.project(row());

@@ -2,10 +2,13 @@
 // direction in most rounds (fd, rfd).
 //
 // Every ĝ becomes one more row of R, kept as the sparse row it is, and F gets one more column: no
-// inverse, no condition number, whatever is lost. After a number of rounds R is folded into Z: a
-// rebase, O(m²) a feature seen. It is done when the work that R has caused since the last one (its
-// part of F, and the dot products with x) equals that of the rebase, so that both together are
-// within a factor two of the best schedule in hindsight.
+// inverse, no condition number, whatever is lost. After a number of rounds, an epoch, R is folded
+// into Z and F becomes the identity: at once for the features in R, for all others when a row has
+// them again (missed.hpp). A rebase brings all features up to date and V back to orthonormal rows.
+//
+// Each is put off until as much work has been spent on what it does away with: the columns of F for
+// R, and the products of maps. So both together cost within a factor two of the best schedule in
+// hindsight, and a row hardly more the more features there are.
 #pragma once
 
 #include <algorithm>
@@ -13,84 +16,12 @@
 #include <cstdint>
 #include <vector>
 
+#include "sonline/sketch/missed.hpp"
+#include "sonline/sketch/pending.hpp"
 #include "sonline/sketch/spectral.hpp"
 #include "sonline/sketch/sweep.hpp"
 
 namespace sonline {
-
-// Sparse rows with the transposed view that a dot product with another sparse row needs: for each
-// slot the list of the rows that have it.
-template <class T>
-class PendingRows {
- public:
-  size_t size() const { return count_; }
-
-  void append(const Row<T>& row, double scale, size_t slots) {
-    if (heads_.size() < slots) heads_.resize(slots, kEnd);
-    for (size_t i = 0; i < row.size; ++i) {
-      nodes_.push_back({static_cast<T>(scale * row.x[i]), static_cast<uint32_t>(count_),
-                        heads_[row.slots[i]], row.slots[i]});
-      heads_[row.slots[i]] = static_cast<uint32_t>(nodes_.size() - 1);
-    }
-    ++count_;
-  }
-
-  // Calls visit(row, value) for each entry at a slot.
-  template <class Visit>
-  void at(Slot slot, Visit&& visit) const {
-    if (slot >= heads_.size()) return;
-    for (uint32_t i = heads_[slot]; i != kEnd; i = nodes_[i].next)
-      visit(nodes_[i].row, nodes_[i].value);
-  }
-
-  void clear() {
-    for (const Node& node : nodes_) heads_[node.slot] = kEnd;
-    nodes_.clear();
-    count_ = 0;
-  }
-
-  template <class Archive>
-  void state(Archive& archive, size_t slots) {
-    std::vector<T> values;
-    std::vector<uint64_t> places;  // (row, slot) pairs
-    if constexpr (Archive::reading) {
-      values = archive.template any_array<T>("sketch.R.values");
-      places = archive.template any_array<uint64_t>("sketch.R.places");
-      if (places.size() != 2 * values.size())
-        archive.fail("sketch.R.places", "has the wrong length");
-      archive.scalar("sketch.R.rows", count_);
-      nodes_.clear();
-      heads_.assign(slots, kEnd);
-      for (size_t i = 0; i < values.size(); ++i) {
-        const uint64_t row = places[2 * i], slot = places[2 * i + 1];
-        if (row >= count_ || slot >= slots) archive.fail("sketch.R.places", "is out of range");
-        nodes_.push_back(
-            {values[i], static_cast<uint32_t>(row), heads_[slot], static_cast<Slot>(slot)});
-        heads_[slot] = static_cast<uint32_t>(i);
-      }
-    } else {
-      for (const Node& node : nodes_) {
-        values.push_back(node.value);
-        places.push_back(node.row);
-        places.push_back(node.slot);
-      }
-      archive.array("sketch.R.values", values);
-      archive.array("sketch.R.places", places);
-      archive.scalar("sketch.R.rows", count_);
-    }
-  }
-
- private:
-  static constexpr uint32_t kEnd = ~uint32_t{0};
-  struct Node {
-    T value;
-    uint32_t row, next;
-    Slot slot;
-  };
-  std::vector<uint32_t> heads_;  // by slot
-  std::vector<Node> nodes_;
-  size_t count_ = 0;
-};
 
 template <class T, Truncation kind>
 class Appended {
@@ -99,28 +30,62 @@ class Appended {
 
   explicit Appended(const SketchConfig& config)
       : m_(Spectrum<kind>::capacity(config.size)),
-        width_(padded_width(1 + m_)),
+        width_(padded_width(used())),
         columns_(Columns<T>::of_width(width_)),
         first_(config.intercept ? 1 : 0),
         spectrum_(config, m_),
+        missed_(m_),
         F_(m_, m_ + kMaxPending),
         next_F_(m_, m_ + kMaxPending),
         b_(m_ + kMaxPending),
         sums_(width_),
         update_(width_),
         products_(m_ + kMaxPending),
+        extra_(missed_.width()),
+        room_(missed_.width()),
         p_(m_),
         next_p_(m_),
         p_hat_(m_),
         mix_(m_) {}
 
   size_t width() const { return width_; }
-  size_t used() const { return 1 + m_; }
+  size_t used() const { return m_ == 0 ? 1 : 2 + m_; }  // w̄, z, the epoch
   double tail() const { return spectrum_.tail; }
   int64_t rebases() const { return rebases_; }
   size_t rank() const { return k_; }
   Vector eigenvalues() const {
     return Vector(spectrum_.ev.begin(), spectrum_.ev.begin() + static_cast<std::ptrdiff_t>(k_));
+  }
+
+  // Brings the features of a row that is to be learnt up to date.
+  void refresh(const Row<T>& row) {
+    if (m_ == 0) return;
+    for (size_t i = 0; i < row.size; ++i) {
+      T* block = row.blocks[i];
+      if (!misses_some(block)) continue;
+      carry(block, block);
+      if (!std::isfinite(block[0])) throw Diverged("a weight is too large for the number type");
+      ++late_;
+    }
+  }
+
+  // The same for a row that is only looked at: its blocks become copies.
+  void view(Row<T>& row) {
+    if (m_ == 0) return;
+    copies_.resize(std::max(copies_.size(), row.size * width_));
+    for (size_t i = 0; i < row.size; ++i)
+      if (misses_some(row.blocks[i])) {
+        T* copy = &copies_[i * width_];
+        carry(row.blocks[i], copy);
+        row.blocks[i] = copy;
+      }
+  }
+
+  // Whether a block can be one of this sketch.
+  bool accepts(const T* block) const {
+    if (m_ == 0) return true;
+    const T epoch = block[1 + m_];
+    return epoch >= 0 && epoch <= static_cast<T>(missed_.epoch()) && epoch == std::floor(epoch);
   }
 
   void project(const Row<T>& row) {
@@ -215,7 +180,7 @@ class Appended {
       std::swap(F_, next_F_);
       k_ = next_rank_;
       if (rho_ > 0 && k_ > 0) pending_.append(row, 1 / std::sqrt(row.energy), slots);
-      debt_ += visited_ + k_ * k_ * pending_.size() + row.size;
+      debt_ += visited_ + k_ * k_ * pending_.size();
       std::fill(update_.begin(), update_.end(), T{0});
     }
     if (kappa_ != 0) {
@@ -226,23 +191,31 @@ class Appended {
                        update_.data());
       if (first_) rest_ += kappa_ * row.x[0];
     }
-    const size_t rebase_work = slots * (m_ + 1) * (m_ + 2);
-    if (m_ > 0 && (pending_.size() == kMaxPending || debt_ >= rebase_work ||
-                   !(condition_ <= kCondition) || cancels(row, scale)))
+    if (m_ == 0) return;
+    debt_of_maps_ += row.size;  // however few maps there are, rounding adds up as well
+    const uint64_t work = (m_ + 1) * (m_ + 2);  // of mapping one feature
+    const uint64_t hot = pending_.features() - std::min(pending_.features(), late_);
+    if (!(condition_ <= kCondition) || std::max(debt_, debt_of_maps_) >= slots * work ||
+        missed_.epoch() == MissedMaps<T>::kMostEpochs)
       rebase(blocks, slots);
+    else if (debt_ > (missed_.epoch() * m_ + hot) * work || pending_.size() == kMaxPending ||
+             cancels(row, scale))
+      end_epoch(blocks);
   }
 
   double weight(Slot slot, const T* block, size_t) const {
-    double w = block[0] + (slot == kInterceptSlot ? rest_ : 0.0);
-    for (size_t j = 0; j < z_; ++j) w += b_[j] * block[1 + j];
+    const std::vector<T> now = at_present(block);
+    double w = now[0] + (slot == kInterceptSlot ? rest_ : 0.0);
+    for (size_t j = 0; j < z_; ++j) w += b_[j] * now[1 + j];
     pending_.at(slot, [&](uint32_t r, T value) { w += b_[z_ + r] * value; });
     return w;
   }
 
   void direction(Slot slot, const T* block, double* v) const {
+    const std::vector<T> now = at_present(block);
     for (size_t i = 0; i < k_; ++i) {
       v[i] = 0;
-      for (size_t j = 0; j < z_; ++j) v[i] += F_(i, j) * block[1 + j];
+      for (size_t j = 0; j < z_; ++j) v[i] += F_(i, j) * now[1 + j];
     }
     pending_.at(slot, [&](uint32_t r, T value) {
       for (size_t i = 0; i < k_; ++i) v[i] += F_(i, z_ + r) * value;
@@ -255,6 +228,8 @@ class Appended {
     archive.scalar("sketch.rows_of_Z", z_);
     archive.scalar("sketch.rebases", rebases_);
     archive.scalar("sketch.debt", debt_);
+    archive.scalar("sketch.debt_of_maps", debt_of_maps_);
+    archive.scalar("sketch.late", late_);
     archive.scalar("sketch.strain", strain_);
     archive.scalar("sketch.condition", condition_);
     Vector rest{rest_};
@@ -262,6 +237,7 @@ class Appended {
     rest_ = rest[0];
     spectrum_.state(archive);
     pending_.state(archive, slots);
+    missed_.state(archive);
     if constexpr (Archive::reading)
       if (k_ > m_ || z_ > m_ || pending_.size() > kMaxPending)
         archive.fail("sketch.rank", "exceeds the sketch size");
@@ -297,34 +273,77 @@ class Appended {
     return !(squares <= limit * limit);
   }
 
-  void rebase(const BlockStore<T>& blocks, size_t slots) {
-    const size_t rows = 1 + k_;
-    Matrix B(rows, columns_of_F() + 1);  // (b; F)
-    for (size_t j = 0; j < columns_of_F(); ++j) {
-      B(0, j) = b_[j];
-      for (size_t i = 0; i < k_; ++i) B(1 + i, j) = F_(i, j);
+  bool misses_some(const T* block) const {
+    return block[1 + m_] != static_cast<T>(missed_.epoch());
+  }
+
+  std::vector<T> at_present(const T* block) const {
+    std::vector<T> now(block, block + width_);
+    Vector room(missed_.width());
+    if (m_ > 0 && misses_some(block))
+      missed_.carry(static_cast<size_t>(block[1 + m_]), block, now.data(), room.data());
+    return now;
+  }
+
+  void carry(const T* from, T* to) {
+    missed_.carry(static_cast<size_t>(from[1 + m_]), from, to, room_.data());
+    to[1 + m_] = static_cast<T>(missed_.epoch());
+  }
+
+  // Folds R into Z for the features that it has; the others will miss it. The row at hand has been
+  // brought up to date, so the intercept has.
+  void end_epoch(const BlockStore<T>& blocks) {
+    const size_t width = missed_.width(), n = columns_of_F();
+    Vector map(m_ * width, 0.0);
+    Matrix columns(n - z_, width);  // for the rows of R
+    for (size_t j = 0; j < n; ++j) {
+      double* to = j < z_ ? &map[j * width] : columns[j - z_];
+      to[0] = b_[j];
+      for (size_t i = 0; i < k_; ++i) to[1 + i] = F_(i, j);
     }
-    Matrix columns(pending_.size(), rows);  // of B, for the pending rows
-    for (size_t r = 0; r < pending_.size(); ++r)
-      for (size_t i = 0; i < rows; ++i) columns(r, i) = B(i, z_ + r);
-    Matrix gram = sweep(blocks, slots, 1, m_, B, rows, z_, [&](Slot slot, double* out) {
+    const auto fold = [&](Slot slot) {
+      T* block = blocks.at(slot);
+      std::fill(extra_.begin(), extra_.end(), 0.0);
       pending_.at(slot, [&](uint32_t r, T value) {
-        const double* column = columns[r];
-        for (size_t i = 0; i < rows; ++i) out[i] += column[i] * value;
+        const double* of_row = columns[r];
+        for (size_t i = 0; i < width; ++i) extra_[i] += of_row[i] * value;
       });
-      if (slot == kInterceptSlot) out[0] += rest_;
-    });
+      if (slot == kInterceptSlot) extra_[0] += rest_;
+      missed_.carry(map, extra_, block, room_.data());
+      block[1 + m_] = static_cast<T>(missed_.epoch() + 1);
+      if (!std::isfinite(block[0])) throw Diverged("a weight is too large for the number type");
+    };
+    if (first_ && !pending_.has(kInterceptSlot)) fold(kInterceptSlot);
+    pending_.take(fold);
+    missed_.append(map);
     rest_ = 0;
+    z_ = k_;
+    for (size_t i = 0; i < k_; ++i) std::fill_n(F_[i], z_, 0.0);
+    for (size_t i = 0; i < k_; ++i) F_(i, i) = 1;
+    std::fill_n(b_.begin(), z_, 0.0);
+    debt_ = late_ = 0;
+    strain_ = 0;
+    debt_of_maps_ += missed_.epoch() * m_ * (m_ + 1) * (m_ + 2);
+  }
+
+  void rebase(const BlockStore<T>& blocks, size_t slots) {
+    end_epoch(blocks);
+    GramSum sum(k_);
+    for (Slot slot = 0; slot < slots; ++slot) {
+      T* block = blocks.at(slot);
+      if (misses_some(block)) carry(block, block);
+      if (!std::isfinite(block[0])) throw Diverged("a weight is too large for the number type");
+      block[1 + m_] = 0;
+      sum.add(block + 1);
+    }
+    Matrix gram = sum.total(m_);
     k_ = orthonormalise(blocks, slots, 1, m_, k_, gram, [&](size_t i) { spectrum_.forget(i); });
     const Matrix inverse = invert_lower(gram, k_);
-    std::fill(F_.values().begin(), F_.values().end(), 0.0);
     for (size_t i = 0; i < k_; ++i)
       for (size_t j = 0; j <= i; ++j) F_(i, j) = inverse(i, j);
-    std::fill(b_.begin(), b_.end(), 0.0);
-    pending_.clear();
+    missed_.clear();
     z_ = k_;
-    debt_ = 0;
-    strain_ = 0;
+    debt_of_maps_ = 0;
     condition_ = 1;
     ++rebases_;
   }
@@ -334,18 +353,23 @@ class Appended {
   size_t first_;  // of the non-zeros that are no intercept
   Spectrum<kind> spectrum_;
   PendingRows<T> pending_;
+  MissedMaps<T> missed_;
   Matrix F_, next_F_;
   Vector b_;  // w = w̄ + (Z; R)ᵀb
-  std::vector<T> sums_, update_;
-  Vector products_;  // (Z; R) x
+  std::vector<T> sums_, update_, copies_;
+  Vector products_;      // (Z; R) x
+  Vector extra_, room_;  // of one feature
   Vector p_, next_p_, p_hat_, mix_;
   double rest_ = 0;  // what the intercept's w̄ has gathered since the last rebase
   double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0;
   double strain_ = 0;     // how far w̄ and (Z; R)ᵀb may have moved apart since the last rebase
   double condition_ = 1;  // how much the errors of V were magnified since the last rebase
   size_t k_ = 0, next_rank_ = 0;
-  size_t z_ = 0;  // rows of Z in use
-  uint64_t debt_ = 0, visited_ = 0;
+  size_t z_ = 0;               // rows of Z in use
+  uint64_t debt_ = 0;          // work for R in this epoch
+  uint64_t debt_of_maps_ = 0;  // for the products of maps since the last rebase
+  uint64_t late_ = 0;          // features that were brought up to date in this epoch
+  uint64_t visited_ = 0;
   int64_t rebases_ = 0;
   bool absorbed_ = false;
 };

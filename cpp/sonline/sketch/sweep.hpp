@@ -16,9 +16,9 @@ namespace sonline {
 namespace detail {
 
 inline constexpr size_t kSweepBatch = 8;  // features at a time, so that sums stay in registers
-// Features whose products are added up by themselves, or millions of small ones would each round
-// the sum that the large ones have made.
-inline constexpr size_t kSweepPart = 128 * kSweepBatch;
+// So many batches are added up by themselves, or millions of small products would each round the
+// sum that the large ones have made.
+inline constexpr size_t kSweepPart = 128;  // batches
 
 typedef double Quad __attribute__((vector_size(32)));
 typedef double QuadInMemory __attribute__((vector_size(32), aligned(alignof(double)), may_alias));
@@ -27,34 +27,41 @@ inline constexpr size_t kQuad = 4;
 // The two loops of a sweep over a batch of features. Every number is a sum by itself in a fixed
 // order, so all versions give the same bits.
 struct SweepLoops {
-  // out[s] = columns · z[s]; `width`, the number of outputs, is a multiple of eight.
-  void (*apply)(const double* columns, size_t width, const double* z, size_t n, double* out);
+  // out[s] = columns · z[s] for the n numbers at z + s · stride; `width`, the number of outputs, is
+  // a multiple of four.
+  void (*apply)(const double* columns, size_t width, const double* z, size_t stride, size_t n,
+                double* out);
   // sums += Σ v[s] v[s]ᵀ, the lower triangle and a little more; `width` is a multiple of four.
   void (*add_products)(const double* v, size_t rank, size_t width, double* sums);
 
   static const SweepLoops& best();
 };
 
+// Outputs i .. i + 4·quads of `together` features.
+template <size_t together, size_t quads>
+[[gnu::always_inline]] inline void apply_some(const double* columns, size_t width, const double* z,
+                                              size_t stride, size_t n, double* out) {
+  Quad sums[together][quads] = {};
+  for (size_t j = 0; j < n; ++j)
+    for (size_t q = 0; q < quads; ++q) {
+      const Quad column = *reinterpret_cast<const QuadInMemory*>(columns + j * width + q * kQuad);
+      for (size_t t = 0; t < together; ++t) sums[t][q] += z[t * stride + j] * column;
+    }
+  for (size_t t = 0; t < together; ++t)
+    for (size_t q = 0; q < quads; ++q)
+      *reinterpret_cast<QuadInMemory*>(out + t * width + q * kQuad) = sums[t][q];
+}
+
 template <size_t together>
 [[gnu::always_inline]] inline void apply_loop(const double* columns, size_t width, const double* z,
-                                              size_t n, double* out) {
-  for (size_t s = 0; s < kSweepBatch; s += together)
-    for (size_t i = 0; i < width; i += 2 * kQuad) {
-      Quad low[together] = {}, high[together] = {};
-      for (size_t j = 0; j < n; ++j) {
-        const double* column = columns + j * width + i;
-        const Quad left = *reinterpret_cast<const QuadInMemory*>(column);
-        const Quad right = *reinterpret_cast<const QuadInMemory*>(column + kQuad);
-        for (size_t t = 0; t < together; ++t) {
-          low[t] += z[(s + t) * n + j] * left;
-          high[t] += z[(s + t) * n + j] * right;
-        }
-      }
-      for (size_t t = 0; t < together; ++t) {
-        *reinterpret_cast<QuadInMemory*>(out + (s + t) * width + i) = low[t];
-        *reinterpret_cast<QuadInMemory*>(out + (s + t) * width + i + kQuad) = high[t];
-      }
-    }
+                                              size_t stride, size_t n, double* out) {
+  for (size_t s = 0; s < kSweepBatch; s += together) {
+    size_t i = 0;
+    for (; i + 2 * kQuad <= width; i += 2 * kQuad)
+      apply_some<together, 2>(columns + i, width, z + s * stride, stride, n, out + s * width + i);
+    if (i < width)
+      apply_some<together, 1>(columns + i, width, z + s * stride, stride, n, out + s * width + i);
+  }
 }
 
 [[gnu::always_inline]] inline void products_loop(const double* v, size_t rank, size_t width,
@@ -69,9 +76,13 @@ template <size_t together>
 }
 
 #if defined(__x86_64__)
+// The variable is for tests: they compare both versions.
+inline bool has_avx2() {
+  return !std::getenv("SONLINE_PORTABLE") && __builtin_cpu_supports("avx2");
+}
 [[gnu::target("avx2")]] inline void apply_avx2(const double* columns, size_t width, const double* z,
-                                               size_t n, double* out) {
-  apply_loop<4>(columns, width, z, n, out);
+                                               size_t stride, size_t n, double* out) {
+  apply_loop<4>(columns, width, z, stride, n, out);
 }
 [[gnu::target("avx2")]] inline void products_avx2(const double* v, size_t rank, size_t width,
                                                   double* sums) {
@@ -79,9 +90,9 @@ template <size_t together>
 }
 #endif
 
-inline void apply_plain(const double* columns, size_t width, const double* z, size_t n,
-                        double* out) {
-  apply_loop<2>(columns, width, z, n, out);
+inline void apply_plain(const double* columns, size_t width, const double* z, size_t stride,
+                        size_t n, double* out) {
+  apply_loop<2>(columns, width, z, stride, n, out);
 }
 inline void products_plain(const double* v, size_t rank, size_t width, double* sums) {
   products_loop(v, rank, width, sums);
@@ -90,9 +101,7 @@ inline void products_plain(const double* v, size_t rank, size_t width, double* s
 inline const SweepLoops& SweepLoops::best() {
   static const SweepLoops loops = [] {
 #if defined(__x86_64__)
-    // The variable is for tests: they compare both versions.
-    if (!std::getenv("SONLINE_PORTABLE") && __builtin_cpu_supports("avx2"))
-      return SweepLoops{&apply_avx2, &products_avx2};
+    if (has_avx2()) return SweepLoops{&apply_avx2, &products_avx2};
 #endif
     return SweepLoops{&apply_plain, &products_plain};
   }();
@@ -101,30 +110,72 @@ inline const SweepLoops& SweepLoops::best() {
 
 }  // namespace detail
 
+// Adds up the products of the directions, feature by feature.
+class GramSum {
+ public:
+  explicit GramSum(size_t rank)
+      : rank_(rank),
+        width_((rank + 3) / 4 * 4),
+        v_(detail::kSweepBatch * width_, 0.0),
+        part_(rank * width_, 0.0),
+        sums_(rank * width_, 0.0) {}
+
+  template <class T>
+  void add(const T* v) {
+    for (size_t j = 0; j < rank_; ++j) v_[held_ * width_ + j] = v[j];
+    if (++held_ == detail::kSweepBatch) multiply();
+  }
+
+  // m x m, both triangles.
+  Matrix total(size_t m) {
+    std::fill(v_.begin() + static_cast<std::ptrdiff_t>(held_ * width_), v_.end(), 0.0);
+    multiply();
+    end_part();
+    Matrix gram(m, m);
+    for (size_t i = 0; i < rank_; ++i)
+      for (size_t j = 0; j <= i; ++j) gram(i, j) = gram(j, i) = sums_[i * width_ + j];
+    return gram;
+  }
+
+ private:
+  void multiply() {
+    loops_.add_products(v_.data(), rank_, width_, part_.data());
+    held_ = 0;
+    if (++batches_ % detail::kSweepPart == 0) end_part();
+  }
+
+  void end_part() {
+    for (size_t i = 0; i < sums_.size(); ++i) sums_[i] += part_[i];
+    std::fill(part_.begin(), part_.end(), 0.0);
+  }
+
+  const detail::SweepLoops& loops_ = detail::SweepLoops::best();
+  size_t rank_, width_, held_ = 0, batches_ = 0;
+  Vector v_, part_, sums_;
+};
+
 // B has one row for each of the K weight vectors and then one for each new direction; `old`
 // columns, one for each row of Z. extra(slot, out) adds what does not come from the block. `m` is
 // the number of columns of the block that directions may use; those not used become 0. Returns the
-// Gram matrix of the new directions as they are stored (m x m, both triangles).
+// Gram matrix of the new directions as they are stored.
 template <class T, class Extra>
 Matrix sweep(const BlockStore<T>& blocks, size_t slots, size_t K, size_t m, const Matrix& B,
              size_t rows, size_t old, Extra&& extra) {
   using detail::kSweepBatch;
   const auto& loops = detail::SweepLoops::best();
-  const size_t rank = rows - K;
-  const size_t width = (rows + 7) / 8 * 8, gram_width = (rank + 3) / 4 * 4;
+  const size_t rank = rows - K, width = (rows + 3) / 4 * 4;
   // Transposed, so that the inner loops run along the outputs.
   Vector columns(old * width, 0.0), z(kSweepBatch * old), out(kSweepBatch * width);
-  Vector v(kSweepBatch * gram_width), part(rank * gram_width, 0.0), sums(rank * gram_width, 0.0);
   for (size_t i = 0; i < rows; ++i)
     for (size_t j = 0; j < old; ++j) columns[j * width + i] = B(i, j);
+  GramSum gram(rank);
   for (size_t start = 0; start < slots; start += kSweepBatch) {
     const size_t n = std::min(kSweepBatch, slots - start);
-    if (n < kSweepBatch) std::fill(v.begin(), v.end(), 0.0);
     for (size_t s = 0; s < n; ++s) {
       const T* block = blocks.at(static_cast<Slot>(start + s));
       for (size_t j = 0; j < old; ++j) z[s * old + j] = block[K + j];
     }
-    loops.apply(columns.data(), width, z.data(), old, out.data());
+    loops.apply(columns.data(), width, z.data(), old, old, out.data());
     for (size_t s = 0; s < n; ++s) {
       T* block = blocks.at(static_cast<Slot>(start + s));
       double* result = &out[s * width];
@@ -134,18 +185,10 @@ Matrix sweep(const BlockStore<T>& blocks, size_t slots, size_t K, size_t m, cons
         if (!std::isfinite(block[e])) throw Diverged("a weight is too large for the number type");
       }
       for (size_t j = 0; j < m; ++j) block[K + j] = j < rank ? static_cast<T>(result[K + j]) : T{0};
-      for (size_t j = 0; j < rank; ++j) v[s * gram_width + j] = block[K + j];
-    }
-    loops.add_products(v.data(), rank, gram_width, part.data());
-    if (const size_t done = start + n; done == slots || done % detail::kSweepPart == 0) {
-      for (size_t i = 0; i < sums.size(); ++i) sums[i] += part[i];
-      std::fill(part.begin(), part.end(), 0.0);
+      gram.add(block + K);
     }
   }
-  Matrix gram(m, m);
-  for (size_t i = 0; i < rank; ++i)
-    for (size_t j = 0; j <= i; ++j) gram(i, j) = gram(j, i) = sums[i * gram_width + j];
-  return gram;
+  return gram.total(m);
 }
 
 // Factors the Gram matrix of the directions in the blocks, which are orthonormal up to rounding, in

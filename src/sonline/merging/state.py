@@ -1,7 +1,8 @@
 """What a learner knows, read from the arrays that it saves, and written back.
 
 The layout is that of cpp/sonline: a block of numbers a feature, ``[weights | Z | scale]``, with the
-basis V = F Z and the weights w = w̄ + Vᵀβ (factored sketches) or w̄ + (Z; R)ᵀb (appended ones).
+basis V = F Z and the weights w = w̄ + Vᵀβ (factored sketches) or w̄ + (Z; R)ᵀb (appended ones, whose
+blocks are ``[weight | Z | epoch | scale]``, see missed.hpp).
 """
 
 from __future__ import annotations
@@ -31,6 +32,11 @@ def capacity(parameters: Parameters) -> int:
     if parameters.sketch in APPENDED:
         return max(size - 1, 0)
     return size if parameters.sketch in ("oja", "isotropic") else 0
+
+
+def has_epoch(parameters: Parameters) -> bool:
+    """Return whether the block of a feature says which epoch it is up to date with."""
+    return parameters.sketch in APPENDED and capacity(parameters) > 0
 
 
 @dataclass
@@ -85,7 +91,7 @@ def read(parameters: Parameters, state: State, keys: Keys) -> Knowledge:
     numbers = {name: float(state[name]) for name in _SCALARS}
     numbers |= {name: float(state[name]) if name in state else 0.0 for name in _OPTIONAL}
     counts: Floats | None = None
-    at = {"adagrad": 2, "full": 1}.get(parameters.sketch, experts + m)
+    at = {"adagrad": 2, "full": 1}.get(parameters.sketch, experts + m + has_epoch(parameters))
     if parameters.scaling == "rms":
         squares, counts = blocks[:, at], blocks[:, at + 1]
     elif parameters.scaling == "gradient":
@@ -110,12 +116,25 @@ def read(parameters: Parameters, state: State, keys: Keys) -> Knowledge:
         rank = int(state["sketch.rank"])
         known.ev = state["sketch.ev"][:rank].astype(np.float64)
         if parameters.sketch in APPENDED:
-            _read_appended(known, state, blocks, rank)
+            _read_appended(known, state, _at_present(state, blocks, m), rank)
         else:
             Z = blocks[:, experts : experts + rank].T
             known.V = state["sketch.F"][:rank, :rank] @ Z
             known.weights += state["sketch.beta"][:, :rank] @ known.V
     return known
+
+
+def _at_present(state: State, blocks: Floats, m: int) -> Floats:
+    """Return the blocks with what they have missed: w̄ + b·z and F z by the map of their epoch."""
+    epochs = blocks[:, 1 + m].astype(np.intp)
+    columns = state["sketch.missed"][:, : 1 + m]
+    maps = columns.reshape(len(columns) // m, m, 1 + m)
+    for epoch in np.unique(epochs[epochs < len(maps)]):
+        those = epochs == epoch
+        missed = blocks[those, 1 : 1 + m] @ maps[epoch]
+        blocks[those, 0] += missed[:, 0]
+        blocks[those, 1 : 1 + m] = missed[:, 1:]
+    return blocks
 
 
 def _read_appended(known: Knowledge, state: State, blocks: Floats, rank: int) -> None:
@@ -130,7 +149,7 @@ def _read_appended(known: Knowledge, state: State, blocks: Floats, rank: int) ->
     shape = (blocks.shape[0], int(state["sketch.R.rows"]))
     pending = sp.coo_array((values, (slots, rows)), shape=shape).tocsr()
     both = bF[:, :in_Z] @ Z + (pending @ bF[:, in_Z:].T).T
-    known.weights[0] += both[0]
+    known.weights[0] = blocks[:, 0] + both[0]
     known.V = both[1:]
 
 
@@ -187,6 +206,7 @@ def write(parameters: Parameters, known: Knowledge) -> State:
         own = _write_full(known, pseudo=parameters.alpha == 0)
     else:
         columns += [*known.V, *np.zeros((m - len(known.V), slots))]
+        columns += [np.zeros(slots)] * has_epoch(parameters)
     if parameters.scaling == "rms":
         assert known.counts is not None  # noqa: S101 - rms counts
         columns += [known.squares, known.counts]
@@ -226,6 +246,8 @@ def turned_round(parameters: Parameters, state: State) -> State:
     if "sketch.bF" in state:
         turned["sketch.bF"] = state["sketch.bF"].copy()
         turned["sketch.bF"][0] *= -1
+        turned["sketch.missed"] = state["sketch.missed"].copy()
+        turned["sketch.missed"][:, 0] *= -1
     return state | turned
 
 
@@ -248,6 +270,10 @@ def _write_sketch(parameters: Parameters, known: Knowledge, stored: NDArray[Any]
             "sketch.tail": np.array(known.tail),
             "sketch.rows_of_Z": _integer(rank),
             "sketch.debt": _integer(0),
+            "sketch.debt_of_maps": _integer(0),
+            "sketch.late": _integer(0),
+            "sketch.epoch": _integer(0),
+            "sketch.missed": np.zeros((0, -(-(1 + m) // 4) * 4)),
             "sketch.strain": np.array(0.0),
             "sketch.condition": np.array(1.0),
             "sketch.rest": np.zeros(1),
