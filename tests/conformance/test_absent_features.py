@@ -1,7 +1,7 @@
 """Features that are absent for a long time miss nothing, whatever a sketch puts off for them.
 
-Frequent Directions changes every feature in every round. The kernel does it to the features of a row
-at once and to the others when they come again (cpp/sonline/sketch/missed.hpp).
+Frequent Directions changes every feature in every round. The kernel does it to the features of a
+row at once and to the others when they come again (cpp/sonline/sketch/missed.hpp).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+
 from helpers import LOW_RANK, Array, reference_parameters, state_of
 from sonline import OnlineLearner
 from sonline.parameters import SCALINGS
