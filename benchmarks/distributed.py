@@ -75,10 +75,12 @@ def errors(X: Any, y: np.ndarray) -> Iterator[dict[str, Any]]:
 
 
 def merges() -> Iterator[dict[str, Any]]:
-    """Yield time and bytes of merging four learners, by the number of features seen."""
-    for features in (10_000, 100_000, 1_000_000):
+    """Yield time and bytes of merging four learners, by features seen and by directions."""
+    usual = (("default", {}), ("alpha given", {"alpha": "relative:0.1"}))
+    sizes = tuple((f"{m} directions", {"sketch_size": m}) for m in (5, 20, 40))
+    for features, cases in ((10_000, usual), (100_000, usual + sizes), (1_000_000, usual)):
         rows = generated(Shape(64, features), 4 * max(2000, features // 16))
-        for name, parameters in (("default", {}), ("alpha given", {"alpha": "relative:0.1"})):
+        for name, parameters in cases:
             learners = trained([OnlineLearner(**parameters) for _ in range(4)], rows.X, rows.y)
             best = min(
                 _processor_seconds(lambda each=learners: each[0].merge(each[1:])) for _ in range(3)
