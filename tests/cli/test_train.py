@@ -239,13 +239,14 @@ def test_nothing_but_bad_rows_is_no_model(sonline, tmp_path):
         (["data.svm", "--holdout", "1"], 2, "holdout"),
         (["-", "--passes", "2"], 2, "standard input"),
         (["."], 3, "'.' is a folder"),
+        (["data.svm", "other.csv"], 2, "other.csv is csv by its name, but data.svm: svmlight"),
         (["data.svm", "--label", "y"], 2, "--label names a column of a table"),
         (["nowhere://file.svm"], 3, "nowhere://file.svm: cannot be read: Protocol not known"),
         (["memory://file.svm"], 3, "no file 'memory://file.svm'"),
     ],
 )
 def test_what_cannot_be_done_is_said_with_its_exit_code(sonline, data, arguments, code, words):
-    assert data.exists()
+    (data.parent / "other.csv").write_text("label,x\n1,2\n")
     assert words in sonline("train", *arguments, "-o", "m.son", code=code, input="").stderr
 
 

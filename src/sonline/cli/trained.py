@@ -147,7 +147,7 @@ class Trained:
             target = self._target(label_of(token))
         except InvalidInputError as error:
             line = None if batch.lines is None else int(batch.lines[row])
-            raise DataFormatError(str(error), file=file, line=line, text=token) from None
+            raise DataFormatError(str(error), file=file, line=line, text=token[:40]) from None
         self.tokens.append(token)
         self._targets.append(target)
 

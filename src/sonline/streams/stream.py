@@ -18,6 +18,7 @@ from sonline.streams.sources import (
     TEXT_FORMATS,
     Source,
     expand,
+    format_of_name,
     guess_format,
     is_remote,
     open_source,
@@ -116,6 +117,8 @@ class Stream:
         self._first: Source | None = open_source(files[first])
         try:
             kind, self.told = self._decide(self._first, options.format)
+            if options.format == "auto":
+                self._check_names(kind)
             self.options = replace(options, format=kind, features=_features(options, kind))
         except BaseException:
             self._first.close()
@@ -140,6 +143,16 @@ class Stream:
             return wanted, f"{source.name}: {wanted}{packed}"
         kind, origin = guess_format(source)
         return kind, f"{source.name}: {kind}{packed} (told from its {origin})"
+
+    def _check_names(self, kind: str) -> None:
+        """Raise an error about a file whose name says another format than that of the stream."""
+        for name in self.files:
+            named = format_of_name(name)
+            if named not in (None, kind):
+                raise ParameterError(
+                    f"{name} is {named} by its name, but {self.told}; all files of a stream have "
+                    "one format: convert them, or say it with --format"
+                )
 
     def share(self) -> float | None:
         """Return which share of the input lies before the end of the last batch.
