@@ -35,7 +35,7 @@ def choice(name: str, values: Iterable[str]) -> Any:
 Data = Annotated[
     list[str],
     typer.Argument(
-        metavar="DATA...",
+        metavar="DATA",
         help="Files, globs, addresses, or - for standard input; plain, gzip, bz2, xz or zstd.",
         show_default=False,
     ),
