@@ -52,6 +52,9 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
+_DECODER = json.JSONDecoder(object_pairs_hook=_unique)  # made once: json.loads would for each row
+
+
 class JsonReader:
     """Reads files of JSON lines.
 
@@ -152,7 +155,7 @@ class JsonReader:
         if not words.strip():
             return None
         try:
-            row = json.loads(words, object_pairs_hook=_unique)
+            row = _DECODER.decode(words)
         except json.JSONDecodeError as error:
             piece = words[error.pos : error.pos + 40]
             raise _RowError(f"not valid JSON ({error.msg})", error.pos + 1, piece) from None
