@@ -27,6 +27,8 @@ from sonline.experiments.published import ERROR_RATES
 # Candidates for the experts of alpha="auto": (relative alpha, plain); the constant one is always
 # there.
 CANDIDATES = (
+    ((0.0003, False), (0.03, False), (0.01, True)),
+    ((0.003, False), (0.03, False), (0.01, True)),
     ((0.03, False), (0.01, True)),
     ((0.01, False), (0.01, True)),
     ((0.1, False), (0.01, True)),

@@ -80,7 +80,8 @@ int main(int argc, char** argv) {
   config.experts = {{0.1, false}};
   if (sketch == "auto") {
     config.sketch_name = "isotropic";
-    config.experts = {{0.03, false}, {0.01, true}, {0.03, true, true}};  // as in parameters.py
+    // As in parameters.py.
+    config.experts = {{0.0003, false}, {0.03, false}, {0.01, true}, {0.03, true, true}};
     config.sketch.experts = config.experts.size();
     config.sketch_every = 0;
   }

@@ -11,6 +11,14 @@
 
 namespace sonline {
 
+// What an expert's margin z costs where labels are -1 and +1: the Brier score of the probability
+// 1 / (1 + e^-z), with the rate 1 for which it is mixable (Vovk & Zhdanov, JMLR 2009). Unlike the
+// logistic loss it does not prefer an expert for being ever surer of what all predict.
+inline double brier_score(double z, double y) {
+  const double missed = 1 / (1 + std::exp(y * z));
+  return 2 * missed * missed;
+}
+
 class Ensemble {
  public:
   explicit Ensemble(size_t experts) : share_(experts, 1.0 / static_cast<double>(experts)) {}

@@ -111,6 +111,7 @@ class Learner {
     archive.scalar("mean_energy", mean_energy_);
     archive.scalar("label_low", label_low_);
     archive.scalar("label_high", label_high_);
+    experts_state(archive);
     ensemble_.state(archive);
     if constexpr (Archive::reading) {
       const auto keys = archive.template any_array<Key>("features");
@@ -149,6 +150,20 @@ class Learner {
   // sketch_every = 0 ("auto"): every row at first, one of two from here on, and so on up to …
   static constexpr uint64_t kFirstRare = 512;
   static constexpr size_t kMostRare = 8;
+
+  // Which experts there are: later versions may start with others.
+  template <class Archive>
+  void experts_state(Archive& archive) {
+    Vector numbers;
+    for (const Expert& expert : config_.experts)
+      numbers.insert(numbers.end(), {expert.alpha, double(expert.plain), double(expert.constant)});
+    archive.array("ensemble.experts", numbers);
+    if constexpr (Archive::reading)
+      for (size_t e = 0; e < config_.experts.size(); ++e) {
+        if (numbers[3 * e] < 0) archive.fail("ensemble.experts", "has a negative alpha");
+        config_.experts[e] = {numbers[3 * e], numbers[3 * e + 1] != 0, numbers[3 * e + 2] != 0};
+      }
+  }
 
   Row<T>& row() { return rows_[at_]; }
   const Row<T>& row() const { return rows_[at_]; }
@@ -394,7 +409,8 @@ class Learner {
 
   void step_of_expert(size_t e, double y, double weight) {
     const Loss& loss = *config_.loss;
-    losses_[e] = weight * loss.value(margins_[e], y, config_.level);
+    losses_[e] = weight * (loss.binary ? brier_score(margins_[e], y)
+                                       : loss.value(margins_[e], y, config_.level));
     if (row().energy == 0) return;
     if (config_.experts[e].constant) {
       move_constant(e, loss.proximal(margins_[e], y, weight / alpha(e), config_.level));

@@ -27,7 +27,7 @@ DEFAULT_RELATIVE_ALPHA = 0.1
 # alpha="auto": (relative alpha, plain) of the weight vectors that share the sketch; a plain one
 # takes steps of constant size. Last comes the constant one, which moves the intercept only and
 # whose alpha is absolute. Chosen in docs/defaults.md.
-EXPERTS = ((0.03, False), (0.01, True))
+EXPERTS = ((0.0003, False), (0.03, False), (0.01, True))
 PLAIN_EXPERTS = ((0.02, True), (0.1, True), (0.5, True), (2.0, True))
 CONSTANT = (0.03, True)
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.

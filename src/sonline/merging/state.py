@@ -226,10 +226,19 @@ def write(parameters: Parameters, known: Knowledge) -> State:
         **{name: np.array(numbers[name]) for name in _SCALARS[1:]},
         "rounds": np.array(int(numbers["rounds"]), dtype=np.int64),
         "ensemble.share": known.share,
+        "ensemble.experts": _experts(parameters),
         "features": known.keys,
         "blocks": blocks,
         **own,
     }
+
+
+def _experts(parameters: Parameters) -> Floats:
+    """Return alpha, plain and constant of each expert."""
+    numbers = [(alpha, plain, False) for alpha, plain in parameters.experts]
+    if parameters.for_core()["constant"]:
+        numbers[-1] = (*parameters.experts[-1], True)
+    return np.array(numbers, dtype=np.float64).ravel()
 
 
 def turned_round(parameters: Parameters, state: State) -> State:

@@ -11,6 +11,7 @@ import math
 from typing import Any
 
 import numpy as np
+from scipy.special import expit
 
 from sonline.reference.learner import ReferenceLearner, times_to_absorb
 from sonline.reference.sketches import Array
@@ -121,7 +122,7 @@ class ReferenceEnsemble(ReferenceLearner):
         return (self.sigma + self._eta()) * self.loss.derivative(z, y) ** 2
 
     def _learn_shares(self, margins: Array, z: float, y: float, weight: float) -> None:
-        losses = np.array([weight * self.loss.value(float(m), y) for m in margins])
+        losses = weight * np.array([self._cost(float(m), y) for m in margins])
         unit = 1.0
         if not self.loss.binary:
             self.mean_loss += (weight * self.loss.value(z, y) - self.mean_loss) / self.rounds
@@ -130,6 +131,12 @@ class ReferenceEnsemble(ReferenceLearner):
         kept = self.shares * np.exp(-np.minimum(excess, WORST_LOSS))
         even = 1.0 / len(kept)
         self.shares = (1.0 - FIXED_SHARE) * kept / kept.sum() + FIXED_SHARE * even
+
+    def _cost(self, margin: float, y: float) -> float:
+        """What a margin costs in the shares: the Brier score of its probability, or the loss."""
+        if not self.loss.binary:
+            return self.loss.value(margin, y)
+        return 2.0 * float(expit(-y * margin)) ** 2
 
     def raw_blend(self) -> Array:
         """Return the weights of the blend for unscaled features, the intercept first."""
