@@ -2,8 +2,9 @@
 
     python -m benchmarks.spark [--rows 400000] [--repeats 5]
 
-Each number of cores has a process and a session of its own. The session is warm: everything is
-imported, and the data frame of vectors is in memory. Prints a JSON document for each case.
+Each number of cores has a process and a session of its own, held to so many processors. It is
+warm: everything is imported, and the data frame of vectors is in memory. Prints a JSON document
+for each case.
 """
 
 from __future__ import annotations
@@ -38,11 +39,21 @@ def written(folder: Path, rows: int) -> None:
         Path(folder, f"part-{number}.svm").write_bytes(b"".join(lines[number::FILES]))
 
 
+def processor_seconds() -> float:
+    """Return what this process, Java and all workers have used so far, also those that ended."""
+    import psutil  # noqa: PLC0415 - comes with Dask
+
+    me = psutil.Process()
+    return sum(sum(one.cpu_times()[:4]) for one in [me, *me.children(recursive=True)])
+
+
 def measured(folder: Path, cores: int, repeats: int) -> Iterator[dict[str, Any]]:
     from pyspark.sql import SparkSession  # noqa: PLC0415 - slow to import
 
     from sonline.distributed.spark import SONClassifier  # noqa: PLC0415
 
+    # A task is a thread of Java and a process of Python: one core is one processor for both.
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])
     os.environ["PYSPARK_PYTHON"] = sys.executable
     builder = SparkSession.builder.master(f"local[{cores}]")
     for name, value in SETTINGS.items():
@@ -50,7 +61,8 @@ def measured(folder: Path, cores: int, repeats: int) -> Iterator[dict[str, Any]]
     spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
     # One file is one partition, whatever the number of cores.
-    spark.conf.set("spark.sql.files.openCostInBytes", str(1 << 30))
+    for name in ("openCostInBytes", "maxPartitionBytes"):
+        spark.conf.set(f"spark.sql.files.{name}", str(1 << 30))
     lines = spark.read.text(str(folder))
     vectors = (
         spark.read.format("libsvm").option("numFeatures", SHAPE.features + 1).load(str(folder))
@@ -63,11 +75,12 @@ def measured(folder: Path, cores: int, repeats: int) -> Iterator[dict[str, Any]]
         "vectors": (SONClassifier(classes=classes), vectors),
     }
     for case, (estimator, frame) in cases.items():
-        each = []
+        each, used = [], []
         for _ in range(repeats + 1):
-            begun = time.perf_counter()
+            before, begun = processor_seconds(), time.perf_counter()
             model = estimator.fit(frame)
             each.append(time.perf_counter() - begun)
+            used.append(processor_seconds() - before)
         shard = model.rounds_[0]
         yield {
             "case": case,
@@ -76,6 +89,7 @@ def measured(folder: Path, cores: int, repeats: int) -> Iterator[dict[str, Any]]
             "rows": shard.total("rows"),
             "seconds": [round(one, 3) for one in each[1:]],  # the first one warms up
             "rows_per_second": round(shard.total("rows") / min(each[1:])),
+            "processor_seconds": [round(one, 3) for one in used[1:]],
             "seconds_in_tasks": round(shard.total("seconds"), 3),
             "bytes_per_partition": shard.total("bytes") / len(shard.figures),
             "load": [round(one, 1) for one in os.getloadavg()],
