@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <vector>
 
+#include "sonline/cpu.hpp"
+
 namespace sonline {
 
 using Vector = std::vector<double>;
@@ -69,34 +71,55 @@ inline double dot(const double* a, const double* b, size_t n) {
 
 namespace detail {
 
-// Columns j .. j + 2·pairs of A·B.
-template <size_t pairs>
-void multiply_columns(const Matrix& A, const Matrix& B, size_t n, size_t j, Matrix& product) {
+// So many columns of A·B: `quads` vectors of four and `pairs` of two.
+template <size_t quads, size_t pairs>
+[[gnu::always_inline]] inline void multiply_columns(const Matrix& A, const Matrix& B, size_t n,
+                                                    size_t j, Matrix& product) {
   const size_t stride = B.cols();
   for (size_t i = 0; i < n; ++i) {
     const double* a = A[i];
     const double* b = B[0] + j;
-    Pair sums[pairs] = {};
-    for (size_t l = 0; l < n; ++l, b += stride)
-      for (size_t p = 0; p < pairs; ++p) sums[p] += a[l] * load_pair(b + 2 * p);
-    for (size_t p = 0; p < pairs; ++p) store_pair(product[i] + j + 2 * p, sums[p]);
+    Quad sums[quads ? quads : 1] = {};
+    Pair last[pairs ? pairs : 1] = {};
+    for (size_t l = 0; l < n; ++l, b += stride) {
+      for (size_t q = 0; q < quads; ++q) sums[q] += a[l] * load_quad(b + kQuad * q);
+      for (size_t p = 0; p < pairs; ++p) last[p] += a[l] * load_pair(b + kQuad * quads + 2 * p);
+    }
+    double* out = product[i] + j;
+    for (size_t q = 0; q < quads; ++q) store_quad(out + kQuad * q, sums[q]);
+    for (size_t p = 0; p < pairs; ++p) store_pair(out + kQuad * quads + 2 * p, last[p]);
   }
 }
 
-}  // namespace detail
-
-// The leading n x n part of A·B.
-inline void multiply(const Matrix& A, const Matrix& B, size_t n, Matrix& product) {
+// Without AVX2 vectors of four are two in name only, and fill the registers.
+template <bool wide>
+[[gnu::always_inline]] inline void multiply_loop(const Matrix& A, const Matrix& B, size_t n,
+                                                 Matrix& product) {
   size_t j = 0;
-  for (; j + 10 <= n; j += 10) detail::multiply_columns<5>(A, B, n, j, product);
-  for (; j + 4 <= n; j += 4) detail::multiply_columns<2>(A, B, n, j, product);
-  for (; j + 2 <= n; j += 2) detail::multiply_columns<1>(A, B, n, j, product);
+  for (; j + 10 <= n; j += 10) multiply_columns<wide ? 2 : 0, wide ? 1 : 5>(A, B, n, j, product);
+  for (; j + 4 <= n; j += 4) multiply_columns<wide ? 1 : 0, wide ? 0 : 2>(A, B, n, j, product);
+  for (; j + 2 <= n; j += 2) multiply_columns<0, 1>(A, B, n, j, product);
   if (j < n)
     for (size_t i = 0; i < n; ++i) {
       double sum = 0;
       for (size_t l = 0; l < n; ++l) sum += A(i, l) * B(l, j);
       product(i, j) = sum;
     }
+}
+
+SONLINE_AVX2 inline void multiply_avx2(const Matrix& A, const Matrix& B, size_t n,
+                                       Matrix& product) {
+  multiply_loop<true>(A, B, n, product);
+}
+inline void multiply_plain(const Matrix& A, const Matrix& B, size_t n, Matrix& product) {
+  multiply_loop<false>(A, B, n, product);
+}
+
+}  // namespace detail
+
+// The leading n x n part of A·B.
+inline void multiply(const Matrix& A, const Matrix& B, size_t n, Matrix& product) {
+  (has_avx2() ? detail::multiply_avx2 : detail::multiply_plain)(A, B, n, product);
 }
 
 // The largest size of an entry of the leading n x n part.

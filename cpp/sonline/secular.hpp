@@ -23,12 +23,22 @@ class SecularSolver {
   Matrix vectors;  // row j (its first n entries) is the unit eigenvector of values[j]
 
   void solve(const double* d_in, const double* q_in, size_t n) {
+    has_avx2() ? solve_avx2(d_in, q_in, n) : solve_plain(d_in, q_in, n);
+  }
+
+ private:
+  SONLINE_AVX2 [[gnu::flatten]] void solve_avx2(const double* d_in, const double* q_in, size_t n) {
+    solve_any(d_in, q_in, n);
+  }
+  void solve_plain(const double* d_in, const double* q_in, size_t n) { solve_any(d_in, q_in, n); }
+
+  void solve_any(const double* d_in, const double* q_in, size_t n) {
     prepare(d_in, q_in, n);
     const size_t active = poles_.size();
     roots_.resize(active);
     if (gaps_.rows() < n) {
-      gaps_ = Matrix(n, n + 1);  // a whole number of pairs
-      inverse_ = Matrix(n, n + 1);
+      gaps_ = Matrix(n, whole_quads(n));
+      inverse_ = Matrix(n, whole_quads(n));
     }
     invert_distances();
     for (size_t j = 0; j < active; ++j) find_root(j);
@@ -36,7 +46,6 @@ class SecularSolver {
     assemble(n);
   }
 
- private:
   // Deflation (Dongarra & Sorensen 1987): components of q that are zero, and all but one of several
   // equal poles (after a rotation among them), have nothing to solve for.
   void prepare(const double* d_in, const double* q_in, size_t n) {
@@ -74,7 +83,7 @@ class SecularSolver {
     }
     for (size_t i = 0; i < n; ++i)
       if (active_[i]) poles_.push_back(i);
-    const size_t padded = poles_.size() + poles_.size() % 2;
+    const size_t padded = whole_quads(poles_.size());
     d_active_.resize(padded);
     w_.resize(padded);
     right_.resize(padded);
@@ -86,10 +95,10 @@ class SecularSolver {
       q_active_[k] = q_[poles_[k]];
       w_[k] = q_active_[k] * q_active_[k];
     }
-    if (padded > poles_.size()) {  // a pole without weight, far away
-      d_active_[padded - 1] = -std::numeric_limits<double>::infinity();
-      w_[padded - 1] = 0;
-      q_active_[padded - 1] = 0;
+    for (size_t k = poles_.size(); k < padded; ++k) {  // poles without weight, far away
+      d_active_[k] = -std::numeric_limits<double>::infinity();
+      w_[k] = 0;
+      q_active_[k] = 0;
     }
   }
 
@@ -122,8 +131,8 @@ class SecularSolver {
   // 1 / (d_i − d_j) in row j, and 0 on the diagonal.
   void invert_distances() {
     for (size_t j = 0; j < poles_.size(); ++j) {
-      for (size_t i = 0; i < poles_.size(); i += 2)
-        store_pair(inverse_[j] + i, 1.0 / (load_pair(&d_active_[i]) - d_active_[j]));
+      for (size_t i = 0; i < poles_.size(); i += kQuad)
+        store_quad(inverse_[j] + i, 1.0 / (load_quad(&d_active_[i]) - d_active_[j]));
       inverse_(j, j) = 0;
     }
   }
@@ -145,18 +154,18 @@ class SecularSolver {
     }
     for (int iteration = 0; iteration < 100; ++iteration) {
       // φ: poles to the right, positive terms; ψ: those to the left.
-      Pair phis{}, phi_slopes{}, psis{}, psi_slopes{};
-      for (size_t i = 0; i < n; i += 2) {
-        const Pair gap = (load_pair(d + i) - origin) - s, inverse = 1.0 / gap;
-        const Pair right = load_pair(&right_[i]) * inverse, left = load_pair(&left_[i]) * inverse;
-        store_pair(delta + i, gap);
+      Quad phis{}, phi_slopes{}, psis{}, psi_slopes{};
+      for (size_t i = 0; i < n; i += kQuad) {
+        const Quad gap = (load_quad(d + i) - origin) - s, inverse = 1.0 / gap;
+        const Quad right = load_quad(&right_[i]) * inverse, left = load_quad(&left_[i]) * inverse;
+        store_quad(delta + i, gap);
         phis += right;
         psis += left;
         phi_slopes += right * inverse;
         psi_slopes += left * inverse;
       }
-      const double phi = phis[0] + phis[1], phi_slope = phi_slopes[0] + phi_slopes[1];
-      const double psi = psis[0] + psis[1], psi_slope = psi_slopes[0] + psi_slopes[1];
+      const double phi = sum_of(phis), phi_slope = sum_of(phi_slopes);
+      const double psi = sum_of(psis), psi_slope = sum_of(psi_slopes);
       const double f = 1 + psi + phi;
       if (std::fabs(f) <= eps * static_cast<double>(n) * (1 + phi - psi)) break;
       (f < 0 ? low : high) = s;
@@ -199,9 +208,9 @@ class SecularSolver {
     std::fill(products_.begin(), products_.end(), 1.0);
     for (size_t j = 0; j < n; ++j) {
       const double own = products_[j] * -gaps_(j, j);  // s_j - d_j > 0
-      for (size_t i = 0; i < n; i += 2) {
-        const Pair factor = load_pair(gaps_[j] + i) * load_pair(inverse_[j] + i);
-        store_pair(&products_[i], load_pair(&products_[i]) * factor);
+      for (size_t i = 0; i < n; i += kQuad) {
+        const Quad factor = load_quad(gaps_[j] + i) * load_quad(inverse_[j] + i);
+        store_quad(&products_[i], load_quad(&products_[i]) * factor);
       }
       products_[j] = own;
     }
@@ -218,7 +227,7 @@ class SecularSolver {
       std::stable_sort(order_.begin(), order_.end(),
                        [](const Ranked& a, const Ranked& b) { return a.value > b.value; });
     values.resize(n);
-    if (vectors.rows() < n) vectors = Matrix(n, n + n % 2);  // whole pairs
+    if (vectors.rows() < n) vectors = Matrix(n, whole_quads(n));
     for (size_t r = 0; r < n; ++r) {
       values[r] = order_[r].value;
       double* row = vectors[r];
@@ -250,11 +259,10 @@ class SecularSolver {
 
   // row = q / delta, to unit length.
   void unit_quotient(const double* delta, size_t n, double* row) const {
-    for (size_t k = 0; k < n; k += 2)
-      store_pair(row + k, load_pair(&q_active_[k]) / load_pair(delta + k));
-    if (n % 2) row[n] = 0;
+    for (size_t k = 0; k < n; k += kQuad)
+      store_quad(row + k, load_quad(&q_active_[k]) / load_quad(delta + k));
     const double scale = 1 / std::sqrt(dot(row, row, n));
-    for (size_t k = 0; k < n; k += 2) store_pair(row + k, scale * load_pair(row + k));
+    for (size_t k = 0; k < n; k += kQuad) store_quad(row + k, scale * load_quad(row + k));
   }
 
   struct Ranked {
@@ -266,7 +274,7 @@ class SecularSolver {
     double c, s;
   };
 
-  // Of the active poles, padded to whole pairs (but for the roots), as are the scratch vectors.
+  // Of the active poles, padded to whole quads (but for the roots), as are the scratch vectors.
   Vector d_active_, w_, products_, right_, left_, q_active_, roots_;
   Vector d_, q_;
   Matrix gaps_, inverse_;

@@ -38,11 +38,10 @@ template <size_t quads, bool first, class T>
 [[gnu::always_inline]] inline void carry_some(const double* map, size_t m, size_t width,
                                               const double* extra, const double* now, T* to) {
   Quad sums[quads];
-  for (size_t q = 0; q < quads; ++q)
-    sums[q] = *reinterpret_cast<const QuadInMemory*>(extra + q * kQuad);
+  for (size_t q = 0; q < quads; ++q) sums[q] = load_quad(extra + q * kQuad);
   for (size_t j = 0; j < m; ++j)
     for (size_t q = 0; q < quads; ++q)
-      sums[q] += now[1 + j] * *reinterpret_cast<const QuadInMemory*>(map + j * width + q * kQuad);
+      sums[q] += now[1 + j] * load_quad(map + j * width + q * kQuad);
   if (first) sums[0][0] += now[0];
   for (size_t q = 0; q < quads; ++q)
     *reinterpret_cast<typename Quads<T>::InMemory*>(to + q * kQuad) =
@@ -54,8 +53,8 @@ template <class T>
                                               const double* extra, const T* from, T* to,
                                               double* now) {
   for (size_t i = 0; i < width; i += kQuad)
-    *reinterpret_cast<QuadInMemory*>(now + i) = __builtin_convertvector(
-        *reinterpret_cast<const typename Quads<T>::InMemory*>(from + i), Quad);
+    store_quad(now + i, __builtin_convertvector(
+                            *reinterpret_cast<const typename Quads<T>::InMemory*>(from + i), Quad));
   size_t i = 0;
   if (width == 3 * kQuad) {  // up to m = 11: the sums fit into registers at once
     carry_some<3, true>(map, m, width, extra, now, to);
@@ -68,14 +67,11 @@ template <class T>
   for (i = 1 + m; i < width; ++i) to[i] = static_cast<T>(now[i]);
 }
 
-#if defined(__x86_64__)
 template <class T>
-[[gnu::target("avx2")]] inline void carry_avx2(const double* map, size_t m, size_t width,
-                                               const double* extra, const T* from, T* to,
-                                               double* now) {
+SONLINE_AVX2 inline void carry_avx2(const double* map, size_t m, size_t width, const double* extra,
+                                    const T* from, T* to, double* now) {
   carry_loop(map, m, width, extra, from, to, now);
 }
-#endif
 template <class T>
 void carry_plain(const double* map, size_t m, size_t width, const double* extra, const T* from,
                  T* to, double* now) {
@@ -84,10 +80,7 @@ void carry_plain(const double* map, size_t m, size_t width, const double* extra,
 
 template <class T>
 typename Carry<T>::Loop Carry<T>::best() {
-#if defined(__x86_64__)
-  if (has_avx2()) return &carry_avx2<T>;
-#endif
-  return &carry_plain<T>;
+  return has_avx2() ? &carry_avx2<T> : &carry_plain<T>;
 }
 
 }  // namespace detail
@@ -96,7 +89,7 @@ template <class T>
 class MissedMaps {
  public:
   explicit MissedMaps(size_t m)
-      : m_(m), width_((1 + m + 3) / 4 * 4), out_(detail::kSweepBatch * width_), zeros_(width_) {}
+      : m_(m), width_(whole_quads(1 + m)), out_(detail::kSweepBatch * width_), zeros_(width_) {}
 
   // The number of the epoch at hand: how many have ended since the last rebase.
   size_t epoch() const { return epoch_; }

@@ -116,6 +116,12 @@ class PushRule {
   }
 
   void absorb(const Absorption& in, Transition& out) {
+    has_avx2() ? absorb_avx2(in, out) : absorb_any(in, out);
+  }
+  SONLINE_AVX2 [[gnu::flatten]] void absorb_avx2(const Absorption& in, Transition& out) {
+    absorb_any(in, out);
+  }
+  void absorb_any(const Absorption& in, Transition& out) {
     const size_t k = in.k;
     const bool residual = in.rho2 > 0;
     const double rho = std::sqrt(in.rho2);

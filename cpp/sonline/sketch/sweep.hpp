@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
-#include <cstdlib>
 #include <vector>
 
 #include "sonline/blocks.hpp"
@@ -19,10 +18,6 @@ inline constexpr size_t kSweepBatch = 8;  // features at a time, so that sums st
 // So many batches are added up by themselves, or millions of small products would each round the
 // sum that the large ones have made.
 inline constexpr size_t kSweepPart = 128;  // batches
-
-typedef double Quad __attribute__((vector_size(32)));
-typedef double QuadInMemory __attribute__((vector_size(32), aligned(alignof(double)), may_alias));
-inline constexpr size_t kQuad = 4;
 
 // The two loops of a sweep over a batch of features. Every number is a sum by itself in a fixed
 // order, so all versions give the same bits.
@@ -44,12 +39,11 @@ template <size_t together, size_t quads>
   Quad sums[together][quads] = {};
   for (size_t j = 0; j < n; ++j)
     for (size_t q = 0; q < quads; ++q) {
-      const Quad column = *reinterpret_cast<const QuadInMemory*>(columns + j * width + q * kQuad);
+      const Quad column = load_quad(columns + j * width + q * kQuad);
       for (size_t t = 0; t < together; ++t) sums[t][q] += z[t * stride + j] * column;
     }
   for (size_t t = 0; t < together; ++t)
-    for (size_t q = 0; q < quads; ++q)
-      *reinterpret_cast<QuadInMemory*>(out + t * width + q * kQuad) = sums[t][q];
+    for (size_t q = 0; q < quads; ++q) store_quad(out + t * width + q * kQuad, sums[t][q]);
 }
 
 template <size_t together>
@@ -68,28 +62,20 @@ template <size_t together>
                                                  double* sums) {
   for (size_t i = 0; i < rank; ++i)
     for (size_t j = 0; j <= i; j += kQuad) {
-      Quad sum = *reinterpret_cast<const QuadInMemory*>(&sums[i * width + j]);
+      Quad sum = load_quad(&sums[i * width + j]);
       for (size_t s = 0; s < kSweepBatch; ++s)
-        sum += v[s * width + i] * *reinterpret_cast<const QuadInMemory*>(&v[s * width + j]);
-      *reinterpret_cast<QuadInMemory*>(&sums[i * width + j]) = sum;
+        sum += v[s * width + i] * load_quad(&v[s * width + j]);
+      store_quad(&sums[i * width + j], sum);
     }
 }
 
-#if defined(__x86_64__)
-// The variable is for tests: they compare both versions.
-inline bool has_avx2() {
-  return !std::getenv("SONLINE_PORTABLE") && __builtin_cpu_supports("avx2");
-}
-[[gnu::target("avx2")]] inline void apply_avx2(const double* columns, size_t width, const double* z,
-                                               size_t stride, size_t n, double* out) {
+SONLINE_AVX2 inline void apply_avx2(const double* columns, size_t width, const double* z,
+                                    size_t stride, size_t n, double* out) {
   apply_loop<4>(columns, width, z, stride, n, out);
 }
-[[gnu::target("avx2")]] inline void products_avx2(const double* v, size_t rank, size_t width,
-                                                  double* sums) {
+SONLINE_AVX2 inline void products_avx2(const double* v, size_t rank, size_t width, double* sums) {
   products_loop(v, rank, width, sums);
 }
-#endif
-
 inline void apply_plain(const double* columns, size_t width, const double* z, size_t stride,
                         size_t n, double* out) {
   apply_loop<2>(columns, width, z, stride, n, out);
@@ -99,12 +85,8 @@ inline void products_plain(const double* v, size_t rank, size_t width, double* s
 }
 
 inline const SweepLoops& SweepLoops::best() {
-  static const SweepLoops loops = [] {
-#if defined(__x86_64__)
-    if (has_avx2()) return SweepLoops{&apply_avx2, &products_avx2};
-#endif
-    return SweepLoops{&apply_plain, &products_plain};
-  }();
+  static const SweepLoops loops = has_avx2() ? SweepLoops{&apply_avx2, &products_avx2}
+                                             : SweepLoops{&apply_plain, &products_plain};
   return loops;
 }
 
@@ -115,7 +97,7 @@ class GramSum {
  public:
   explicit GramSum(size_t rank)
       : rank_(rank),
-        width_((rank + 3) / 4 * 4),
+        width_(whole_quads(rank)),
         v_(detail::kSweepBatch * width_, 0.0),
         part_(rank * width_, 0.0),
         sums_(rank * width_, 0.0) {}
@@ -163,7 +145,7 @@ Matrix sweep(const BlockStore<T>& blocks, size_t slots, size_t K, size_t m, cons
              size_t rows, size_t old, Extra&& extra) {
   using detail::kSweepBatch;
   const auto& loops = detail::SweepLoops::best();
-  const size_t rank = rows - K, width = (rows + 3) / 4 * 4;
+  const size_t rank = rows - K, width = whole_quads(rows);
   // Transposed, so that the inner loops run along the outputs.
   Vector columns(old * width, 0.0), z(kSweepBatch * old), out(kSweepBatch * width);
   for (size_t i = 0; i < rows; ++i)

@@ -133,7 +133,7 @@ class ReferenceEnsemble(ReferenceLearner):
         self.shares = (1.0 - FIXED_SHARE) * kept / kept.sum() + FIXED_SHARE * even
 
     def _cost(self, margin: float, y: float) -> float:
-        """What a margin costs in the shares: the Brier score of its probability, or the loss."""
+        """Return what a margin costs in the shares: the Brier score, or the loss."""
         if not self.loss.binary:
             return self.loss.value(margin, y)
         return 2.0 * float(expit(-y * margin)) ** 2

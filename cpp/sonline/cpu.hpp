@@ -1,0 +1,41 @@
+// Vectors of four numbers, for loops that are compiled twice: for every processor of the platform,
+// and for those with AVX2. The numbers do not depend on which is chosen.
+#pragma once
+
+#include <cstddef>
+#include <cstdlib>
+
+namespace sonline {
+
+inline constexpr size_t kQuad = 4;
+typedef double Quad __attribute__((vector_size(32)));
+typedef double QuadInMemory __attribute__((vector_size(32), aligned(alignof(double)), may_alias));
+
+[[gnu::always_inline]] inline Quad load_quad(const double* from) {
+  return *reinterpret_cast<const QuadInMemory*>(from);
+}
+[[gnu::always_inline]] inline void store_quad(double* to, Quad quad) {
+  *reinterpret_cast<QuadInMemory*>(to) = quad;
+}
+[[gnu::always_inline]] inline double sum_of(Quad quad) {
+  return (quad[0] + quad[1]) + (quad[2] + quad[3]);
+}
+inline size_t whole_quads(size_t n) { return (n + kQuad - 1) / kQuad * kQuad; }
+
+// The variable is for tests: they compare both versions.
+inline bool has_avx2() {
+#if defined(__x86_64__)
+  static const bool has = !std::getenv("SONLINE_PORTABLE") && __builtin_cpu_supports("avx2");
+  return has;
+#else
+  return false;
+#endif
+}
+
+#if defined(__x86_64__)
+#define SONLINE_AVX2 [[gnu::target("avx2")]]
+#else
+#define SONLINE_AVX2
+#endif
+
+}  // namespace sonline
