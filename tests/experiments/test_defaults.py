@@ -56,7 +56,9 @@ def test_units_do_not_count(rows, name):
 
 
 @pytest.mark.data
-@pytest.mark.parametrize("name", ["breast-cancer", "diabetes", "heart", "ionosphere", "splice"])
+@pytest.mark.parametrize(
+    "name", ["breast-cancer", "diabetes", "heart", "ionosphere", "mushrooms", "splice"]
+)
 def test_several_alphas_at_once_are_near_the_best_of_them(rows, name):
     shuffles = [defaults.shuffled(*rows(name), seed) for seed in range(4)]
     auto = np.mean([defaults.error(*part) for part in shuffles])
