@@ -80,7 +80,8 @@ class StateReader {
       int64_t wide;
       std::memcpy(&wide, get<int64_t>(name, 0).bytes.data(), sizeof wide);
       value = static_cast<T>(wide);
-      if (static_cast<int64_t>(value) != wide) fail(name, "is out of range");
+      if (wide < 0 || wide > kLargestCount || static_cast<int64_t>(value) != wide)
+        fail(name, "is out of range");
     }
   }
 
@@ -135,6 +136,7 @@ class StateReader {
   }
 
  private:
+  static constexpr int64_t kLargestCount = int64_t{1} << 62;  // all whole numbers are counts
   const State& state_;
 };
 
