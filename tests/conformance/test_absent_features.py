@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from helpers import LOW_RANK, Array, reference_parameters, state_of
+from helpers import LOW_RANK, Array, learner, reference_parameters, state_of
 from sonline import OnlineLearner
 from sonline.parameters import SCALINGS
 from sonline.reference import ReferenceLearner
@@ -32,10 +32,8 @@ def wide_rows() -> tuple[Array, Array]:
     return X, np.sign(X @ rng.normal(size=FEATURES) + 0.3 * rng.normal(size=ROUNDS))
 
 
-def learner(**changed: object) -> OnlineLearner:
-    return OnlineLearner(
-        **{"sketch_size": 6, "alpha": "relative:2", "dtype": "float64"} | changed  # type: ignore[arg-type]
-    )
+def wide_learner(**changed: object) -> OnlineLearner:
+    return learner(**{"sketch_size": 6, "alpha": "relative:2", **changed})
 
 
 @pytest.mark.parametrize("bound", [None, 1.0])
@@ -65,10 +63,10 @@ def test_looking_and_stopping_in_between_change_nothing(
     sketch: str, scaling: str, dtype: str, tmp_path: Path
 ) -> None:
     X, y = wide_rows()
-    whole = learner(sketch=sketch, scaling=scaling, dtype=dtype)
+    whole = wide_learner(sketch=sketch, scaling=scaling, dtype=dtype)
     made = whole.learn(X, y)
     behind = 0
-    model = learner(sketch=sketch, scaling=scaling, dtype=dtype)
+    model = wide_learner(sketch=sketch, scaling=scaling, dtype=dtype)
     for part in np.array_split(np.arange(ROUNDS), 23):
         before = state_of(model)
         told = model.predict(X)
@@ -86,14 +84,14 @@ def test_looking_and_stopping_in_between_change_nothing(
 @pytest.mark.parametrize("sketch", LAZY)
 def test_rebases_are_rare_where_features_are(sketch: str) -> None:
     X, y = wide_rows()
-    model = learner(sketch=sketch)
+    model = wide_learner(sketch=sketch)
     model.learn(X, y)
     assert 0 < model.stats()["rebases"] < ROUNDS / 50
 
 
 def test_a_file_with_an_epoch_that_never_was_is_refused(tmp_path: Path) -> None:
     X, y = wide_rows()
-    model = learner(sketch="fd")
+    model = wide_learner(sketch="fd")
     model.learn(X[:500], y[:500])
     document, tensors = model.__getstate__()
     for wrong in (-1.0, 0.5, 1e6):

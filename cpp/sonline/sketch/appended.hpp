@@ -45,8 +45,7 @@ class Appended {
         room_(missed_.width()),
         p_(m_),
         next_p_(m_),
-        p_hat_(m_),
-        mix_(m_) {}
+        p_hat_(m_) {}
 
   size_t width() const { return width_; }
   size_t used() const { return m_ == 0 ? 1 : 2 + m_; }  // w̄, z, the epoch
@@ -359,10 +358,10 @@ class Appended {
   std::vector<T> sums_, update_, copies_;
   Vector products_;      // (Z; R) x
   Vector extra_, room_;  // of one feature
-  Vector p_, next_p_, p_hat_, mix_;
-  double rest_ = 0;  // what the intercept's w̄ has gathered since the last rebase
+  Vector p_, next_p_, p_hat_;
+  double rest_ = 0;  // what the intercept's w̄ has gathered in this epoch
   double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0;
-  double strain_ = 0;     // how far w̄ and (Z; R)ᵀb may have moved apart since the last rebase
+  double strain_ = 0;     // how far w̄ and (Z; R)ᵀb may have moved apart in this epoch
   double condition_ = 1;  // how much the errors of V were magnified since the last rebase
   size_t k_ = 0, next_rank_ = 0;
   size_t z_ = 0;               // rows of Z in use

@@ -8,7 +8,11 @@
 //   absorb(c, g, t, features, times)  SketchUpdate(c x), `times` times; w keeps its value
 //   commit(row, blocks, …, scale)   writes the round to the blocks of the row's features
 //
-// and for looking inside: width, tail (what the sketch adds to alpha), rank, eigenvalues, rebases,
+// A sketch that puts off what a row does to the features of other rows also has refresh(row), which
+// brings the features of a row to be learnt up to date, view(row), which does so to copies for a
+// prediction, and accepts(block), whether a saved block can be its own (appended.hpp).
+//
+// And for looking inside: width, tail (what the sketch adds to alpha), rank, eigenvalues, rebases,
 // weight, direction, state. To add a sketch, write such a class (or a Rule for factored.hpp) and
 // add its line to the table in model.cpp.
 #pragma once

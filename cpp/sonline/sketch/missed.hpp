@@ -124,8 +124,6 @@ class MissedMaps {
 
   void clear() { epoch_ = 0; }
 
-  size_t bytes() const { return columns_.capacity() * sizeof(double); }
-
   template <class Archive>
   void state(Archive& archive) {
     archive.scalar("sketch.epoch", epoch_);
