@@ -13,6 +13,7 @@ Keys: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.intp]
 
 NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
+SPARSE = 8  # up to so many places a key, a table is faster than sorting
 NAMES = ("names.bytes", "names.offsets")  # how a saved state calls its table of names
 
 
@@ -63,11 +64,21 @@ def united(each: Sequence[Keys]) -> tuple[Keys, list[Places]]:
     """
     # The intercept has the key 0, which is also an index; it is put back afterwards.
     together = np.concatenate([keys[1:] for keys in each])
-    _, first, inverse = np.unique(together, return_index=True, return_inverse=True)
-    order = np.argsort(first, kind="stable")
-    rank = np.empty(order.size, dtype=np.intp)
-    rank[order] = np.arange(1, order.size + 1)
-    places = rank[inverse]
+    codes = _small_codes(together)
+    count = np.arange(together.size)
+    first = np.empty(int(codes.max(initial=0)) + 1, dtype=np.intp)
+    first[codes[::-1]] = count[::-1]  # of equal ones, the last that is written stays
+    first = first[codes]
+    new = first == count
+    places = np.cumsum(new)[first]
     cuts = np.cumsum([keys.size - 1 for keys in each])[:-1]
-    union = np.concatenate([np.zeros(1, np.uint64), together[first[order]]])
+    union = np.concatenate([np.zeros(1, np.uint64), together[new]])
     return union, [np.concatenate([[0], part]) for part in np.split(places, cuts)]
+
+
+def _small_codes(keys: Keys) -> NDArray[Any]:
+    """Return a number for each key, the same for equal ones, not much larger than their count."""
+    codes = (keys << 1) | (keys >> 63)  # what marks a name becomes the last bit
+    if int(codes.max(initial=0)) <= SPARSE * keys.size:
+        return codes.astype(np.intp)
+    return np.unique(keys, return_inverse=True)[1]
