@@ -1,6 +1,7 @@
 """Options that all tests share."""
 
 import os
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,15 @@ ONE_CLUSTER = ("tests/distributed/", "tests/spark/")  # folders whose tests shar
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=50, deadline=None)
 hypothesis.settings.register_profile("explore", max_examples=2000, deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_configure() -> None:
+    """Let Ctrl-C reach what the tests start, even if a script has started them with ``&``.
+
+    A shell without job control has the commands of its background ignore it, and so would theirs.
+    """
+    if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -146,8 +146,8 @@ def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
     ]
     driver = subprocess.Popen(
         [SONLINE, *train, "-o", str(tmp_path / "m.son")],
-        stderr=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         start_new_session=True,
     )
     folder = tmp_path / "kept" / "round-1"
@@ -156,8 +156,9 @@ def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
         assert driver.poll() is None
         assert time.monotonic() < deadline
         time.sleep(0.02)
-    os.killpg(driver.pid, signal.SIGKILL)  # the workers, too: nobody is left
-    driver.wait()
+    os.killpg(driver.pid, signal.SIGKILL)  # the workers, too
+    # Ends when no process has that pipe any more: a dying worker would still take what is written.
+    driver.communicate()
     left = sorted(path.name for path in folder.glob("partition-*.json"))
     assert "partition-00003.json" not in left
     assert not (tmp_path / "m.son").exists()
