@@ -19,12 +19,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.merging.features import NAMES, Keys, NameTable, translated, united
 from sonline.merging.precision import combined
-from sonline.merging.state import State, read, spread, turned_round, write
+from sonline.merging.state import State, rank_of, read, turned_round, write
 from sonline.merging.tree import FAN_IN, groups, merge_tree
 from sonline.parameters import Parameters
 
@@ -89,11 +90,14 @@ def _merge_models(
 ) -> State:
     """Merge models, each with the ids that its names have in the merged one, at once."""
     every = [*models, *([] if start is None else [start])]
-    keys = [translated(state["features"], ids) for state, ids in every]
-    union, places = united(keys)
+    union, places = united([translated(state["features"], ids) for state, ids in every])
+    ranks = [rank_of(parameters, state) for state, _ in every]
+    directions = np.empty((sum(ranks), union.size))  # of all, below each other
     known = [
-        spread(read(parameters, state, own), union, place)
-        for (state, _), own, place in zip(every, keys, places, strict=True)
+        read(parameters, state, union, place, V)
+        for (state, _), place, V in zip(
+            every, places, np.split(directions, np.cumsum(ranks)[:-1]), strict=True
+        )
     ]
     origin = known.pop() if start is not None else None
     if origin is not None:
@@ -103,7 +107,7 @@ def _merge_models(
                     f"start has learnt {origin.rounds:.0f} rows, but one of the learners to be "
                     f"merged only {one.rounds:.0f}: it cannot have begun with it"
                 )
-    return write(parameters, combined(parameters, known, origin))
+    return write(parameters, combined(parameters, known, origin, directions))
 
 
 def check_same_parameters(first: Parameters, others: Sequence[Parameters]) -> None:

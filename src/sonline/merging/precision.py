@@ -47,9 +47,15 @@ FAILED = 0.01  # a share in a blend at which a weight vector has lost half its s
 
 
 def combined(
-    parameters: Parameters, each: Sequence[Knowledge], start: Knowledge | None
+    parameters: Parameters,
+    each: Sequence[Knowledge],
+    start: Knowledge | None,
+    directions: Floats,
 ) -> Knowledge:
-    """Return what several learners over the same features know together."""
+    """Return what several learners over the same features know together.
+
+    ``directions`` are those of all, the start's last, in the memory that their V are views of.
+    """
     fresh = start is None or start.rounds == 0
     zero = _nothing(each[0]) if start is None else start
     numbers = _numbers(each, zero)
@@ -66,7 +72,7 @@ def combined(
         return together.adagrad()
     if parameters.sketch == "full":
         return together.full()
-    stack = Stack([*models, origin])
+    stack = Stack(directions, [*models, origin])
     merged.weights = np.array(
         [
             together.averaged(number)

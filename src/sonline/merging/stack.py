@@ -18,18 +18,18 @@ PARALLEL = 1e-12  # squared length below which a direction is a combination of t
 class Stack:
     """The directions of several learners, one below the other: R.
 
-    They are never copied into one matrix; sums over features run piece by piece, in the cache.
-
     Parameters
     ----------
+    rows : array
+        R, one column a feature.
     models : sequence of Knowledge
-        Whose directions.
+        Whose they are.
     """
 
-    def __init__(self, models: Sequence[Knowledge]) -> None:
-        self.parts = [one.V for one in models]
+    def __init__(self, rows: Floats, models: Sequence[Knowledge]) -> None:
+        self.rows = rows
         self.values = np.concatenate([one.ev for one in models])
-        self.lengths = [len(part) for part in self.parts]
+        self.lengths = [one.ev.size for one in models]
 
     @cached_property
     def products(self) -> Floats:
@@ -38,22 +38,22 @@ class Stack:
 
     def gram(self, weights: Floats | None = None) -> Floats:
         """Return R diag(weights) Rᵀ."""
+        if weights is None:
+            return np.asarray(self.rows @ self.rows.T)
         total = np.zeros((self.values.size, self.values.size))
-        for first in range(0, self.parts[0].shape[1], PIECE):
-            rows = np.vstack([part[:, first : first + PIECE] for part in self.parts])
-            other = rows if weights is None else rows * weights[first : first + PIECE]
-            total += other @ rows.T
+        space = np.empty((self.values.size, PIECE))  # new memory for each piece costs more than it
+        for first in range(0, weights.size, PIECE):
+            rows, some = self.rows[:, first : first + PIECE], weights[first : first + PIECE]
+            total += np.multiply(rows, some, out=space[:, : some.size]) @ rows.T
         return total
 
     def times(self, vector: Floats) -> Floats:
         """Return R v."""
-        return np.concatenate([part @ vector for part in self.parts])
+        return np.asarray(self.rows @ vector)
 
     def back(self, small: Floats) -> Floats:
         """Return Rᵀ c, or C R for a matrix."""
-        cuts = np.cumsum(self.lengths)[:-1]
-        parts = zip(self.parts, np.split(small, cuts, axis=-1), strict=True)
-        return np.asarray(sum(own @ part for part, own in parts))
+        return np.asarray(small @ self.rows)
 
     def spectrum(self, factors: Floats) -> tuple[Floats, Floats]:
         """Return T and ev, largest first: V = T R are the eigenvectors of Rᵀ diag(values) R.

@@ -82,45 +82,73 @@ _SCALARS = (
 _OPTIONAL = ("sketch.rebases", "sketch.tail", "sketch.total")
 
 
-def read(parameters: Parameters, state: State, keys: Keys) -> Knowledge:
-    """Return what a saved state says; `keys` are its features, in the names of the merged one."""
+def rank_of(parameters: Parameters, state: State) -> int:
+    """Return how many directions a saved state has."""
+    return int(state["sketch.rank"]) if capacity(parameters) > 0 else 0
+
+
+def read(
+    parameters: Parameters,
+    state: State,
+    keys: Keys,
+    places: Places | None = None,
+    V: Floats | None = None,
+) -> Knowledge:
+    """Return what a saved state says, over its own features or over those of several learners.
+
+    Parameters
+    ----------
+    parameters, state
+        Of the learner.
+    keys : array
+        The features.
+    places : array, optional
+        Where its own are among them.
+    V : array, optional
+        Memory for its directions.
+    """
+    places = np.arange(keys.size) if places is None else places
+    V = np.empty((rank_of(parameters, state), keys.size)) if V is None else V
     experts, m = len(parameters.experts), capacity(parameters)
-    blocks = state["blocks"].astype(np.float64)
+    # Blocks are spread before anything else: a block is a cache line, a column would be one each.
+    blocks = np.zeros((keys.size, state["blocks"].shape[1]))
+    blocks[places] = state["blocks"]
     if "sketch.rest" in state:  # of the intercept, see factored.hpp
         blocks[0, : len(state["sketch.rest"])] += state["sketch.rest"]
     numbers = {name: float(state[name]) for name in _SCALARS}
     numbers |= {name: float(state[name]) if name in state else 0.0 for name in _OPTIONAL}
     counts: Floats | None = None
     at = {"adagrad": 2, "full": 1}.get(parameters.sketch, experts + m + has_epoch(parameters))
+    squares = np.zeros(keys.size)
     if parameters.scaling == "rms":
-        squares, counts = blocks[:, at], blocks[:, at + 1]
+        squares, counts = blocks[:, at : at + 2].T.copy()
     elif parameters.scaling == "gradient":
-        squares = FIRST_SQUARE + blocks[:, at]
+        squares[places] = FIRST_SQUARE + blocks[places, at]
     else:
-        squares = np.ones(keys.size)
+        squares[places] = 1.0
     known = Knowledge(
         keys,
         numbers,
         state["ensemble.share"].astype(np.float64),
         blocks[:, :experts].T.copy(),
-        squares.copy(),
-        None if counts is None else counts.copy(),
-        np.zeros((0, keys.size)),
+        squares,
+        counts,
+        V,
         np.zeros(0),
     )
     if parameters.sketch == "adagrad":
         known.gradients = blocks[:, 1].copy()
     elif parameters.sketch == "full":
-        _read_full(known, state, pseudo=parameters.alpha == 0)
+        _read_full(known, state, places, pseudo=parameters.alpha == 0)
     elif m > 0:
-        rank = int(state["sketch.rank"])
+        rank = len(V)
         known.ev = state["sketch.ev"][:rank].astype(np.float64)
         if parameters.sketch in APPENDED:
-            _read_appended(known, state, _at_present(state, blocks, m), rank)
+            _read_appended(known, state, _at_present(state, blocks, m), places)
         else:
             Z = blocks[:, experts : experts + rank].T
-            known.V = state["sketch.F"][:rank, :rank] @ Z
-            known.weights += state["sketch.beta"][:, :rank] @ known.V
+            np.matmul(state["sketch.F"][:rank, :rank], Z, out=V)
+            known.weights += state["sketch.beta"][:, :rank] @ V
     return known
 
 
@@ -137,59 +165,34 @@ def _at_present(state: State, blocks: Floats, m: int) -> Floats:
     return blocks
 
 
-def _read_appended(known: Knowledge, state: State, blocks: Floats, rank: int) -> None:
+def _read_appended(known: Knowledge, state: State, blocks: Floats, places: Places) -> None:
     """V = F (Z; R), w = w̄ + (Z; R)ᵀb, with the sparse rows R that wait for the next rebase."""
     import scipy.sparse as sp  # noqa: PLC0415 - slow to import, and only two sketches need it
 
     in_Z = int(state["sketch.rows_of_Z"])
     Z = blocks[:, 1 : 1 + in_Z].T
-    bF = state["sketch.bF"][: 1 + rank]
+    bF = state["sketch.bF"][: 1 + len(known.V)]
     rows, slots = state["sketch.R.places"].reshape(-1, 2).T.astype(np.intp)
     values = state["sketch.R.values"].astype(np.float64)
     shape = (blocks.shape[0], int(state["sketch.R.rows"]))
-    pending = sp.coo_array((values, (slots, rows)), shape=shape).tocsr()
+    pending = sp.coo_array((values, (places[slots], rows)), shape=shape).tocsr()
     both = bF[:, :in_Z] @ Z + (pending @ bF[:, in_Z:].T).T
     known.weights[0] = blocks[:, 0] + both[0]
-    known.V = both[1:]
+    known.V[:] = both[1:]
 
 
-def _read_full(known: Knowledge, state: State, pseudo: bool) -> None:
+def _read_full(known: Knowledge, state: State, places: Places, pseudo: bool) -> None:
     size, d = known.keys.size, int(state["sketch.d"])
+    own = places[:d]
     known.weights = np.zeros((1, size))
-    known.weights[0, :d] = state["sketch.w"]
+    known.weights[0, own] = state["sketch.w"]
     known.dense = np.zeros((size, size))
     if pseudo:
         rank = int(state["sketch.r"])
         half = np.tril(state["sketch.L"][:rank, :rank]).T @ state["sketch.Q"][:rank]
-        known.dense[:d, :d] = half.T @ half
+        known.dense[np.ix_(own, own)] = half.T @ half
     else:
-        known.dense[:d, :d] = state["sketch.C"]
-
-
-def spread(known: Knowledge, keys: Keys, places: Places) -> Knowledge:
-    """Return the same over more features."""
-
-    def wider(old: Floats) -> Floats:
-        new = np.zeros((*old.shape[:-1], keys.size))
-        new[..., places] = old
-        return new
-
-    dense = None
-    if known.dense is not None:
-        dense = np.zeros((keys.size, keys.size))
-        dense[np.ix_(places, places)] = known.dense
-    return Knowledge(
-        keys,
-        known.numbers,
-        known.share,
-        wider(known.weights),
-        wider(known.squares),
-        None if known.counts is None else wider(known.counts),
-        wider(known.V),
-        known.ev,
-        dense,
-        None if known.gradients is None else wider(known.gradients),
-    )
+        known.dense[np.ix_(own, own)] = state["sketch.C"]
 
 
 def write(parameters: Parameters, known: Knowledge) -> State:
@@ -205,8 +208,8 @@ def write(parameters: Parameters, known: Knowledge) -> State:
         columns = [np.zeros(slots)]
         own = _write_full(known, pseudo=parameters.alpha == 0)
     else:
-        columns += [*known.V, *np.zeros((m - len(known.V), slots))]
-        columns += [np.zeros(slots)] * has_epoch(parameters)
+        unused = m - len(known.V) + has_epoch(parameters)
+        columns += [*known.V, *[np.zeros(slots)] * unused]
     if parameters.scaling == "rms":
         assert known.counts is not None  # noqa: S101 - rms counts
         columns += [known.squares, known.counts]
@@ -216,7 +219,8 @@ def write(parameters: Parameters, known: Knowledge) -> State:
     width = len(columns) if len(columns) <= 2 else -(-len(columns) // 4) * 4
     blocks = np.zeros((slots, width), dtype=np.float32 if single else np.float64)
     with np.errstate(over="ignore"):
-        blocks[:, : len(columns)] = np.array(columns).T
+        for number, column in enumerate(columns):
+            blocks[:, number] = column
     if not np.isfinite(blocks).all():
         raise DivergenceError("the merged weights are too large for the number type")
     if parameters.sketch not in ("adagrad", "full"):
