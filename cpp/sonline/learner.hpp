@@ -33,6 +33,7 @@
 #include "sonline/features.hpp"
 #include "sonline/merge_slots.hpp"
 #include "sonline/row.hpp"
+#include "sonline/scales.hpp"
 
 namespace sonline {
 
@@ -42,8 +43,8 @@ class Learner {
   explicit Learner(const Config& config)
       : config_(config),
         sketch_(config.sketch),
-        scale_at_(sketch_.width() - padding()),
-        blocks_(padded_width(scale_at_ + scale_numbers())),
+        scales_(config.scaling, std::min(sketch_.width(), sketch_.used())),
+        blocks_(padded_width(scales_.end())),
         ensemble_(config.experts.size()),
         margins_(config.experts.size()),
         losses_(config.experts.size()) {
@@ -80,12 +81,16 @@ class Learner {
   uint64_t rounds() const { return rounds_; }
   const Sketch& sketch() const { return sketch_; }
   const FeatureIndex& index() const { return index_; }
-  size_t bytes() const { return blocks_.bytes() + index_.bytes() + sizeof *this; }
+  size_t bytes() const {
+    size_t bytes = blocks_.bytes() + index_.bytes() + sizeof *this;
+    if constexpr (requires { sketch_.bytes(); }) bytes += sketch_.bytes();
+    return bytes;
+  }
 
   // w / scale of a slot, blended over the experts: the weight of the feature as it comes.
   double raw_weight(Slot slot) const {
     const T* block = blocks_.at(slot);
-    const double scale = known_scale(block);
+    const double scale = scales_.of(block);
     if (scale == 0) return 0;
     double w = 0;
     for (size_t e = 0; e < shares().size(); ++e) w += shares()[e] * sketch_.weight(slot, block, e);
@@ -93,7 +98,7 @@ class Learner {
   }
 
   void direction(Slot slot, double* v) const { sketch_.direction(slot, blocks_.at(slot), v); }
-  double scale(Slot slot) const { return known_scale(blocks_.at(slot)); }
+  double scale(Slot slot) const { return scales_.of(blocks_.at(slot)); }
   double alpha(size_t expert) const {
     const Expert& own = config_.experts[expert];
     if (own.constant) return own.alpha;
@@ -145,8 +150,6 @@ class Learner {
 
  private:
   static constexpr double kLargestSquare = 1e280;  // sums of them must stay finite
-  static constexpr double kCountLimit = 1 << 24;   // float counts no further by ones
-  static constexpr double kFirstSquare = 0.1;      // D_1 of the paper's diagonal adaptation
   // sketch_every = 0 ("auto"): every row at first, one of two from here on, and so on up to …
   static constexpr uint64_t kFirstRare = 512;
   static constexpr size_t kMostRare = 8;
@@ -167,13 +170,6 @@ class Learner {
 
   Row<T>& row() { return rows_[at_]; }
   const Row<T>& row() const { return rows_[at_]; }
-
-  // The scales live in the padding of the sketch's columns where there is room: the padding is
-  // multiplied by zero in scatter and ignored in gather.
-  size_t padding() const { return sketch_.width() - std::min(sketch_.width(), sketch_.used()); }
-  size_t scale_numbers() const {
-    return config_.scaling == Scaling::rms ? 2 : config_.scaling == Scaling::gradient ? 1 : 0;
-  }
 
   // Fills `row` with the non-zeros of features that are known (or, to learn, new) and the
   // intercept.
@@ -234,77 +230,8 @@ class Learner {
     blocks_.locate(row.slots.data(), row.size, row.blocks.data());
   }
 
-  double known_scale(const T* block) const {
-    switch (config_.scaling) {
-      case Scaling::none:
-        return 1;
-      case Scaling::gradient:
-        return std::sqrt(kFirstSquare + block[scale_at_]);
-      case Scaling::rms:
-        return std::sqrt(block[scale_at_]);
-    }
-    return 1;
-  }
-
-  // x / √squares, and 0 where there is no square yet. Vector code, root and division included.
-  static void divide_by_root(const T* raw, const T* squares, size_t n, T* x) {
-    for (size_t i = 0; i < n; ++i) {
-      const T square = squares[i], value = raw[i];
-      const T scaled = value / std::sqrt(square);
-      x[i] = square > 0 ? scaled : T{0};
-    }
-  }
-
-  // x with the scales that are known: what predictions are made with.
-  void scale_by_known() {
-    if (config_.scaling == Scaling::none) {
-      row().known = row().raw.data();
-    } else {
-      const T offset = config_.scaling == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
-      squares_.resize(std::max(squares_.size(), row().size));
-      for (size_t i = 0; i < row().size; ++i) squares_[i] = offset + row().blocks[i][scale_at_];
-      divide_by_root(row().raw.data(), squares_.data(), row().size, row().known_scaled.data());
-      row().known = row().known_scaled.data();
-    }
-    row().x = row().known;
-  }
-
-  // Takes the row (and, for the paper's diagonal adaptation, its gradient) into the scales, after
-  // scale_by_known() has read them. Read, compute, write: the middle is then vector code.
-  void update_scales(double g) {
-    const size_t n = row().size;
-    const T* raw = row().raw.data();
-    T* squares = squares_.data();
-    T check = 0;  // becomes NaN if any scale becomes infinite
-    if (config_.scaling == Scaling::rms) {
-      counts_.resize(squares_.size());
-      T* counts = counts_.data();
-      for (size_t i = 0; i < n; ++i) counts[i] = row().blocks[i][scale_at_ + 1];
-      for (size_t i = 0; i < n; ++i) {
-        counts[i] = std::min(counts[i] + 1, static_cast<T>(kCountLimit));
-        squares[i] += (raw[i] * raw[i] - squares[i]) / counts[i];
-      }
-      for (size_t i = 0; i < n; ++i) {
-        row().blocks[i][scale_at_] = squares[i];
-        row().blocks[i][scale_at_ + 1] = counts[i];
-        check += squares[i] * 0;
-      }
-    } else {
-      const T gradient = static_cast<T>(g);
-      for (size_t i = 0; i < n; ++i) {
-        const T gx = gradient * raw[i];
-        const T square = row().blocks[i][scale_at_] += gx * gx;
-        squares[i] = static_cast<T>(kFirstSquare) + square;
-        check += square * 0;
-      }
-    }
-    if (!(check == 0)) throw Diverged("the scale of a feature is too large for the number type");
-    divide_by_root(raw, squares, n, row().new_scaled.data());
-    row().x = row().new_scaled.data();
-  }
-
   double predict_row() {
-    scale_by_known();
+    scales_.apply(row());
     if constexpr (requires { sketch_.view(row()); }) sketch_.view(row());
     row().measure();
     sketch_.project(row());
@@ -340,11 +267,11 @@ class Learner {
   double step(double y, double weight) {
     const Loss& loss = *config_.loss;
     refresh();
-    scale_by_known();
+    scales_.apply(row());
     // RMS scales need no label, so one reading of the blocks serves prediction and update, unless
     // a projection may come in between.
-    if (Sketch::kTwoScales && config_.scaling == Scaling::rms && std::isinf(config_.bound))
-      update_scales(0);
+    if (Sketch::kTwoScales && scales_.only_rows() && std::isinf(config_.bound))
+      scales_.update(row(), 0);
     row().measure();
     sketch_.project(row());
     read_margins();
@@ -366,12 +293,12 @@ class Learner {
     const double scale =
         loss.binary ? 1.0 : std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
 
-    if (config_.scaling != Scaling::none && row().x == row().known) {
+    if (scales_.any() && row().x == row().known) {
       if (projected) {
         sketch_.commit(row(), blocks_, row().slots_seen, scale);
         refresh();
       }
-      update_scales(weight * slope);
+      scales_.update(row(), weight * slope);
       row().measure();
       sketch_.project(row());
     }
@@ -477,12 +404,13 @@ class Learner {
 
   Config config_;
   Sketch sketch_;
-  size_t scale_at_;
+  // In the padding of the sketch's columns where there is room: that is multiplied by zero in
+  // scatter and ignored in gather.
+  FeatureScales<T> scales_;
   FeatureIndex index_;
   BlockStore<T> blocks_;
   Row<T> rows_[2];  // the one at hand and the next
   unsigned at_ = 0;
-  std::vector<T> squares_, counts_;  // of the row at hand
   SlotMerger merge_;
   Ensemble ensemble_;
   Vector margins_, losses_;

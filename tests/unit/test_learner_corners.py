@@ -111,6 +111,18 @@ def test_far_indices(sketch: str) -> None:
     assert model.stats()["bytes"] < 2_000_000
 
 
+def test_memory_counts_what_grows_inside_a_sketch():
+    X, y = np.random.default_rng(0).normal(size=(40, 200)), np.tile([0, 1], 20)
+
+    def held(sketch):
+        model = OnlineLearner(sketch=sketch, sketch_size=5, alpha=1.0, scaling="none")
+        model.learn(X, y)
+        return model.stats()["bytes"]
+
+    assert held("full") - held("none") > 200 * 200 * 8  # at least the matrix
+    assert held("fd") > held("oja")  # the rows of the epoch
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("sketch", [name for name in SKETCHES if name != "full"])
 def test_rows_with_very_many_features(sketch: str, dtype: str) -> None:

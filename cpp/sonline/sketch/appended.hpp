@@ -56,6 +56,11 @@ class Appended {
     return Vector(spectrum_.ev.begin(), spectrum_.ev.begin() + static_cast<std::ptrdiff_t>(k_));
   }
 
+  size_t bytes() const {
+    return (F_.values().size() + next_F_.values().size()) * sizeof(double) + missed_.bytes() +
+           pending_.bytes();
+  }
+
   // Brings the features of a row that is to be learnt up to date.
   void refresh(const Row<T>& row) {
     if (m_ == 0) return;

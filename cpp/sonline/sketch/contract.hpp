@@ -12,6 +12,8 @@
 // brings the features of a row to be learnt up to date, view(row), which does so to copies for a
 // prediction, and accepts(block), whether a saved block can be its own (appended.hpp).
 //
+// One whose memory grows with the features or the stream says how much there is: bytes().
+//
 // And for looking inside: width, tail (what the sketch adds to alpha), rank, eigenvalues, rebases,
 // weight, direction, state. To add a sketch, write such a class (or a Rule for factored.hpp) and
 // add its line to the table in model.cpp.

@@ -32,6 +32,10 @@ class Full {
   int64_t rebases() const { return 0; }
   size_t rank() const { return 0; }
   Vector eigenvalues() const { return {}; }
+  size_t bytes() const {
+    const size_t matrices = C_.values().size() + L_.values().size() + Q_.values().size();
+    return (matrices + w_.size() + direction_.size()) * sizeof(double);
+  }
 
   void project(const Row<T>& row) {
     row_ = &row;

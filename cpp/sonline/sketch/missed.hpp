@@ -95,6 +95,7 @@ class MissedMaps {
   size_t epoch() const { return epoch_; }
   // A map has a column for each row of Z: b's number above F's column, and zeros up to the width.
   size_t width() const { return width_; }
+  size_t bytes() const { return columns_.capacity() * sizeof(double); }
 
   // Ends the epoch with this map: each column of each product is one more thing to be mapped.
   void append(const Vector& map) {

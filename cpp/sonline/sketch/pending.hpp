@@ -16,6 +16,9 @@ class PendingRows {
  public:
   size_t size() const { return count_; }
   size_t features() const { return features_; }
+  size_t bytes() const {
+    return heads_.capacity() * sizeof(uint32_t) + nodes_.capacity() * sizeof(Node);
+  }
 
   void append(const Row<T>& row, double scale, size_t slots) {
     if (heads_.size() < slots) heads_.resize(slots, kEnd);

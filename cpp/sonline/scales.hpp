@@ -1,0 +1,114 @@
+// The scales of the features, x̃ = x / scale: kept in the block of each feature, behind what the
+// sketch keeps there.
+//
+//   none      1
+//   rms       root of the mean square of the feature where it is not zero (square and count)
+//   gradient  the paper's diagonal adaptation, root of D_1 + Σ(gx)²
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+#include "sonline/config.hpp"
+#include "sonline/errors.hpp"
+#include "sonline/row.hpp"
+
+namespace sonline {
+
+template <class T>
+class FeatureScales {
+ public:
+  // `at` is the place of the first number in a block.
+  FeatureScales(Scaling scaling, size_t at) : scaling_(scaling), at_(at) {}
+
+  // How many numbers of a block there are.
+  size_t width() const {
+    return scaling_ == Scaling::rms ? 2 : scaling_ == Scaling::gradient ? 1 : 0;
+  }
+  // Where they end.
+  size_t end() const { return at_ + width(); }
+
+  bool any() const { return scaling_ != Scaling::none; }
+  // Whether they need no gradient, and so can be known before the prediction.
+  bool only_rows() const { return scaling_ == Scaling::rms; }
+
+  double of(const T* block) const {
+    switch (scaling_) {
+      case Scaling::none:
+        return 1;
+      case Scaling::gradient:
+        return std::sqrt(kFirstSquare + block[at_]);
+      case Scaling::rms:
+        return std::sqrt(block[at_]);
+    }
+    return 1;
+  }
+
+  // x with the scales that are known: what predictions are made with.
+  void apply(Row<T>& row) {
+    if (scaling_ == Scaling::none) {
+      row.known = row.raw.data();
+    } else {
+      const T offset = scaling_ == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
+      squares_.resize(std::max(squares_.size(), row.size));
+      for (size_t i = 0; i < row.size; ++i) squares_[i] = offset + row.blocks[i][at_];
+      divide_by_root(row.raw.data(), squares_.data(), row.size, row.known_scaled.data());
+      row.known = row.known_scaled.data();
+    }
+    row.x = row.known;
+  }
+
+  // Takes the row (and, for the paper's diagonal adaptation, its gradient) into the scales, after
+  // apply() has read them. Read, compute, write: the middle is then vector code.
+  void update(Row<T>& row, double g) {
+    const size_t n = row.size;
+    const T* raw = row.raw.data();
+    T* squares = squares_.data();
+    T check = 0;  // becomes NaN if any scale becomes infinite
+    if (scaling_ == Scaling::rms) {
+      counts_.resize(squares_.size());
+      T* counts = counts_.data();
+      for (size_t i = 0; i < n; ++i) counts[i] = row.blocks[i][at_ + 1];
+      for (size_t i = 0; i < n; ++i) {
+        counts[i] = std::min(counts[i] + 1, static_cast<T>(kCountLimit));
+        squares[i] += (raw[i] * raw[i] - squares[i]) / counts[i];
+      }
+      for (size_t i = 0; i < n; ++i) {
+        row.blocks[i][at_] = squares[i];
+        row.blocks[i][at_ + 1] = counts[i];
+        check += squares[i] * 0;
+      }
+    } else {
+      const T gradient = static_cast<T>(g);
+      for (size_t i = 0; i < n; ++i) {
+        const T gx = gradient * raw[i];
+        const T square = row.blocks[i][at_] += gx * gx;
+        squares[i] = static_cast<T>(kFirstSquare) + square;
+        check += square * 0;
+      }
+    }
+    if (!(check == 0)) throw Diverged("the scale of a feature is too large for the number type");
+    divide_by_root(raw, squares, n, row.new_scaled.data());
+    row.x = row.new_scaled.data();
+  }
+
+ private:
+  static constexpr double kFirstSquare = 0.1;     // D_1
+  static constexpr double kCountLimit = 1 << 24;  // float counts no further by ones
+
+  // x / √squares, and 0 where there is no square yet. Vector code, root and division included.
+  static void divide_by_root(const T* raw, const T* squares, size_t n, T* x) {
+    for (size_t i = 0; i < n; ++i) {
+      const T square = squares[i], value = raw[i];
+      const T scaled = value / std::sqrt(square);
+      x[i] = square > 0 ? scaled : T{0};
+    }
+  }
+
+  Scaling scaling_;
+  size_t at_;
+  std::vector<T> squares_, counts_;  // of the row at hand
+};
+
+}  // namespace sonline
