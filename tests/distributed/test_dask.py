@@ -26,7 +26,7 @@ PARTS, ROWS, FEATURES = 6, 400, 12
 
 
 @pytest.fixture(scope="module")
-def client():
+def cluster():
     with (
         LocalCluster(
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
@@ -34,6 +34,13 @@ def client():
         Client(cluster) as found,
     ):
         yield found
+
+
+@pytest.fixture
+def client(cluster):
+    """The client of a cluster that has both workers, even if a test has killed one."""
+    cluster.wait_for_workers(2, timeout=120)
+    return cluster
 
 
 @pytest.fixture(scope="module")
