@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as jsonlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -24,31 +25,69 @@ DataDir = Annotated[
 
 @app.command("list")
 def _list(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...", help="Sets to tell everything about.", show_default=False
+        ),
+    ] = None,
     data_dir: DataDir = None,
     json: Annotated[bool, typer.Option("--json", help="Everything known, as JSON.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="The names only.")] = False,
 ) -> None:
-    """List the data sets of the paper: size, task, source, and the file if it is here.
+    """List the data sets of the paper: size, task, licence, and the file if it is here.
 
-    Example: sonline datasets list --data-dir data
+    Of sets that are named also source, checksum, and how their labels become two classes.
+
+    Example: sonline datasets list heart --data-dir data
     """
-    found = {name: datasets.locate(name, data_dir) for name in datasets.names()}
+    found = {name: datasets.locate(name, data_dir) for name in names or datasets.names()}
     if json:
         typer.echo(jsonlib.dumps([_record(name, path) for name, path in found.items()], indent=1))
-        return
-    if quiet:
+    elif quiet:
         typer.echo("\n".join(found))
-        return
+    elif names:
+        for name, path in found.items():
+            _describe(name, path)
+    else:
+        _table(found)
+
+
+def _table(found: Mapping[str, Path | None]) -> None:
     table = Table(box=None, header_style="bold")
     for column in ("name", "rows", "features"):
         table.add_column(column, no_wrap=True, justify="left" if column == "name" else "right")
-    for column in ("task", "source", "file"):
+    for column in ("task", "licence", "file"):
         table.add_column(column, overflow="fold")
     for name, path in found.items():
         known = datasets.info(name)
         here = str(path) if path else "-"
-        table.add_row(name, f"{known.rows}", f"{known.features}", known.task, known.page, here)
+        table.add_row(name, f"{known.rows}", f"{known.features}", known.task, known.licence, here)
     Console().print(table)
+
+
+def _describe(name: str, path: Path | None) -> None:
+    known = datasets.info(name)
+    lines = {
+        "rows": f"{known.rows}, {known.features} features, {known.nonzeros:g} not zero in a row",
+        "task": known.task,
+        "labels": f"{', '.join(f'{label:g}' for label in sorted(known.positive))} become +1",
+        "source": known.page,
+        "files": "\n".join(known.urls) or known.note,
+        "licence": known.licence,
+        "checksum": known.fingerprint or "none known: that of the first download is kept",
+        "note": known.note if known.urls else "",
+        "here": str(path) if path else f"no; sonline datasets fetch {name}",
+    }
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for what, text in lines.items():
+        if text:
+            table.add_row(f"  {what}", text)
+    console = Console()
+    console.print(f"[bold]{name}[/bold]: {known.title}")
+    console.print(table)
 
 
 def _record(name: str, path: Path | None) -> dict[str, object]:
