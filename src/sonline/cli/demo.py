@@ -119,7 +119,9 @@ def _run(plan: Plan, console: Console, silent: bool) -> Results:
             for trial in compare(plan):
                 results.add(trial)
                 progress.update(task, advance=1, description=trial.contender.name)
-                live.update(Group(display.table(results), progress))
+                # A new cell is drawn at once: on a fast machine it may be final at the next turn.
+                new = results.tried[trial.contender.name, trial.kappa] == 1
+                live.update(Group(display.table(results), progress), refresh=new)
     else:
         for trial in compare(plan):
             results.add(trial)
