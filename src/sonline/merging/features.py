@@ -53,7 +53,7 @@ def translated(keys: Keys, ids: Keys) -> Keys:
 def united(each: Sequence[Keys]) -> tuple[Keys, list[Places]]:
     """Return all keys in the order of their first appearance, and where those of each learner are.
 
-    The first key of each is the intercept's, and so it stays.
+    Each learner has a key once. The first is the intercept's, and so it stays.
 
     Examples
     --------
@@ -62,23 +62,24 @@ def united(each: Sequence[Keys]) -> tuple[Keys, list[Places]]:
     >>> keys.tolist(), places[1].tolist()
     ([0, 7, 3, 9], [0, 2, 3])
     """
-    # The intercept has the key 0, which is also an index; it is put back afterwards.
-    together = np.concatenate([keys[1:] for keys in each])
-    codes = _small_codes(together)
-    count = np.arange(together.size)
-    first = np.empty(int(codes.max(initial=0)) + 1, dtype=np.intp)
-    first[codes[::-1]] = count[::-1]  # of equal ones, the last that is written stays
-    first = first[codes]
-    new = first == count
-    places = np.cumsum(new)[first]
-    cuts = np.cumsum([keys.size - 1 for keys in each])[:-1]
-    union = np.concatenate([np.zeros(1, np.uint64), together[new]])
-    return union, [np.concatenate([[0], part]) for part in np.split(places, cuts)]
+    # The intercept has the key 0, which is also an index: it is left out here.
+    codes = _small_codes([keys[1:] for keys in each])
+    table = np.zeros(1 + max(int(own.max(initial=0)) for own in codes), dtype=np.intp)
+    union, size, places = [np.zeros(1, np.uint64)], 1, []
+    for keys, own in zip(each, codes, strict=True):
+        place = table[own]  # 0 for those that nobody before has had
+        new = np.flatnonzero(place == 0)
+        place[new] = table[own[new]] = np.arange(size, size + new.size)
+        union.append(keys[1:][new])
+        size += new.size
+        places.append(np.concatenate([[0], place]))
+    return np.concatenate(union), places
 
 
-def _small_codes(keys: Keys) -> NDArray[Any]:
+def _small_codes(each: Sequence[Keys]) -> list[Places]:
     """Return a number for each key, the same for equal ones, not much larger than their count."""
-    codes = (keys << 1) | (keys >> 63)  # what marks a name becomes the last bit
-    if int(codes.max(initial=0)) <= SPARSE * keys.size:
-        return codes.astype(np.intp)
-    return np.unique(keys, return_inverse=True)[1]
+    codes = [(keys << 1) | (keys >> 63) for keys in each]  # what marks a name comes last
+    if max(int(own.max(initial=0)) for own in codes) <= SPARSE * sum(own.size for own in codes):
+        return [own.view(np.intp) for own in codes]
+    _, together = np.unique(np.concatenate(each), return_inverse=True)
+    return np.split(together, np.cumsum([keys.size for keys in each])[:-1])

@@ -62,7 +62,7 @@ def combined(
     squares, counts = _scales(parameters, each, zero)
     root = np.sqrt(squares)
     models = [_rescaled(one, root) for one in each]
-    origin = _rescaled(zero, root)
+    origin = zero if start is None else _rescaled(zero, root)
     told = _evidence(parameters, models, origin)
     merged = replace(
         origin, numbers=numbers, squares=squares, counts=counts, share=_shares(each, zero)
@@ -112,9 +112,17 @@ def _nothing(like: Knowledge) -> Knowledge:
 
 def _beyond(values: Sequence[Floats], first: Floats) -> Floats:
     """Return ``first`` and what each of the values has on top of it."""
-    total = first.copy()
+    total, change = first.copy(), np.empty_like(first)
     for value in values:
-        total += value - first
+        total += np.subtract(value, first, out=change)
+    return total
+
+
+def _total(values: Sequence[Floats]) -> Floats:
+    """Return the sum, without the copy of all values that np.sum makes of a list."""
+    total = values[0].copy()
+    for value in values[1:]:
+        total += value
     return total
 
 
@@ -158,13 +166,14 @@ def _scales(
     counts = [one.counts for one in each if one.counts is not None]
     n = _beyond(counts, zero.counts)
     sums = [count * one.squares for count, one in zip(counts, each, strict=True)]
-    total = _beyond(sums, zero.counts * zero.squares)
+    squares = _beyond(sums, zero.counts * zero.squares)
     # Counts stop at a limit, and differences of rounded sums may vanish: then the plain mean.
-    vague = ~((n > 0) & (total > 0))
-    n = np.where(vague, np.max(counts, axis=0), n)
-    plain = np.sum(sums, axis=0) / np.maximum(np.sum(counts, axis=0), 1.0)
-    squares = np.where(vague, plain, total / np.maximum(n, 1.0))
-    return squares, np.minimum(n, COUNT_LIMIT)
+    vague = np.flatnonzero(~((n > 0) & (squares > 0)))
+    n[vague] = np.max([count[vague] for count in counts], axis=0)
+    squares /= np.maximum(n, 1.0)
+    seen = np.sum([count[vague] for count in counts], axis=0)
+    squares[vague] = np.sum([own[vague] for own in sums], axis=0) / np.maximum(seen, 1.0)
+    return squares, np.minimum(n, COUNT_LIMIT, out=n)
 
 
 def _rows(each: Sequence[Knowledge], zero: Knowledge) -> Floats:
@@ -189,11 +198,12 @@ def _rescaled(known: Knowledge, root: Floats) -> Knowledge:
     there = (own > 0) & (root > 0)
     ratio = np.divide(own, root, out=np.zeros_like(own), where=there)
     inverse = np.divide(root, own, out=np.zeros_like(own), where=there)
+    # In place: new memory costs more than the numbers, and nobody needs what was there.
     return replace(
         known,
-        weights=known.weights * inverse,
-        squares=ratio**2,
-        V=np.multiply(known.V, ratio, out=known.V),  # the largest part, and not needed as it was
+        weights=np.multiply(known.weights, inverse, out=known.weights),
+        squares=np.square(ratio, out=own),
+        V=np.multiply(known.V, ratio, out=known.V),
         dense=None if known.dense is None else known.dense * np.outer(ratio, ratio),
         gradients=None if known.gradients is None else known.gradients * ratio**2,
     )
@@ -213,12 +223,13 @@ def _evidence(
     for one in models:
         if parameters.scaling == "rms":
             assert one.counts is not None and origin.counts is not None  # noqa: S101, PT018 - rms
-            own = one.counts * one.squares - origin.counts * origin.squares
+            own = one.counts * one.squares
+            own -= origin.counts * origin.squares
         else:
             own = np.full(one.keys.size, one.rounds - origin.rounds)
             own[~_seen(one)] = 0.0
-        told.append(np.maximum(own, 0.0))
-    silent = np.sum(told, axis=0) == 0
+        told.append(np.maximum(own, 0.0, out=own))
+    silent = _total(told) == 0
     if silent.any():  # nothing new: all count alike
         told = [
             np.where(silent, _seen(one).astype(np.float64), own)
@@ -254,11 +265,14 @@ class _Sum:
         """Return the weights of an expert, averaged feature by feature."""
         first = self.origin.weights[number]
         total, change = np.zeros(first.size), np.zeros(first.size)
+        own, beyond = np.empty(first.size), np.empty(first.size)
         for one, voice, said in zip(self.models, self.voices(number), self.told, strict=True):
-            own = voice * said
-            total += own
-            change += own * (one.weights[number] - first)
-        return np.asarray(first + change / np.where(total > 0, total, 1.0))
+            total += np.multiply(voice, said, out=own)
+            own *= np.subtract(one.weights[number], first, out=beyond)
+            change += own
+        change /= np.where(total > 0, total, 1.0)
+        change += first
+        return change
 
     def solved(self, number: int, stack: Stack) -> Floats:
         """Return w₀ + A⁻¹ ΣA_i(w_i − w₀), A = D + Rᵀ(TᵀevT)R, by the Woodbury identity."""
@@ -266,24 +280,32 @@ class _Sum:
         own, D = self._diagonals(number, factors)
         T, ev = stack.spectrum(np.r_[factors, 0.0])  # the start is not among them
         first = self.origin.weights[number]
-        right = np.zeros(first.size)
+        right, along = np.zeros(first.size), []
         for one, diagonal, factor in zip(self.models, own, factors, strict=True):
             change = one.weights[number] - first
-            right += diagonal * change + one.V.T @ (factor * one.ev * (one.V @ change))
-        # A feature without any curvature has no right side either.
-        D = np.where(D > 0, D, 1.0)
+            along.append(factor * one.ev * (one.V @ change))
+            right += np.multiply(diagonal, change, out=change)
+        right += stack.back(np.concatenate([*along, np.zeros(self.origin.ev.size)]))
+        D[~(D > 0)] = 1.0  # a feature without any curvature has no right side either
         half = np.sqrt(ev)[:, np.newaxis] * T
         inner = np.eye(ev.size) + half @ stack.gram(1 / D) @ half.T
 
-        def inverse(vector: Floats) -> Floats:
-            plain = vector / D
-            small = np.linalg.solve(inner, half @ stack.times(plain))
-            return np.asarray(plain - stack.back(half.T @ small) / D)
+        def divided(vector: Floats) -> Floats:
+            """Return A⁻¹ v in the memory of v."""
+            vector /= D
+            small = np.linalg.solve(inner, half @ stack.times(vector))
+            other = stack.back(half.T @ small)
+            other /= D
+            vector -= other
+            return vector
 
-        change = inverse(right)
+        change = divided(right.copy())
         # The difference above cancels where ev is large; a step of refinement restores the digits.
-        change += inverse(right - D * change - stack.back(half.T @ (half @ stack.times(change))))
-        return np.asarray(first + change)
+        right -= D * change
+        right -= stack.back(half.T @ (half @ stack.times(change)))
+        change += divided(right)
+        change += first
+        return change
 
     def full(self) -> Knowledge:
         """Return the merged learner with the whole matrix."""
@@ -328,20 +350,20 @@ class _Sum:
         """Return the diagonal part of each A_i, times a factor, and of the merged A."""
         if self.fresh and self.parameters.sketch not in TRACKING:
             # Alpha stands for data: in all as much as before, but by who has seen the feature.
-            total = np.sum(self.told, axis=0)
+            total = _total(self.told)
             speakers = np.sum([own > 0 for own in self.told], axis=0)
             unit = np.divide(speakers, total, out=np.zeros_like(total), where=total > 0)
             own = [
                 factor * self._alpha(number, one) * unit * said
                 for one, factor, said in zip(self.models, factors, self.told, strict=True)
             ]
-            return own, np.asarray(np.sum(own, axis=0))
+            return own, _total(own)
         own = [
             factor * (self._alpha(number, one) + one.tail) * one.squares
             for one, factor in zip(self.models, factors, strict=True)
         ]
         if not self.fresh and self.parameters.sketch != "full":
-            return own, np.asarray(np.sum(own, axis=0))
+            return own, _total(own)
         tails = [f * one.tail * one.squares for one, f in zip(self.models, factors, strict=True)]
         # Nothing has a tail at the start, or (full) ever.
-        return own, self._alpha(number, self.merged) + np.asarray(np.sum(tails, axis=0))
+        return own, self._alpha(number, self.merged) + _total(tails)

@@ -130,7 +130,7 @@ def read(
         keys,
         numbers,
         state["ensemble.share"].astype(np.float64),
-        blocks[:, :experts].T.copy(),
+        blocks[:, :experts].T,
         squares,
         counts,
         V,
@@ -148,7 +148,8 @@ def read(
         else:
             Z = blocks[:, experts : experts + rank].T
             np.matmul(state["sketch.F"][:rank, :rank], Z, out=V)
-            known.weights += state["sketch.beta"][:, :rank] @ V
+            known.weights = state["sketch.beta"][:, :rank] @ V
+            known.weights += blocks[:, :experts].T
     return known
 
 
@@ -177,7 +178,7 @@ def _read_appended(known: Knowledge, state: State, blocks: Floats, places: Place
     shape = (blocks.shape[0], int(state["sketch.R.rows"]))
     pending = sp.coo_array((values, (places[slots], rows)), shape=shape).tocsr()
     both = bF[:, :in_Z] @ Z + (pending @ bF[:, in_Z:].T).T
-    known.weights[0] = blocks[:, 0] + both[0]
+    known.weights = (blocks[:, 0] + both[0])[np.newaxis]
     known.V[:] = both[1:]
 
 
