@@ -28,6 +28,8 @@ PARTS, ROWS, FEATURES = 6, 400, 12
 @pytest.fixture(scope="module")
 def cluster():
     with (
+        # As long as a killed worker's successor may take to start on a busy machine.
+        dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"}),
         LocalCluster(
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
         ) as cluster,
@@ -39,7 +41,7 @@ def cluster():
 @pytest.fixture
 def client(cluster):
     """The client of a cluster that has both workers, even if a test has killed one."""
-    cluster.wait_for_workers(2, timeout=120)
+    cluster.wait_for_workers(2, timeout=300)
     return cluster
 
 
