@@ -158,9 +158,11 @@ def _at_present(state: State, blocks: Floats, m: int) -> Floats:
     epochs = blocks[:, 1 + m].astype(np.intp)
     columns = state["sketch.missed"][:, : 1 + m]
     maps = columns.reshape(len(columns) // m, m, 1 + m)
-    for epoch in np.unique(epochs[epochs < len(maps)]):
-        those = epochs == epoch
-        missed = blocks[those, 1 : 1 + m] @ maps[epoch]
+    order = np.argsort(epochs, kind="stable")
+    cuts = np.searchsorted(epochs[order], np.arange(1, len(maps) + 1))
+    # The last part is up to date.
+    for those, map_of_epoch in zip(np.split(order, cuts), maps, strict=False):
+        missed = blocks[those, 1 : 1 + m] @ map_of_epoch
         blocks[those, 0] += missed[:, 0]
         blocks[those, 1 : 1 + m] = missed[:, 1:]
     return blocks
