@@ -152,7 +152,7 @@ class Learner {
   static constexpr double kLargestSquare = 1e280;  // sums of them must stay finite
   // sketch_every = 0 ("auto"): every row at first, one of two from here on, and so on up to …
   static constexpr uint64_t kFirstRare = 512;
-  static constexpr size_t kMostRare = 8;
+  static constexpr size_t kMostRare = 32;
 
   // Which experts there are: later versions may start with others.
   template <class Archive>
@@ -339,23 +339,21 @@ class Learner {
     losses_[e] = weight * (loss.binary ? brier_score(margins_[e], y)
                                        : loss.value(margins_[e], y, config_.level));
     if (row().energy == 0) return;
+    const double alpha = this->alpha(e);
     if (config_.experts[e].constant) {
-      move_constant(e, loss.proximal(margins_[e], y, weight / alpha(e), config_.level));
+      move_constant(e, loss.move(margins_[e], y, weight / alpha, config_.level));
       return;
     }
-    const double energy = energy_of(e), alpha = this->alpha(e);
-    const double ahead = loss.proximal(margins_[e], y, weight * energy / alpha, config_.level);
-    // The same number twice; the first says nothing at a kink, the second cancels if the step is
-    // small.
-    const double step = loss.hessian ? weight * loss.slope(ahead, y, config_.level) / alpha
-                                     : (margins_[e] - ahead) / energy;
-    if (step != 0) sketch_.descend(e, step, metric_of(e));
+    const double energy = energy_of(e);
+    if (energy == 0) return;
+    const double move = loss.move(margins_[e], y, weight * energy / alpha, config_.level);
+    if (move != 0) sketch_.descend(e, -move / energy, metric_of(e));
   }
 
   // The weights of the experts are the first numbers of a block, the intercept is the first of a
   // row; nothing else of a constant expert is ever other than 0.
-  void move_constant(size_t e, double target) {
-    row().blocks[0][e] += static_cast<T>((target - margins_[e]) / row().x[0]);
+  void move_constant(size_t e, double move) {
+    row().blocks[0][e] += static_cast<T>(move / row().x[0]);
   }
 
   // αxᵀA⁻¹x of an expert, and the α that tells descend() its A. A plain one has A = αI, which is
@@ -384,7 +382,7 @@ class Learner {
       const double target = std::copysign(config_.bound, margins_[e]);
       const double energy = energy_of(e);
       if (config_.experts[e].constant)
-        move_constant(e, target);
+        move_constant(e, target - margins_[e]);
       else if (energy > 0)
         sketch_.descend(e, (margins_[e] - target) / energy, metric_of(e));
       margins_[e] = target;

@@ -23,8 +23,9 @@ struct Loss {
   double (*value)(double z, double y, double level);
   double (*slope)(double z, double y, double level);
   double (*curvature)(double z, double y, double level);
-  // The z' with z' + q l'(z') = z: where a step that looks ahead (an implicit one) ends.
-  double (*proximal)(double z, double y, double q, double level);
+  // z' - z for the z' with z' + q l'(z') = z: how far a step that looks ahead (an implicit one)
+  // moves the prediction. The difference, because short steps would be lost in z'.
+  double (*move)(double z, double y, double q, double level);
   // The sigma of Assumption 2 and the L of Assumption 1 that hold for |z| <= C and |y| <= C.
   double (*sigma)(double C);
   double (*lipschitz)(double C, double level);
@@ -32,8 +33,8 @@ struct Loss {
 
 template <class L>
 constexpr Loss describe() {
-  return {L::name,      L::binary,   L::hessian, L::value,    L::slope,
-          L::curvature, L::proximal, L::sigma,   L::lipschitz};
+  return {L::name,      L::binary, L::hessian, L::value,    L::slope,
+          L::curvature, L::move,   L::sigma,   L::lipschitz};
 }
 
 inline constexpr std::array kLosses = {

@@ -12,9 +12,8 @@ struct HingeLoss {
   static double value(double z, double y, double) { return y * z < 1.0 ? 1.0 - y * z : 0.0; }
   static double slope(double z, double y, double) { return y * z < 1.0 ? -y : 0.0; }
   static double curvature(double, double, double) { return 0.0; }
-  static double proximal(double z, double y, double q, double) {
-    const double margin = y * z;
-    return margin < 1.0 ? y * std::min(margin + q, 1.0) : z;
+  static double move(double z, double y, double q, double) {
+    return y * std::min(std::max(1.0 - y * z, 0.0), q);
   }
   static double sigma(double) { return 0.0; }
   static double lipschitz(double, double) { return 1.0; }

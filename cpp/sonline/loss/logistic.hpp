@@ -1,6 +1,7 @@
 // The logistic loss, log(1 + exp(-y z)), written so that no exponential can overflow.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 
 #include "sonline/loss/exp_concave.hpp"
@@ -20,20 +21,20 @@ struct LogisticLoss {
     const double e = std::exp(-std::fabs(z));
     return e / ((1.0 + e) * (1.0 + e));
   }
-  // With m = y z: m' = m + q / (1 + exp(m')), an increasing function of m' with slope of at
-  // least 1. Halley's method inside a bracket: from m where the step is short, otherwise from where
-  // the answer is if the exponential is next to nothing (m + q, far from the boundary) or all that
-  // counts (about log q).
-  static double proximal(double z, double y, double q, double) {
-    const double m = y * z, s_here = 1.0 / (1.0 + std::exp(m)), explicit_step = q * s_here;
-    double low = m, high = m + explicit_step;
-    double at = explicit_step < 1 ? m + explicit_step / (1.0 + explicit_step * (1.0 - s_here))
-                : m + q <= 0      ? high
-                                  : std::min(high, std::max(m, std::log1p(m + q)));
-    double last = 2 * (high - low);
+  // With m = y z: d = q / (1 + exp(m + d)), where d minus the right side increases with a slope of
+  // at least 1. Halley's method inside a bracket: from d = 0 where the step is short, otherwise
+  // from where the answer is if the exponential is next to nothing (q, far from the boundary) or
+  // all that counts (m + d is about log q).
+  static double move(double z, double y, double q, double) {
+    const double m = y * z;
+    double s = 1.0 / (1.0 + std::exp(m));
+    double low = 0, high = q * s, at = 0, last = 2 * high;
+    if (high >= 1) {
+      at = m + q <= 0 ? high : std::clamp(std::log1p(m + q) - m, 0.0, high);
+      s = 1.0 / (1.0 + std::exp(m + at));
+    }
     for (int iteration = 0; iteration < 100; ++iteration) {
-      const double s = 1.0 / (1.0 + std::exp(at));
-      const double gap = at - m - q * s;
+      const double gap = at - q * s;
       (gap < 0 ? low : high) = at;
       const double bend = q * s * (1.0 - s), rise = 1.0 + bend;
       double next = at - 2 * gap * rise / (2 * rise * rise + gap * bend * (1.0 - 2 * s));
@@ -42,7 +43,8 @@ struct LogisticLoss {
         next = 0.5 * (low + high);
       last = std::fabs(next - at);
       at = next;
-      if (last <= 4e-6 + 1e-12 * std::fabs(at)) break;  // its third power is below the rounding
+      if (last <= 4e-6 + 1e-12 * at) break;  // its third power is below the rounding
+      s = 1.0 / (1.0 + std::exp(m + at));
     }
     return y * at;
   }

@@ -16,8 +16,8 @@ struct QuantileLoss {
     return y > z ? -level : (y < z ? 1.0 - level : 0.0);
   }
   static double curvature(double, double, double) { return 0.0; }
-  static double proximal(double z, double y, double q, double level) {
-    return y > z ? std::min(z + q * level, y) : std::max(z - q * (1.0 - level), y);
+  static double move(double z, double y, double q, double level) {
+    return y > z ? std::min(q * level, y - z) : std::max(q * (level - 1.0), y - z);
   }
   static double sigma(double) { return 0.0; }
   static double lipschitz(double, double level) { return std::max(level, 1.0 - level); }

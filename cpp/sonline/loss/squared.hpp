@@ -10,7 +10,7 @@ struct SquaredLoss {
   static double value(double z, double y, double) { return 0.5 * (z - y) * (z - y); }
   static double slope(double z, double y, double) { return z - y; }
   static double curvature(double, double, double) { return 1.0; }
-  static double proximal(double z, double y, double q, double) { return (z + q * y) / (1 + q); }
+  static double move(double z, double y, double q, double) { return q / (1 + q) * (y - z); }
   // |z - y| <= 2C, and 1/2 D^2 >= sigma/2 (z - y)^2 D^2. (The paper's (z - y)^2 has 1 / (8C^2).)
   static double sigma(double C) { return 1.0 / (4.0 * C * C); }
   static double lipschitz(double C, double) { return 2.0 * C; }

@@ -19,9 +19,9 @@ struct SquaredHingeLoss {
     return gap > 0 ? -y * gap : 0.0;
   }
   static double curvature(double z, double y, double) { return y * z < 1.0 ? 1.0 : 0.0; }
-  static double proximal(double z, double y, double q, double) {
-    const double margin = y * z;
-    return margin < 1.0 ? y * (margin + q) / (1 + q) : z;
+  static double move(double z, double y, double q, double) {
+    const double gap = 1.0 - y * z;
+    return gap > 0 ? q / (1 + q) * gap * y : 0.0;
   }
   static double lipschitz(double C, double) { return 1.0 + C; }
   static double sigma(double C) {
