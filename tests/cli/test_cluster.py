@@ -10,6 +10,7 @@ import threading
 import time
 
 import numpy as np
+import psutil
 import pytest
 from distributed import LocalCluster
 from rich.console import Console
@@ -171,6 +172,52 @@ def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
     assert by["checkpoints"] == len(left)
     first, *others = (by_itself(path).model for path in [*files, tmp_path / "last.svm"])
     first.merge(others).save(tmp_path / "undisturbed.son")
+    assert state(tmp_path / "m.son") == state(tmp_path / "undisturbed.son")
+
+
+def when_read(pipe, process):
+    """Open a pipe to write when a process, or one that it started, has opened it to read."""
+    deadline = time.monotonic() + 300
+    while True:
+        try:
+            return os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+        except OSError:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.02)
+
+
+def test_a_killed_worker_has_a_successor_however_long_that_takes(tmp_path):
+    """The only worker dies in the middle of a pipe; Dask by itself would not wait for another."""
+    for number in range(2):
+        write(tmp_path / f"{number}.svm", 20, seed=number)
+    os.mkfifo(tmp_path / "pipe.svm")
+    driver = subprocess.Popen(
+        [SONLINE, "train", "0.svm", "pipe.svm", "-o", "m.son", "--cluster", "local:1", "-q"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"DASK_DISTRIBUTED__DEPLOY__LOST_WORKER_TIMEOUT": "1ms"},
+        start_new_session=True,
+    )
+    try:
+        writing = when_read(tmp_path / "pipe.svm", driver)
+        processes = psutil.Process(driver.pid).children()
+        (worker,) = [one for one in processes if "spawn_main" in " ".join(one.cmdline())]
+        worker.kill()
+        worker.wait(timeout=120)
+        os.close(writing)
+        text = (tmp_path / "1.svm").read_text()
+        filling = threading.Thread(
+            target=(tmp_path / "pipe.svm").write_text, args=(text,), daemon=True
+        )
+        filling.start()
+        _, said = driver.communicate(timeout=300)
+    finally:
+        if driver.returncode is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+    assert driver.returncode == 0, said
+    first, second = (by_itself(tmp_path / f"{number}.svm").model for number in range(2))
+    first.merge([second]).save(tmp_path / "undisturbed.son")
     assert state(tmp_path / "m.son") == state(tmp_path / "undisturbed.son")
 
 

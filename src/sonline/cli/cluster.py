@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 
 LOCAL = re.compile(r"local(?::(\d+))?")
 SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
+# The successor of a worker that died may take so long to start. Dask gives it 15 s and then does
+# without: on a busy machine nobody might be left, and the run would wait for ever.
+SUCCESSION = {"distributed.deploy.lost-worker-timeout": "1h"}
 
 
 def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: bool) -> None:
@@ -211,7 +214,8 @@ def _reachable(name: str) -> str:
 @contextmanager
 def _client(cluster: str) -> Iterator[Client]:
     try:
-        from distributed import Client, LocalCluster  # noqa: PLC0415 - an extra
+        import dask  # noqa: PLC0415 - an extra
+        from distributed import Client, LocalCluster  # noqa: PLC0415
     except ImportError as error:
         raise ParameterError("--cluster needs Dask: pip install 'sonline[dask]'") from error
     found = LOCAL.fullmatch(cluster)
@@ -223,6 +227,7 @@ def _client(cluster: str) -> Iterator[Client]:
     if count < 1:
         raise ParameterError(f"--cluster {cluster}: at least one worker is needed")
     with (
+        dask.config.set(SUCCESSION),
         LocalCluster(
             n_workers=count,
             threads_per_worker=1,
