@@ -108,9 +108,7 @@ def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
 
     Few rows show what merging costs, which is the same for any number of them.
     """
-    from distributed import Client, LocalCluster  # noqa: PLC0415 - slow to import
-
-    from sonline.cli.cluster import _begin, train_file  # noqa: PLC0415
+    from sonline.cli.cluster import _begin, client_of, train_file  # noqa: PLC0415 - slow to import
     from sonline.cli.run import Settings  # noqa: PLC0415
     from sonline.distributed.dask import DaskEngine  # noqa: PLC0415
     from sonline.distributed.rounds import Task, train_rounds  # noqa: PLC0415
@@ -126,15 +124,7 @@ def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
         start, _ = _begin(settings, files[0])
         tasks = [Task(n, name, train_file, (n, name, settings)) for n, name in enumerate(files)]
         for workers in (1, 2):
-            with (
-                LocalCluster(
-                    n_workers=workers,
-                    threads_per_worker=1,
-                    host="127.0.0.1",
-                    dashboard_address="127.0.0.1:0",
-                ) as cluster,
-                Client(cluster) as client,
-            ):
+            with client_of(f"local:{workers}") as client:
                 # A worker reads ahead on a thread of its own; here it has one processor for both.
                 for place, address in enumerate(sorted(client.scheduler_info()["workers"])):
                     client.run(os.sched_setaffinity, 0, {place}, workers=[address])

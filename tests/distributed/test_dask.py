@@ -3,6 +3,8 @@
 import itertools
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -219,6 +221,28 @@ def test_delayed_partitions_may_be_sparse_or_empty(client, data):
     assert [one.rows for one in model.rounds_[0].figures] == [ROWS, 0, ROWS]
     dense = SONClassifier().fit(*arrays(X[: 2 * ROWS], y[: 2 * ROWS]))
     assert state(model) == state(dense)
+
+
+def test_the_named_client_need_not_be_the_one_in_use(client):
+    program = f"""
+import dask.array as da
+import numpy as np
+from distributed import Client
+from sonline.distributed.dask import SONClassifier
+
+X = da.from_array(np.eye(40), chunks=(10, 40))
+y = da.from_array(np.arange(40) % 2, chunks=10)
+with Client({client.scheduler.address!r}, set_as_default=False) as named:
+    model = SONClassifier().fit(X, y, client=named)
+print(*(figures.worker for figures in model.rounds_[0].figures))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    names = done.stdout.split()
+    assert len(names) == 4
+    assert "local" not in names  # as those are who are no workers of a cluster
 
 
 def test_classes_may_be_discovered(client, data):

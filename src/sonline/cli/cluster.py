@@ -39,9 +39,15 @@ if TYPE_CHECKING:
 
 LOCAL = re.compile(r"local(?::(\d+))?")
 SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
-# The successor of a worker that died may take so long to start. Dask gives it 15 s and then does
-# without: on a busy machine nobody might be left, and the run would wait for ever.
-SUCCESSION = {"distributed.deploy.lost-worker-timeout": "1h"}
+LOCAL_CLUSTER = {
+    # The successor of a worker that died may take so long to start. Dask gives it 15 s and then
+    # does without: on a busy machine nobody might be left, and the run would wait for ever.
+    "distributed.deploy.lost-worker-timeout": "1h",
+    # All files are handed out at once, neighbours to one worker: it merges them without a message,
+    # while others merge theirs. Dask's rule, a few tasks at a time, saves memory where tasks load
+    # data; these read files bit by bit.
+    "distributed.scheduler.worker-saturation": "inf",
+}
 
 
 def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: bool) -> None:
@@ -65,7 +71,7 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
             settings.checkpoint, Trained, _description(settings, start, files), settings.resume
         )
     try:
-        with _client(cluster) as client, watching(not silent, len(files), console) as watch:
+        with client_of(cluster) as client, watching(not silent, len(files), console) as watch:
             from sonline.distributed.dask.engine import DaskEngine  # noqa: PLC0415 - an extra
 
             outcome = train_rounds(
@@ -212,7 +218,8 @@ def _reachable(name: str) -> str:
 
 
 @contextmanager
-def _client(cluster: str) -> Iterator[Client]:
+def client_of(cluster: str) -> Iterator[Client]:
+    """Connect to a scheduler, or start a cluster on this machine (``local``, ``local:4``)."""
     try:
         import dask  # noqa: PLC0415 - an extra
         from distributed import Client, LocalCluster  # noqa: PLC0415
@@ -227,7 +234,7 @@ def _client(cluster: str) -> Iterator[Client]:
     if count < 1:
         raise ParameterError(f"--cluster {cluster}: at least one worker is needed")
     with (
-        dask.config.set(SUCCESSION),
+        dask.config.set(LOCAL_CLUSTER),
         LocalCluster(
             n_workers=count,
             threads_per_worker=1,

@@ -81,7 +81,7 @@ class DaskEngine:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
             merged, *futures = client.compute([root, *wanted])
         try:
-            for future in as_completed(futures):
+            for future in as_completed(futures, loop=client.loop):
                 found = future.result()
                 this.finished(found if this.keep else Shard(None, found), this.keep)
                 future.release()  # it may be large
