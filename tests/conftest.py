@@ -9,6 +9,9 @@ import hypothesis
 import pytest
 
 DATA_VARIABLE = "SONLINE_DATA"
+# What rich and typer take for wishes about the terminal; tests that have any say them themselves.
+TERMINAL = ("COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "LINES", "NO_COLOR", "PY_COLORS")
+TERMINAL += ("TTY_COMPATIBLE", "TTY_INTERACTIVE")
 ONE_CLUSTER = ("tests/distributed/", "tests/spark/")  # folders whose tests share a cluster
 
 # The same examples on every run and machine, so that a red test means a change in the code. `make
@@ -19,10 +22,13 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_configure() -> None:
-    """Let Ctrl-C reach what the tests start, even if a script has started them with ``&``.
+    """Let it not matter who starts the tests: a person, a script, or a service.
 
-    A shell without job control has the commands of its background ignore it, and so would theirs.
+    A shell without job control has commands that end in ``&`` ignore Ctrl-C, and all that they
+    start.
     """
+    for name in TERMINAL:
+        os.environ.pop(name, None)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
