@@ -4,6 +4,7 @@ import gzip
 import http.server
 import io
 import json
+import socket
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -64,6 +65,7 @@ def server(monkeypatch) -> Iterator[Server]:
             pass
 
     monkeypatch.setattr(transfer.time, "sleep", lambda seconds: None)
+    monkeypatch.setenv("no_proxy", "*")  # the proxy of a company does not know this server
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as listener:
         state.url = f"http://127.0.0.1:{listener.server_address[1]}"
         thread = threading.Thread(target=listener.serve_forever, args=(0.01,))
@@ -163,9 +165,11 @@ def test_other_schemes_are_refused(tmp_path):
 
 
 def test_offline_says_so_and_what_to_do(server, tmp_path, heart):
-    closed = server.url.rsplit(":", 1)[0] + ":9"  # the discard port: nobody listens
-    with pytest.raises(DownloadError, match=r"heart: cannot fetch .*offline.*data_dir"):
-        datasets.fetch("heart", tmp_path, mirror=closed)
+    with socket.socket() as taken:  # by nobody who would listen
+        taken.bind(("127.0.0.1", 0))
+        closed = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        with pytest.raises(DownloadError, match=r"heart: cannot fetch .*offline.*data_dir"):
+            datasets.fetch("heart", tmp_path, mirror=closed)
 
 
 def test_a_set_is_fetched_into_the_cache_and_then_read_from_it(
