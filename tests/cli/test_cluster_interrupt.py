@@ -28,7 +28,7 @@ def test_ctrl_c_keeps_finished_files_and_says_how_to_go_on(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     os.killpg(driver.pid, signal.SIGINT)
-    _, said = driver.communicate()  # ends when no process has this pipe any more
+    _, said = driver.communicate(timeout=300)  # ends when no process has this pipe any more
     assert driver.returncode == 130
     assert said.endswith("interrupted; finished files are kept in kept: repeat it with --resume\n")
     assert "Traceback" not in said

@@ -221,5 +221,5 @@ class TestMappings:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(timeout=60)
+            thread.join(timeout=300)
         assert learner.stats()["rounds"] == 4 * 200 * 3

@@ -118,7 +118,7 @@ def test_interrupted_between_batches() -> None:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=300)
     assert (out, process.returncode) == ("interrupted\n", 0), err
 
 
@@ -145,7 +145,7 @@ print(1e3 * (time.process_time() - began), megabytes() - before)
 def test_hashing_into_many_bits_costs_nothing_at_the_start() -> None:
     """Less than 50 ms and 50 MB for 2^26 places, of which one row has used two."""
     done = subprocess.run(
-        [sys.executable, "-c", START], check=True, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", START], check=True, capture_output=True, text=True, timeout=300
     )
     milliseconds, megabytes = map(float, done.stdout.split())
     assert milliseconds < 50
