@@ -225,7 +225,8 @@ def test_texts_as_values() -> None:
     model = learner()
     model.learn_one({"colour": "red", "size": 2.0, 7: "x"}, 1)
     assert model.features() == ["colour=red", "size", "7=x"]
-    assert model.predict_one({"colour": "blue"}) == model.bias
+    nothing = model.predict_one({})
+    assert model.predict_one({"colour": "blue"}) == nothing == pytest.approx(model.bias, rel=1e-12)
 
 
 def test_a_mapping_need_not_be_a_dict() -> None:
