@@ -267,7 +267,8 @@ def main() -> None:
     found.setdefault("machine", {"processors": os.cpu_count(), "load": [load, os.getloadavg()[0]]})
     path.write_text(json.dumps(found, indent=1) + "\n")
     (given.out / "figures.md").write_text(written(found))
-    drawn(found, given.out / "shards.png")
+    if found["errors"]:
+        drawn(found, given.out / "shards.png")
 
 
 if __name__ == "__main__":
