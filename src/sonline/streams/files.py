@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import io
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
@@ -103,3 +104,35 @@ class Again(io.RawIOBase):
         chunk = self._rest.read(len(buffer)) or b""
         buffer[: len(chunk)] = chunk
         return len(chunk)
+
+
+class Patient(io.RawIOBase):
+    """A file whose first reading goes on until it tells what the file is.
+
+    What comes out of a pipe first may be a single byte.
+    """
+
+    def __init__(self, file: Any, tells: Callable[[bytes], bool]) -> None:
+        self._file = file
+        self._read = getattr(file, "readinto1", file.readinto)  # what is there, however little
+        self._tells: Callable[[bytes], bool] | None = tells
+
+    def readable(self) -> bool:
+        """Say that this is for reading."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer as far as there is something."""
+        count = int(self._read(buffer) or 0)
+        if self._tells is not None:
+            view, more = memoryview(buffer), count
+            while more and count < len(view) and not self._tells(bytes(view[:count])):
+                more = int(self._read(view[count:]) or 0)
+                count += more
+            self._tells = None
+        return count
+
+    def close(self) -> None:
+        """Close the file, too."""
+        self._file.close()
+        super().close()

@@ -10,13 +10,14 @@ import lzma
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Any, cast
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
+from sonline.streams.files import Patient
 
 STDIN = "-"
 FORMATS = ("svmlight", "vw", "csv", "tsv", "jsonl", "parquet", "arrow")
@@ -53,6 +54,7 @@ _MAGIC = {
     b"\xfd7zXZ\x00": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
 }
+_PARQUET, _ARROW = b"PAR1", (b"ARROW1", b"\xff\xff\xff\xff")
 _SAMPLE = 1 << 16
 _SVMLIGHT_LINE = re.compile(rb"[^\s:,|]+([ \t]+qid:\d+)?([ \t]+\d+:\S+)*[ \t]*(#.*)?")
 
@@ -150,6 +152,8 @@ class Source:
 def open_source(name: str) -> Source:
     """Open a file, an address or standard input; compression is told from the first bytes."""
     raw, size = _open_raw(name)
+    if not raw.seekable():
+        raw = cast(IO[bytes], Patient(raw, _tells_compression_and_format))
     # A BufferedReader shows its first bytes without taking them, and its tell() is exact enough.
     raw = cast(IO[bytes], io.BufferedReader(cast(Any, raw), _SAMPLE))
     with _reaching(name):
@@ -163,11 +167,11 @@ def guess_format(source: Source) -> tuple[str, str]:
     named = format_of_name(source.name)
     if named:
         return named, "name"
-    plain = source.plain
-    if not hasattr(plain, "peek"):
-        plain = source.plain = cast(IO[bytes], io.BufferedReader(cast(Any, plain), _SAMPLE))
+    if source.compression is not None:
+        patient: Any = Patient(source.plain, _tells_format)
+        source.plain = cast(IO[bytes], io.BufferedReader(patient, _SAMPLE))
     with _reaching(source.name), source.damage_said():
-        sample = bytes(cast(Any, plain).peek(_SAMPLE))
+        sample = bytes(cast(Any, source.plain).peek(_SAMPLE))
     return format_of_content(sample, source.name), "content"
 
 
@@ -222,12 +226,11 @@ def format_of_content(sample: bytes, name: str = "") -> str:
     >>> format_of_content(b"1 |user age:3\\n")
     'vw'
     """
-    if sample.startswith(b"PAR1"):
+    if sample.startswith(_PARQUET):
         return "parquet"
-    if sample.startswith((b"ARROW1", b"\xff\xff\xff\xff")):
+    if sample.startswith(_ARROW):
         return "arrow"
-    lines = (line.strip() for line in sample.removeprefix(b"\xef\xbb\xbf").split(b"\n"))
-    line = next((line for line in lines if line and not line.startswith(b"#")), b"")
+    line = next(_content(sample.split(b"\n")), b"")
     if not line or _SVMLIGHT_LINE.fullmatch(line):
         return "svmlight"
     if line.startswith(b"{"):
@@ -246,6 +249,25 @@ def format_of_content(sample: bytes, name: str = "") -> str:
         line=1,
         text=line[:40].decode("utf-8", "replace"),
     )
+
+
+def _content(lines: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield the lines that are neither empty nor comments."""
+    for line in lines:
+        stripped = line.removeprefix(b"\xef\xbb\xbf").strip()
+        if stripped and not stripped.startswith(b"#"):
+            yield stripped
+
+
+def _tells_format(head: bytes) -> bool:
+    """Return whether the format can be told: from a line that is there as a whole, or a mark."""
+    return head.startswith((_PARQUET, *_ARROW)) or any(_content(head.split(b"\n")[:-1]))
+
+
+def _tells_compression_and_format(head: bytes) -> bool:
+    if head.startswith(tuple(_MAGIC)):
+        return True
+    return not any(magic.startswith(head) for magic in _MAGIC) and _tells_format(head)
 
 
 def _open_raw(name: str) -> tuple[IO[bytes], int | None]:
