@@ -151,7 +151,7 @@ class Learner {
  private:
   static constexpr double kLargestSquare = 1e280;  // sums of them must stay finite
   // sketch_every = 0 ("auto"): every row at first, one of two from here on, and so on up to …
-  static constexpr uint64_t kFirstRare = 512;
+  static constexpr uint64_t kFirstRare = 1024;
   static constexpr size_t kMostRare = 32;
 
   // Which experts there are: later versions may start with others.

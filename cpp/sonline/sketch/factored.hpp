@@ -276,8 +276,9 @@ class Factored {
  private:
   static constexpr bool kSingle = std::is_same_v<T, float>;
   static constexpr double kSpan = kSingle ? 1e-5 : 1e-12;
-  // Amplification of rounding errors in Z that is tolerated: 6e-8 · 30 and 1e-16 · 1e3.
-  static constexpr double kCondition = kSingle ? 30 : 1e3;
+  // Amplification of rounding errors in Z that is tolerated: 6e-8 · 30 and 1e-16 · 1e2. What
+  // is left of a row outside of the span, a difference, loses as many digits again.
+  static constexpr double kCondition = kSingle ? 30 : 1e2;
   // How much larger than a label the cancelling parts of w·x may be: leaves about five digits of
   // float and ten of double.
   static constexpr double kCancellation = kSingle ? 256 : 1 << 20;

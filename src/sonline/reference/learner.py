@@ -31,7 +31,7 @@ SCALINGS = ("none", "gradient", "rms")
 CURVATURES = ("auto", "gradient", "hessian")
 RMS_COUNT_CAP = 2**24
 GRADIENT_SCALE_START = 0.1
-FIRST_RARE, MOST_RARE = 512, 32
+FIRST_RARE, MOST_RARE = 1024, 32
 
 
 class ReferenceLearner:
@@ -371,7 +371,7 @@ class ReferenceLearner:
 def times_to_absorb(t: int, every: int | Literal["auto"]) -> int:
     """Return how often round ``t`` (from 1) counts in the sketch: 0, or the rounds it stands for.
 
-    Of each group of ``every`` rounds one is drawn. "auto" is 1 up to round 512, then 2, 4, 8, 16
+    Of each group of ``every`` rounds one is drawn. "auto" is 1 up to round 1,024, then 2, 4, 8, 16
     and 32, doubled when the rounds are.
 
     Examples
