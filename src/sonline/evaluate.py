@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sonline import _core
 from sonline.errors import InvalidInputError
+from sonline.inputs import contiguous
 from sonline.parameters import LOSSES, Parameters
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -445,9 +446,9 @@ def _running(start: float, values: Floats) -> Floats:
 def _batch(
     labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None
 ) -> tuple[Floats, Floats, Floats | None]:
-    y = np.ascontiguousarray(labels, dtype=np.float64)
-    z = np.ascontiguousarray(predictions, dtype=np.float64)
-    w = None if weights is None else np.ascontiguousarray(weights, dtype=np.float64)
+    y = contiguous(labels, np.float64)
+    z = contiguous(predictions, np.float64)
+    w = None if weights is None else contiguous(weights, np.float64)
     for name, array in (("predictions", z), ("weights", w)):
         if array is not None and (array.shape != y.shape or y.ndim != 1):
             raise InvalidInputError(

@@ -19,6 +19,15 @@ Floats: TypeAlias = NDArray[np.float64]
 LARGEST = 1e150  # size of a label or weight; their squares must stay finite
 
 
+def contiguous(values: ArrayLike, dtype: Any = None) -> NDArray[Any]:
+    """Return an array that the core can read as it lies: in one piece, and at even addresses.
+
+    What has travelled in a message, as the blocks of Dask, may begin anywhere.
+    """
+    array = np.ascontiguousarray(values, dtype=dtype)
+    return array if array.flags.aligned else array.copy()
+
+
 def one_number(name: str, value: Any, hint: str) -> float:
     """Return a single number of any type."""
     try:
@@ -33,7 +42,7 @@ def vector(name: str, values: ArrayLike) -> Floats:
     """Return numbers as a vector."""
     try:
         given = np.asarray(values)
-        numbers = np.ascontiguousarray(given, dtype=np.float64)
+        numbers = contiguous(given, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInputError(f"{name} must be a sequence of numbers: {error}") from error
     if given.dtype.kind in "SU" and given.size:  # digits: learn_one does not take them either
@@ -100,7 +109,7 @@ def csr_arrays(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     indices, indptr = rows.indices, rows.indptr
     if indices.dtype != indptr.dtype or indices.dtype not in (np.int32, np.int64):
         indices, indptr = indices.astype(np.int64), indptr.astype(np.int64)
-    return np.ascontiguousarray(values), np.ascontiguousarray(indices), np.ascontiguousarray(indptr)
+    return contiguous(values), contiguous(indices), contiguous(indptr)
 
 
 def dense_array(X: Any) -> NDArray[Any]:
@@ -114,8 +123,8 @@ def dense_array(X: Any) -> NDArray[Any]:
             f"X must have two dimensions, got shape {rows.shape}; a single row is X.reshape(1, -1)"
         )
     rows = floats(rows)
-    aligned = all(stride % rows.itemsize == 0 for stride in rows.strides)
-    return rows if aligned and rows.flags.aligned else np.ascontiguousarray(rows)
+    whole = all(stride % rows.itemsize == 0 for stride in rows.strides)
+    return rows if whole and rows.flags.aligned else contiguous(rows)
 
 
 def floats(values: NDArray[Any]) -> NDArray[Any]:

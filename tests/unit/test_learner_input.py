@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse as sp
 
 from helpers import learner, state_of
-from sonline import OnlineLearner
+from sonline import OnlineLearner, SONClassifier, SONRegressor, evaluate
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.parameters import DTYPES, LOSSES, SKETCHES
 
@@ -267,3 +267,37 @@ def test_a_bad_row_does_not_decide_which_label_is_the_negative_one() -> None:
     model.learn_one({"a": 1.0}, -1)
     with pytest.raises(InvalidInputError, match="label 0 in row 0"):
         model.learn_one({"a": 1.0}, 0)
+
+
+def anywhere(values):
+    """Return the same numbers at odd addresses, as they lie in a message of Dask."""
+    bytes_of_it = np.zeros(values.nbytes + 1, np.uint8)[1:]
+    found = bytes_of_it.view(values.dtype).reshape(values.shape)
+    found[...] = values
+    assert not found.flags.aligned
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_arrays_may_lie_anywhere(dtype):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(50, 4)).astype(dtype), rng.choice([-1.0, 1.0], 50)
+    weights = rng.random(50)
+    rows = sp.csr_array(X)
+    odd = sp.csr_array(rows)
+    odd.data, odd.indices, odd.indptr = map(anywhere, (rows.data, rows.indices, rows.indptr))
+    for even, moved in ((X, anywhere(X)), (rows, odd)):
+        first, second = OnlineLearner(), OnlineLearner()
+        expected = first.learn(even, y, weights)
+        np.testing.assert_array_equal(second.learn(moved, anywhere(y), anywhere(weights)), expected)
+        np.testing.assert_array_equal(second.predict(moved), first.predict(even))
+    classes = np.where(y > 0, "a", "b")
+    np.testing.assert_array_equal(
+        SONClassifier().fit(anywhere(X), classes, anywhere(weights)).coef_,
+        SONClassifier().fit(X, classes, weights).coef_,
+    )
+    np.testing.assert_array_equal(
+        SONRegressor().fit(anywhere(X), anywhere(y), anywhere(weights)).coef_,
+        SONRegressor().fit(X, y, weights).coef_,
+    )
+    assert evaluate.losses("squared", anywhere(y), anywhere(2 * y)).tolist() == [0.5] * 50

@@ -20,6 +20,7 @@ from sonline import persistence
 from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, ParameterError
 from sonline.estimators.rows import Order
 from sonline.evaluate import Curve
+from sonline.inputs import contiguous
 from sonline.parameters import LOSSES, Parameters
 
 if TYPE_CHECKING:
@@ -303,7 +304,7 @@ def sample_weights(sample_weight: ArrayLike | None, rows: int, some: bool = Fals
         weights = np.asarray(sample_weight, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInputError(f"sample_weight must be numbers: {error}") from error
-    weights = np.full(rows, weights) if weights.ndim == 0 else np.ascontiguousarray(weights)
+    weights = np.full(rows, weights) if weights.ndim == 0 else contiguous(weights)
     if weights.shape != (rows,):
         raise InvalidInputError(
             f"sample_weight must be one number for each of the {rows} rows, got shape "

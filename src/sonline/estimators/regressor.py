@@ -15,6 +15,7 @@ from sonline.classes import prediction_range
 from sonline.estimators.base import Floats, OnlineEstimator, losses_that, sample_weights
 from sonline.estimators.rows import CHECKS, known_rows, pieces
 from sonline.evaluate import R2, Curve, losses
+from sonline.inputs import contiguous
 from sonline.learner import OnlineLearner
 from sonline.parameters import Parameters
 
@@ -150,7 +151,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
             parameters = self._parameters()
             going_on = self.warm_start and self.__sklearn_is_fitted__()
             rows, labels = validate_data(self, X, y, reset=not going_on, y_numeric=True, **CHECKS)
-            labels = np.ascontiguousarray(labels, dtype=np.float64)
+            labels = contiguous(labels, np.float64)
             if going_on:
                 self._check_same_parameters()
                 learner = copy.deepcopy(self._learning)

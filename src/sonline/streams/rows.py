@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
+from sonline.inputs import contiguous
 from sonline.streams.batch import BadRow, Batch, Floats, Integers, Position
 
 if TYPE_CHECKING:
@@ -101,8 +102,8 @@ class RowBuilder:
             weights = None
         return Batch(
             indptr=indptr,
-            indices=np.ascontiguousarray(keys, dtype=np.int64),
-            values=np.ascontiguousarray(values, dtype=self.options.dtype),
+            indices=contiguous(keys, np.int64),
+            values=contiguous(values, self.options.dtype),
             labels=numbers,
             codes=codes,
             weights=weights,
