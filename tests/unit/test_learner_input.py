@@ -293,11 +293,11 @@ def test_arrays_may_lie_anywhere(dtype):
         np.testing.assert_array_equal(second.predict(moved), first.predict(even))
     classes = np.where(y > 0, "a", "b")
     np.testing.assert_array_equal(
-        SONClassifier().fit(anywhere(X), classes, anywhere(weights)).coef_,
-        SONClassifier().fit(X, classes, weights).coef_,
+        SONClassifier(random_state=0).fit(anywhere(X), classes, anywhere(weights)).coef_,
+        SONClassifier(random_state=0).fit(X, classes, weights).coef_,
     )
     np.testing.assert_array_equal(
-        SONRegressor().fit(anywhere(X), anywhere(y), anywhere(weights)).coef_,
-        SONRegressor().fit(X, y, weights).coef_,
+        SONRegressor(random_state=0).fit(anywhere(X), anywhere(y), anywhere(weights)).coef_,
+        SONRegressor(random_state=0).fit(X, y, weights).coef_,
     )
     assert evaluate.losses("squared", anywhere(y), anywhere(2 * y)).tolist() == [0.5] * 50
