@@ -78,13 +78,15 @@ docs: build ## build the documentation, with warnings as errors, into docs/_buil
 # or AddressSanitizer cannot find the real __cxa_throw. Python's own allocator would hide overruns.
 # Leaks are not looked for: the interpreter does not free everything at exit. pytest must leave the
 # file descriptors alone, or it swallows the report of the sanitizer, which ends the process.
+# Java does not start with these runtimes loaded first, so the tests on Spark are left out.
 SANITIZE_PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -print-file-name=$(lib)))
 sanitize: ## run the tests with AddressSanitizer and UndefinedBehaviorSanitizer (needs GCC)
 	$(MAKE) build VENV=.venv-sanitize BUILD_SETTINGS="build-dir=build/sanitize \
 	  install.strip=false cmake.define.SONLINE_SANITIZE=address,undefined"
 	LD_PRELOAD="$(strip $(SANITIZE_PRELOAD))" PYTHONMALLOC=malloc \
 	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
-	  .venv-sanitize/bin/python -m pytest --capture=sys -m "not data and not memory" $(SANITIZE_ARGS)
+	  .venv-sanitize/bin/python -m pytest --capture=sys -m "not data and not memory" \
+	  --ignore=tests/spark $(SANITIZE_ARGS)
 
 FUZZ_SECONDS ?= 60
 fuzz: build fuzz-parser ## fuzz the text parser, then run the property tests with many new examples
