@@ -20,7 +20,7 @@ LARGEST = 1e150  # size of a label or weight; their squares must stay finite
 
 
 def contiguous(values: ArrayLike, dtype: Any = None) -> NDArray[Any]:
-    """Return an array that the core can read as it lies: in one piece, and at even addresses.
+    """Return an array that the core can read as it lies: in one piece, and aligned.
 
     What has travelled in a message, as the blocks of Dask, may begin anywhere.
     """

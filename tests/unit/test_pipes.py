@@ -5,6 +5,7 @@ import gzip
 import lzma
 import os
 import threading
+import time
 
 import pyarrow as pa
 import pytest
@@ -37,9 +38,8 @@ def test_a_pipe_that_gives_byte_by_byte(tmp_path, kind, packed):
         with pipe.open("wb", buffering=0) as file:
             for place in range(len(content)):
                 file.write(content[place : place + 1])
-                written.wait(0.001)  # for the reader to take it
+                time.sleep(0.001)  # for the reader to take it
 
-    written = threading.Event()
     thread = threading.Thread(target=write, daemon=True)
     thread.start()
     file = tmp_path / "file"

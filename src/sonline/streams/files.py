@@ -1,4 +1,4 @@
-"""Sources as files for the readers of pyarrow."""
+"""Sources as files: for the readers of pyarrow, and to tell what comes out of a pipe."""
 
 from __future__ import annotations
 
