@@ -48,8 +48,10 @@ class BlockStore {
   template <bool two_lines>
   void locate_within(const Slot* slots, size_t n, T** blocks, size_t last) const {
     const auto* chunks = chunks_.data();
+    const size_t stride = stride_;
+#pragma GCC unroll 4
     for (size_t i = 0; i < n; ++i) {
-      T* block = chunks[slots[i] >> kChunkBits].get() + (slots[i] & kChunkMask) * stride_;
+      T* block = chunks[slots[i] >> kChunkBits].get() + (slots[i] & kChunkMask) * stride;
       blocks[i] = block;
       __builtin_prefetch(block, 1);
       if (two_lines) __builtin_prefetch(reinterpret_cast<const char*>(block) + last, 1);

@@ -8,6 +8,8 @@
 
 #include <cstddef>
 
+#include "sonline/cpu.hpp"
+
 namespace sonline {
 
 inline constexpr size_t kMaxFixedWidth = 48;
@@ -61,30 +63,62 @@ struct Columns {
 
   template <size_t W>
   static Columns fixed() {
+    if constexpr (W * sizeof(T) % kWide == 0)
+      if (has_avx2()) return {&gather_avx2<W>, &gather_two_avx2<W>, &scatter_avx2<W>};
     return {&gather_fixed<W>, &gather_two_fixed<W>, &scatter_fixed<W>};
   }
 
-  // W numbers as explicit vectors: left to itself the compiler does them one by one.
+  static constexpr size_t kWide = 32;  // bytes of a vector with AVX2
   template <size_t W>
+  SONLINE_AVX2 static void gather_avx2(T* const* blocks, const T* x, size_t n, size_t, T* sum) {
+    gather_of<Lanes<W, kWide>>(blocks, x, n, sum);
+  }
+  template <size_t W>
+  SONLINE_AVX2 static void gather_two_avx2(T* const* blocks, const T* x, const T* y, size_t n,
+                                           size_t, T* sum_x, T* sum_y) {
+    gather_two_of<Lanes<W, kWide>>(blocks, x, y, n, sum_x, sum_y);
+  }
+  template <size_t W>
+  SONLINE_AVX2 static void scatter_avx2(T* const* blocks, const T* x, size_t n, size_t,
+                                        const T* update) {
+    scatter_of<Lanes<W, kWide>>(blocks, x, n, update);
+  }
+  template <size_t W>
+  static void gather_fixed(T* const* blocks, const T* x, size_t n, size_t, T* sum) {
+    gather_of<Lanes<W>>(blocks, x, n, sum);
+  }
+  template <size_t W>
+  static void gather_two_fixed(T* const* blocks, const T* x, const T* y, size_t n, size_t, T* sum_x,
+                               T* sum_y) {
+    gather_two_of<Lanes<W>>(blocks, x, y, n, sum_x, sum_y);
+  }
+  template <size_t W>
+  static void scatter_fixed(T* const* blocks, const T* x, size_t n, size_t, const T* update) {
+    scatter_of<Lanes<W>>(blocks, x, n, update);
+  }
+
+  // W numbers as explicit vectors: left to itself the compiler does them one by one.
+  template <size_t W, size_t kBytes = 16>
   struct Lanes {
-    static constexpr size_t kLanes = W * sizeof(T) % 16 ? 1 : 16 / sizeof(T);
+    static constexpr size_t kWidth = W;
+    static constexpr size_t kLanes = W * sizeof(T) % kBytes ? 1 : kBytes / sizeof(T);
     static constexpr size_t kCount = W / kLanes;
     using Vector = typename detail::Simd<T, kLanes>::Vector;
     using InMemory = typename detail::Simd<T, kLanes>::InMemory;
     Vector v[kCount];
 
-    static Lanes zero() {
+    [[gnu::always_inline]] static Lanes zero() {
       Lanes lanes;
       for (size_t j = 0; j < kCount; ++j) lanes.v[j] = Vector{};
       return lanes;
     }
-    static Lanes load(const T* from) {
+    [[gnu::always_inline]] static Lanes load(const T* from) {
       Lanes lanes;
       for (size_t j = 0; j < kCount; ++j)
         lanes.v[j] = *reinterpret_cast<const InMemory*>(from + j * kLanes);
       return lanes;
     }
-    void store(T* to) const {
+    [[gnu::always_inline]] void store(T* to) const {
       for (size_t j = 0; j < kCount; ++j) *reinterpret_cast<InMemory*>(to + j * kLanes) = v[j];
     }
     [[gnu::always_inline]] void add(T factor, const Lanes& other) {
@@ -95,12 +129,11 @@ struct Columns {
   // One or two vectors of sums would wait for each other.
   static constexpr bool in_halves(size_t width) { return width <= 2 * kWidthStep; }
 
-  template <size_t W>
-  static void gather_fixed(T* const* blocks, const T* x, size_t n, size_t, T* sum) {
-    using L = Lanes<W>;
+  template <class L>
+  [[gnu::always_inline]] static void gather_of(T* const* blocks, const T* x, size_t n, T* sum) {
     L even = L::zero();
     size_t i = 0;
-    if constexpr (in_halves(W)) {
+    if constexpr (in_halves(L::kWidth)) {
       L odd = L::zero();
       for (; i + 1 < n; i += 2) {
         even.add(x[i], L::load(blocks[i]));
@@ -114,14 +147,13 @@ struct Columns {
     even.store(sum);
   }
 
-  template <size_t W>
-  static void gather_two_fixed(T* const* blocks, const T* x, const T* y, size_t n, size_t width,
-                               T* sum_x, T* sum_y) {
-    if constexpr (in_halves(W)) {
-      gather_fixed<W>(blocks, x, n, width, sum_x);
-      gather_fixed<W>(blocks, y, n, width, sum_y);
+  template <class L>
+  [[gnu::always_inline]] static void gather_two_of(T* const* blocks, const T* x, const T* y,
+                                                   size_t n, T* sum_x, T* sum_y) {
+    if constexpr (in_halves(L::kWidth)) {
+      gather_of<L>(blocks, x, n, sum_x);
+      gather_of<L>(blocks, y, n, sum_y);
     } else {
-      using L = Lanes<W>;
       L of_x = L::zero(), of_y = L::zero();
       for (size_t i = 0; i < n; ++i) {
         const L block = L::load(blocks[i]);
@@ -133,10 +165,11 @@ struct Columns {
     }
   }
 
-  template <size_t W>
-  static void scatter_fixed(T* const* blocks, const T* x, size_t n, size_t, const T* update) {
-    using L = Lanes<W>;
+  template <class L>
+  [[gnu::always_inline]] static void scatter_of(T* const* blocks, const T* x, size_t n,
+                                                const T* update) {
     const L u = L::load(update);
+#pragma GCC unroll 4
     for (size_t i = 0; i < n; ++i) {
       L block = L::load(blocks[i]);
       block.add(x[i], u);

@@ -1,11 +1,18 @@
-// Vectors of four numbers, for loops that are compiled twice: for every processor of the platform,
-// and for those with AVX2. The numbers do not depend on which is chosen.
+// Vectors of two numbers, which every processor has, and of four, for loops that are compiled
+// twice: for every processor of the platform, and for those with AVX2. The results do not depend on
+// which is chosen.
 #pragma once
 
 #include <cstddef>
 #include <cstdlib>
 
 namespace sonline {
+
+typedef double Pair __attribute__((vector_size(16)));
+typedef double PairInMemory __attribute__((vector_size(16), aligned(alignof(double)), may_alias));
+
+inline Pair load_pair(const double* from) { return *reinterpret_cast<const PairInMemory*>(from); }
+inline void store_pair(double* to, Pair pair) { *reinterpret_cast<PairInMemory*>(to) = pair; }
 
 inline constexpr size_t kQuad = 4;
 typedef double Quad __attribute__((vector_size(32)));

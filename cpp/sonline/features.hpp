@@ -45,11 +45,10 @@ class FeatureIndex {
     for (size_t i = 1; i < n; ++i) unusual |= !(keys[i] > keys[i - 1]);
     if (unusual) return kUnusual;
     const Slot* direct = table.data();
+#pragma GCC unroll 4
+    for (size_t i = 0; i < n; ++i) slots[i] = direct[static_cast<Key>(keys[i]) - first];
     size_t known = 0;
-    for (size_t i = 0; i < n; ++i) {
-      slots[i] = direct[static_cast<Key>(keys[i]) - first];
-      known += slots[i] != kInterceptSlot;
-    }
+    for (size_t i = 0; i < n; ++i) known += slots[i] != kInterceptSlot;
     return known;
   }
 

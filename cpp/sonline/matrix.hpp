@@ -37,12 +37,6 @@ class Matrix {
   Vector values_;
 };
 
-// Two numbers at a time, in every build alike: results do not depend on the machine.
-typedef double Pair __attribute__((vector_size(16)));
-typedef double PairInMemory __attribute__((vector_size(16), aligned(alignof(double)), may_alias));
-
-inline Pair load_pair(const double* from) { return *reinterpret_cast<const PairInMemory*>(from); }
-inline void store_pair(double* to, Pair pair) { *reinterpret_cast<PairInMemory*>(to) = pair; }
 inline Pair larger_sizes(Pair a, Pair b) {  // the larger of |a| and |b|; NaN in b stays
   typedef long long Bits __attribute__((vector_size(16)));
   constexpr long long kAllButSign = ~(1LL << 63);

@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "sonline/cpu.hpp"
 #include "sonline/features.hpp"
 
 namespace sonline {
@@ -40,12 +41,16 @@ struct Row {
   }
 
   void measure() {
-    double sums[4] = {};  // four chains, for the latency of the addition
+    Pair even{}, odd{};  // two chains of two, for the latency of the addition
     size_t i = 0;
-    for (; i + 4 <= size; i += 4)
-      for (size_t j = 0; j < 4; ++j) sums[j] += static_cast<double>(x[i + j]) * x[i + j];
-    for (; i < size; ++i) sums[0] += static_cast<double>(x[i]) * x[i];
-    energy = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+    for (; i + 4 <= size; i += 4) {
+      const Pair first{static_cast<double>(x[i]), static_cast<double>(x[i + 1])};
+      const Pair second{static_cast<double>(x[i + 2]), static_cast<double>(x[i + 3])};
+      even += first * first;
+      odd += second * second;
+    }
+    for (; i < size; ++i) even[0] += static_cast<double>(x[i]) * x[i];
+    energy = (even[0] + even[1]) + (odd[0] + odd[1]);
     if (energy < kTiny) energy = 0;
   }
 };
