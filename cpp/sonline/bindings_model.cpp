@@ -194,6 +194,17 @@ void bind_model_class(nb::module_& module) {
           out.data()[i] = loss->value(z.data()[i], y.data()[i], level);
       },
       "name"_a, "z"_a, "y"_a, "level"_a, "out"_a);
+  module.def(
+      "loss_judge",
+      [](const std::string& name, const Doubles& z, double y, const Doubles& q, double level,
+         OutDoubles costs, OutDoubles moves) {
+        const Loss* loss = find_loss(name);
+        const size_t n = z.shape(0);
+        if (!loss || q.shape(0) != n || costs.shape(0) != n || moves.shape(0) != n)
+          throw BadInput("loss_judge: unknown loss or different lengths");
+        loss->judge(z.data(), y, q.data(), n, level, costs.data(), moves.data());
+      },
+      "name"_a, "z"_a, "y"_a, "q"_a, "level"_a, "costs"_a, "moves"_a);
 }
 
 }  // namespace sonline

@@ -7,17 +7,10 @@
 #include <cmath>
 
 #include "sonline/archive.hpp"
+#include "sonline/exponential.hpp"
 #include "sonline/matrix.hpp"
 
 namespace sonline {
-
-// What an expert's margin z costs where labels are -1 and +1: the Brier score of the probability
-// 1 / (1 + e^-z), with the rate 1 for which it is mixable (Vovk & Zhdanov, JMLR 2009). Unlike the
-// logistic loss it does not prefer an expert for being ever surer of what all predict.
-inline double brier_score(double z, double y) {
-  const double missed = 1 / (1 + std::exp(y * z));
-  return 2 * missed * missed;
-}
 
 class Ensemble {
  public:
@@ -39,14 +32,13 @@ class Ensemble {
       ++rounds_;
       mean_loss_ += (blended - mean_loss_) / rounds_;
       unit = 2 * mean_loss_;
+      if (!(unit > 0)) return;
     }
     double least = losses[0], sum = 0;
     for (const double loss : losses) least = std::min(least, loss);
-    for (size_t e = 0; e < share_.size(); ++e) {
-      const double excess = unit > 0 ? (losses[e] - least) / unit : 0.0;
-      share_[e] *= std::exp(-std::min(excess, kWorst));
-      sum += share_[e];
-    }
+    for (double& loss : losses) loss = -std::min((loss - least) / unit, kWorst);
+    exponentials(losses.data(), losses.size(), losses.data());
+    for (size_t e = 0; e < share_.size(); ++e) sum += share_[e] *= losses[e];
     const double even = 1.0 / static_cast<double>(share_.size());
     for (double& share : share_) share = (1 - kFixedShare) * (share / sum) + kFixedShare * even;
   }

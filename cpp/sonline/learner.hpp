@@ -47,7 +47,10 @@ class Learner {
         blocks_(padded_width(scales_.end())),
         ensemble_(config.experts.size()),
         margins_(config.experts.size()),
-        losses_(config.experts.size()) {
+        costs_(margins_),
+        energies_(margins_),
+        reaches_(margins_),
+        moves_(margins_) {
     blocks_.reserve(1);
   }
 
@@ -266,12 +269,13 @@ class Learner {
 
   double step(double y, double weight) {
     const Loss& loss = *config_.loss;
+    const size_t times = times_to_absorb();
     refresh();
     scales_.apply(row());
     // RMS scales need no label, so one reading of the blocks serves prediction and update, unless
     // a projection may come in between.
-    if (Sketch::kTwoScales && scales_.only_rows() && std::isinf(config_.bound))
-      scales_.update(row(), 0);
+    const bool early = Sketch::kTwoScales && scales_.only_rows() && std::isinf(config_.bound);
+    if (early) scales_.update(row(), 0, times);
     row().measure();
     sketch_.project(row());
     read_margins();
@@ -288,33 +292,34 @@ class Learner {
       z = clipped(z);
       for (double& margin : margins_) margin = clipped(margin);
     }
-    const double slope = loss.slope(z, y, config_.level);
-    const double c = std::sqrt(weight * curvature_at(z, slope, y, t));
+    // A step of several experts needs neither, nor one that leaves the sketch alone.
+    const double slope =
+        times > 0 || (scales_.any() && !early) ? loss.slope(z, y, config_.level) : 0.0;
+    const double c = times > 0 ? std::sqrt(weight * curvature_at(z, slope, y, t)) : 0.0;
     const double scale =
         loss.binary ? 1.0 : std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
 
-    if (scales_.any() && row().x == row().known) {
+    if (scales_.any() && !early) {
       if (projected) {
         sketch_.commit(row(), blocks_, row().slots_seen, scale);
         refresh();
       }
-      scales_.update(row(), weight * slope);
+      scales_.update(row(), weight * slope, times);
       row().measure();
       sketch_.project(row());
     }
     mean_energy_ += (row().energy - mean_energy_) / t;
-    const size_t times = times_to_absorb();
     if (!(c * c * row().energy * static_cast<double>(times) <= kLargestSquare))
       throw Diverged("a gradient is too large");
     const bool single = margins_.size() == 1;
-    if (!single || times == 0)
-      for (size_t e = 0; e < margins_.size(); ++e) step_of_expert(e, y, weight);
+    if (!single || times == 0) step_of_experts(y, weight);
     if (times > 0)
       sketch_.absorb(c, weight * slope, t, features_of_row(), static_cast<double>(times));
     if (!single) {
       // Only losses that have a unit need that of the blend.
       const double blended = loss.binary ? 0 : weight * loss.value(z, y, config_.level);
-      ensemble_.learn(losses_, blended, loss.binary);
+      if (!std::isfinite(blended)) throw Diverged("the loss is too large");
+      ensemble_.learn(costs_, blended, loss.binary);
     } else if (times > 0) {
       const double g = weight * slope, alpha = this->alpha(0);
       if (g != 0 && row().energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
@@ -323,10 +328,10 @@ class Learner {
     return prediction;
   }
 
-  // How often this round counts in the sketch: 0, or the rounds that it stands for. Of each group
-  // of rounds one is drawn: a stream with a period of its own is still seen whole.
+  // How often the round to come counts in the sketch: 0, or the rounds that it stands for. Of each
+  // group of rounds one is drawn: a stream with a period of its own is still seen whole.
   size_t times_to_absorb() const {
-    const uint64_t round = rounds_ - 1;
+    const uint64_t round = rounds_;
     size_t every = config_.sketch_every;
     if (every == 0)
       for (every = 1; every < kMostRare && round >= kFirstRare * every; every *= 2) {
@@ -334,20 +339,22 @@ class Learner {
     return every == 1 || round % every == mix_bits(round / every) % every ? every : 0;
   }
 
-  void step_of_expert(size_t e, double y, double weight) {
-    const Loss& loss = *config_.loss;
-    losses_[e] = weight * (loss.binary ? brier_score(margins_[e], y)
-                                       : loss.value(margins_[e], y, config_.level));
-    if (row().energy == 0) return;
-    const double alpha = this->alpha(e);
-    if (config_.experts[e].constant) {
-      move_constant(e, loss.move(margins_[e], y, weight / alpha, config_.level));
-      return;
+  void step_of_experts(double y, double weight) {
+    const size_t K = margins_.size();
+    for (size_t e = 0; e < K; ++e) {
+      energies_[e] = config_.experts[e].constant ? 1 : energy_of(e);
+      reaches_[e] = row().energy > 0 ? weight * energies_[e] / alpha(e) : 0;
     }
-    const double energy = energy_of(e);
-    if (energy == 0) return;
-    const double move = loss.move(margins_[e], y, weight * energy / alpha, config_.level);
-    if (move != 0) sketch_.descend(e, -move / energy, metric_of(e));
+    config_.loss->judge(margins_.data(), y, reaches_.data(), K, config_.level, costs_.data(),
+                        moves_.data());
+    for (double& cost : costs_) cost *= weight;
+    for (size_t e = 0; e < K; ++e) {
+      if (moves_[e] == 0) continue;
+      if (config_.experts[e].constant)
+        move_constant(e, moves_[e]);
+      else
+        sketch_.descend(e, -moves_[e] / energies_[e], metric_of(e));
+    }
   }
 
   // The weights of the experts are the first numbers of a block, the intercept is the first of a
@@ -411,7 +418,7 @@ class Learner {
   unsigned at_ = 0;
   SlotMerger merge_;
   Ensemble ensemble_;
-  Vector margins_, losses_;
+  Vector margins_, costs_, energies_, reaches_, moves_;  // of the experts, in this round
   uint64_t rounds_ = 0;
   double mean_energy_ = 0;  // mean of |x̃|²
   // The range of the labels; empty (low > high) before the first.

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "sonline/loss/brier.hpp"
 #include "sonline/loss/hinge.hpp"
 #include "sonline/loss/logistic.hpp"
 #include "sonline/loss/quantile.hpp"
@@ -23,18 +24,34 @@ struct Loss {
   double (*value)(double z, double y, double level);
   double (*slope)(double z, double y, double level);
   double (*curvature)(double z, double y, double level);
+  // For each of n predictions, of the experts of an ensemble: what it costs (see brier_score), and
   // z' - z for the z' with z' + q l'(z') = z: how far a step that looks ahead (an implicit one)
-  // moves the prediction. The difference, because short steps would be lost in z'.
-  double (*move)(double z, double y, double q, double level);
+  // moves it. The difference, because short steps would be lost in z'.
+  void (*judge)(const double* z, double y, const double* q, size_t n, double level, double* costs,
+                double* moves);
   // The sigma of Assumption 2 and the L of Assumption 1 that hold for |z| <= C and |y| <= C.
   double (*sigma)(double C);
   double (*lipschitz)(double C, double level);
 };
 
+// A loss has judge() of its own, or move() of one prediction.
+template <class L>
+void judge(const double* z, double y, const double* q, size_t n, double level, double* costs,
+           double* moves) {
+  if constexpr (requires { L::judge(z, y, q, n, costs, moves); }) {
+    L::judge(z, y, q, n, costs, moves);
+  } else {
+    for (size_t i = 0; i < n; ++i) {
+      costs[i] = L::binary ? brier_score(1.0 + std::exp(y * z[i])) : L::value(z[i], y, level);
+      moves[i] = L::move(z[i], y, q[i], level);
+    }
+  }
+}
+
 template <class L>
 constexpr Loss describe() {
   return {L::name,      L::binary, L::hessian, L::value,    L::slope,
-          L::curvature, L::move,   L::sigma,   L::lipschitz};
+          L::curvature, judge<L>,  L::sigma,   L::lipschitz};
 }
 
 inline constexpr std::array kLosses = {

@@ -60,8 +60,10 @@ class FeatureScales {
   }
 
   // Takes the row (and, for the paper's diagonal adaptation, its gradient) into the scales, after
-  // apply() has read them. Read, compute, write: the middle is then vector code.
-  void update(Row<T>& row, double g) {
+  // apply() has read them. `times` is how often the row counts, 0 for a row that is not in the
+  // sample: then RMS scales change only if a feature is young. Read, compute, write: the middle is
+  // then vector code.
+  void update(Row<T>& row, double g, size_t times) {
     const size_t n = row.size;
     const T* raw = row.raw.data();
     T* squares = squares_.data();
@@ -70,9 +72,17 @@ class FeatureScales {
       counts_.resize(squares_.size());
       T* counts = counts_.data();
       for (size_t i = 0; i < n; ++i) counts[i] = row.blocks[i][at_ + 1];
+      if (times == 0) {
+        int young = 0;
+        for (size_t i = 0; i < n; ++i) young |= counts[i] < kYoung;
+        if (!young) return;
+      }
+      const T most = static_cast<T>(times);
       for (size_t i = 0; i < n; ++i) {
-        counts[i] = std::min(counts[i] + 1, static_cast<T>(kCountLimit));
-        squares[i] += (raw[i] * raw[i] - squares[i]) / counts[i];
+        const T old = counts[i];
+        const T weight = old < kYoung ? T{1} : std::min(std::max(old * (1 / kParts), T{1}), most);
+        counts[i] = std::min(old + weight, kCountLimit);
+        squares[i] += (raw[i] * raw[i] - squares[i]) * weight / counts[i];
       }
       for (size_t i = 0; i < n; ++i) {
         row.blocks[i][at_] = squares[i];
@@ -94,8 +104,11 @@ class FeatureScales {
   }
 
  private:
-  static constexpr double kFirstSquare = 0.1;     // D_1
-  static constexpr double kCountLimit = 1 << 24;  // float counts no further by ones
+  static constexpr double kFirstSquare = 0.1;  // D_1
+  static constexpr T kCountLimit = 1 << 24;    // float counts no further by ones
+  // A feature that was counted less often takes in every row; later no row that stands for others
+  // is more than one of so many parts of what is known.
+  static constexpr T kYoung = 16, kParts = 32;
 
   // x / √squares, and 0 where there is no square yet. Vector code, root and division included.
   static void divide_by_root(const T* raw, const T* squares, size_t n, T* x) {

@@ -1,9 +1,10 @@
 // The logistic loss, log(1 + exp(-y z)), written so that no exponential can overflow.
 #pragma once
 
-#include <algorithm>
 #include <cmath>
 
+#include "sonline/exponential.hpp"
+#include "sonline/loss/brier.hpp"
 #include "sonline/loss/exp_concave.hpp"
 
 namespace sonline {
@@ -21,35 +22,70 @@ struct LogisticLoss {
     const double e = std::exp(-std::fabs(z));
     return e / ((1.0 + e) * (1.0 + e));
   }
-  // With m = y z: d = q / (1 + exp(m + d)), where d minus the right side increases with a slope of
-  // at least 1. Halley's method inside a bracket: from d = 0 where the step is short, otherwise
-  // from where the answer is if the exponential is next to nothing (q, far from the boundary) or
-  // all that counts (m + d is about log q).
-  static double move(double z, double y, double q, double) {
-    const double m = y * z;
-    double s = 1.0 / (1.0 + std::exp(m));
-    double low = 0, high = q * s, at = 0, last = 2 * high;
-    if (high >= 1) {
-      at = m + q <= 0 ? high : std::clamp(std::log1p(m + q) - m, 0.0, high);
-      s = 1.0 / (1.0 + std::exp(m + at));
-    }
-    for (int iteration = 0; iteration < 100; ++iteration) {
-      const double gap = at - q * s;
-      (gap < 0 ? low : high) = at;
-      const double bend = q * s * (1.0 - s), rise = 1.0 + bend;
-      double next = at - 2 * gap * rise / (2 * rise * rise + gap * bend * (1.0 - 2 * s));
-      // Steps that do not halve could go to and fro for ever.
-      if (!(next >= low && next <= high) || std::fabs(next - at) > 0.5 * last)
-        next = 0.5 * (low + high);
-      last = std::fabs(next - at);
-      at = next;
-      if (last <= 4e-6 + 1e-12 * at) break;  // its third power is below the rounding
-      s = 1.0 / (1.0 + std::exp(m + at));
-    }
-    return y * at;
+  static void judge(const double* z, double y, const double* q, size_t n, double* costs,
+                    double* moves) {
+    has_avx2() ? judge_avx2(z, y, q, n, costs, moves) : judge_of<Pair>(z, y, q, n, costs, moves);
   }
   static double lipschitz(double C, double) { return 1.0 / (1.0 + std::exp(-C)); }
   static double sigma(double C) { return sigma_of_exp_concave(std::exp(-C), C, lipschitz(C, 0)); }
+
+ private:
+  SONLINE_AVX2 static void judge_avx2(const double* z, double y, const double* q, size_t n,
+                                      double* costs, double* moves) {
+    judge_of<Quad>(z, y, q, n, costs, moves);
+  }
+  template <class V>
+  [[gnu::always_inline]] static void judge_of(const double* z, double y, const double* q, size_t n,
+                                              double* costs, double* moves) {
+    for (size_t i = 0; i < n; i += detail::kLanes<V>) {
+      const V margins = y * load_some<V>(z + i, n - i), e = exp_of(margins);
+      store_some(costs + i, n - i, brier_score(1.0 + e));
+      store_some(moves + i, n - i, y * gains(margins, e, load_some<V>(q + i, n - i)));
+    }
+  }
+
+  // Of margins m = y z and e = exp(m), the d = q / (1 + exp(m + d)): d minus the right side
+  // increases with a slope of at least 1. Halley's method inside a bracket. The first step is from
+  // d = 0 if that is short. Otherwise d is about W if the 1 does not count, with W e^W = q / e (a
+  // fraction in log(1 + q / e) has it to 0.02), about q if the exponential does not, and a little
+  // less than both in between. After that two steps are mostly enough.
+  template <class V>
+  [[gnu::always_inline]] static V gains(V m, V e, V q) {
+    const V none = V{}, log = rough_log(1.0 + q / e);
+    V missed = 1.0 / (1.0 + e), low = none, high = q * missed, last = high;
+    const V W = log - 0.51 * log * log / (1.0 + (1.16 + 0.12 * log) * log);
+    const V less = smaller_of(W, high), ratio = less / larger_of(W, high);
+    V at = high > 1.0 ? less * (1.0 - 0.3 * ratio * ratio) : halley(none, q, missed);
+    // Never more than what makes the exponential alone as large as q: halving must come to an end.
+    const auto extreme = high > 100.0;
+    if (any_of(extreme)) {
+      high = extreme ? smaller_of(high, 2.0 + larger_of(rough_log(1.0 + q) - m, none)) : high;
+      at = smaller_of(at, high);
+    }
+    auto open = high > kShort;
+    for (int iteration = 0; iteration < 100 && any_of(open); ++iteration) {
+      missed = 1.0 / (1.0 + exp_of(m + at));
+      const auto below = at < q * missed;
+      low = below ? at : low;
+      high = below ? high : at;
+      V next = halley(at, q, missed);
+      // Steps that do not halve could go to and fro for ever.
+      const auto fine = (next >= low) & (next <= high) & (size_of(next - at) <= 0.5 * last);
+      next = fine ? next : 0.5 * (low + high);
+      last = size_of(next - at);
+      at = open ? next : at;
+      open &= last > (fine ? all<V>(kShort) : none) + 1e-12 * at;
+    }
+    return at;
+  }
+  static constexpr double kShort = 1e-4;  // the error after such a step is below 1e-12
+
+  // One step for d - q s, with s = 1 / (1 + exp(m + d)).
+  template <class V>
+  [[gnu::always_inline]] static V halley(V at, V q, V s) {
+    const V reach = q * s, gap = at - reach, bend = reach * (1.0 - s), rise = 1.0 + bend;
+    return at - 2.0 * gap * rise / (2.0 * rise * rise + gap * bend * (1.0 - 2.0 * s));
+  }
 };
 
 }  // namespace sonline

@@ -71,7 +71,8 @@ class ReferenceEnsemble(ReferenceLearner):
         slope = weight * self.loss.derivative(at, y)
         root = math.sqrt(weight * self._curvature(at, y))
 
-        self._rescale(x, slope)
+        times = times_to_absorb(self.rounds + 1, self.sketch_every)
+        self._rescale(x, slope, times)
         scaled = x * self._inverse_scales()
         self.rounds += 1
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
@@ -80,7 +81,6 @@ class ReferenceEnsemble(ReferenceLearner):
         for e, margin in enumerate(margins):  # with A from before this round
             direction = self._solve(e, scaled)
             self.W[e] -= self._implicit_step(direction, scaled, float(margin), y, weight)
-        times = times_to_absorb(self.rounds, self.sketch_every)
         self.sketch.update_times(root * scaled, times)
         self._learn_shares(margins, at, y, weight)
         return prediction

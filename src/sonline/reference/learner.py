@@ -32,6 +32,7 @@ CURVATURES = ("auto", "gradient", "hessian")
 RMS_COUNT_CAP = 2**24
 GRADIENT_SCALE_START = 0.1
 FIRST_RARE, MOST_RARE = 1024, 32
+RMS_YOUNG, RMS_PARTS = 16, 32
 
 
 class ReferenceLearner:
@@ -239,7 +240,8 @@ class ReferenceLearner:
             root = math.sqrt(weight * (self.sigma + self._eta())) * abs(derivative)
 
         # 3. New scales, counters and alpha.
-        self._rescale(x, slope)
+        times = times_to_absorb(self.rounds + 1, self.sketch_every)
+        self._rescale(x, slope, times)
         scaled = x * self._inverse_scales()
         self.rounds += 1
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
@@ -247,7 +249,6 @@ class ReferenceLearner:
         self.sketch.dimension = int(self.seen.sum())
 
         # 4. Alg. 1 l.8. A round that is left out counts, with nothing to take in.
-        times = times_to_absorb(self.rounds, self.sketch_every)
         ghat = (slope if self.sketch_name == "adagrad" else root) * scaled
         self.sketch.update_times(ghat, times)
 
@@ -295,12 +296,20 @@ class ReferenceLearner:
         low, high = self.label_range
         return min(max(z, low), high)
 
-    def _rescale(self, x: Array, slope: float) -> None:
+    def _rescale(self, x: Array, slope: float, times: int) -> None:
+        """Take a row that counts `times` times into the scales.
+
+        A feature that has been counted rarely takes in every row, once. Later a row stands for
+        others as it does in the sketch, but is no large part of what is known.
+        """
         present = x != 0.0
         if self.scaling == "rms":
-            self.counts[present] = np.minimum(self.counts[present] + 1, RMS_COUNT_CAP)
+            counts = self.counts[present]
+            share = np.minimum(np.maximum(counts / RMS_PARTS, 1.0), times)
+            weight = np.where(counts < RMS_YOUNG, 1.0, share)
+            self.counts[present] = np.minimum(counts + weight, RMS_COUNT_CAP)
             gap = x[present] ** 2 - self.squares[present]
-            self.squares[present] += gap / self.counts[present]
+            self.squares[present] += gap * weight / self.counts[present]
         elif self.scaling == "gradient":
             # The order of the paper's experiments: the current gradient goes in first.
             self.squares[present] += (slope * x[present]) ** 2
