@@ -52,7 +52,9 @@ class FeatureScales {
     } else {
       const T offset = scaling_ == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
       squares_.resize(std::max(squares_.size(), row.size));
-      for (size_t i = 0; i < row.size; ++i) squares_[i] = offset + row.blocks[i][at_];
+      T* squares = squares_.data();
+#pragma GCC unroll 4
+      for (size_t i = 0; i < row.size; ++i) squares[i] = offset + row.blocks[i][at_];
       divide_by_root(row.raw.data(), squares_.data(), row.size, row.known_scaled.data());
       row.known = row.known_scaled.data();
     }
@@ -60,9 +62,9 @@ class FeatureScales {
   }
 
   // Takes the row (and, for the paper's diagonal adaptation, its gradient) into the scales, after
-  // apply() has read them. `times` is how often the row counts, 0 for a row that is not in the
-  // sample: then RMS scales change only if a feature is young. Read, compute, write: the middle is
-  // then vector code.
+  // apply() has read them. `times` is how often the row counts, 0 for one that is not in the
+  // sample: it changes the RMS scales only of features that are young or far beyond their scale.
+  // Read, compute, write: the middle is then vector code.
   void update(Row<T>& row, double g, size_t times) {
     const size_t n = row.size;
     const T* raw = row.raw.data();
@@ -71,18 +73,21 @@ class FeatureScales {
     if (scaling_ == Scaling::rms) {
       counts_.resize(squares_.size());
       T* counts = counts_.data();
-      for (size_t i = 0; i < n; ++i) counts[i] = row.blocks[i][at_ + 1];
+      T* const* blocks = row.blocks.data();
+#pragma GCC unroll 4
+      for (size_t i = 0; i < n; ++i) counts[i] = blocks[i][at_ + 1];
       if (times == 0) {
-        int young = 0;
-        for (size_t i = 0; i < n; ++i) young |= counts[i] < kYoung;
-        if (!young) return;
+        int any = 0;
+        for (size_t i = 0; i < n; ++i) any |= always(counts[i], raw[i] * raw[i], squares[i]);
+        if (!any) return;
       }
       const T most = static_cast<T>(times);
       for (size_t i = 0; i < n; ++i) {
-        const T old = counts[i];
-        const T weight = old < kYoung ? T{1} : std::min(std::max(old * (1 / kParts), T{1}), most);
+        const T old = counts[i], square = raw[i] * raw[i];
+        const T sampled = std::min(std::max(old * (1 / kParts), T{1}), most);
+        const T weight = std::max(sampled, always(old, square, squares[i]) ? T{1} : T{0});
         counts[i] = std::min(old + weight, kCountLimit);
-        squares[i] += (raw[i] * raw[i] - squares[i]) * weight / counts[i];
+        squares[i] += (square - squares[i]) * weight / counts[i];
       }
       for (size_t i = 0; i < n; ++i) {
         row.blocks[i][at_] = squares[i];
@@ -106,9 +111,11 @@ class FeatureScales {
  private:
   static constexpr double kFirstSquare = 0.1;  // D_1
   static constexpr T kCountLimit = 1 << 24;    // float counts no further by ones
-  // A feature that was counted less often takes in every row; later no row that stands for others
-  // is more than one of so many parts of what is known.
-  static constexpr T kYoung = 16, kParts = 32;
+  // A feature that was counted less often takes in every row, and so does one whose square is so
+  // many times the mean, which may be out of date. A row that stands for others is no more than one
+  // of so many parts of what is known.
+  static constexpr T kYoung = 16, kFar = 64, kParts = 32;
+  static bool always(T count, T square, T mean) { return count < kYoung || square > kFar * mean; }
 
   // x / √squares, and 0 where there is no square yet. Vector code, root and division included.
   static void divide_by_root(const T* raw, const T* squares, size_t n, T* x) {

@@ -66,6 +66,33 @@ def test_sketch_that_sees_some_rows_only(sketch, every):
     np.testing.assert_allclose(learner.spectrum().sum(), every_row.spectrum().sum(), rtol=0.1)
 
 
+@pytest.mark.parametrize("bound", [None, 1.5])
+def test_scales_from_a_sample_follow_changes(bound):
+    """Features that come late, outliers and a change of units, when few rows are in the sample."""
+    X, y = (np.concatenate([part] * 3) for part in stream("sparse", binary=True))
+    X[: len(X) // 2, 0] = 0
+    X[len(X) // 2 :, 1] *= 1000
+    X[::97, 2] *= 50
+    shared = {"sketch": "isotropic", "sketch_size": 4, "scaling": "rms", "bound": bound}
+    reference = ReferenceEnsemble(
+        list(EXPERTS), CONSTANT[0], curvature="auto", eta=None, sketch_every="auto", **shared
+    )
+    learner = OnlineLearner(dtype="float64", **shared)
+    np.testing.assert_allclose(learner.learn(X, y), reference.learn(X, y), rtol=1e-7, atol=1e-7)
+
+
+def test_a_change_of_units_costs_no_more_than_with_every_row_in_the_scales():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40_000, 5))
+    y = np.where(X @ rng.normal(size=5) + 0.3 * rng.normal(size=len(X)) > 0, 1.0, -1.0)
+    X[:20_000, 2] *= 1e-6
+    mistakes = [
+        np.sum((OnlineLearner(sketch_every=every).learn(X, y) > 0)[20_000:] != (y > 0)[20_000:])
+        for every in ("auto", 1)
+    ]
+    assert mistakes[0] <= 1.05 * mistakes[1]
+
+
 def test_blend_is_linear_and_near_the_best_expert():
     X, y = stream("dense", binary=True)
     learner = OnlineLearner()

@@ -32,7 +32,7 @@ CURVATURES = ("auto", "gradient", "hessian")
 RMS_COUNT_CAP = 2**24
 GRADIENT_SCALE_START = 0.1
 FIRST_RARE, MOST_RARE = 1024, 32
-RMS_YOUNG, RMS_PARTS = 16, 32
+RMS_YOUNG, RMS_FAR, RMS_PARTS = 16, 64, 32
 
 
 class ReferenceLearner:
@@ -299,17 +299,18 @@ class ReferenceLearner:
     def _rescale(self, x: Array, slope: float, times: int) -> None:
         """Take a row that counts `times` times into the scales.
 
-        A feature that has been counted rarely takes in every row, once. Later a row stands for
-        others as it does in the sketch, but is no large part of what is known.
+        A feature that has been counted rarely, or whose value is far beyond its scale, takes in every
+        row, once. Otherwise a row stands for others as it does in the sketch, but is no large part
+        of what is known.
         """
         present = x != 0.0
         if self.scaling == "rms":
-            counts = self.counts[present]
-            share = np.minimum(np.maximum(counts / RMS_PARTS, 1.0), times)
-            weight = np.where(counts < RMS_YOUNG, 1.0, share)
+            counts, means, squares = self.counts[present], self.squares[present], x[present] ** 2
+            always = (counts < RMS_YOUNG) | (squares > RMS_FAR * means)
+            sampled = np.minimum(np.maximum(counts / RMS_PARTS, 1.0), times)
+            weight = np.maximum(sampled, always)
             self.counts[present] = np.minimum(counts + weight, RMS_COUNT_CAP)
-            gap = x[present] ** 2 - self.squares[present]
-            self.squares[present] += gap * weight / self.counts[present]
+            self.squares[present] += (squares - means) * weight / self.counts[present]
         elif self.scaling == "gradient":
             # The order of the paper's experiments: the current gradient goes in first.
             self.squares[present] += (slope * x[present]) ** 2
