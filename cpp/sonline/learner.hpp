@@ -16,6 +16,7 @@
 // The sketch need not take in every row: A grows like t, so that late in a stream one row changes
 // it by one part in t. With sketch_every = r one row of each r is drawn and counts r times, which
 // leaves the expectation of A what it was; the other rounds step implicitly with the A there is.
+// RMS scales are learnt from the same rows.
 #pragma once
 
 #include <algorithm>

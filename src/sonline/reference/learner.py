@@ -66,6 +66,7 @@ class ReferenceLearner:
         See `sonline.reference.Oja`.
     sketch_every : int or "auto"
         The sketch takes in one row of so many, which then counts as often; see `times_to_absorb`.
+        So do the RMS scales of features that are well known.
     scaling : {"none", "gradient", "rms"}
         Divide each feature by the root of its summed squared gradients or of its mean square.
     intercept : bool
