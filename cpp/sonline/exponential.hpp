@@ -1,5 +1,6 @@
-// Exponentials of several numbers at a time. The C library's differ in the last bit between
-// processors with and without FMA; these do not, and a row needs a dozen of them.
+// Exponentials of several numbers at a time: a row needs a dozen. The C library's differ in the
+// last bit between processors with and without FMA, so nothing that a model remembers comes from
+// there.
 //
 // V is a Pair where nothing else is known of the processor and a Quad with AVX2. Every number is
 // treated by itself, so that the answers do not depend on it.
@@ -85,6 +86,8 @@ template <class V>
   return reinterpret_cast<V>(reinterpret_cast<Bits>(series) +
                              (reinterpret_cast<Bits>(shifted) << 52));
 }
+
+inline double exp_of(double x) { return exp_of(Pair{x, x})[0]; }
 
 // log x of normal x > 0, to 0.01: for where a search may start.
 template <class V>

@@ -16,7 +16,7 @@
 // The sketch need not take in every row: A grows like t, so that late in a stream one row changes
 // it by one part in t. With sketch_every = r one row of each r is drawn and counts r times, which
 // leaves the expectation of A what it was; the other rounds step implicitly with the A there is.
-// RMS scales are learnt from the same rows.
+// RMS scales are learnt from the same rows (but see scales.hpp).
 #pragma once
 
 #include <algorithm>
@@ -270,13 +270,14 @@ class Learner {
 
   double step(double y, double weight) {
     const Loss& loss = *config_.loss;
-    const size_t times = times_to_absorb();
+    const size_t every = group();
+    const size_t times = drawn(every) ? every : 0;
     refresh();
     scales_.apply(row());
     // RMS scales need no label, so one reading of the blocks serves prediction and update, unless
     // a projection may come in between.
     const bool early = Sketch::kTwoScales && scales_.only_rows() && std::isinf(config_.bound);
-    if (early) scales_.update(row(), 0, times);
+    if (early) scales_.update(row(), 0, every, times > 0);
     row().measure();
     sketch_.project(row());
     read_margins();
@@ -293,7 +294,8 @@ class Learner {
       z = clipped(z);
       for (double& margin : margins_) margin = clipped(margin);
     }
-    // A step of several experts needs neither, nor one that leaves the sketch alone.
+    // Only rows that the sketch takes in need the curvature, and the slope only they and scales
+    // that are still to be updated.
     const double slope =
         times > 0 || (scales_.any() && !early) ? loss.slope(z, y, config_.level) : 0.0;
     const double c = times > 0 ? std::sqrt(weight * curvature_at(z, slope, y, t)) : 0.0;
@@ -305,7 +307,7 @@ class Learner {
         sketch_.commit(row(), blocks_, row().slots_seen, scale);
         refresh();
       }
-      scales_.update(row(), weight * slope, times);
+      scales_.update(row(), weight * slope, every, times > 0);
       row().measure();
       sketch_.project(row());
     }
@@ -329,15 +331,18 @@ class Learner {
     return prediction;
   }
 
-  // How often the round to come counts in the sketch: 0, or the rounds that it stands for. Of each
-  // group of rounds one is drawn: a stream with a period of its own is still seen whole.
-  size_t times_to_absorb() const {
-    const uint64_t round = rounds_;
+  // The sketch takes in one row of each group of so many rounds, and counts it as often.
+  size_t group() const {
     size_t every = config_.sketch_every;
     if (every == 0)
-      for (every = 1; every < kMostRare && round >= kFirstRare * every; every *= 2) {
+      for (every = 1; every < kMostRare && rounds_ >= kFirstRare * every; every *= 2) {
       }
-    return every == 1 || round % every == mix_bits(round / every) % every ? every : 0;
+    return every;
+  }
+  // Whether it is the round to come. One is drawn: a stream with a period of its own is still seen
+  // whole.
+  bool drawn(size_t every) const {
+    return every == 1 || rounds_ % every == mix_bits(rounds_ / every) % every;
   }
 
   void step_of_experts(double y, double weight) {

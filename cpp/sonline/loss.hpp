@@ -8,6 +8,7 @@
 #include <cmath>
 #include <string_view>
 
+#include "sonline/exponential.hpp"
 #include "sonline/loss/brier.hpp"
 #include "sonline/loss/hinge.hpp"
 #include "sonline/loss/logistic.hpp"
@@ -42,7 +43,7 @@ void judge(const double* z, double y, const double* q, size_t n, double level, d
     L::judge(z, y, q, n, costs, moves);
   } else {
     for (size_t i = 0; i < n; ++i) {
-      costs[i] = L::binary ? brier_score(1.0 + std::exp(y * z[i])) : L::value(z[i], y, level);
+      costs[i] = L::binary ? brier_score(1.0 + exp_of(y * z[i])) : L::value(z[i], y, level);
       moves[i] = L::move(z[i], y, q[i], level);
     }
   }

@@ -62,10 +62,11 @@ class FeatureScales {
   }
 
   // Takes the row (and, for the paper's diagonal adaptation, its gradient) into the scales, after
-  // apply() has read them. `times` is how often the row counts, 0 for one that is not in the
-  // sample: it changes the RMS scales only of features that are young or far beyond their scale.
-  // Read, compute, write: the middle is then vector code.
-  void update(Row<T>& row, double g, size_t times) {
+  // apply() has read them. RMS scales are learnt from a sample: of each `every` rows one is `drawn`
+  // and counts for all of them. What is far beyond its scale, which may be out of date, is not left
+  // to the draw: it counts in every row, for that row only. A feature that was hardly ever counted
+  // takes in every row. Read, compute, write: the middle is then vector code.
+  void update(Row<T>& row, double g, size_t every, bool drawn) {
     const size_t n = row.size;
     const T* raw = row.raw.data();
     T* squares = squares_.data();
@@ -76,18 +77,22 @@ class FeatureScales {
       T* const* blocks = row.blocks.data();
 #pragma GCC unroll 4
       for (size_t i = 0; i < n; ++i) counts[i] = blocks[i][at_ + 1];
-      if (times == 0) {
-        int any = 0;
-        for (size_t i = 0; i < n; ++i) any |= always(counts[i], raw[i] * raw[i], squares[i]);
+      if (!drawn) {
+        int any = 0;  // and |, not ||: the loop becomes vector code
+        for (size_t i = 0; i < n; ++i)
+          any |= (counts[i] < kYoung) | (raw[i] * raw[i] > kFar * squares[i]);
         if (!any) return;
       }
-      const T most = static_cast<T>(times);
+      const T rows = static_cast<T>(every), in_sample = drawn ? T{1} : T{0};
       for (size_t i = 0; i < n; ++i) {
-        const T old = counts[i], square = raw[i] * raw[i];
-        const T sampled = std::min(std::max(old * (1 / kParts), T{1}), most);
-        const T weight = std::max(sampled, always(old, square, squares[i]) ? T{1} : T{0});
-        counts[i] = std::min(old + weight, kCountLimit);
-        squares[i] += (square - squares[i]) * weight / counts[i];
+        const T square = raw[i] * raw[i];
+        const bool young = counts[i] < kYoung;
+        const T stands_for = young ? T{1} : rows, count = counts[i] + stands_for;
+        // No row is a large part of what is known, however many it stands for.
+        const T part = std::min(stands_for / count, young ? T{1} : 1 / kYoung);
+        const T weight = young ? T{1} : square > kFar * squares[i] ? 1 / rows : in_sample;
+        squares[i] += (square - squares[i]) * (part * weight);
+        counts[i] = young || drawn ? std::min(count, kCountLimit) : counts[i];
       }
       for (size_t i = 0; i < n; ++i) {
         row.blocks[i][at_] = squares[i];
@@ -111,11 +116,8 @@ class FeatureScales {
  private:
   static constexpr double kFirstSquare = 0.1;  // D_1
   static constexpr T kCountLimit = 1 << 24;    // float counts no further by ones
-  // A feature that was counted less often takes in every row, and so does one whose square is so
-  // many times the mean, which may be out of date. A row that stands for others is no more than one
-  // of so many parts of what is known.
-  static constexpr T kYoung = 16, kFar = 64, kParts = 32;
-  static bool always(T count, T square, T mean) { return count < kYoung || square > kFar * mean; }
+  static constexpr T kYoung = 16;              // counts up to which a feature is
+  static constexpr T kFar = 64;                // times the mean square
 
   // x / √squares, and 0 where there is no square yet. Vector code, root and division included.
   static void divide_by_root(const T* raw, const T* squares, size_t n, T* x) {

@@ -70,10 +70,10 @@ class OnlineLearner:
     oja_step : float or "scale-free", default="scale-free"
         c of Oja's step c/t, or the step m / sum of the squared norms, which needs no units.
     sketch_every : int or "auto", default="auto"
-        The sketch takes in one row, drawn at random, of so many, and counts it as often, and so do
-        the scales of features that are well known; all rows are learnt. "auto" is 1 where alpha is
-        given; with alpha="auto" it is 1 for the first 1,024 rows, then 2, 4, 8, 16 and, from
-        16,384 rows on, 32 (docs/defaults.md has the cost).
+        The sketch takes in one row, drawn at random, of so many, and counts it as often; all rows
+        are learnt. RMS scales are learnt from the same sample, and from whatever is far beyond
+        them. "auto" is 1 where alpha is given; with alpha="auto" it is 1 for the first 1,024 rows,
+        then 2, 4, 8, 16 and, from 16,384 rows on, 32 (docs/defaults.md has the cost).
     scaling : {"rms", "none", "gradient"}, default="rms"
         Divide each feature by its running root mean square over the rows where it is not zero, by
         nothing, or by the root of its summed squared gradients (the paper's diagonal adaptation).

@@ -81,6 +81,22 @@ def test_scales_from_a_sample_follow_changes(bound):
     np.testing.assert_allclose(learner.learn(X, y), reference.learn(X, y), rtol=1e-7, atol=1e-7)
 
 
+def test_scales_from_a_sample_are_those_of_all_rows():
+    """Rare spikes are neither missed nor counted more than once; counts are rows, for merging."""
+    rng = np.random.default_rng(0)
+    n = 60_000
+    x = np.where(rng.random(n) < 0.005, 10.0, 0.1)
+    late = np.where(np.arange(n) < 20_000, 0.0, x)
+    X = np.stack([x, rng.normal(size=n), late], axis=1)  # in the order of their appearance
+    y = np.where(X[:, 1] + rng.normal(size=n) > 0, 1.0, -1.0)
+    learner = OnlineLearner(dtype="float64")
+    learner.learn(X, y)
+    counts = learner._model.save()["blocks"][1:, -1]
+    np.testing.assert_allclose(counts, np.count_nonzero(X, axis=0), rtol=0.02)
+    true = [np.sqrt(np.mean(column[column != 0] ** 2)) for column in X.T]
+    np.testing.assert_allclose(learner._model.scales()[1:], true, rtol=0.1)
+
+
 def test_a_change_of_units_costs_no_more_than_with_every_row_in_the_scales():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(40_000, 5))

@@ -17,17 +17,17 @@ struct LogisticLoss {
     const double margin = y * z;
     return margin > 0 ? std::log1p(std::exp(-margin)) : std::log1p(std::exp(margin)) - margin;
   }
-  static double slope(double z, double y, double) { return -y / (1.0 + std::exp(y * z)); }
+  static double slope(double z, double y, double) { return -y / (1.0 + exp_of(y * z)); }
   static double curvature(double z, double, double) {
-    const double e = std::exp(-std::fabs(z));
+    const double e = exp_of(-std::fabs(z));
     return e / ((1.0 + e) * (1.0 + e));
   }
   static void judge(const double* z, double y, const double* q, size_t n, double* costs,
                     double* moves) {
     has_avx2() ? judge_avx2(z, y, q, n, costs, moves) : judge_of<Pair>(z, y, q, n, costs, moves);
   }
-  static double lipschitz(double C, double) { return 1.0 / (1.0 + std::exp(-C)); }
-  static double sigma(double C) { return sigma_of_exp_concave(std::exp(-C), C, lipschitz(C, 0)); }
+  static double lipschitz(double C, double) { return 1.0 / (1.0 + exp_of(-C)); }
+  static double sigma(double C) { return sigma_of_exp_concave(exp_of(-C), C, lipschitz(C, 0)); }
 
  private:
   SONLINE_AVX2 static void judge_avx2(const double* z, double y, const double* q, size_t n,

@@ -44,8 +44,8 @@ class Knowledge:
     """A learner in the coordinates of its own scales, one column a feature.
 
     ``squares`` are the squared scales (0 for features without one yet) and ``counts`` the rows in
-    which each feature was not zero (where scaling counts them). A = αI + Vᵀdiag(ev)V + `dense`,
-    or, for AdaGrad, `gradients` is G.
+    which each feature was not zero (where scaling counts them, by a sample late in a stream).
+    A = αI + Vᵀdiag(ev)V + `dense`, or, for AdaGrad, `gradients` is G.
     """
 
     keys: Keys

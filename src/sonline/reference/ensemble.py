@@ -72,7 +72,7 @@ class ReferenceEnsemble(ReferenceLearner):
         root = math.sqrt(weight * self._curvature(at, y))
 
         times = times_to_absorb(self.rounds + 1, self.sketch_every)
-        self._rescale(x, slope, times)
+        self._rescale(x, slope)
         scaled = x * self._inverse_scales()
         self.rounds += 1
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds

@@ -32,7 +32,7 @@ CURVATURES = ("auto", "gradient", "hessian")
 RMS_COUNT_CAP = 2**24
 GRADIENT_SCALE_START = 0.1
 FIRST_RARE, MOST_RARE = 1024, 32
-RMS_YOUNG, RMS_FAR, RMS_PARTS = 16, 64, 32
+RMS_YOUNG, RMS_FAR = 16, 64
 
 
 class ReferenceLearner:
@@ -66,7 +66,7 @@ class ReferenceLearner:
         See `sonline.reference.Oja`.
     sketch_every : int or "auto"
         The sketch takes in one row of so many, which then counts as often; see `times_to_absorb`.
-        So do the RMS scales of features that are well known.
+        RMS scales are learnt from the same rows, and from others as `_rescale` says.
     scaling : {"none", "gradient", "rms"}
         Divide each feature by the root of its summed squared gradients or of its mean square.
     intercept : bool
@@ -242,7 +242,7 @@ class ReferenceLearner:
 
         # 3. New scales, counters and alpha.
         times = times_to_absorb(self.rounds + 1, self.sketch_every)
-        self._rescale(x, slope, times)
+        self._rescale(x, slope)
         scaled = x * self._inverse_scales()
         self.rounds += 1
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
@@ -297,21 +297,25 @@ class ReferenceLearner:
         low, high = self.label_range
         return min(max(z, low), high)
 
-    def _rescale(self, x: Array, slope: float, times: int) -> None:
-        """Take a row that counts `times` times into the scales.
+    def _rescale(self, x: Array, slope: float) -> None:
+        """Take the row to come into the scales.
 
-        A feature that has been counted rarely, or whose value is far beyond its scale, takes in every
-        row, once. Otherwise a row stands for others as it does in the sketch, but is no large part
-        of what is known.
+        RMS scales are learnt from the rows that the sketch takes in, which count for their group.
+        But a feature that has been counted rarely takes in every row, and so does one whose value
+        is far beyond its scale, which then counts for its own row only.
         """
         present = x != 0.0
         if self.scaling == "rms":
+            every = group_of(self.rounds + 1, self.sketch_every)
+            drawn = times_to_absorb(self.rounds + 1, self.sketch_every) > 0
             counts, means, squares = self.counts[present], self.squares[present], x[present] ** 2
-            always = (counts < RMS_YOUNG) | (squares > RMS_FAR * means)
-            sampled = np.minimum(np.maximum(counts / RMS_PARTS, 1.0), times)
-            weight = np.maximum(sampled, always)
-            self.counts[present] = np.minimum(counts + weight, RMS_COUNT_CAP)
-            self.squares[present] += (squares - means) * weight / self.counts[present]
+            young, far = counts < RMS_YOUNG, squares > RMS_FAR * means
+            stands_for = np.where(young, 1, every)
+            part = np.minimum(stands_for / (counts + stands_for), np.where(young, 1, 1 / RMS_YOUNG))
+            weight = np.select([young, far], [1.0, 1 / every], float(drawn))
+            self.squares[present] += (squares - means) * part * weight
+            counts = np.where(young | drawn, counts + stands_for, counts)
+            self.counts[present] = np.minimum(counts, RMS_COUNT_CAP)
         elif self.scaling == "gradient":
             # The order of the paper's experiments: the current gradient goes in first.
             self.squares[present] += (slope * x[present]) ** 2
@@ -379,23 +383,31 @@ class ReferenceLearner:
         return np.zeros(0)
 
 
+def group_of(t: int, every: int | Literal["auto"]) -> int:
+    """Return of how many rounds one is taken into the sketch, at round ``t`` (from 1).
+
+    "auto" is 1 up to round 1,024, then 2, 4, 8, 16 and 32, doubled when the rounds are.
+    """
+    if every != "auto":
+        return every
+    group = 1
+    while group < MOST_RARE and t - 1 >= FIRST_RARE * group:
+        group *= 2
+    return group
+
+
 def times_to_absorb(t: int, every: int | Literal["auto"]) -> int:
     """Return how often round ``t`` (from 1) counts in the sketch: 0, or the rounds it stands for.
 
-    Of each group of ``every`` rounds one is drawn. "auto" is 1 up to round 1,024, then 2, 4, 8, 16
-    and 32, doubled when the rounds are.
+    Of each group of rounds one is drawn.
 
     Examples
     --------
     >>> [times_to_absorb(t, 3) for t in range(1, 10)]
     [3, 0, 0, 0, 0, 3, 0, 3, 0]
     """
-    at = t - 1
-    if every == "auto":
-        every = 1
-        while every < MOST_RARE and at >= FIRST_RARE * every:
-            every *= 2
-    return every if at % every == _mixed_bits(at // every) % every else 0
+    at, group = t - 1, group_of(t, every)
+    return group if at % group == _mixed_bits(at // group) % group else 0
 
 
 def _mixed_bits(x: int) -> int:
