@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 
 #include "sonline/archive.hpp"
 #include "sonline/exponential.hpp"
@@ -22,23 +21,24 @@ class Ensemble {
     return share_.size() == 1 ? margins[0] : dot(share_.data(), margins.data(), share_.size());
   }
 
-  // Takes in the losses of the experts in this round. `blended` is the loss of the blend; with
-  // natural = false (regression) losses have a unit, and the running mean of `blended` takes it
-  // away so that a typical loss is 1/2, as in the log-likelihood of a normal distribution.
-  void learn(Vector& losses, double blended, bool natural) {
+  // Takes in what the experts' predictions cost in this round, and leaves the factors of their
+  // shares there. `blended` is the loss of the blend; with natural = false (regression) costs have
+  // a unit, and the running mean of `blended` takes it away so that a typical cost is 1/2, as in
+  // the log-likelihood of a normal distribution.
+  void learn(Vector& costs, double blended, bool natural) {
     if (share_.size() == 1) return;
     double unit = 1;
     if (!natural) {
       ++rounds_;
       mean_loss_ += (blended - mean_loss_) / rounds_;
       unit = 2 * mean_loss_;
-      if (!(unit > 0)) return;
+      if (!(unit > 0)) return;  // the blend was always right
     }
-    double least = losses[0], sum = 0;
-    for (const double loss : losses) least = std::min(least, loss);
-    for (double& loss : losses) loss = -std::min((loss - least) / unit, kWorst);
-    exponentials(losses.data(), losses.size(), losses.data());
-    for (size_t e = 0; e < share_.size(); ++e) sum += share_[e] *= losses[e];
+    double least = costs[0], sum = 0;
+    for (const double cost : costs) least = std::min(least, cost);
+    for (double& cost : costs) cost = -std::min((cost - least) / unit, kWorst);
+    exponentials(costs.data(), costs.size(), costs.data());
+    for (size_t e = 0; e < share_.size(); ++e) sum += share_[e] *= costs[e];
     const double even = 1.0 / static_cast<double>(share_.size());
     for (double& share : share_) share = (1 - kFixedShare) * (share / sum) + kFixedShare * even;
   }

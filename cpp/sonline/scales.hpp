@@ -88,7 +88,7 @@ class FeatureScales {
         const T square = raw[i] * raw[i];
         const bool young = counts[i] < kYoung;
         const T stands_for = young ? T{1} : rows, count = counts[i] + stands_for;
-        // No row is a large part of what is known, however many it stands for.
+        // However many rows it stands for, a row is no large part of what is known.
         const T part = std::min(stands_for / count, young ? T{1} : 1 / kYoung);
         const T weight = young ? T{1} : square > kFar * squares[i] ? 1 / rows : in_sample;
         squares[i] += (square - squares[i]) * (part * weight);
@@ -116,7 +116,7 @@ class FeatureScales {
  private:
   static constexpr double kFirstSquare = 0.1;  // D_1
   static constexpr T kCountLimit = 1 << 24;    // float counts no further by ones
-  static constexpr T kYoung = 16;              // counts up to which a feature is
+  static constexpr T kYoung = 16;              // counted less often; later no row is a larger part
   static constexpr T kFar = 64;                // times the mean square
 
   // x / √squares, and 0 where there is no square yet. Vector code, root and division included.
