@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from sonline import datasets
+from sonline.paper import datasets
 
 REAL = ("a9a", "20news", "rcv1_subset")
 

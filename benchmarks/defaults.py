@@ -20,9 +20,10 @@ from pathlib import Path
 import numpy as np
 import scipy.sparse as sp
 
-from sonline import OnlineLearner, datasets, parameters
-from sonline.datasets.contents import Floats
-from sonline.experiments.published import ERROR_RATES
+from sonline import OnlineLearner, parameters
+from sonline.paper import datasets
+from sonline.paper.datasets.contents import Floats
+from sonline.paper.experiments.published import ERROR_RATES
 
 # Candidates for the experts of alpha="auto": (relative alpha, plain); the constant one is always
 # there.

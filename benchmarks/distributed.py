@@ -21,9 +21,10 @@ from typing import Any
 import numpy as np
 
 from benchmarks.data import Shape, generated, texts
-from sonline import OnlineLearner, datasets
+from sonline import OnlineLearner
 from sonline.distributed.shards import moved_bytes
-from sonline.experiments import ill_conditioned
+from sonline.paper import datasets
+from sonline.paper.experiments import ill_conditioned
 
 SHARDS = (1, 2, 4, 8, 16, 32, 64)
 REAL = ("a9a", "census", "ijcnn1")

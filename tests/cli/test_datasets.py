@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sonline import datasets
+from sonline.paper import datasets
 
 
 @pytest.fixture(autouse=True)

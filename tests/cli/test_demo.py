@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sonline import cli
-from sonline.cli.demo_comparison import Plan, compare
+from sonline.paper.demonstration.comparison import Plan, compare
 
 SONLINE = Path(sysconfig.get_path("scripts"), "sonline")
 PNG = b"\x89PNG\r\n\x1a\n"

@@ -13,8 +13,8 @@ import pytest
 
 from helpers import LOW_RANK, Array, learner, reference_parameters, state_of
 from sonline import OnlineLearner
+from sonline.paper.reference import ReferenceLearner
 from sonline.parameters import SCALINGS
-from sonline.reference import ReferenceLearner
 
 ROUNDS, FEATURES, PRESENT = 2000, 320, 8
 LAZY = ("fd", "rfd")

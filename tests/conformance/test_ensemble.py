@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sonline import OnlineLearner
+from sonline.paper.reference import ReferenceEnsemble
 from sonline.parameters import CONSTANT, EXPERTS, LOSSES, PLAIN_EXPERTS
-from sonline.reference import ReferenceEnsemble
 
 ROUNDS, FEATURES = 2000, 10
 

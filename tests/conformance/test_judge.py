@@ -5,8 +5,8 @@ import pytest
 from scipy.special import expit
 
 from sonline import _core
+from sonline.paper.reference.losses import make_loss
 from sonline.parameters import LOSSES
-from sonline.reference.losses import make_loss
 
 QUANTILE = 0.3
 

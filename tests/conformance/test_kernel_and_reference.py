@@ -16,8 +16,8 @@ import pytest
 
 from helpers import KINDS, LOW_RANK, orthonormality, reference_parameters, stream
 from sonline import OnlineLearner
+from sonline.paper.reference import ReferenceLearner
 from sonline.parameters import LOSSES, SCALE_FREE, SCALINGS, SKETCHES
-from sonline.reference import ReferenceLearner
 
 ROUNDS, FEATURES = 2000, 12
 TOLERANCE = 1e-8

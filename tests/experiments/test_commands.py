@@ -5,9 +5,9 @@ import json
 import pytest
 from typer.testing import CliRunner
 
-from sonline.cli import datasets as datasets_command
-from sonline.cli import reproduce as reproduce_command
 from sonline.errors import ParameterError
+from sonline.paper.commands import datasets as datasets_command
+from sonline.paper.commands import reproduce as reproduce_command
 
 runner = CliRunner()
 
@@ -43,7 +43,7 @@ def test_an_interrupted_reproduction_says_what_is_kept_and_how_to_go_on(tmp_path
             raise KeyboardInterrupt
         return [0.5] * 3
 
-    monkeypatch.setattr("sonline.experiments.fig2.eigenvalue_errors", some_cells)
+    monkeypatch.setattr("sonline.paper.experiments.fig2.eigenvalue_errors", some_cells)
     result = runner.invoke(reproduce_command.app, ["fig2", "--out", str(tmp_path)])
     assert result.exit_code == 130
     assert "1 of 12 done, now fig2 Oja" in result.stderr

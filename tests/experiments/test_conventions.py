@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sonline import datasets
-from sonline.experiments.conventions import make, published_rows
-from sonline.experiments.eigenvalues import eigenvalue_errors
-from sonline.experiments.progressive import BATCH, run
-from sonline.experiments.steps import best
-from sonline.experiments.table_error import METHODS
+from sonline.paper import datasets
+from sonline.paper.experiments.conventions import make, published_rows
+from sonline.paper.experiments.eigenvalues import eigenvalue_errors
+from sonline.paper.experiments.progressive import BATCH, run
+from sonline.paper.experiments.steps import best
+from sonline.paper.experiments.table_error import METHODS
 
 ADAGRAD, PLAIN, DIAGONAL = METHODS[4], METHODS[0], METHODS[2]
 

@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from benchmarks import defaults
 
-from sonline import datasets
-from sonline.experiments.published import ERROR_RATES
+from sonline.paper import datasets
+from sonline.paper.experiments.published import ERROR_RATES
 
 # Those that take no more than a second; all are in docs/defaults.md.
 NAMES = (

@@ -2,12 +2,12 @@
 
 import pytest
 
-from sonline.experiments import ill_conditioned
-from sonline.experiments.cells import Setup
-from sonline.experiments.fig1 import METHODS, Fig1
-from sonline.experiments.fig2 import Fig2
-from sonline.experiments.progressive import run
-from sonline.experiments.runner import reproduce
+from sonline.paper.experiments import ill_conditioned
+from sonline.paper.experiments.cells import Setup
+from sonline.paper.experiments.fig1 import METHODS, Fig1
+from sonline.paper.experiments.fig2 import Fig2
+from sonline.paper.experiments.progressive import run
+from sonline.paper.experiments.runner import reproduce
 
 
 @pytest.fixture(scope="module")

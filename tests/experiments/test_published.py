@@ -5,11 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from sonline import datasets
-from sonline.experiments.cells import Setup
-from sonline.experiments.published import ERROR_RATES
-from sonline.experiments.table_error import ROWS_BEHIND_RATES, TARGETS, TableError
-from sonline.reference import Oja
+from sonline.paper import datasets
+from sonline.paper.experiments.cells import Setup
+from sonline.paper.experiments.published import ERROR_RATES
+from sonline.paper.experiments.table_error import ROWS_BEHIND_RATES, TARGETS, TableError
+from sonline.paper.reference import Oja
 
 # Mistakes of the paper with m = 0 that are reproduced to the last one.
 EXACT = {

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 
 from sonline.errors import ParameterError
-from sonline.experiments.cells import Cell, Setup, Store
-from sonline.experiments.drawing import logarithmic
-from sonline.experiments.exhibit import Exhibit, Table, new_figure
-from sonline.experiments.fig3 import Fig3
-from sonline.experiments.fig_splice import FigSplice
-from sonline.experiments.runner import EXPERIMENTS, choose, reproduce
-from sonline.experiments.runtime import Runtime
-from sonline.experiments.table_eigen import TableEigen
-from sonline.experiments.table_error import METHODS, Comparison, TableError
-from sonline.experiments.table_fd_oja import TableFdOja
+from sonline.paper.experiments.cells import Cell, Setup, Store
+from sonline.paper.experiments.drawing import logarithmic
+from sonline.paper.experiments.exhibit import Exhibit, Table, new_figure
+from sonline.paper.experiments.fig3 import Fig3
+from sonline.paper.experiments.fig_splice import FigSplice
+from sonline.paper.experiments.runner import EXPERIMENTS, choose, reproduce
+from sonline.paper.experiments.runtime import Runtime
+from sonline.paper.experiments.table_eigen import TableEigen
+from sonline.paper.experiments.table_error import METHODS, Comparison, TableError
+from sonline.paper.experiments.table_fd_oja import TableFdOja
 
 
 @pytest.fixture
@@ -172,7 +172,7 @@ def test_cells_say_what_they_were_computed_with(small, tmp_path):
 def test_another_build_of_the_kernel_computes_its_own_cells(tmp_path, monkeypatch):
     store, cell = Store(tmp_path), Cell({"a": 1}, "label", int)
     store[cell] = "of this build"
-    monkeypatch.setattr("sonline.experiments.cells._build", lambda: "another")
+    monkeypatch.setattr("sonline.paper.experiments.cells._build", lambda: "another")
     assert cell not in store
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sonline.errors import ParameterError
-from sonline.experiments import ill_conditioned
+from sonline.paper.experiments import ill_conditioned
 
 
 def test_streams_of_one_seed_are_linear_maps_of_each_other_with_the_same_labels():

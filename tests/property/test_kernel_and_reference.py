@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from helpers import KINDS, orthonormality, reference_parameters, stream
 from sonline import OnlineLearner
+from sonline.paper.reference import ReferenceLearner
 from sonline.parameters import EXACT, LOSSES, SCALE_FREE, SCALINGS, SKETCHES
-from sonline.reference import ReferenceLearner
 
 ROUNDS = 150
 

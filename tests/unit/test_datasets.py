@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sonline import datasets
-from sonline.datasets.convert import FORMS
 from sonline.errors import DataFormatError, ParameterError
+from sonline.paper import datasets
+from sonline.paper.datasets.convert import FORMS
 
 LETTERS = b"1 1:2 3:1\n5 2:4\n2 1:1 2:0\n"  # A, E, B
 

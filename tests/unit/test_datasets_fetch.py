@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sonline import datasets
-from sonline.datasets import transfer
-from sonline.datasets.transfer import DownloadError, download
+from sonline.paper import datasets
+from sonline.paper.datasets import transfer
+from sonline.paper.datasets.transfer import DownloadError, download
 
 PAYLOAD = bytes(range(256)) * 1000
 

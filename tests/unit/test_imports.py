@@ -1,6 +1,8 @@
 """Imports go one way: the order that docs/design.md shows."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 import sonline
@@ -8,33 +10,40 @@ import sonline
 PACKAGE = Path(sonline.__file__).parent
 ORDER = (
     *("errors", "_core", "parameters", "persistence", "inputs", "merging", "learner", "classes"),
-    *("evaluate", "streams", "plots", "export", "estimators", "river", "datasets", "experiments"),
-    *("distributed", "cli"),
+    *("evaluate", "streams", "plots", "export", "estimators", "river", "distributed", "cli"),
+    "paper",
 )
-APART = {"reference": set(), "theory": {"errors", "reference"}}
-EXCEPTIONS = {("experiments", "sonline"), ("cli", "sonline")}
+EXCEPTIONS = {("paper", "sonline"), ("cli", "sonline")}
+PAPER = {  # what the parts of the paper may import
+    "reference": set(),
+    "theory": {"errors", "reference"},
+    "datasets": {"errors", "_core"},
+}
 
 
-def imports() -> set[tuple[str, str]]:
+def imports(package: Path = PACKAGE, prefix: str = "sonline") -> set[tuple[str, str]]:
     """Return which part of the package imports which, in every function, too."""
     found = set()
-    for path in PACKAGE.rglob("*.py"):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
+    for path in package.rglob("*.py"):
+        parts = path.relative_to(package).with_suffix("").parts
         part = "sonline" if parts == ("__init__",) else parts[0]
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.module == "sonline":
-                names = [f"sonline.{alias.name}" for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.module in ("sonline", prefix):
+                names = [f"{node.module}.{alias.name}" for alias in node.names]
             elif isinstance(node, ast.ImportFrom):
                 names = [node.module or ""]
             else:
                 continue
             for name in names:
-                head, _, rest = name.partition(".")
-                target = rest.partition(".")[0]
-                if head == "sonline":
-                    known = (PACKAGE / target).is_dir() or (PACKAGE / f"{target}.py").is_file()
+                if name.partition(".")[0] == "sonline":
+                    rest = name.removeprefix(prefix).removeprefix("sonline").removeprefix(".")
+                    target = rest.partition(".")[0]
+                    known = any(
+                        (folder / target).is_dir() or (folder / f"{target}.py").is_file()
+                        for folder in (package, PACKAGE)
+                    )
                     found.add(
                         (part, target if target and (known or target == "_core") else "sonline")
                     )
@@ -42,16 +51,32 @@ def imports() -> set[tuple[str, str]]:
 
 
 def test_every_part_has_its_place():
-    parts = {part for part, _ in imports()} - {"sonline"}
-    assert parts <= {*ORDER, *APART}
+    assert {part for part, _ in imports()} - {"sonline"} <= {*ORDER}
 
 
 def test_imports_go_one_way():
+    """The paper comes last: nothing of the product imports it, not even within a function."""
     for part, target in imports() - EXCEPTIONS:
         if part == "sonline":  # the package itself: what is public
+            assert target != "paper"
             continue
-        if part in APART:
-            assert target in APART[part], f"{part} imports {target}"
-        else:
-            assert target in ORDER, f"{part} imports {target}"
-            assert ORDER.index(target) < ORDER.index(part), f"{part} imports {target}"
+        assert target in ORDER, f"{part} imports {target}"
+        assert ORDER.index(target) < ORDER.index(part), f"{part} imports {target}"
+
+
+def test_parts_of_the_paper_stand_alone():
+    found = imports(PACKAGE / "paper", "sonline.paper")
+    assert {part for part, _ in found} >= {"theory", "datasets"}
+    for part, target in found:
+        if part in PAPER:
+            assert target in PAPER[part], f"{part} imports {target}"
+
+
+def test_the_product_loads_nothing_of_the_paper():
+    """Measured in a process of its own, with everything public imported."""
+    code = (
+        "import sys, sonline, sonline.cli.train, sonline.cli.cluster, sonline.cli.vw\n"
+        "[getattr(sonline, name) for name in sonline.__all__]\n"
+        "sys.exit(any(name.startswith('sonline.paper') for name in sys.modules))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -12,8 +12,8 @@ from sonline import OnlineLearner, SONClassifier, SONRegressor
 from sonline.classes import ClassLearner
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.merging.state import read
+from sonline.paper.reference import merged_sketch, merged_weights
 from sonline.parameters import SKETCHES, Parameters
-from sonline.reference import merged_sketch, merged_weights
 
 RLS = {"loss": "squared", "sketch": "full", "curvature": "hessian", "scaling": "none"}
 

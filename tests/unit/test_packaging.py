@@ -14,7 +14,7 @@ import pytest
 
 import sonline
 import sonline._core
-from sonline.experiments import ill_conditioned
+from sonline.paper.experiments import ill_conditioned
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonline.reference import (
+from sonline.paper.reference import (
     LOSSES,
     DiagonalAdaptation,
     FrequentDirections,
@@ -20,7 +20,7 @@ from sonline.reference import (
     make_loss,
     run,
 )
-from sonline.reference.learner import SCALINGS, SKETCHES
+from sonline.paper.reference.learner import SCALINGS, SKETCHES
 
 SKETCHED = {
     "none": LowRank,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonline.reference import LOSSES, Loss, make_loss
+from sonline.paper.reference import LOSSES, Loss, make_loss
 
 BOUNDS = (0.1, 0.5, 1.0, 2.0, 5.0)
 CASES = [

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonline.reference import (
+from sonline.paper.reference import (
     LOSSES,
     DiagonalAdaptation,
     EpochFrequentDirections,

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonline.reference import (
+from sonline.paper.reference import (
     AdaGrad,
     BlockOja,
     EpochFrequentDirections,
@@ -23,7 +23,7 @@ from sonline.reference import (
     oja_rotation,
     orthonormalise,
 )
-from sonline.reference.sketches import tau
+from sonline.paper.reference.sketches import tau
 
 seeds = st.integers(0, 2**32 - 1)
 

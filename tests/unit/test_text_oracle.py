@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonline import _core
-from sonline.reference import text as reference
+from sonline.paper.reference import text as reference
 
 MARK = b"\xef\xbb\xbf"
 PARSE = {"svmlight": reference.parse_svmlight, "vw": reference.parse_vw}

@@ -7,9 +7,9 @@ import scipy.optimize
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sonline import theory
 from sonline.errors import InvalidInputError
-from sonline.reference import LOSSES, Loss, ReferenceLearner, make_loss
+from sonline.paper import theory
+from sonline.paper.reference import LOSSES, Loss, ReferenceLearner, make_loss
 
 seeds = st.integers(0, 2**32 - 1)
 CURVED = ("squared", "logistic", "squared_hinge")

@@ -2,7 +2,8 @@
 
 A command is a file of this package that holds ``app = command_app()`` (several commands in one
 ``app`` become a group), and one line in `COMMANDS`. The file is imported when its command is
-called, so that ``sonline --help`` waits for nothing.
+called, so that ``sonline --help`` waits for nothing. Commands about the paper are in
+`sonline.paper.commands`.
 
 Commands raise the errors of `sonline.errors`; `main` turns them into one line on standard error
 and an exit code.
@@ -31,6 +32,7 @@ COMMANDS = {
     "datasets": "List the data sets of the paper, or fetch them from their publishers.",
     "reproduce": "Run experiments of the paper and write CSV, PNG, SVG and a report in HTML.",
 }
+OF_THE_PAPER = ("demo", "datasets", "reproduce")
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -62,7 +64,8 @@ class LazyGroup(typer.core.TyperGroup):
         """Return the command that the arguments name, imported, and the arguments left."""
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
-            module = import_module(f"{__name__}.{name.replace('-', '_')}")
+            package = "sonline.paper.commands" if name in OF_THE_PAPER else __name__
+            module = import_module(f"{package}.{name.replace('-', '_')}")
             command = typer.main.get_command(module.app)
             command.name = name
             command.help = command.help or COMMANDS[name]  # a group has no docstring

@@ -1,0 +1,1 @@
+"""Commands about the paper: ``sonline demo``, ``datasets`` and ``reproduce``."""

@@ -1,0 +1,147 @@
+"""``sonline datasets``: which data sets of the paper there are, and fetching them."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+from rich.table import Table
+
+from sonline.cli import command_app
+from sonline.cli import options as shared
+from sonline.paper import datasets
+
+app = command_app()
+
+DataDir = Annotated[
+    Path | None, typer.Option(help="Folder with data sets; else SONLINE_DATA and the cache.")
+]
+
+
+@app.command("list")
+def _list(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[NAME]...", help="Sets to tell everything about.", show_default=False
+        ),
+    ] = None,
+    data_dir: DataDir = None,
+    json: Annotated[bool, typer.Option("--json", help="Everything known, as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="The names only.")] = False,
+) -> None:
+    """List the data sets of the paper: size, task, licence, and the file if it is here.
+
+    Of sets that are named also source, checksum, and how their labels become two classes.
+
+    Example: sonline datasets list heart --data-dir data
+    """
+    found = {name: datasets.locate(name, data_dir) for name in names or datasets.names()}
+    if json:
+        typer.echo(jsonlib.dumps([_record(name, path) for name, path in found.items()], indent=1))
+    elif quiet:
+        typer.echo("\n".join(found))
+    elif names:
+        for name, path in found.items():
+            _describe(name, path)
+    else:
+        _table(found)
+
+
+def _table(found: Mapping[str, Path | None]) -> None:
+    table = Table(box=None, header_style="bold")
+    for column in ("name", "rows", "features"):
+        table.add_column(column, no_wrap=True, justify="left" if column == "name" else "right")
+    for column in ("task", "licence", "file"):
+        table.add_column(column, overflow="fold")
+    for name, path in found.items():
+        known = datasets.info(name)
+        here = str(path) if path else "-"
+        table.add_row(name, f"{known.rows}", f"{known.features}", known.task, known.licence, here)
+    Console().print(table)
+
+
+def _describe(name: str, path: Path | None) -> None:
+    known = datasets.info(name)
+    lines = {
+        "rows": f"{known.rows}, {known.features} features, {known.nonzeros:g} not zero in a row",
+        "task": known.task,
+        "labels": f"{', '.join(f'{label:g}' for label in sorted(known.positive))} become +1",
+        "source": known.page,
+        "files": "\n".join(known.urls) or known.note,
+        "licence": known.licence,
+        "checksum": known.fingerprint or "none known: that of the first download is kept",
+        "note": known.note if known.urls else "",
+        "here": str(path) if path else f"no; sonline datasets fetch {name}",
+    }
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True, style="bold")
+    table.add_column(overflow="fold")
+    for what, text in lines.items():
+        if text:
+            table.add_row(f"  {what}", text)
+    console = Console()
+    console.print(f"[bold]{name}[/bold]: {known.title}")
+    console.print(table)
+
+
+def _record(name: str, path: Path | None) -> dict[str, object]:
+    known = datasets.info(name)
+    return {
+        "name": name,
+        "title": known.title,
+        "rows": known.rows,
+        "features": known.features,
+        "nonzeros": known.nonzeros,
+        "task": known.task,
+        "positive": sorted(known.positive),
+        "page": known.page,
+        "urls": list(known.urls),
+        "licence": known.licence,
+        "fingerprint": known.fingerprint,
+        "note": known.note,
+        "file": str(path) if path else None,
+    }
+
+
+@app.command("fetch")
+def _fetch(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names, or all.")],
+    mirror: Annotated[
+        str | None, typer.Option(help="Address of a folder that holds the publishers' files.")
+    ] = None,
+    json: shared.Json = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Fetch data sets from their publishers into the cache; what was interrupted goes on.
+
+    Example: sonline datasets fetch heart splice
+    """
+    wanted = datasets.names() if "all" in names else names
+    for name in wanted:
+        datasets.info(name)  # all names are checked before anything is fetched
+    with Progress(
+        TextColumn("{task.description}"),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        console=Console(stderr=True),
+        disable=quiet,
+    ) as bar:
+        files = {}
+        for name in wanted:
+            task = bar.add_task(name, total=None)
+
+            def report(url: str, have: int, total: int | None, task: int = task) -> None:
+                label = url.rsplit("/", 1)[-1]
+                bar.update(bar.tasks[task].id, description=label, completed=have, total=total)
+
+            path = files[name] = datasets.fetch(name, mirror=mirror, progress=report)
+            if not (json or quiet):
+                typer.echo(path)
+    if json:
+        typer.echo(jsonlib.dumps({name: str(path) for name, path in files.items()}, indent=1))

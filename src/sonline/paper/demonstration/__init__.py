@@ -1,0 +1,1 @@
+"""The comparison that ``sonline demo`` runs, and how it is shown."""

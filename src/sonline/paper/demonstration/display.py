@@ -1,0 +1,171 @@
+"""How `sonline demo` shows what it found: a table, a reading, a chart in text and a picture."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import numpy as np
+from rich import box
+from rich.table import Table
+
+from sonline.paper.demonstration.comparison import CONTENDERS, Contender, Plan, Results
+
+COLOURS = {"G": "#767676", "A": "#b07d00", "O": "#2f7fb8", "I": "#c43c00"}  # by letter
+
+
+def introduction(plan: Plan) -> str:
+    """Return what is about to happen."""
+    searched = len(CONTENDERS[0].settings(plan.steps))
+    return (
+        f"One pass over {plan.rows:,} rows of {plan.features} features; every row is predicted "
+        "first and learnt then. The labels are the same throughout; κ says how much the rows are "
+        "stretched: the ratio of their largest variance to the smallest.\n"
+        f"The first three learners get, at every κ, the best of {searched} settings in hindsight "
+        f"(3 losses with {len(plan.steps)} step sizes each). The last has one setting for all, "
+        "without a step size."
+    )
+
+
+def percent(error: float) -> str:
+    """Return an error rate for people.
+
+    Examples
+    --------
+    >>> percent(0.0523)
+    '5.2 %'
+    """
+    return f"{_number(error)} %" if math.isfinite(error) else _number(error)
+
+
+def _number(error: float) -> str:
+    return f"{100 * error:.1f}" if math.isfinite(error) else "diverged"
+
+
+def table(results: Results) -> Table:
+    """Return the table as far as it is known; the best of a finished column is bold."""
+    plan = results.plan
+    seeds = "1 seed" if len(plan.seeds) == 1 else f"mean of {len(plan.seeds)} seeds"
+    title = f"Rows predicted wrongly, in percent ({seeds})"
+    grid = Table(
+        title=title, title_justify="left", title_style="", box=box.SIMPLE_HEAD, pad_edge=False
+    )
+    grid.add_column("learner", no_wrap=True)
+    for kappa in plan.kappas:
+        grid.add_column(f"κ={kappa}", justify="right", no_wrap=True)
+    complete = all(results.finished(c, k) for c in CONTENDERS for k in plan.kappas)
+    if complete:
+        grid.add_column("µs a row", justify="right", no_wrap=True)
+    for contender in CONTENDERS:
+        cells = [_cell(results, contender, kappa) for kappa in plan.kappas]
+        time = [f"{results.microseconds(contender):.1f}"] if complete else []
+        grid.add_row(contender.name, *cells, *time)
+    return grid
+
+
+def _cell(results: Results, contender: Contender, kappa: int) -> str:
+    error = results.error(contender, kappa)
+    if not results.finished(contender, kappa):
+        return f"[dim]{_number(error)} …[/dim]" if math.isfinite(error) else ""
+    column = [results.error(other, kappa) for other in CONTENDERS]
+    finished = all(results.finished(other, kappa) for other in CONTENDERS)
+    winner = finished and error == min(column)
+    return f"[bold green]{_number(error)}[/bold green]" if winner else _number(error)
+
+
+def reading(results: Results) -> list[str]:
+    """Return the table in words; nothing in it that the table does not show."""
+    low, high = results.plan.kappas[0], results.plan.kappas[-1]
+    lines = []
+    for contender in CONTENDERS:
+        rates = [results.error(contender, kappa) for kappa in results.plan.kappas]
+        if contender.tuned:
+            what = f"{percent(rates[0])} wrong at κ = {low}, {percent(rates[-1])} at κ = {high}"
+        else:
+            what = f"{percent(min(rates))} to {percent(max(rates))} at every κ, with one setting"
+        lines.append(f"{contender.name}: {what}.")
+    none, *_, last = (results.microseconds(contender) for contender in CONTENDERS)
+    lines.append(f"A row cost {last:.1f} µs with that sketch and {none:.1f} µs with none.")
+    for trial in results.at_the_edge():
+        where = f"{trial.contender.name}, κ = {trial.kappa}"
+        lines.append(f"{where}: the best step size is at the edge of its range.")
+    return lines
+
+
+def text_chart(results: Results, width: int = 62, height: int = 18) -> str:
+    """Return the errors over the condition number, drawn with letters."""
+    kappas = results.plan.kappas
+    rates = {c.letter: [results.error(c, kappa) for kappa in kappas] for c in CONTENDERS}
+    known = [rate for line in rates.values() for rate in line if math.isfinite(rate)]
+    top = math.ceil(20 * max(known, default=1.0)) / 20
+    span = math.log(kappas[-1] / kappas[0])
+    places = [round(math.log(kappa / kappas[0]) / span * (width - 1)) for kappa in kappas]
+    canvas = [[" "] * (width + len(CONTENDERS)) for _ in range(height + 1)]
+    for line in rates.values():
+        for column, rate in enumerate(np.interp(range(width), places, line).tolist()):
+            if math.isfinite(rate):
+                canvas[height - round(rate / top * height)][column] = "·"
+    for letter, line in rates.items():  # after all dots; to the right where another letter stands
+        for column, rate in zip(places, line, strict=True):
+            if math.isfinite(rate):
+                row = canvas[height - round(rate / top * height)]
+                row[next(i for i in range(column, len(row)) if row[i] in " ·")] = letter
+    lines = []
+    for i, row in enumerate(canvas):
+        value = f"{100 * top * (1 - i / height):g} %" if i in (0, height // 2, height) else ""
+        lines.append(f"{value:>6} │{''.join(row)}".rstrip())
+    ticks = list(" " * (width + 12))
+    for place, kappa in zip(places, kappas, strict=True):
+        start = place + 8 - len(str(kappa)) // 2
+        ticks[start : start + len(str(kappa))] = str(kappa)
+    lines += ["".join(ticks).rstrip() + "  κ", ""]
+    lines.append("        " + "   ".join(f"{c.letter} {c.name}" for c in CONTENDERS))
+    return "\n".join(lines)
+
+
+def picture(results: Results, path: Path) -> None:
+    """Draw the errors over the condition number into a file; needs matplotlib."""
+    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, and slow to import
+
+    plan = results.plan
+    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    for contender in CONTENDERS:
+        trials = [results.best[contender.name, kappa] for kappa in plan.kappas]
+        colour = COLOURS[contender.letter]
+        rates = [100 * trial.error for trial in trials]
+        low = [100 * min(trial.errors) for trial in trials]
+        high = [100 * max(trial.errors) for trial in trials]
+        axes.fill_between(plan.kappas, low, high, color=colour, alpha=0.15, linewidth=0)
+        thick = 1.6 if contender.tuned else 2.6
+        axes.plot(plan.kappas, rates, color=colour, linewidth=thick, marker="o", markersize=4)
+        settings = len(contender.settings(plan.steps))
+        how = (
+            f"best of {settings} settings at each κ" if contender.tuned else "one setting for all κ"
+        )
+        axes.annotate(
+            f"{contender.name}\n{how}",
+            (plan.kappas[-1], rates[-1]),
+            xytext=(8, 0 if contender.tuned else -7),  # clear of the label above
+            textcoords="offset points",
+            va="center",
+            color=colour,
+            fontsize=8.5,
+            annotation_clip=False,
+        )
+    axes.set_xlabel("condition number κ of the rows")
+    axes.set_ylabel("rows predicted wrongly (%)")
+    axes.set_ylim(bottom=0)
+    axes.set_xscale("log")
+    axes.set_xticks(plan.kappas, [str(kappa) for kappa in plan.kappas], minor=False)
+    axes.set_xticks([], minor=True)
+    axes.grid(axis="y", color="#dddddd", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.spines[["top", "right"]].set_visible(False)
+    seeds = "1 seed" if len(plan.seeds) == 1 else f"mean and range of {len(plan.seeds)} seeds"
+    axes.set_title(
+        f"One pass over {plan.rows:,} rows of {plan.features} features, {seeds}",
+        loc="left",
+        fontsize=10,
+    )
+    figure.savefig(path, dpi=200)

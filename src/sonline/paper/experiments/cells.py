@@ -1,0 +1,116 @@
+"""What an experiment consists of, and results that survive an interruption.
+
+An experiment is a list of cells (numbers to be computed, each with a key that says all it depends
+on) and a way to show them. Cells that were computed before are read from files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, Protocol
+
+import sonline
+from sonline import _core
+from sonline.paper import datasets
+from sonline.paper.datasets.transfer import sha256
+from sonline.paper.experiments.conventions import PublishedRows, published_rows
+from sonline.paper.experiments.exhibit import Exhibit
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A result to be computed: what it depends on, what to show meanwhile, and how."""
+
+    key: Mapping[str, Any]
+    label: str
+    compute: Callable[[], Any]
+
+
+class Experiment(Protocol):
+    """A figure or a table."""
+
+    @property
+    def name(self) -> str:
+        """Name on the command line and of the files."""
+
+    def plan(self, setup: Setup) -> list[Cell]:
+        """Return the cells that it needs."""
+
+    def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:
+        """Return tables and pictures made of the values of the cells."""
+
+
+@dataclass
+class Setup:
+    """Where data sets are, and which are missing."""
+
+    data_dir: Path | None = None
+    fetch: bool = False
+    _last: dict[str, PublishedRows] = field(default_factory=dict)
+
+    def has(self, name: str) -> bool:
+        """Whether a data set can be had."""
+        return self.fetch or datasets.locate(name, self.data_dir) is not None
+
+    def rows(self, name: str) -> PublishedRows:
+        """Return the rows behind the paper's numbers; the last data set is kept in memory.
+
+        Their note also says how the file differs from the paper's, if it does.
+        """
+        if name not in self._last:
+            self._last.clear()
+            data = datasets.load(name, self.data_dir, download=self.fetch)
+            rows = published_rows(data)
+            if found := data.differences():
+                own = f"{rows.note}; " if rows.note else ""
+                rows = replace(rows, note=f"{own}the file at hand has {'; '.join(found)}")
+            self._last[name] = rows
+        return self._last[name]
+
+    def key(self, name: str) -> dict[str, Any]:
+        """Return what identifies the file of a data set, without reading it."""
+        path = datasets.locate(name, self.data_dir)
+        size = path.stat().st_size if path else None
+        return {"dataset": name, "file": path.name if path else None, "bytes": size}
+
+
+class Store:
+    """A folder of results, one file for each cell."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def __contains__(self, cell: Cell) -> bool:
+        return self.path(cell).exists()
+
+    def __getitem__(self, cell: Cell) -> Any:
+        return json.loads(self.path(cell).read_text())["value"]
+
+    def __setitem__(self, cell: Cell, value: Any) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.path(cell)
+        part = path.with_suffix(".part")
+        part.write_text(json.dumps({"key": self._key(cell), "value": value}, indent=1) + "\n")
+        part.replace(path)
+
+    def path(self, cell: Cell) -> Path:
+        """Return the file of a cell."""
+        text = json.dumps(self._key(cell), sort_keys=True)
+        digest = hashlib.sha256(text.encode()).hexdigest()[:12]
+        name = "".join(c if c.isalnum() or c in "-=." else "_" for c in cell.label)
+        return self.folder / f"{name[:80]}-{digest}.json"
+
+    @staticmethod
+    def _key(cell: Cell) -> dict[str, Any]:
+        return {"sonline": sonline.__version__, "build": _build(), **cell.key}
+
+
+@cache
+def _build() -> str:
+    """Return what tells one build of the kernel from another: its results may differ."""
+    return sha256(Path(_core.__file__))[:12]

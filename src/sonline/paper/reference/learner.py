@@ -1,0 +1,434 @@
+"""`ReferenceLearner`: what the native `sonline.OnlineLearner` computes, in plain NumPy.
+
+It is Algorithm 1 of the paper in the conventions of the library (constant feature, scaling,
+sample weights, clipping, relative alpha). It is the oracle of the kernel's tests: dense, slow and
+as exact as float64 allows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sonline.paper.reference.losses import make_loss
+from sonline.paper.reference.sketches import (
+    AdaGrad,
+    Array,
+    FrequentDirections,
+    FullMatrix,
+    Isotropic,
+    LowRank,
+    Oja,
+    RobustFrequentDirections,
+    Sketch,
+)
+
+SKETCHES = ("none", "adagrad", "oja", "fd", "rfd", "isotropic", "full")
+SCALINGS = ("none", "gradient", "rms")
+CURVATURES = ("auto", "gradient", "hessian")
+RMS_COUNT_CAP = 2**24
+GRADIENT_SCALE_START = 0.1
+FIRST_RARE, MOST_RARE = 1024, 32
+RMS_YOUNG, RMS_FAR = 16, 64
+
+
+class ReferenceLearner:
+    """Sketched Online Newton for dense rows, one row at a time.
+
+    Parameters
+    ----------
+    loss : {"squared", "logistic", "hinge", "squared_hinge", "quantile"}
+        The loss; all but "squared" and "quantile" take labels -1 and +1.
+    sketch : {"none", "adagrad", "oja", "fd", "rfd", "isotropic", "full"}
+        How ``A`` is kept. A sketch of size 0 is "none", but "isotropic" of size 0 still learns
+        its alpha.
+    sketch_size : int
+        ``m``.
+    alpha : float or str
+        The regulariser, or "relative:c": c times the running mean of the squared norm of the
+        scaled rows (of its root for "adagrad"). 0 only with "full".
+    bound : float or None
+        ``C`` of the projection onto ``|w.x| <= C``; None does not project.
+    clip : bool
+        Take the loss at the prediction clipped to the range of the labels seen.
+    curvature : {"auto", "gradient", "hessian"}
+        To-sketch vector ``sqrt(sigma + eta) l' x`` or ``sqrt(l'') x``; "auto" is "hessian" where
+        the loss has a second derivative.
+    sigma : float or None
+        Curvature; None takes what the loss guarantees for the bound (for C = 1 without one).
+    eta : float, "convex" or None
+        ``eta_t``, or the paper's schedule ``sqrt(m/(C^2 L^2 t))`` for convex losses; None is 0
+        where sigma is positive and the schedule otherwise.
+    oja_step : float or "scale-free"
+        See `sonline.paper.reference.Oja`.
+    sketch_every : int or "auto"
+        The sketch takes in one row of so many, which then counts as often; see `times_to_absorb`.
+        RMS scales are learnt from the same rows, and from others as `_rescale` says.
+    scaling : {"none", "gradient", "rms"}
+        Divide each feature by the root of its summed squared gradients or of its mean square.
+    intercept : bool
+        Whether a constant feature 1 is added (coordinate 0).
+    quantile : float
+        Level of the quantile loss.
+
+    Attributes
+    ----------
+    w : array of shape (features + intercept,)
+        Weights in scaled coordinates, the intercept first.
+    sketch : Sketch
+        The matrix ``A``.
+    rounds : int
+        Rows learnt so far.
+
+    Examples
+    --------
+    >>> X = np.array([[1.0, 0.0], [0.0, 2.0], [1.0, 0.0]])
+    >>> learner = ReferenceLearner(loss="squared", sketch="none", alpha=2.0, intercept=False)
+    >>> print(learner.learn(X, [1.0, 1.0, 1.0]))
+    [0.  0.  0.5]
+    >>> print(learner.raw_weights)
+    [0.75 1.  ]
+    """
+
+    def __init__(  # noqa: PLR0917 - the parameters of `OnlineLearner`, in its order
+        self,
+        loss: str = "logistic",
+        sketch: str = "oja",
+        sketch_size: int = 10,
+        alpha: float | str = 1.0,
+        bound: float | None = None,
+        clip: bool = False,
+        curvature: str = "gradient",
+        sigma: float | None = None,
+        eta: float | Literal["convex"] | None = 0.0,
+        oja_step: float | str = 1.0,
+        scaling: str = "none",
+        intercept: bool = True,
+        quantile: float = 0.5,
+        sketch_every: int | Literal["auto"] = 1,
+    ) -> None:
+        self.loss = make_loss(loss, quantile)
+        _one_of("sketch", sketch, SKETCHES)
+        _one_of("scaling", scaling, SCALINGS)
+        _one_of("curvature", curvature, CURVATURES)
+        if sketch in ("oja", "fd", "rfd") and sketch_size == 0:
+            sketch = "none"
+        self.sketch_name = sketch
+        self.sketch_size = sketch_size
+        self.relative_alpha = isinstance(alpha, str)
+        self.alpha_factor = _parse_alpha(alpha)
+        if self.alpha_factor == 0.0 and sketch != "full":
+            raise ValueError(f'alpha must be positive unless sketch="full", got {alpha!r}')
+        if bound is not None and not bound > 0.0:
+            raise ValueError(f"bound must be a positive number or None, got {bound!r}")
+        self.bound = math.inf if bound is None else float(bound)
+        self.clip = clip
+        has_hessian = self.loss.second_derivative is not None
+        if curvature == "hessian" and not has_hessian:
+            raise ValueError(f'curvature="hessian" needs a second derivative; {loss!r} has none')
+        self.hessian = curvature == "hessian" or (curvature == "auto" and has_hessian)
+        self.loss_range = 1.0 if bound is None else float(bound)  # the C of sigma and of eta
+        self.sigma = self.loss.sigma(self.loss_range) if sigma is None else float(sigma)
+        if eta is None:
+            eta = 0.0 if self.sigma > 0.0 else "convex"
+        self.eta: float | Literal["convex"] = eta
+        self.oja_step = oja_step
+        self.sketch_every: int | Literal["auto"] = sketch_every
+        self.scaling = scaling
+        self.intercept = intercept
+
+        self.rounds = 0
+        self.mean_norm2 = 0.0  # Q, running mean of the squared norm of the scaled rows
+        self.label_range: tuple[float, float] | None = None
+
+    def _start(self, d: int) -> None:
+        """Lines 1-2 of Algorithm 1, once the dimension is known."""
+        self.w: Array = np.zeros(d)
+        self.seen = np.zeros(d, dtype=bool)
+        self.counts = np.zeros(d)
+        self.squares: Array = np.zeros(d)  # mean x^2 for "rms", 0.1 + sum (g x)^2 for "gradient"
+        if self.scaling == "gradient":
+            self.squares += GRADIENT_SCALE_START
+        self.sketch = self._make_sketch(d)
+
+    def _make_sketch(self, d: int) -> Sketch:
+        alpha, m = self._alpha(), self.sketch_size
+        match self.sketch_name:
+            case "adagrad":
+                return AdaGrad(d, alpha)
+            case "oja":
+                return Oja(d, alpha, m, step=self.oja_step)
+            case "fd":
+                return FrequentDirections(d, alpha, m)
+            case "rfd":
+                return RobustFrequentDirections(d, alpha, m)
+            case "isotropic":
+                return Isotropic(d, alpha, m)
+            case "full":
+                return FullMatrix(d, alpha)
+            case _:
+                return LowRank(d, alpha)
+
+    def learn(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
+        """Learn the rows in order; return the predictions made before each update.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+            Zeros are absent features.
+        y : array of shape (rows,)
+            Labels.
+        sample_weight : array of shape (rows,), optional
+            Weights; a row of weight 0 is only predicted.
+
+        Returns
+        -------
+        array of shape (rows,)
+            One prediction per row.
+        """
+        rows = self._rows(X)
+        labels = np.asarray(y, dtype=np.float64)
+        weights = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
+        if labels.shape != (len(rows),) or weights.shape != (len(rows),):
+            raise ValueError(
+                f"y and sample_weight must have one entry for each of the {len(rows)} rows of X, "
+                f"got shapes {labels.shape} and {weights.shape}"
+            )
+        if not (np.isfinite(labels).all() and np.isfinite(weights).all() and (weights >= 0).all()):
+            raise ValueError("y must be finite, sample_weight finite and not negative")
+        if self.loss.binary and not np.isin(labels, (-1.0, 1.0)).all():
+            raise ValueError(f"labels of the {self.loss.name} loss must be -1 or +1")
+        return np.array(
+            [
+                self._round(x, float(label), float(weight)) if weight > 0 else self._predict(x)
+                for x, label, weight in zip(rows, labels, weights, strict=True)
+            ]
+        )
+
+    def predict(self, X: ArrayLike) -> Array:
+        """Return what `learn` would predict for each row, and change nothing.
+
+        Parameters
+        ----------
+        X : array of shape (rows, features)
+            Zeros are absent features.
+
+        Returns
+        -------
+        array of shape (rows,)
+            One prediction per row.
+        """
+        return np.array([self._predict(x) for x in self._rows(X)])
+
+    def _round(self, x: Array, y: float, weight: float) -> float:
+        # 1. Alg. 1 l.5-6, in the scales and with the alpha of the rounds before.
+        self.w, z = self._project(x)
+        prediction = self._clipped(z)
+
+        # 2. Alg. 1 l.7: g = slope * x, ghat = root * x.
+        low, high = self.label_range or (y, y)
+        self.label_range = (min(low, y), max(high, y))
+        self.seen |= x != 0.0
+        at = self._clipped(z)
+        derivative = self.loss.derivative(at, y)
+        slope = weight * derivative
+        if self.hessian and self.loss.second_derivative is not None:
+            root = math.sqrt(weight * self.loss.second_derivative(at, y))
+        else:
+            root = math.sqrt(weight * (self.sigma + self._eta())) * abs(derivative)
+
+        # 3. New scales, counters and alpha.
+        times = times_to_absorb(self.rounds + 1, self.sketch_every)
+        self._rescale(x, slope)
+        scaled = x * self._inverse_scales()
+        self.rounds += 1
+        self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
+        self.sketch.base_alpha = self._alpha()
+        self.sketch.dimension = int(self.seen.sum())
+
+        # 4. Alg. 1 l.8. A round that is left out counts, with nothing to take in.
+        ghat = (slope if self.sketch_name == "adagrad" else root) * scaled
+        self.sketch.update_times(ghat, times)
+
+        # 5. Alg. 1 l.9.
+        if slope != 0.0 and scaled.any():
+            direction = self.sketch.solve(scaled)
+            if times > 0:
+                self.w = self.w - slope * direction
+            else:
+                self.w = self.w - self._implicit_step(direction, scaled, at, y, weight)
+        return prediction
+
+    def _implicit_step(
+        self, direction: Array, scaled: Array, margin: float, y: float, weight: float
+    ) -> Array:
+        """``l'(w'.x) A^-1 x``, direction ``A^-1 x``: with the gradient where the step ends."""
+        energy = float(scaled @ direction)
+        if energy <= 0.0:
+            return np.zeros_like(direction)
+        return (margin - self._ahead(margin, y, weight * energy)) / energy * direction
+
+    def _ahead(self, z: float, y: float, q: float) -> float:
+        """Return the ``z'`` with ``z' + q l'(z') = z``, by bisection: the left side increases."""
+        far = z - q * self.loss.derivative(z, y)
+        low, high = min(z, far), max(z, far)
+        while True:
+            middle = 0.5 * (low + high)
+            if not low < middle < high:
+                return middle
+            if middle + q * self.loss.derivative(middle, y) < z:
+                low = middle
+            else:
+                high = middle
+
+    def _project(self, x: Array) -> tuple[Array, float]:
+        """Return the projected weights and their prediction, the model unchanged."""
+        return self.sketch.project(self.w, x * self._inverse_scales(), self.bound)
+
+    def _predict(self, x: Array) -> float:
+        return self._clipped(self._project(x)[1])
+
+    def _clipped(self, z: float) -> float:
+        if not self.clip or self.label_range is None:
+            return z
+        low, high = self.label_range
+        return min(max(z, low), high)
+
+    def _rescale(self, x: Array, slope: float) -> None:
+        """Take the row to come into the scales.
+
+        RMS scales are learnt from the rows that the sketch takes in, which count for their group.
+        But a feature that has been counted rarely takes in every row, and so does one whose value
+        is far beyond its scale, which then counts for its own row only.
+        """
+        present = x != 0.0
+        if self.scaling == "rms":
+            every = group_of(self.rounds + 1, self.sketch_every)
+            drawn = times_to_absorb(self.rounds + 1, self.sketch_every) > 0
+            counts, means, squares = self.counts[present], self.squares[present], x[present] ** 2
+            young, far = counts < RMS_YOUNG, squares > RMS_FAR * means
+            stands_for = np.where(young, 1, every)
+            part = np.minimum(stands_for / (counts + stands_for), np.where(young, 1, 1 / RMS_YOUNG))
+            weight = np.select([young, far], [1.0, 1 / every], float(drawn))
+            self.squares[present] += (squares - means) * part * weight
+            counts = np.where(young | drawn, counts + stands_for, counts)
+            self.counts[present] = np.minimum(counts, RMS_COUNT_CAP)
+        elif self.scaling == "gradient":
+            # The order of the paper's experiments: the current gradient goes in first.
+            self.squares[present] += (slope * x[present]) ** 2
+
+    def _inverse_scales(self) -> Array:
+        """``1/s``; 0 for a feature without a scale yet ("rms"), whose weight is 0 anyhow."""
+        if self.scaling == "none":
+            return np.ones(len(self.w))
+        root = np.sqrt(self.squares)
+        return np.divide(1.0, root, out=np.zeros_like(root), where=root > 0.0)
+
+    def _alpha(self) -> float:
+        if not self.relative_alpha:
+            return self.alpha_factor
+        scale = math.sqrt(self.mean_norm2) if self.sketch_name == "adagrad" else self.mean_norm2
+        return self.alpha_factor * scale
+
+    def _eta(self) -> float:
+        """``eta_t`` of the round that is about to be counted."""
+        if self.eta != "convex":
+            return float(self.eta)
+        m = int(self.seen.sum()) if self.sketch_name == "full" else self.sketch_size
+        lipschitz = self.loss.lipschitz(self.loss_range)
+        return math.sqrt(m / (self.rounds + 1)) / (self.loss_range * lipschitz)
+
+    def _rows(self, X: ArrayLike) -> Array:
+        rows = np.asarray(X, dtype=np.float64)
+        if rows.ndim != 2:
+            raise ValueError(f"X must have two dimensions, got shape {rows.shape}")
+        if not np.isfinite(rows).all():
+            raise ValueError("X must be finite")
+        if self.intercept:
+            rows = np.hstack([np.ones((len(rows), 1)), rows])
+        if not hasattr(self, "w"):
+            self._start(rows.shape[1])
+        if rows.shape[1] != len(self.w):
+            expected = len(self.w) - self.intercept
+            raise ValueError(
+                f"X must have {expected} columns as before, got {rows.shape[1] - self.intercept}"
+            )
+        return rows
+
+    @property
+    def raw_weights(self) -> Array:
+        """Weights for unscaled features, the intercept first."""
+        return self.w * self._inverse_scales()
+
+    @property
+    def alpha(self) -> float:
+        """The regulariser in force, the sketch's tail included."""
+        return self.sketch.alpha
+
+    @property
+    def V(self) -> Array:  # noqa: N802 - the paper's letter
+        """Orthonormal rows of the sketch (none for "adagrad")."""
+        if isinstance(self.sketch, LowRank | FullMatrix):
+            return self.sketch.V
+        return np.zeros((0, len(self.w)))
+
+    @property
+    def ev(self) -> Array:
+        """Eigenvalues that belong to `V`."""
+        if isinstance(self.sketch, LowRank | FullMatrix):
+            return self.sketch.ev
+        return np.zeros(0)
+
+
+def group_of(t: int, every: int | Literal["auto"]) -> int:
+    """Return of how many rounds one is taken into the sketch, at round ``t`` (from 1).
+
+    "auto" is 1 up to round 1,024, then 2, 4, 8, 16 and 32, doubled when the rounds are.
+    """
+    if every != "auto":
+        return every
+    group = 1
+    while group < MOST_RARE and t - 1 >= FIRST_RARE * group:
+        group *= 2
+    return group
+
+
+def times_to_absorb(t: int, every: int | Literal["auto"]) -> int:
+    """Return how often round ``t`` (from 1) counts in the sketch: 0, or the rounds it stands for.
+
+    Of each group of rounds one is drawn.
+
+    Examples
+    --------
+    >>> [times_to_absorb(t, 3) for t in range(1, 10)]
+    [3, 0, 0, 0, 0, 3, 0, 3, 0]
+    """
+    at, group = t - 1, group_of(t, every)
+    return group if at % group == _mixed_bits(at // group) % group else 0
+
+
+def _mixed_bits(x: int) -> int:
+    """As `mix_bits` of the core: numbers that look random, the same everywhere."""
+    for _ in range(2):
+        x = ((x ^ (x >> 32)) * 0xD6E8FEB86659FD93) % 2**64
+    return x ^ (x >> 32)
+
+
+def _one_of(argument: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ValueError(f"{argument} must be one of {', '.join(allowed)}, got {value!r}")
+
+
+def _parse_alpha(alpha: float | str) -> float:
+    text = alpha.removeprefix("relative:") if isinstance(alpha, str) else alpha
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = math.nan
+    is_bare_text = isinstance(alpha, str) and not alpha.startswith("relative:")
+    if is_bare_text or not (factor >= 0.0 and math.isfinite(factor)):
+        raise ValueError(f'alpha must be a number >= 0 or "relative:c" with c > 0, got {alpha!r}')
+    return factor

@@ -1,0 +1,127 @@
+"""What the bounds need to know of a finished stream."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sonline.errors import InvalidInputError
+from sonline.paper.reference.losses import Loss, make_loss
+
+Array = NDArray[np.float64]
+
+RANK_TOLERANCE = 1e-12
+"""A gradient raises the rank when more than this share of its energy is outside the span."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What the bounds need to know of a finished stream.
+
+    Attributes
+    ----------
+    rounds, d : int
+        ``T`` and the number of features.
+    gradient_energy : float
+        The sum of the squared norms of the gradients ``g_t = l'(z_t) x_t``.
+    spectrum : array of shape (d,)
+        Eigenvalues of ``sum ghat ghat'`` with ``ghat_t = sqrt(sigma + eta_t) g_t``, largest first.
+    rank : int
+        Rank of ``sum g g'``.
+    smallest_eigenvalue : float
+        ``lambda*``: the smallest nonzero eigenvalue that ``sum_(s<=t) g_s g_s'`` has for any t.
+    """
+
+    rounds: int
+    d: int
+    gradient_energy: float
+    spectrum: Array
+    rank: int
+    smallest_eigenvalue: float
+
+
+def measure(
+    X: ArrayLike,
+    y: ArrayLike,
+    predictions: ArrayLike,
+    loss: str | Loss,
+    *,
+    sigma: float = 0.0,
+    etas: ArrayLike | None = None,
+) -> Measured:
+    """Collect what the bounds need from rows, labels and the predictions that a learner made.
+
+    Parameters
+    ----------
+    X : array of shape (rows, features)
+        Rows, in the coordinates in which the learner worked (with its constant feature).
+    y, predictions : array of shape (rows,)
+        Labels, and predictions made before each update.
+    loss : str or Loss
+        The loss.
+    sigma : float, default=0.0
+        ``sigma`` of the to-sketch vectors.
+    etas : array of shape (rows,), optional
+        ``eta_t``, all 0 by default.
+
+    Returns
+    -------
+    Measured
+        Sums, spectrum and rank.
+
+    Examples
+    --------
+    >>> measured = measure([[1.0, 0.0], [2.0, 0.0]], [1.0, 1.0], [0.0, 0.0], "squared", sigma=0.25)
+    >>> measured.gradient_energy, measured.rank, measured.spectrum.round(12).tolist()
+    (5.0, 1, [1.25, 0.0])
+    """
+    function = make_loss(loss) if isinstance(loss, str) else loss
+    rows = np.asarray(X, dtype=np.float64)
+    made, labels = np.asarray(predictions, float), np.asarray(y, float)
+    if rows.ndim != 2 or not labels.shape == made.shape == rows.shape[:1]:
+        raise InvalidInputError(
+            "X must have shape (rows, features), y and predictions (rows,); "
+            f"got {rows.shape}, {labels.shape} and {made.shape}"
+        )
+    T, d = rows.shape
+    step = np.zeros(T) if etas is None else checked_etas(etas)
+    if step.shape != (T,):
+        raise InvalidInputError(f"etas must have one entry for each of {T} rows, got {step.shape}")
+    slopes = [function.derivative(z, label) for z, label in zip(made, labels, strict=True)]
+    g = np.array(slopes)[:, None] * rows
+    spectrum = np.zeros(d)
+    singular = np.linalg.svd(np.sqrt(sigma + step)[:, None] * g, compute_uv=False)
+    spectrum[: len(singular)] = singular**2
+    rank, smallest = _smallest_nonzero_eigenvalue(g)
+    return Measured(T, d, float(np.sum(g * g)), spectrum, rank, smallest)
+
+
+def _smallest_nonzero_eigenvalue(g: Array) -> tuple[int, float]:
+    """Return the rank of ``sum g g'`` and its ``lambda*``.
+
+    While the rank stays the same the smallest nonzero eigenvalue can only grow, so it is enough
+    to look at the rounds in which the rank does.
+    """
+    basis, smallest = np.zeros((0, g.shape[1])), math.inf
+    for t, row in enumerate(g):
+        residual = row - (basis @ row) @ basis
+        residual = residual - (basis @ residual) @ basis
+        if float(residual @ residual) > RANK_TOLERANCE * float(row @ row):
+            basis = np.vstack([basis, residual / np.linalg.norm(residual)])
+            singular = np.linalg.svd(g[: t + 1] @ basis.T, compute_uv=False)
+            smallest = min(smallest, float(singular[-1]) ** 2)
+    return len(basis), smallest
+
+
+def checked_etas(etas: ArrayLike) -> Array:
+    """Return the steps as an array, or raise if the theorems do not allow them."""
+    array = np.asarray(etas, dtype=np.float64)
+    if array.ndim != 1 or (array < 0).any() or (np.diff(array) > 0).any():
+        raise InvalidInputError(
+            "etas must be one non-negative number per round that never increases, as the theorems "
+            f"assume; got shape {array.shape}"
+        )
+    return array
