@@ -43,6 +43,7 @@ Config read_config(const nb::dict& params) {
   config.sketch.scale_free = flag("scale_free");
   config.bound = number("bound");
   config.clip = flag("clip");
+  config.explicit_step = flag("explicit_step");
   config.hessian = flag("hessian");
   config.sigma = number("sigma");
   config.eta = number("eta");
@@ -122,6 +123,7 @@ void bind_model_class(nb::module_& module) {
       .def("features", &PyModel::features)
       .def("weights", [](PyModel& self) { return self.vector(&Model::weights); })
       .def("scales", [](PyModel& self) { return self.vector(&Model::scales); })
+      .def("limits", [](PyModel& self) { return self.vector(&Model::limits); })
       .def("spectrum", [](PyModel& self) { return self.vector(&Model::spectrum); })
       .def("expert_shares", [](PyModel& self) { return self.vector(&Model::expert_shares); })
       .def("basis", &PyModel::basis)

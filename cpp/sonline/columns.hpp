@@ -41,12 +41,8 @@ template <class T>
 struct Columns {
   using Gather = void (*)(T* const* blocks, const T* x, size_t n, size_t width, T* sum);
   using Scatter = void (*)(T* const* blocks, const T* x, size_t n, size_t width, const T* update);
-  // Two gathers in one reading of the blocks.
-  using GatherTwo = void (*)(T* const* blocks, const T* x, const T* y, size_t n, size_t width,
-                             T* sum_x, T* sum_y);
 
   Gather gather;
-  GatherTwo gather_two;
   Scatter scatter;
 
   static Columns of_width(size_t width) { return choose<kMaxFixedWidth>(width); }
@@ -58,25 +54,20 @@ struct Columns {
     if constexpr (W > kWidthStep) return choose<W - kWidthStep>(width);
     if (width == 1) return fixed<1>();
     if (width == 2) return fixed<2>();
-    return {&gather_any, &gather_two_any, &scatter_any};
+    return {&gather_any, &scatter_any};
   }
 
   template <size_t W>
   static Columns fixed() {
     if constexpr (W * sizeof(T) % kWide == 0)
-      if (has_avx2()) return {&gather_avx2<W>, &gather_two_avx2<W>, &scatter_avx2<W>};
-    return {&gather_fixed<W>, &gather_two_fixed<W>, &scatter_fixed<W>};
+      if (has_avx2()) return {&gather_avx2<W>, &scatter_avx2<W>};
+    return {&gather_fixed<W>, &scatter_fixed<W>};
   }
 
   static constexpr size_t kWide = 32;  // bytes of a vector with AVX2
   template <size_t W>
   SONLINE_AVX2 static void gather_avx2(T* const* blocks, const T* x, size_t n, size_t, T* sum) {
     gather_of<Lanes<W, kWide>>(blocks, x, n, sum);
-  }
-  template <size_t W>
-  SONLINE_AVX2 static void gather_two_avx2(T* const* blocks, const T* x, const T* y, size_t n,
-                                           size_t, T* sum_x, T* sum_y) {
-    gather_two_of<Lanes<W, kWide>>(blocks, x, y, n, sum_x, sum_y);
   }
   template <size_t W>
   SONLINE_AVX2 static void scatter_avx2(T* const* blocks, const T* x, size_t n, size_t,
@@ -86,11 +77,6 @@ struct Columns {
   template <size_t W>
   static void gather_fixed(T* const* blocks, const T* x, size_t n, size_t, T* sum) {
     gather_of<Lanes<W>>(blocks, x, n, sum);
-  }
-  template <size_t W>
-  static void gather_two_fixed(T* const* blocks, const T* x, const T* y, size_t n, size_t, T* sum_x,
-                               T* sum_y) {
-    gather_two_of<Lanes<W>>(blocks, x, y, n, sum_x, sum_y);
   }
   template <size_t W>
   static void scatter_fixed(T* const* blocks, const T* x, size_t n, size_t, const T* update) {
@@ -148,24 +134,6 @@ struct Columns {
   }
 
   template <class L>
-  [[gnu::always_inline]] static void gather_two_of(T* const* blocks, const T* x, const T* y,
-                                                   size_t n, T* sum_x, T* sum_y) {
-    if constexpr (in_halves(L::kWidth)) {
-      gather_of<L>(blocks, x, n, sum_x);
-      gather_of<L>(blocks, y, n, sum_y);
-    } else {
-      L of_x = L::zero(), of_y = L::zero();
-      for (size_t i = 0; i < n; ++i) {
-        const L block = L::load(blocks[i]);
-        of_x.add(x[i], block);
-        of_y.add(y[i], block);
-      }
-      of_x.store(sum_x);
-      of_y.store(sum_y);
-    }
-  }
-
-  template <class L>
   [[gnu::always_inline]] static void scatter_of(T* const* blocks, const T* x, size_t n,
                                                 const T* update) {
     const L u = L::load(update);
@@ -185,12 +153,6 @@ struct Columns {
         for (size_t j = start; j < end; ++j) sums[j - start] += x[i] * blocks[i][j];
       for (size_t j = start; j < end; ++j) sum[j] = sums[j - start];
     }
-  }
-
-  static void gather_two_any(T* const* blocks, const T* x, const T* y, size_t n, size_t width,
-                             T* sum_x, T* sum_y) {
-    gather_any(blocks, x, n, width, sum_x);
-    gather_any(blocks, y, n, width, sum_y);
   }
 
   static void scatter_any(T* const* blocks, const T* x, size_t n, size_t width, const T* update) {

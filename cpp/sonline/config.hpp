@@ -32,6 +32,7 @@ struct Config {
   bool root = false;                   // … of its root, for AdaGrad
   double bound = std::numeric_limits<double>::infinity();
   bool clip = false;
+  bool explicit_step = false;  // as in the paper; see learner.hpp
   bool hessian = false;
   size_t sketch_every = 1;  // the sketch takes in one row of so many; 0: see learner.hpp
   double sigma = 0;

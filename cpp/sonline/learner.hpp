@@ -1,22 +1,25 @@
 // The learner: Algorithm 1 over a stream of rows, for one sketch and one number type.
 //
 // One round:
-//   z = w·x                        with the scales known so far
-//   projection                     onto |w·x| ≤ C, if there is a bound
-//   g = ω ℓ'(z), ĝ = c x̃           c² = ω (σ + η) ℓ'² or ω ℓ''
-//   new scales, x̃                  (scaling = rms or gradient)
-//   (S, H) ← SketchUpdate(ĝ)
-//   w ← w − g A⁻¹x̃
+//   x̃ = x / scales                 RMS scales take the row in first
+//   z = w·x̃                        the prediction
+//   projection                     onto |w·x̃| ≤ C, if there is a bound
+//   w ← w − ω ℓ'(w'·x̃) A⁻¹x̃        the step, w' the weights after it
+//   (S, H) ← SketchUpdate(ĝ)       ĝ = c x̃, c² = ω (σ + η) ℓ'(z)² or ω ℓ''(z)
+// The step is implicit (Kulis & Bartlett 2010): its gradient is taken where the step ends, and A is
+// that of the rounds before. Such a step cannot overshoot or turn round, however small α is, and
+// two runs that differ by rounding do not drift apart. The paper's step (Algorithm 1, lines 8 and
+// 9) takes the gradient at z and the A that has taken ĝ in; explicit_step asks for it. For the full
+// matrix, squared loss and Hessian curvature the two are the same.
+//
 // With several experts (alpha = "auto") each has its own w and α, all share the sketch, and the
-// blend of their predictions counts. Their steps are implicit (Kulis & Bartlett 2010): the gradient
-// is taken where the step ends, w' = w − ℓ'(w'·x̃) A⁻¹x̃ with the A of before. Such a step cannot
-// overshoot, however small α, and two runs that differ by rounding do not drift apart. All of it
-// happens in the coordinates x̃ = x / scale; weights() divides the scale out.
+// blend of their predictions counts. All of it happens in the coordinates x̃; weights() divides the
+// scale out.
 //
 // The sketch need not take in every row: A grows like t, so that late in a stream one row changes
 // it by one part in t. With sketch_every = r one row of each r is drawn and counts r times, which
-// leaves the expectation of A what it was; the other rounds step implicitly with the A there is.
-// RMS scales are learnt from the same rows (but see scales.hpp).
+// leaves the expectation of A what it was. RMS scales are learnt from the same rows (but see
+// scales.hpp).
 #pragma once
 
 #include <algorithm>
@@ -43,6 +46,8 @@ class Learner {
  public:
   explicit Learner(const Config& config)
       : config_(config),
+        // With α = 0 the A of before has no inverse along a new direction.
+        explicit_(config.explicit_step || (config.sketch.fixed_alpha && config.sketch.alpha == 0)),
         sketch_(config.sketch),
         scales_(config.scaling, std::min(sketch_.width(), sketch_.used())),
         blocks_(padded_width(scales_.end())),
@@ -103,6 +108,7 @@ class Learner {
 
   void direction(Slot slot, double* v) const { sketch_.direction(slot, blocks_.at(slot), v); }
   double scale(Slot slot) const { return scales_.of(blocks_.at(slot)); }
+  double limit(Slot slot) const { return scales_.limit(blocks_.at(slot)); }
   double alpha(size_t expert) const {
     const Expert& own = config_.experts[expert];
     if (own.constant) return own.alpha;
@@ -235,10 +241,8 @@ class Learner {
   }
 
   double predict_row() {
-    scales_.apply(row());
+    scales_.apply(row(), group());
     if constexpr (requires { sketch_.view(row()); }) sketch_.view(row());
-    row().measure();
-    sketch_.project(row());
     read_margins();
     for (double& z : margins_) z = std::clamp(z, -config_.bound, config_.bound);
     const double z = blend();
@@ -251,7 +255,9 @@ class Learner {
   }
 
   void read_margins() {
-    for (size_t e = 0; e < margins_.size(); ++e) margins_[e] = sketch_.margin(e);
+    row().measure();
+    sketch_.project(row());
+    for (size_t e = 0; e < margins_.size(); ++e) margins_[e] = finite(sketch_.margin(e));
   }
 
   double clipped(double z) const {
@@ -269,66 +275,63 @@ class Learner {
   }
 
   double step(double y, double weight) {
-    const Loss& loss = *config_.loss;
-    const size_t every = group();
-    const size_t times = drawn(every) ? every : 0;
+    const size_t every = group(), times = drawn(every) ? every : 0;
     refresh();
-    scales_.apply(row());
-    // RMS scales need no label, so one reading of the blocks serves prediction and update, unless
-    // a projection may come in between.
-    const bool early = Sketch::kTwoScales && scales_.only_rows() && std::isinf(config_.bound);
-    if (early) scales_.update(row(), 0, every, times > 0);
-    row().measure();
-    sketch_.project(row());
+    scales_.take_in(row(), every, times > 0);
     read_margins();
-    for (const double z : margins_) finite(z);
     const bool projected = rounds_ > 0 && project_onto_bound();
     double z = blend();
     const double prediction = config_.clip ? clipped(z) : z;
 
+    const double size = take_label(y);
+    if (config_.clip) z = clipped(z);
+    const double g = weight * config_.loss->slope(z, y, config_.level);
+    const double c = times > 0 ? std::sqrt(weight * curvature_at(z, y)) : 0.0;
+    if (scales_.need_gradients()) {
+      if (projected) {
+        sketch_.commit(row(), blocks_, row().slots_seen, size);
+        refresh();
+      }
+      scales_.add_gradients(row(), g);
+      read_margins();
+    }
+    mean_energy_ += (row().energy - mean_energy_) / static_cast<double>(rounds_);
+    if (!(c * c * row().energy * static_cast<double>(times) <= kLargestSquare))
+      throw Diverged("a gradient is too large");
+
+    const bool looks_ahead = !explicit_ || times == 0;
+    if (looks_ahead && !Sketch::kAbsorbFirst) step_of_experts(y, weight);
+    if (times > 0)
+      sketch_.absorb(c, g, static_cast<double>(rounds_), features_of_row(),
+                     static_cast<double>(times));
+    if (looks_ahead && Sketch::kAbsorbFirst) step_of_experts(y, weight);
+    if (!looks_ahead) explicit_step(g);
+    learn_shares(z, y, weight);
+    sketch_.commit(row(), blocks_, row().slots_seen, size);
+    return prediction;
+  }
+
+  // Counts the round; returns the size of a typical label.
+  double take_label(double y) {
     label_low_ = std::min(label_low_, y);
     label_high_ = std::max(label_high_, y);
     ++rounds_;
-    const auto t = static_cast<double>(rounds_);
-    if (config_.clip) {
-      z = clipped(z);
-      for (double& margin : margins_) margin = clipped(margin);
-    }
-    // Only rows that the sketch takes in need the curvature, and the slope only they and scales
-    // that are still to be updated.
-    const double slope =
-        times > 0 || (scales_.any() && !early) ? loss.slope(z, y, config_.level) : 0.0;
-    const double c = times > 0 ? std::sqrt(weight * curvature_at(z, slope, y, t)) : 0.0;
-    const double scale =
-        loss.binary ? 1.0 : std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
+    if (config_.loss->binary) return 1;
+    return std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
+  }
 
-    if (scales_.any() && !early) {
-      if (projected) {
-        sketch_.commit(row(), blocks_, row().slots_seen, scale);
-        refresh();
-      }
-      scales_.update(row(), weight * slope, every, times > 0);
-      row().measure();
-      sketch_.project(row());
-    }
-    mean_energy_ += (row().energy - mean_energy_) / t;
-    if (!(c * c * row().energy * static_cast<double>(times) <= kLargestSquare))
-      throw Diverged("a gradient is too large");
-    const bool single = margins_.size() == 1;
-    if (!single || times == 0) step_of_experts(y, weight);
-    if (times > 0)
-      sketch_.absorb(c, weight * slope, t, features_of_row(), static_cast<double>(times));
-    if (!single) {
-      // Only losses that have a unit need that of the blend.
-      const double blended = loss.binary ? 0 : weight * loss.value(z, y, config_.level);
-      if (!std::isfinite(blended)) throw Diverged("the loss is too large");
-      ensemble_.learn(costs_, blended, loss.binary);
-    } else if (times > 0) {
-      const double g = weight * slope, alpha = this->alpha(0);
-      if (g != 0 && row().energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
-    }
-    sketch_.commit(row(), blocks_, row().slots_seen, scale);
-    return prediction;
+  void explicit_step(double g) {
+    const double alpha = this->alpha(0);
+    if (g != 0 && row().energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
+  }
+
+  void learn_shares(double z, double y, double weight) {
+    if (margins_.size() == 1) return;
+    const Loss& loss = *config_.loss;
+    // Only losses that have a unit need that of the blend.
+    const double blended = loss.binary ? 0 : weight * loss.value(z, y, config_.level);
+    if (!std::isfinite(blended)) throw Diverged("the loss is too large");
+    ensemble_.learn(costs_, blended, loss.binary);
   }
 
   // The sketch takes in one row of each group of so many rounds, and counts it as often.
@@ -348,6 +351,7 @@ class Learner {
   void step_of_experts(double y, double weight) {
     const size_t K = margins_.size();
     for (size_t e = 0; e < K; ++e) {
+      if (config_.clip) margins_[e] = clipped(margins_[e]);
       energies_[e] = config_.experts[e].constant ? 1 : energy_of(e);
       reaches_[e] = row().energy > 0 ? weight * energies_[e] / alpha(e) : 0;
     }
@@ -378,9 +382,10 @@ class Learner {
     return config_.experts[e].plain ? std::numeric_limits<double>::infinity() : alpha(e);
   }
 
-  double curvature_at(double z, double slope, double y, double t) const {
-    return config_.hessian ? config_.loss->curvature(z, y, config_.level)
-                           : (config_.sigma + eta(t)) * slope * slope;
+  double curvature_at(double z, double y) const {
+    if (config_.hessian) return config_.loss->curvature(z, y, config_.level);
+    const double slope = config_.loss->slope(z, y, config_.level);
+    return (config_.sigma + eta(static_cast<double>(rounds_))) * slope * slope;
   }
 
   // Features seen up to the row at hand; the next row may have brought more.
@@ -414,6 +419,7 @@ class Learner {
   }
 
   Config config_;
+  bool explicit_;  // the paper's step
   Sketch sketch_;
   // In the padding of the sketch's columns where there is room: that is multiplied by zero in
   // scatter and ignored in gather.

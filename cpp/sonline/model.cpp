@@ -66,6 +66,12 @@ class ModelOf final : public Model {
     return scales;
   }
 
+  std::vector<double> limits() const override {
+    std::vector<double> limits(learner_.index().size());
+    for (Slot slot = 0; slot < limits.size(); ++slot) limits[slot] = learner_.limit(slot);
+    return limits;
+  }
+
   std::vector<double> spectrum() const override { return learner_.sketch().eigenvalues(); }
 
   Matrix basis() const override {

@@ -17,13 +17,10 @@ struct Row {
 
   std::vector<Slot> slots;
   std::vector<T*> blocks;
-  std::vector<T> raw;  // the values as they came
-  // The values after scaling. The prediction is made with the scales known before the row, the
-  // sketch sees those that include it; both point to the same numbers where there is no difference.
-  const T* known = nullptr;
-  const T* x = nullptr;
-  std::vector<T> known_scaled, new_scaled;
-  double energy = 0;  // |x|^2
+  std::vector<T> raw;     // the values as they came
+  std::vector<T> scaled;  // … divided by the scales
+  const T* x = nullptr;   // what is learnt from: one of the two
+  double energy = 0;      // |x|^2
   size_t size = 0;
   size_t slots_seen = 0;  // slots handed out when this row was resolved, its own included
   bool unknown = false;   // it had features that were never seen, which are left out
@@ -36,8 +33,7 @@ struct Row {
     slots.resize(capacity);
     blocks.resize(capacity);
     raw.resize(capacity);
-    known_scaled.resize(capacity);
-    new_scaled.resize(capacity);
+    scaled.resize(capacity);
   }
 
   void measure() {

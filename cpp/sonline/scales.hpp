@@ -4,10 +4,16 @@
 //   none      1
 //   rms       root of the mean square of the feature where it is not zero (square and count)
 //   gradient  the paper's diagonal adaptation, root of D_1 + Σ(gx)²
+//
+// x̃ must stay bounded: the second value of a feature may be a million times the first. RMS scales
+// need no label, so for young features, whose scale rests on a few values, the scale that a row is
+// predicted and learnt with includes the row. An established scale is used as it was before the
+// row, and values beyond ±kFar scales count as ±kFar scales: predictions are linear in between.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 #include <vector>
 
 #include "sonline/config.hpp"
@@ -29,9 +35,7 @@ class FeatureScales {
   // Where they end.
   size_t end() const { return at_ + width(); }
 
-  bool any() const { return scaling_ != Scaling::none; }
-  // Whether they need no gradient, and so can be known before the prediction.
-  bool only_rows() const { return scaling_ == Scaling::rms; }
+  bool need_gradients() const { return scaling_ == Scaling::gradient; }
 
   double of(const T* block) const {
     switch (scaling_) {
@@ -45,92 +49,146 @@ class FeatureScales {
     return 1;
   }
 
-  // x with the scales that are known: what predictions are made with.
-  void apply(Row<T>& row) {
-    if (scaling_ == Scaling::none) {
-      row.known = row.raw.data();
-    } else {
-      const T offset = scaling_ == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
-      squares_.resize(std::max(squares_.size(), row.size));
-      T* squares = squares_.data();
-#pragma GCC unroll 4
-      for (size_t i = 0; i < row.size; ++i) squares[i] = offset + row.blocks[i][at_];
-      divide_by_root(row.raw.data(), squares_.data(), row.size, row.known_scaled.data());
-      row.known = row.known_scaled.data();
-    }
-    row.x = row.known;
+  // Up to which size values count as they are.
+  double limit(const T* block) const {
+    const bool cut = scaling_ == Scaling::rms && block[at_ + 1] >= kYoung;
+    return cut ? kFar * of(block) : std::numeric_limits<double>::infinity();
   }
 
-  // Takes the row (and, for the paper's diagonal adaptation, its gradient) into the scales, after
-  // apply() has read them. RMS scales are learnt from a sample: of each `every` rows one is `drawn`
-  // and counts for all of them. What is far beyond its scale, which may be out of date, is not left
-  // to the draw: it counts in every row, for that row only. A feature that was hardly ever counted
-  // takes in every row. Read, compute, write: the middle is then vector code.
-  void update(Row<T>& row, double g, size_t every, bool drawn) {
-    const size_t n = row.size;
-    const T* raw = row.raw.data();
-    T* squares = squares_.data();
-    T check = 0;  // becomes NaN if any scale becomes infinite
-    if (scaling_ == Scaling::rms) {
-      counts_.resize(squares_.size());
-      T* counts = counts_.data();
-      T* const* blocks = row.blocks.data();
-#pragma GCC unroll 4
-      for (size_t i = 0; i < n; ++i) counts[i] = blocks[i][at_ + 1];
-      if (!drawn) {
-        int any = 0;  // and |, not ||: the loop becomes vector code
-        for (size_t i = 0; i < n; ++i)
-          any |= (counts[i] < kYoung) | (raw[i] * raw[i] > kFar * squares[i]);
-        if (!any) return;
-      }
-      const T rows = static_cast<T>(every), in_sample = drawn ? T{1} : T{0};
+  // Computes row.x for a prediction. `every` as in take_in.
+  void apply(Row<T>& row, size_t every) {
+    if (scaling_ == Scaling::none) {
+      row.x = row.raw.data();
+      return;
+    }
+    read(row);
+    if (scaling_ == Scaling::rms && any_rare(row))
+      for (size_t i = 0; i < row.size; ++i) squares_[i] = updates_of(row, i, every, false).used;
+    divide_by_root(row);
+  }
+
+  // Computes row.x, the same, for a row to be learnt, and takes the row into RMS scales. They are
+  // learnt from a sample: of each `every` rows one is `drawn` and counts for all of them. Young
+  // features and values far beyond their scale are not left to the draw.
+  void take_in(Row<T>& row, size_t every, bool drawn) {
+    if (scaling_ != Scaling::rms) {
+      apply(row, every);
+      return;
+    }
+    read(row);
+    if (drawn || any_rare(row)) {
+      const size_t n = row.size;
+      T check = 0;  // becomes NaN if any scale becomes infinite
+      stored_.resize(squares_.size());
       for (size_t i = 0; i < n; ++i) {
-        const T square = raw[i] * raw[i];
-        const bool young = counts[i] < kYoung;
-        const T stands_for = young ? T{1} : rows, count = counts[i] + stands_for;
-        // However many rows it stands for, a row is no large part of what is known.
-        const T part = std::min(stands_for / count, young ? T{1} : 1 / kYoung);
-        const T weight = young ? T{1} : square > kFar * squares[i] ? 1 / rows : in_sample;
-        squares[i] += (square - squares[i]) * (part * weight);
-        counts[i] = young || drawn ? std::min(count, kCountLimit) : counts[i];
+        const Updates updates = updates_of(row, i, every, drawn);
+        squares_[i] = updates.used;
+        stored_[i] = updates.stored;
+        counts_[i] = updates.count;
       }
+      for (size_t i = 0; i < n; ++i) check += stored_[i] * 0;
+      refuse_overflow(check);
       for (size_t i = 0; i < n; ++i) {
-        row.blocks[i][at_] = squares[i];
-        row.blocks[i][at_ + 1] = counts[i];
-        check += squares[i] * 0;
-      }
-    } else {
-      const T gradient = static_cast<T>(g);
-      for (size_t i = 0; i < n; ++i) {
-        const T gx = gradient * raw[i];
-        const T square = row.blocks[i][at_] += gx * gx;
-        squares[i] = static_cast<T>(kFirstSquare) + square;
-        check += square * 0;
+        row.blocks[i][at_] = stored_[i];
+        row.blocks[i][at_ + 1] = counts_[i];
       }
     }
-    if (!(check == 0)) throw Diverged("the scale of a feature is too large for the number type");
-    divide_by_root(raw, squares, n, row.new_scaled.data());
-    row.x = row.new_scaled.data();
+    divide_by_root(row);
+  }
+
+  // Takes the gradient g x of a row into the paper's diagonal adaptation; row.x becomes what it is
+  // with the new scales.
+  void add_gradients(Row<T>& row, double g) {
+    const T gradient = static_cast<T>(g);
+    T check = 0;
+    stored_.resize(squares_.size());
+    for (size_t i = 0; i < row.size; ++i) {
+      const T gx = gradient * row.raw[i];
+      stored_[i] = row.blocks[i][at_] + gx * gx;
+      squares_[i] = static_cast<T>(kFirstSquare) + stored_[i];
+      check += stored_[i] * 0;
+    }
+    refuse_overflow(check);
+    for (size_t i = 0; i < row.size; ++i) row.blocks[i][at_] = stored_[i];
+    divide_by_root(row);
   }
 
  private:
   static constexpr double kFirstSquare = 0.1;  // D_1
   static constexpr T kCountLimit = 1 << 24;    // float counts no further by ones
   static constexpr T kYoung = 16;              // counted less often; later no row is a larger part
-  static constexpr T kFar = 64;                // times the mean square
+  static constexpr T kFar = 8;                 // scales; values beyond are cut
+
+  struct Updates {
+    T used;    // mean square that this row is divided by the root of
+    T stored;  // mean square, and count, after the row
+    T count;
+  };
+
+  // Read, compute, write: the middle is then vector code.
+  void read(const Row<T>& row) {
+    const size_t n = row.size;
+    const T offset = scaling_ == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
+    squares_.resize(std::max(squares_.size(), n));
+    counts_.resize(squares_.size());
+    T* squares = squares_.data();
+    T* counts = counts_.data();
+    T* const* blocks = row.blocks.data();
+    if (scaling_ == Scaling::rms) {
+#pragma GCC unroll 4
+      for (size_t i = 0; i < n; ++i) {
+        squares[i] = blocks[i][at_];
+        counts[i] = blocks[i][at_ + 1];
+      }
+    } else {
+#pragma GCC unroll 4
+      for (size_t i = 0; i < n; ++i) squares[i] = offset + blocks[i][at_];
+    }
+  }
+
+  bool any_rare(const Row<T>& row) const {
+    const T *raw = row.raw.data(), *squares = squares_.data(), *counts = counts_.data();
+    int any = 0;  // and |, not ||: the loop becomes vector code
+    for (size_t i = 0; i < row.size; ++i)
+      any |= (counts[i] < kYoung) | (raw[i] * raw[i] > kFar * kFar * squares[i]);
+    return any;
+  }
+
+  Updates updates_of(const Row<T>& row, size_t i, size_t every, bool drawn) const {
+    const T raw = row.raw[i], before = squares_[i], square = raw * raw;
+    const T rows = static_cast<T>(every);
+    const bool young = counts_[i]<kYoung, far = square> kFar * kFar * before;
+    const T stands_for = young ? T{1} : rows, count = counts_[i] + stands_for;
+    // However many rows it stands for, a row is no large part of what is known.
+    const T part = std::min(stands_for / count, young ? T{1} : 1 / kYoung);
+    // A far value counts for its own row only.
+    const T weight = young ? T{1} : far ? 1 / rows : drawn ? T{1} : T{0};
+    const T change = (square - before) * part;
+    return {young ? before + change
+            : far ? square / (kFar * kFar)
+                  : before,
+            before + change * weight, young || drawn ? std::min(count, kCountLimit) : counts_[i]};
+  }
+
+  static void refuse_overflow(T check) {
+    if (!(check == 0)) throw Diverged("the scale of a feature is too large for the number type");
+  }
 
   // x / √squares, and 0 where there is no square yet. Vector code, root and division included.
-  static void divide_by_root(const T* raw, const T* squares, size_t n, T* x) {
-    for (size_t i = 0; i < n; ++i) {
+  void divide_by_root(Row<T>& row) const {
+    const T *raw = row.raw.data(), *squares = squares_.data();
+    T* x = row.scaled.data();
+    for (size_t i = 0; i < row.size; ++i) {
       const T square = squares[i], value = raw[i];
       const T scaled = value / std::sqrt(square);
       x[i] = square > 0 ? scaled : T{0};
     }
+    row.x = x;
   }
 
   Scaling scaling_;
   size_t at_;
-  std::vector<T> squares_, counts_;  // of the row at hand
+  std::vector<T> squares_, counts_, stored_;  // of the row at hand
 };
 
 }  // namespace sonline

@@ -210,6 +210,11 @@ class ClassLearner:
             ]
         ).reshape(self.outputs, -1)
 
+    def limits(self) -> Floats:
+        """Return, for each feature, the size beyond which values are cut, the intercept's first."""
+        limits: Floats = np.max([model.limits() for model in self._models], axis=0)
+        return limits
+
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues that the sketch of each output holds, largest first."""
         return [np.sort(model.spectrum())[::-1] for model in self._models[: self.outputs]]

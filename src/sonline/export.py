@@ -52,7 +52,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
             f"{estimator.experts} linear models, each bounded, which is not a linear model; fit it "
             "with one alpha, such as 'relative:0.1', or without the bound"
         )
-    graph = _Graph(estimator.n_features_in_)
+    graph = _Graph(estimator.n_features_in_, estimator.value_limits())
     if is_classifier(estimator):
         _classifier(graph, estimator)
     else:
@@ -100,8 +100,9 @@ def _classifier(graph: _Graph, estimator: Any) -> None:
 class _Graph:
     """An ONNX graph under construction; values are known by their names."""
 
-    def __init__(self, features: int) -> None:
+    def __init__(self, features: int, limits: NDArray[Any]) -> None:
         self._features = features
+        self._limits = np.where(limits > 0, limits, np.inf)  # 0: a feature that was never seen
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._outputs: list[Any] = []
@@ -117,7 +118,8 @@ class _Graph:
         return name
 
     def linear(self, coef: NDArray[Any], intercept: NDArray[Any]) -> str:
-        product = self.add("MatMul", "X", self.constant(coef.astype(np.float32)))
+        values = self.limited("X", -self._limits, self._limits)
+        product = self.add("MatMul", values, self.constant(coef.astype(np.float32)))
         return self.add("Add", product, self.constant(intercept.astype(np.float32)))
 
     def limited(self, value: str, low: NDArray[Any], high: NDArray[Any]) -> str:

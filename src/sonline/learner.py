@@ -58,6 +58,10 @@ class OnlineLearner:
         C: before each prediction the weights are projected onto ``|w.x| <= C``.
     clip : bool, default=False
         Clip predictions to the range of the labels seen, and take the gradient there.
+    step : {"implicit", "explicit"}, default="implicit"
+        How the weights move. "implicit" takes the gradient where the step ends: it cannot
+        overshoot, whatever alpha is. "explicit" is the paper's step, which can diverge when
+        alpha is small; it needs a number for alpha.
     curvature : {"auto", "gradient", "hessian"}, default="auto"
         What is sketched: ``sqrt(sigma + eta) l' x`` as in the paper, or ``sqrt(l'') x``. "auto" is
         the second where the loss has one.
@@ -111,6 +115,7 @@ class OnlineLearner:
         alpha: float | str = Parameters.alpha,
         bound: float | None = Parameters.bound,
         clip: bool = Parameters.clip,
+        step: str = Parameters.step,
         curvature: str = Parameters.curvature,
         sigma: float | None = Parameters.sigma,
         eta: float | str | None = Parameters.eta,
@@ -131,6 +136,7 @@ class OnlineLearner:
                 alpha=alpha,
                 bound=bound,
                 clip=clip,
+                step=step,
                 curvature=curvature,
                 sigma=sigma,
                 eta=eta,

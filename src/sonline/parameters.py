@@ -23,6 +23,7 @@ RELATIVE = "relative"
 AUTO = "auto"
 SCALE_FREE = "scale-free"
 CONVEX = "convex"
+STEPS = ("implicit", "explicit")
 DEFAULT_RELATIVE_ALPHA = 0.1
 # alpha="auto": (relative alpha, plain) of the weight vectors that share the sketch; a plain one
 # takes steps of constant size. Last comes the constant one, which moves the intercept only and
@@ -49,6 +50,7 @@ class Parameters:
     alpha: float | str = AUTO
     bound: float | None = None
     clip: bool = False
+    step: str = "implicit"
     curvature: str = "auto"
     sigma: float | None = None
     eta: float | str | None = None
@@ -66,6 +68,7 @@ class Parameters:
         _choice("sketch", self.sketch, SKETCHES)
         _choice("scaling", self.scaling, SCALINGS)
         _choice("curvature", self.curvature, CURVATURES)
+        _choice("step", self.step, STEPS)
         object.__setattr__(self, "dtype", str(self.dtype))
         _choice("dtype", self.dtype, DTYPES)
         _integer("sketch_size", self.sketch_size, 0, MAX_SKETCH_SIZE)
@@ -96,6 +99,11 @@ class Parameters:
             raise ParameterError(
                 "alpha=0 needs sketch='full', which has the pseudo-inverse; "
                 f"sketch={self.sketch!r} needs alpha > 0"
+            )
+        if self.step == "explicit" and self.several:
+            raise ParameterError(
+                "step='explicit' needs a number for alpha (or 'relative:NUMBER'): the weight "
+                "vectors that alpha='auto' blends take implicit steps"
             )
         if self.curvature == "hessian" and not LOSSES[self.loss]["hessian"]:
             smooth = ", ".join(repr(name) for name, info in LOSSES.items() if info["hessian"])
@@ -176,6 +184,7 @@ class Parameters:
             "root": self.sketch == "adagrad",
             "bound": bound,
             "clip": bool(self.clip),
+            "explicit_step": self.step == "explicit",
             "hessian": self.hessian,
             "sigma": float(sigma),
             "eta": 0.0 if eta == CONVEX else float(eta),

@@ -27,6 +27,7 @@ learners = st.fixed_dictionaries(
         "scaling": st.sampled_from(SCALINGS),
         "bound": st.sampled_from([None, 0.5, 3.0]),
         "clip": st.booleans(),
+        "step": st.sampled_from(["implicit", "explicit"]),
         "intercept": st.booleans(),
         "sketch_size": st.integers(0, 12),
         "oja_step": st.sampled_from([1.0, 0.3, 2.0, SCALE_FREE]),

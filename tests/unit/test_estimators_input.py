@@ -207,7 +207,9 @@ class TestBadInput:
 
     def test_divergence_of_fit_says_where(self):
         X, y = regression()
-        wild = SONRegressor(sketch="none", scaling="none", alpha=1e-6, shuffle=False)
+        wild = SONRegressor(
+            sketch="none", scaling="none", alpha=1e-6, step="explicit", shuffle=False
+        )
         before = state_of(wild)
         with pytest.raises(DivergenceError, match="pass 1 of fit, rows of X: row "):
             wild.fit(X, y)

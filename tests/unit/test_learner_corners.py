@@ -205,7 +205,7 @@ def test_absurd_labels_and_weights(sketch: str, loss: str, weight: float, label:
 
 def test_after_divergence_the_learner_says_so() -> None:
     """Plain gradient descent with far too large a step."""
-    model = learner(sketch="none", loss="squared", alpha=1e-6, scaling="none")
+    model = learner(sketch="none", loss="squared", alpha=1e-6, scaling="none", step="explicit")
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
     with pytest.raises(DivergenceError, match=r"row \d+: the learner diverged in round \d+"):

@@ -220,7 +220,7 @@ def test_after_a_projection_the_weights_predict_the_bound():
         moved = 0
         for x, label in zip(X, y, strict=True):
             learner._rows([x])
-            w, z = learner._project(np.append(1.0, x))
+            w, z = learner.sketch.project(learner.w, np.append(1.0, x), learner.bound)
             assert float(w @ np.append(1.0, x)) == pytest.approx(z, abs=1e-12)
             moved += w is not learner.w
             learner.learn([x], [label])

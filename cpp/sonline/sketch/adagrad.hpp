@@ -18,7 +18,8 @@ namespace sonline {
 template <class T>
 class AdaGrad {
  public:
-  static constexpr bool kTwoScales = true;
+  // A has nothing along a new feature before it has taken in the gradient.
+  static constexpr bool kAbsorbFirst = true;
 
   explicit AdaGrad(const SketchConfig&) {}
 
@@ -33,10 +34,10 @@ class AdaGrad {
     T even = 0, odd = 0;
     size_t i = 0;
     for (; i + 1 < row.size; i += 2) {
-      even += row.known[i] * row.blocks[i][kWeight];
-      odd += row.known[i + 1] * row.blocks[i + 1][kWeight];
+      even += row.x[i] * row.blocks[i][kWeight];
+      odd += row.x[i + 1] * row.blocks[i + 1][kWeight];
     }
-    if (i < row.size) even += row.known[i] * row.blocks[i][kWeight];
+    if (i < row.size) even += row.x[i] * row.blocks[i][kWeight];
     margin_ = even + odd;
     row_ = &row;
     before_ = after_ = g_ = 0;
@@ -47,8 +48,9 @@ class AdaGrad {
   double energy(double) const {
     double sum = 0;
     for (size_t i = 0; i < row_->size; ++i) {
-      const double root = std::sqrt(static_cast<double>(row_->blocks[i][kSquares]));
-      if (root > 0) sum += static_cast<double>(row_->x[i]) * row_->x[i] / root;
+      const double x = row_->x[i], gx = g_ * x;
+      const double root = std::sqrt(row_->blocks[i][kSquares] + gx * gx);
+      if (root > 0) sum += x * x / root;
     }
     return sum;
   }

@@ -26,7 +26,7 @@ namespace sonline {
 template <class T, Truncation kind>
 class Appended {
  public:
-  static constexpr bool kTwoScales = false;
+  static constexpr bool kAbsorbFirst = false;
 
   explicit Appended(const SketchConfig& config)
       : m_(Spectrum<kind>::capacity(config.size)),

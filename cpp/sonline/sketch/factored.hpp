@@ -76,7 +76,7 @@ inline double squared_amplification(const Matrix& F, const Vector& squares_of_Z,
 template <class T, class Rule>
 class Factored {
  public:
-  static constexpr bool kTwoScales = true;
+  static constexpr bool kAbsorbFirst = false;
 
   explicit Factored(const SketchConfig& config)
       : K_(config.experts),
@@ -95,7 +95,6 @@ class Factored {
         kappa_after_(K_),
         kappa_next_(K_),
         sums_(width_),
-        known_sums_(width_),
         totals_(K_ + m_),
         update_(width_),
         exact_update_(K_ + m_),
@@ -120,22 +119,12 @@ class Factored {
     return Vector(rule_.ev().begin(), rule_.ev().begin() + static_cast<std::ptrdiff_t>(k_));
   }
 
-  // Sx, and w·x with the scales known before; starts a step.
+  // Sx and w·x; starts a step.
   void project(const Row<T>& row) {
-    if (row.x == row.known || k_ == 0) {
-      columns_.gather(row.blocks.data(), row.known, row.size, width_, sums_.data());
-      take_totals(row.known, sums_);
-      read_directions();
-      read_margins();
-    } else {
-      columns_.gather_two(row.blocks.data(), row.known, row.x, row.size, width_, known_sums_.data(),
-                          sums_.data());
-      take_totals(row.known, known_sums_);
-      read_directions();
-      read_margins();
-      take_totals(row.x, sums_);
-      read_directions();
-    }
+    columns_.gather(row.blocks.data(), row.x, row.size, width_, sums_.data());
+    take_totals(row.x, sums_);
+    read_directions();
+    read_margins();
     energy_ = row.energy;
     std::fill(kappa_.begin(), kappa_.end(), 0.0);
     absorbed_ = false;
@@ -403,7 +392,7 @@ class Factored {
   // The step so far: along x (kappa) and on V (beta), and what came after the absorption, on V'.
   Matrix beta_, beta_after_, beta_next_;
   Vector kappa_, kappa_after_, kappa_next_;
-  std::vector<T> sums_, known_sums_;
+  std::vector<T> sums_;
   Vector totals_;
   std::vector<T> update_;
   Vector exact_update_, rest_;

@@ -21,7 +21,7 @@ template <class T>
 class Full {
  public:
   static constexpr size_t kMaxFeatures = 8192;
-  static constexpr bool kTwoScales = false;
+  static constexpr bool kAbsorbFirst = false;
 
   explicit Full(const SketchConfig& config)
       : pseudo_(config.fixed_alpha && config.alpha == 0), fixed_(config.fixed_alpha) {}

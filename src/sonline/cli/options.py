@@ -13,7 +13,16 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sonline.errors import ParameterError
-from sonline.parameters import AUTO, CURVATURES, DTYPES, LOSSES, SCALINGS, SKETCHES, Parameters
+from sonline.parameters import (
+    AUTO,
+    CURVATURES,
+    DTYPES,
+    LOSSES,
+    SCALINGS,
+    SKETCHES,
+    STEPS,
+    Parameters,
+)
 from sonline.streams import FORMATS, Stream
 from sonline.streams.sources import TEXT_FORMATS
 
@@ -21,6 +30,7 @@ CHOICES = {
     "loss": tuple(LOSSES),
     "sketch": SKETCHES,
     "curvature": CURVATURES,
+    "step": STEPS,
     "scaling": SCALINGS,
     "dtype": DTYPES,
 }

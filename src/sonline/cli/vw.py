@@ -181,6 +181,7 @@ def _oja_newton(given: argparse.Namespace, loss: str) -> dict[str, Any]:
     alpha = 1.0 if given.alpha is None else given.alpha
     return {
         "sketch": "oja",
+        "step": "explicit",
         "sketch_every": 1,
         "sketch_size": 10 if given.sketch_size is None else given.sketch_size,
         "curvature": "gradient",

@@ -44,7 +44,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
     loss : str, default="logistic"
         "logistic", "hinge", "squared_hinge", or "squared" on labels -1 and +1. Probabilities need
         "logistic".
-    sketch, sketch_size, alpha, bound, clip, curvature, sigma, eta, oja_step, sketch_every,
+    sketch, sketch_size, alpha, bound, clip, step, curvature, sigma, eta, oja_step, sketch_every,
     scaling, dtype
         As of `sonline.OnlineLearner`, with its defaults.
     fit_intercept : bool, default=True
@@ -118,6 +118,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         alpha: float | str = Parameters.alpha,
         bound: float | None = Parameters.bound,
         clip: bool = Parameters.clip,
+        step: str = Parameters.step,
         curvature: str = Parameters.curvature,
         sigma: float | None = Parameters.sigma,
         eta: float | str | None = Parameters.eta,
@@ -140,6 +141,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         self.alpha = alpha
         self.bound = bound
         self.clip = clip
+        self.step = step
         self.curvature = curvature
         self.sigma = sigma
         self.eta = eta

@@ -82,6 +82,12 @@ class FittedClassifier(OnlineEstimator):
             spectra if learner.outputs == 1 else [spectra[number] for number in self._table.numbers]
         )
 
+    def value_limits(self) -> Floats:
+        """Return, for each feature, the size beyond which `predict` cuts values (see `scaling`)."""
+        learner: ClassLearner = self._learner()
+        limits = learner.limits()[np.newaxis, 1:]
+        return self._by_column([int(feature) for feature in learner.features()], limits).ravel()
+
     def prediction_range(self) -> tuple[Floats, Floats]:
         """Return the lowest and highest raw predictions that ``bound`` and ``clip`` allow.
 

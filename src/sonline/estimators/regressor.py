@@ -30,7 +30,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     ----------
     loss : str, default="squared"
         "squared" (half the squared error) or "quantile".
-    sketch, sketch_size, alpha, bound, clip, curvature, sigma, eta, oja_step, sketch_every,
+    sketch, sketch_size, alpha, bound, clip, step, curvature, sigma, eta, oja_step, sketch_every,
     scaling, dtype
         As of `sonline.OnlineLearner`, with its defaults.
     fit_intercept : bool, default=True
@@ -96,6 +96,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         alpha: float | str = Parameters.alpha,
         bound: float | None = Parameters.bound,
         clip: bool = Parameters.clip,
+        step: str = Parameters.step,
         curvature: str = Parameters.curvature,
         sigma: float | None = Parameters.sigma,
         eta: float | str | None = Parameters.eta,
@@ -116,6 +117,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         self.alpha = alpha
         self.bound = bound
         self.clip = clip
+        self.step = step
         self.curvature = curvature
         self.sigma = sigma
         self.eta = eta
@@ -256,6 +258,12 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues that the sketch holds, as a list of one array."""
         return [self._learner().spectrum()]
+
+    def value_limits(self) -> Floats:
+        """Return, for each feature, the size beyond which `predict` cuts values (see `scaling`)."""
+        learner = self._learner()
+        limits = learner._model.limits()[np.newaxis, 1:]
+        return self._by_column([int(feature) for feature in learner.features()], limits).ravel()
 
     def prediction_range(self) -> tuple[Floats, Floats]:
         """Return the lowest and the highest prediction that ``bound`` and ``clip`` allow."""

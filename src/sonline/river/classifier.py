@@ -48,6 +48,8 @@ class SONClassifier(base.MiniBatchClassifier):
         Largest size of a raw prediction.
     clip
         Whether raw predictions are clipped to -1 ... +1.
+    step
+        "implicit", or "explicit" as in the paper.
     curvature
         What is sketched.
     sigma
@@ -55,8 +57,9 @@ class SONClassifier(base.MiniBatchClassifier):
     eta
         Added curvature.
     oja_step
-    sketch_every
         Step of Oja's sketch.
+    sketch_every
+        The sketch takes in one row of so many.
     scaling
         How features are scaled.
     intercept
@@ -86,6 +89,7 @@ class SONClassifier(base.MiniBatchClassifier):
         alpha: float | str = Parameters.alpha,
         bound: float | None = Parameters.bound,
         clip: bool = Parameters.clip,
+        step: str = Parameters.step,
         curvature: str = Parameters.curvature,
         sigma: float | None = Parameters.sigma,
         eta: float | str | None = Parameters.eta,
@@ -103,6 +107,7 @@ class SONClassifier(base.MiniBatchClassifier):
         self.alpha = alpha
         self.bound = bound
         self.clip = clip
+        self.step = step
         self.curvature = curvature
         self.sigma = sigma
         self.eta = eta

@@ -36,6 +36,8 @@ class SONRegressor(base.MiniBatchRegressor):
         Largest size of a prediction.
     clip
         Whether predictions are clipped to the range of the labels seen.
+    step
+        "implicit", or "explicit" as in the paper.
     curvature
         What is sketched.
     sigma
@@ -43,8 +45,9 @@ class SONRegressor(base.MiniBatchRegressor):
     eta
         Added curvature.
     oja_step
-    sketch_every
         Step of Oja's sketch.
+    sketch_every
+        The sketch takes in one row of so many.
     scaling
         How features are scaled.
     intercept
@@ -76,6 +79,7 @@ class SONRegressor(base.MiniBatchRegressor):
         alpha: float | str = Parameters.alpha,
         bound: float | None = Parameters.bound,
         clip: bool = Parameters.clip,
+        step: str = Parameters.step,
         curvature: str = Parameters.curvature,
         sigma: float | None = Parameters.sigma,
         eta: float | str | None = Parameters.eta,
@@ -94,6 +98,7 @@ class SONRegressor(base.MiniBatchRegressor):
         self.alpha = alpha
         self.bound = bound
         self.clip = clip
+        self.step = step
         self.curvature = curvature
         self.sigma = sigma
         self.eta = eta

@@ -19,6 +19,7 @@ LEARNER = {
     "alpha": "alpha",
     "bound": "bound",
     "clip": "clip",
+    "step": "step",
     "curvature": "curvature",
     "sigma": "sigma",
     "eta": "eta",
@@ -48,6 +49,7 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
     alpha = param("alpha", "regulariser: a number, 'relative:NUMBER' or 'auto'")
     bound = param("bound", "bound on predictions; None for none")
     clip = param("clip", "clip predictions to the labels seen", TypeConverters.toBoolean)
+    step = param("step", "'implicit' or 'explicit'", TypeConverters.toString)
     curvature = param("curvature", "'auto', 'gradient' or 'hessian'", TypeConverters.toString)
     sigma = param("sigma", "curvature of the loss; None for what it guarantees")
     eta = param("eta", "added curvature: a number, 'convex' or None")

@@ -30,6 +30,7 @@ PAPER: Mapping[str, Any] = MappingProxyType(
         "loss": "squared",
         "bound": None,
         "clip": True,
+        "step": "explicit",
         "curvature": "gradient",
         "sigma": 0.25,
         "eta": 0.0,

@@ -60,20 +60,23 @@ class ReferenceEnsemble(ReferenceLearner):
         self.W: Array = np.zeros((len(self.shares), d))
 
     def _round(self, x: Array, y: float, weight: float) -> float:
-        margins = self._project_experts(x)
+        times = times_to_absorb(self.rounds + 1, self.sketch_every)
+        scales = self._take_in(x)
+        margins = self._project_experts(x * scales)
         z = float(self.shares @ margins)
         prediction = self._clipped(z)
         low, high = self.label_range or (y, y)
         self.label_range = (min(low, y), max(high, y))
         self.seen |= x != 0.0
         at = self._clipped(z)
-        margins = np.array([self._clipped(float(m)) for m in margins])
         slope = weight * self.loss.derivative(at, y)
         root = math.sqrt(weight * self._curvature(at, y))
 
-        times = times_to_absorb(self.rounds + 1, self.sketch_every)
-        self._rescale(x, slope)
-        scaled = x * self._inverse_scales()
+        if self.scaling == "gradient":
+            scales = self._take_gradient(x, slope)
+            margins = self.W @ (x * scales)
+        scaled = x * scales
+        margins = np.array([self._clipped(float(m)) for m in margins])
         self.rounds += 1
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
         self.sketch.dimension = int(self.seen.sum())
@@ -86,15 +89,12 @@ class ReferenceEnsemble(ReferenceLearner):
         return prediction
 
     def _predict(self, x: Array) -> float:
-        margins = self.W @ (x * self._inverse_scales())
-        if self.bound is not None:
-            margins = np.clip(margins, -self.bound, self.bound)
+        margins = np.clip(self.W @ (x * self._scales_for(x)), -self.bound, self.bound)
         return self._clipped(float(self.shares @ margins))
 
-    def _project_experts(self, x: Array) -> Array:
-        scaled = x * self._inverse_scales()
+    def _project_experts(self, scaled: Array) -> Array:
         margins: Array = self.W @ scaled
-        if self.bound is None or self.rounds == 0:
+        if self.rounds == 0:
             return margins
         for e, margin in enumerate(margins):
             if abs(margin) > self.bound:
@@ -116,11 +116,6 @@ class ReferenceEnsemble(ReferenceLearner):
         self.sketch.base_alpha = factor * self.mean_norm2
         return self.sketch.solve(x)
 
-    def _curvature(self, z: float, y: float) -> float:
-        if self.hessian and self.loss.second_derivative is not None:
-            return self.loss.second_derivative(z, y)
-        return (self.sigma + self._eta()) * self.loss.derivative(z, y) ** 2
-
     def _learn_shares(self, margins: Array, z: float, y: float, weight: float) -> None:
         losses = weight * np.array([self._cost(float(m), y) for m in margins])
         unit = 1.0
@@ -141,4 +136,4 @@ class ReferenceEnsemble(ReferenceLearner):
     def raw_blend(self) -> Array:
         """Return the weights of the blend for unscaled features, the intercept first."""
         blend: Array = self.shares @ self.W
-        return blend * self._inverse_scales()
+        return blend * self._inverse(self.squares)

@@ -29,10 +29,11 @@ from sonline.paper.reference.sketches import (
 SKETCHES = ("none", "adagrad", "oja", "fd", "rfd", "isotropic", "full")
 SCALINGS = ("none", "gradient", "rms")
 CURVATURES = ("auto", "gradient", "hessian")
+STEPS = ("explicit", "implicit")
 RMS_COUNT_CAP = 2**24
 GRADIENT_SCALE_START = 0.1
 FIRST_RARE, MOST_RARE = 1024, 32
-RMS_YOUNG, RMS_FAR = 16, 64
+RMS_YOUNG, RMS_FAR = 16, 8
 
 
 class ReferenceLearner:
@@ -54,6 +55,9 @@ class ReferenceLearner:
         ``C`` of the projection onto ``|w.x| <= C``; None does not project.
     clip : bool
         Take the loss at the prediction clipped to the range of the labels seen.
+    step : {"explicit", "implicit"}
+        The step of Alg. 1, or one whose gradient is taken where it ends, with the ``A`` of before.
+        alpha = 0 is always explicit.
     curvature : {"auto", "gradient", "hessian"}
         To-sketch vector ``sqrt(sigma + eta) l' x`` or ``sqrt(l'') x``; "auto" is "hessian" where
         the loss has a second derivative.
@@ -109,11 +113,13 @@ class ReferenceLearner:
         intercept: bool = True,
         quantile: float = 0.5,
         sketch_every: int | Literal["auto"] = 1,
+        step: str = "explicit",
     ) -> None:
         self.loss = make_loss(loss, quantile)
         _one_of("sketch", sketch, SKETCHES)
         _one_of("scaling", scaling, SCALINGS)
         _one_of("curvature", curvature, CURVATURES)
+        _one_of("step", step, STEPS)
         if sketch in ("oja", "fd", "rfd") and sketch_size == 0:
             sketch = "none"
         self.sketch_name = sketch
@@ -122,6 +128,7 @@ class ReferenceLearner:
         self.alpha_factor = _parse_alpha(alpha)
         if self.alpha_factor == 0.0 and sketch != "full":
             raise ValueError(f'alpha must be positive unless sketch="full", got {alpha!r}')
+        self.explicit = step == "explicit" or self.alpha_factor == 0.0
         if bound is not None and not bound > 0.0:
             raise ValueError(f"bound must be a positive number or None, got {bound!r}")
         self.bound = math.inf if bound is None else float(bound)
@@ -224,8 +231,10 @@ class ReferenceLearner:
         return np.array([self._predict(x) for x in self._rows(X)])
 
     def _round(self, x: Array, y: float, weight: float) -> float:
-        # 1. Alg. 1 l.5-6, in the scales and with the alpha of the rounds before.
-        self.w, z = self._project(x)
+        # 1. Alg. 1 l.5-6, with the alpha of the rounds before.
+        times = times_to_absorb(self.rounds + 1, self.sketch_every)
+        scales = self._take_in(x)
+        self.w, z = self.sketch.project(self.w, x * scales, self.bound)
         prediction = self._clipped(z)
 
         # 2. Alg. 1 l.7: g = slope * x, ghat = root * x.
@@ -233,34 +242,41 @@ class ReferenceLearner:
         self.label_range = (min(low, y), max(high, y))
         self.seen |= x != 0.0
         at = self._clipped(z)
-        derivative = self.loss.derivative(at, y)
-        slope = weight * derivative
-        if self.hessian and self.loss.second_derivative is not None:
-            root = math.sqrt(weight * self.loss.second_derivative(at, y))
-        else:
-            root = math.sqrt(weight * (self.sigma + self._eta())) * abs(derivative)
+        slope = weight * self.loss.derivative(at, y)
+        root = math.sqrt(weight * self._curvature(at, y))
 
-        # 3. New scales, counters and alpha.
-        times = times_to_absorb(self.rounds + 1, self.sketch_every)
-        self._rescale(x, slope)
-        scaled = x * self._inverse_scales()
+        # 3. Scales that need the gradient, counters and alpha.
+        if self.scaling == "gradient":
+            scales = self._take_gradient(x, slope)
+            z = float(self.w @ (x * scales))
+        scaled = x * scales
         self.rounds += 1
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
         self.sketch.base_alpha = self._alpha()
         self.sketch.dimension = int(self.seen.sum())
 
-        # 4. Alg. 1 l.8. A round that is left out counts, with nothing to take in.
+        # 4. Alg. 1 l.8 and 9, in this order or the other. A round that is left out counts, with
+        # nothing to take in.
         ghat = (slope if self.sketch_name == "adagrad" else root) * scaled
+        ahead = not self.explicit or times == 0
+        if ahead and self.sketch_name != "adagrad":
+            self._step_ahead(scaled, self._clipped(z), y, weight)
         self.sketch.update_times(ghat, times)
-
-        # 5. Alg. 1 l.9.
-        if slope != 0.0 and scaled.any():
-            direction = self.sketch.solve(scaled)
-            if times > 0:
-                self.w = self.w - slope * direction
-            else:
-                self.w = self.w - self._implicit_step(direction, scaled, at, y, weight)
+        if ahead and self.sketch_name == "adagrad":
+            self._step_ahead(scaled, self._clipped(z), y, weight)
+        if not ahead and slope != 0.0 and scaled.any():
+            self.w = self.w - slope * self.sketch.solve(scaled)
         return prediction
+
+    def _step_ahead(self, scaled: Array, margin: float, y: float, weight: float) -> None:
+        if scaled.any():
+            direction = self.sketch.solve(scaled)
+            self.w = self.w - self._implicit_step(direction, scaled, margin, y, weight)
+
+    def _curvature(self, z: float, y: float) -> float:
+        if self.hessian and self.loss.second_derivative is not None:
+            return self.loss.second_derivative(z, y)
+        return (self.sigma + self._eta()) * self.loss.derivative(z, y) ** 2
 
     def _implicit_step(
         self, direction: Array, scaled: Array, margin: float, y: float, weight: float
@@ -284,12 +300,9 @@ class ReferenceLearner:
             else:
                 high = middle
 
-    def _project(self, x: Array) -> tuple[Array, float]:
-        """Return the projected weights and their prediction, the model unchanged."""
-        return self.sketch.project(self.w, x * self._inverse_scales(), self.bound)
-
     def _predict(self, x: Array) -> float:
-        return self._clipped(self._project(x)[1])
+        _, z = self.sketch.project(self.w, x * self._scales_for(x), self.bound)
+        return self._clipped(z)
 
     def _clipped(self, z: float) -> float:
         if not self.clip or self.label_range is None:
@@ -297,34 +310,58 @@ class ReferenceLearner:
         low, high = self.label_range
         return min(max(z, low), high)
 
-    def _rescale(self, x: Array, slope: float) -> None:
-        """Take the row to come into the scales.
+    def _scales_for(self, x: Array) -> Array:
+        """Return ``1/s`` for a row to be predicted.
+
+        RMS scales include the row for features that have been counted rarely, and other values
+        are cut at a multiple of their scale; without that the scaled row would be unbounded.
+        """
+        return self._inverse(self._mean_squares(x)[0])
+
+    def _take_in(self, x: Array) -> Array:
+        """Take a row into RMS scales; return ``1/s`` for this row, as `_scales_for`."""
+        used, stored, counts = self._mean_squares(x)
+        if self.scaling == "rms":
+            self.squares, self.counts = stored, counts
+        return self._inverse(used)
+
+    def _take_gradient(self, x: Array, slope: float) -> Array:
+        """Take a gradient into the scales of the paper's experiments; return the new ``1/s``."""
+        self.squares = self.squares + (slope * x) ** 2
+        return self._inverse(self.squares)
+
+    def _mean_squares(self, x: Array) -> tuple[Array, Array, Array]:
+        """Return the squared scales for this row, and squared scales and counts after it.
 
         RMS scales are learnt from the rows that the sketch takes in, which count for their group.
         But a feature that has been counted rarely takes in every row, and so does one whose value
         is far beyond its scale, which then counts for its own row only.
         """
+        if self.scaling != "rms":
+            return self.squares, self.squares, self.counts
+        every = group_of(self.rounds + 1, self.sketch_every)
+        drawn = times_to_absorb(self.rounds + 1, self.sketch_every) > 0
         present = x != 0.0
-        if self.scaling == "rms":
-            every = group_of(self.rounds + 1, self.sketch_every)
-            drawn = times_to_absorb(self.rounds + 1, self.sketch_every) > 0
-            counts, means, squares = self.counts[present], self.squares[present], x[present] ** 2
-            young, far = counts < RMS_YOUNG, squares > RMS_FAR * means
-            stands_for = np.where(young, 1, every)
-            part = np.minimum(stands_for / (counts + stands_for), np.where(young, 1, 1 / RMS_YOUNG))
-            weight = np.select([young, far], [1.0, 1 / every], float(drawn))
-            self.squares[present] += (squares - means) * part * weight
-            counts = np.where(young | drawn, counts + stands_for, counts)
-            self.counts[present] = np.minimum(counts, RMS_COUNT_CAP)
-        elif self.scaling == "gradient":
-            # The order of the paper's experiments: the current gradient goes in first.
-            self.squares[present] += (slope * x[present]) ** 2
+        young, far = self.counts < RMS_YOUNG, x**2 > RMS_FAR**2 * self.squares
+        stands_for = np.where(young, 1, every)
+        part = np.minimum(
+            stands_for / (self.counts + stands_for), np.where(young, 1, 1 / RMS_YOUNG)
+        )
+        change = np.where(present, (x**2 - self.squares) * part, 0.0)
+        weight = np.select([young, far], [1.0, 1 / every], float(drawn))
+        used = np.select([young, far], [self.squares + change, x**2 / RMS_FAR**2], self.squares)
+        counts = np.where(present & (young | drawn), self.counts + stands_for, self.counts)
+        return (
+            used,
+            self.squares + change * weight,
+            np.minimum(counts, RMS_COUNT_CAP),
+        )
 
-    def _inverse_scales(self) -> Array:
+    def _inverse(self, squares: Array) -> Array:
         """``1/s``; 0 for a feature without a scale yet ("rms"), whose weight is 0 anyhow."""
         if self.scaling == "none":
             return np.ones(len(self.w))
-        root = np.sqrt(self.squares)
+        root = np.sqrt(squares)
         return np.divide(1.0, root, out=np.zeros_like(root), where=root > 0.0)
 
     def _alpha(self) -> float:
@@ -361,7 +398,7 @@ class ReferenceLearner:
     @property
     def raw_weights(self) -> Array:
         """Weights for unscaled features, the intercept first."""
-        return self.w * self._inverse_scales()
+        return self.w * self._inverse(self.squares)
 
     @property
     def alpha(self) -> float:
