@@ -15,7 +15,7 @@
 namespace sonline {
 
 struct Tensor {
-  enum class Type { f32, f64, i64, u64, u8 } type;
+  enum class Type { f32, f64, i64, u64, u32, u8 } type;
   std::vector<size_t> shape;
   std::vector<uint8_t> bytes;
 };
@@ -28,6 +28,7 @@ constexpr Tensor::Type tensor_type() {
   if constexpr (std::is_same_v<T, double>) return Tensor::Type::f64;
   if constexpr (std::is_same_v<T, int64_t>) return Tensor::Type::i64;
   if constexpr (std::is_same_v<T, uint64_t>) return Tensor::Type::u64;
+  if constexpr (std::is_same_v<T, uint32_t>) return Tensor::Type::u32;
   if constexpr (std::is_same_v<T, uint8_t> || std::is_same_v<T, char>) return Tensor::Type::u8;
 }
 
@@ -49,6 +50,11 @@ class StateWriter {
   template <class T>
   void array(const char* name, const std::vector<T>& values) {
     put(name, values.data(), {values.size()});
+  }
+
+  template <class T>
+  void array_of(size_t, const char* name, const std::vector<T>& values) {
+    array(name, values);
   }
 
   void matrix(const char* name, const Matrix& m) {
@@ -100,6 +106,22 @@ class StateReader {
     std::vector<T> values(get<T>(name, 1).shape[0]);
     array(name, values);
     return values;
+  }
+
+  // Zeros, for a matrix that the saved state has in this shape: nothing is allocated before that is
+  // checked, so that no count in a file can ask for more memory than the file has.
+  Matrix matrix_of(const char* name, size_t rows, size_t cols) const {
+    const Tensor& tensor = get<double>(name, 2);
+    if (tensor.shape[0] != rows || tensor.shape[1] != cols) fail(name, "has the wrong shape");
+    return Matrix(rows, cols);
+  }
+
+  // An array whose length other fields of the file imply: it is allocated only if it is there.
+  template <class T>
+  void array_of(size_t length, const char* name, std::vector<T>& values) {
+    if (get<T>(name, 1).shape[0] != length) fail(name, "has the wrong length");
+    values.resize(length);
+    array(name, values);
   }
 
   void matrix(const char* name, Matrix& m) {

@@ -41,6 +41,8 @@ Config read_config(const nb::dict& params) {
   config.sketch.oja_step = number("oja_step");
   config.sketch_every = nb::cast<size_t>(params["sketch_every"]);
   config.sketch.scale_free = flag("scale_free");
+  if (params.contains("condition")) config.sketch.condition = number("condition");
+  if (params.contains("cancellation")) config.sketch.cancellation = number("cancellation");
   config.bound = number("bound");
   config.clip = flag("clip");
   config.explicit_step = flag("explicit_step");
@@ -129,7 +131,10 @@ void bind_model_class(nb::module_& module) {
       .def("basis", &PyModel::basis)
       .def("stats", &PyModel::stats)
       .def("save", &PyModel::save)
-      .def("restore", &PyModel::restore, "fields"_a);
+      .def("restore", &PyModel::restore, "fields"_a)
+      .def("knowledge", &PyModel::knowledge)
+      .def("adopt", &PyModel::adopt, "knowledge"_a)
+      .def("label_range", &PyModel::label_range);
 
   using Codes = PyClasses::Codes;
   using OutMatrix = PyClasses::OutMatrix;

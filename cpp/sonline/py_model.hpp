@@ -127,7 +127,10 @@ class PyModel {
     const Stats stats = model_->stats();
     nb::dict out;
     out["rounds"] = stats.rounds;
-    out["rebases"] = stats.rebases;
+    out["sweeps"] = stats.upkeep.sweeps;
+    out["generations"] = stats.upkeep.generations;
+    out["folds"] = stats.upkeep.folds;
+    out["caught_up"] = stats.upkeep.caught_up;
     out["features"] = stats.features;
     out["bytes"] =
         stats.bytes + shared_->names.table.blob().size() + shared_->names.table.size() * 24;
@@ -150,8 +153,37 @@ class PyModel {
 
   nb::dict save() {
     const std::scoped_lock lock(shared_->mutex);
+    return with_names(model_->save());
+  }
+
+  nb::dict knowledge() {
+    const std::scoped_lock lock(shared_->mutex);
+    return with_names(model_->knowledge());
+  }
+
+  std::pair<double, double> label_range() {
+    const std::scoped_lock lock(shared_->mutex);
+    return model_->label_range();
+  }
+
+  // Without names among the fields, those that are shared stay.
+  void restore(nb::dict fields) {
+    take(fields, [&](const State& state) { model_->restore(state); });
+  }
+  void adopt(nb::dict knowledge) {
+    take(knowledge, [&](const State& state) { model_->adopt(state); });
+  }
+
+  // A row of weight 0 is only predicted, so its names are not kept.
+  static Batch read_one(Shared& shared, nb::handle mapping, double weight) {
+    shared.reader.read(mapping);
+    return weight == 0 ? shared.reader.known() : shared.reader.named();
+  }
+
+ private:
+  nb::dict with_names(const State& state) const {
     nb::dict fields;
-    for (const auto& [name, tensor] : model_->save()) fields[name.c_str()] = to_numpy(tensor);
+    for (const auto& [name, tensor] : state) fields[name.c_str()] = to_numpy(tensor);
     const auto blob = shared_->names.table.blob();
     const auto offsets = shared_->names.table.offsets();
     fields["names.bytes"] = to_numpy(reinterpret_cast<const uint8_t*>(blob.data()), {blob.size()});
@@ -159,8 +191,8 @@ class PyModel {
     return fields;
   }
 
-  // Without names among the fields, those that are shared stay.
-  void restore(nb::dict fields) {
+  template <class Restore>
+  void take(const nb::dict& fields, Restore&& restore) {
     const std::scoped_lock lock(shared_->mutex);
     State state;
     for (auto [name, value] : fields) {
@@ -176,19 +208,12 @@ class PyModel {
           NameTable::restore({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, offsets);
       shared_->reader.forget();
     }
-    model_->restore(state);
+    restore(state);
     for (const Key key : model_->features())
       if ((key & kNamed) && (key & ~kNamed) >= names.size())
         StateReader::fail("features", "refers to a name that is not there");
   }
 
-  // A row of weight 0 is only predicted, so its names are not kept.
-  static Batch read_one(Shared& shared, nb::handle mapping, double weight) {
-    shared.reader.read(mapping);
-    return weight == 0 ? shared.reader.known() : shared.reader.named();
-  }
-
- private:
   static std::shared_ptr<Shared> new_shared(const Config& config, bool single) {
     const double largest = single ? kLargestValue<float> : kLargestValue<double>;
     return std::make_shared<Shared>(NameKeys{NameTable(), config.hash_bits, config.hash_seed},

@@ -178,21 +178,21 @@ class ClassLearner:
         # Two learners of "this or that" may face each other.
         states = [one._states(self._signs) for one in every]
         begun = None if start is None else start._states(self._signs)
-        document, _ = self.__getstate__()
-        tensors: persistence.Tensors = {}
-        for number, state in enumerate(merge_learners(self.parameters, states, begun)):
-            for name, tensor in state.items():
-                tensors[name if name in NAMES else f"{number}.{name}"] = tensor
-        merged = type(self).__new__(type(self))
-        merged.__setstate__((document, tensors))
-        return merged
+        models: list[_core.Model] = []
+        for state in merge_learners(self.parameters, states, begun):
+            single = self.parameters.dtype == "float32"
+            names_of = models[0] if models else None
+            model = _core.Model(self.parameters.for_core(), single, names_of)
+            model.adopt({key: state[key] for key in state if names_of is None or key not in NAMES})
+            models.append(model)
+        return self._twin(models, self.classes, self._signs)
 
     def _states(self, signs: Sequence[float]) -> list[persistence.Tensors]:
-        """Return the state of each model, turned round where its sign is another one."""
-        states = [model.save() for model in self._models]
+        """Return what each model knows, turned round where its sign is another one."""
+        states = [model.knowledge() for model in self._models]
         for number, (own, wanted) in enumerate(zip(self._signs, signs, strict=True)):
             if own != wanted:
-                states[number] = turned_round(self.parameters, states[number])
+                states[number] = turned_round(states[number])
         return states
 
     def features(self) -> list[str | int]:
@@ -230,7 +230,7 @@ class ClassLearner:
     def stats(self) -> dict[str, Any]:
         """Return counters as `OnlineLearner.stats` does; rebases and bytes over all learners."""
         each = [model.stats() for model in self._models]
-        return each[0] | {name: sum(one[name] for one in each) for name in ("rebases", "bytes")}
+        return each[0] | {name: sum(one[name] for one in each) for name in ("sweeps", "generations", "folds", "caught_up", "bytes")}
 
     def _twin(
         self, models: list[_core.Model], classes: int, signs: Sequence[float] | None = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, Self, TypeAlias
@@ -304,12 +305,14 @@ class OnlineLearner:
                 "some of the learners to be merged had the labels 0 and 1, others -1 and 1; use "
                 "the same labels for all shards"
             )
-        begun = None if start is None else [start._model.save()]
-        states = [[one._model.save()] for one in every]
-        (state,) = merge_learners(self._parameters, states, begun)
-        document = {"parameters": self.params, "negative_label": next(iter(negatives), None)}
-        merged = type(self).__new__(type(self))
-        merged.__setstate__((document, state))
+        if len(every) == 1:
+            return copy.deepcopy(self)
+        origin = None if start is None else [start._model.knowledge()]
+        known = [[one._model.knowledge()] for one in every]
+        (state,) = merge_learners(self._parameters, known, origin)
+        merged = type(self)(**self.params)
+        merged._negative = next(iter(negatives), None)
+        merged._model.adopt(state)
         return merged
 
     def features(self) -> list[Feature]:
@@ -341,7 +344,12 @@ class OnlineLearner:
         return rows if self._parameters.intercept else rows[:, 1:]
 
     def stats(self) -> dict[str, Any]:
-        """Return counters: rounds, rebases, features, bytes, and the alpha in force."""
+        """Return counters: rounds, features, bytes, the alpha in force, and the sketch's upkeep.
+
+        The sketch is kept exact by ``folds`` and ``generations``, which touch no feature when they
+        happen; ``caught_up`` counts the features that caught up with them when a row had them
+        next. ``sweeps`` over all features restore orthonormality from time to time.
+        """
         return self._model.stats()
 
     def save(self, path: str | os.PathLike[str]) -> None:

@@ -121,7 +121,7 @@ def test_scaled_features_are_merged_in_raw_coordinates(sketch):
     merged = found[0].merge(found[1:])
 
     def known(one):
-        state = one.__getstate__()[1]
+        state = one._model.knowledge()
         return read(one._parameters, state, state["features"])
 
     every = [known(one) for one in found]

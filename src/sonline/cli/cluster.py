@@ -278,7 +278,7 @@ def report(settings: Settings, outcome: Outcome, told: str, seconds: float) -> d
         **{k: v for k, v in passes[-1].items() if k != "rows"},
         "workers": _workers(every),
         "features": stats["features"],
-        "rebases": stats["rebases"],
+        "sweeps": stats["sweeps"],
         "model_bytes": stats["bytes"],
         "seconds": round(seconds, 3),
     }

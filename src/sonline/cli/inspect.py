@@ -102,7 +102,7 @@ def describe(trained: Trained, path: Path, top: int) -> dict[str, Any]:
         "features_by": trained.features,
         "parameters": trained.parameters.as_dict(),
         "rounds": stats["rounds"],
-        "rebases": stats["rebases"],
+        "sweeps": stats["sweeps"],
         "features": stats["features"],
         "alpha": stats["alpha"],
         "memory_bytes": stats["bytes"],
@@ -125,7 +125,7 @@ def _text(facts: dict[str, Any]) -> str:
         f"task        {facts['task']}"
         + (f", classes {', '.join(map(str, facts['classes'][:20]))}" if facts["classes"] else ""),
         f"rows        {facts['rows']:,} from {', '.join(facts['files'])}",
-        f"rounds      {facts['rounds']:,} ({facts['rebases']:,} rebases)",
+        f"rounds      {facts['rounds']:,} ({facts['sweeps']:,} sweeps)",
         f"features    {facts['features']:,} by {facts['features_by']}",
         *(
             f"{name.replace('_', ' '):<12}{number(value)}"

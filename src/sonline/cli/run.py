@@ -281,7 +281,7 @@ class Run:
             loss=self.metrics.loss.now,
             error=error.average if error.weight > 0 else None,
             features=stats["features"],
-            rebases=stats["rebases"],
+            sweeps=stats["sweeps"],
             turn=self.position.turn,
             passes=self.settings.passes,
             skipped=self.skipped,

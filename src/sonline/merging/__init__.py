@@ -9,7 +9,7 @@ which is exact for the full matrix with squared loss and Hessian curvature, and 
 stacked sketches otherwise. The parts of the work:
 
 - `features`: one set of features out of several, names united by name;
-- `state`: what a learner knows, out of the arrays that it saves, and back;
+- `state`: what a learner knows, from the core and back;
 - `precision`: the formula above, where the matrices are precisions, averages elsewhere;
 - `stack`: the sketch of the sum;
 - `tree`: the fixed shape in which many are merged.
@@ -46,15 +46,15 @@ def merge_learners(
     learners: Sequence[Sequence[State]],
     start: Sequence[State] | None = None,
 ) -> list[State]:
-    """Return the states of the merged learner; many are merged in the shape of `merge_tree`.
+    """Return what the merged learner knows; many are merged in the shape of `merge_tree`.
 
     Parameters
     ----------
     parameters : Parameters
         Of all of them.
     learners : sequence of sequences of dicts
-        For each learner the states of its models (one for each output) as the core saves them. The
-        first holds the names that they share.
+        For each learner what its models (one for each output) know, as `_core.Model.knowledge`
+        gives it. The first holds the names that they share.
     start : sequence of dicts, optional
         Likewise what all of them began with, if that was not the empty learner.
     """
@@ -91,7 +91,7 @@ def _merge_models(
     """Merge models, each with the ids that its names have in the merged one, at once."""
     every = [*models, *([] if start is None else [start])]
     union, places = united([translated(state["features"], ids) for state, ids in every])
-    ranks = [rank_of(parameters, state) for state, _ in every]
+    ranks = [rank_of(state) for state, _ in every]
     directions = np.empty((sum(ranks), union.size))  # of all, below each other
     known = [
         read(parameters, state, union, place, V)
