@@ -243,10 +243,10 @@ class Appended {
     pending_.state(archive, slots);
     missed_.state(archive);
     if constexpr (Archive::reading)
-      if (k_ > m_ || z_ > m_ || pending_.size() > kMaxPending)
+      if (k_ > m_ || z_ > m_ || pending_.size() >= kMaxPending)  // full, it would have been folded
         archive.fail("sketch.rank", "exceeds the sketch size");
     // What is in use of (b; F): the rest is room, and holds what earlier rounds left there.
-    Matrix used(1 + k_, columns_of_F());
+    Matrix used = archive.matrix_of("sketch.bF", 1 + k_, columns_of_F());
     std::copy_n(b_.data(), used.cols(), used[0]);
     for (size_t i = 0; i < k_; ++i) std::copy_n(F_[i], used.cols(), used[1 + i]);
     archive.matrix("sketch.bF", used);

@@ -130,7 +130,7 @@ class MissedMaps {
     archive.scalar("sketch.epoch", epoch_);
     if constexpr (Archive::reading)
       if (epoch_ > kMostEpochs) archive.fail("sketch.epoch", "is out of range");
-    Matrix used(epoch_ * m_, width_);
+    Matrix used = archive.matrix_of("sketch.missed", epoch_ * m_, width_);
     if constexpr (!Archive::reading)
       std::copy_n(columns_.begin(), used.values().size(), used.values().begin());
     archive.matrix("sketch.missed", used);
