@@ -54,6 +54,7 @@ class ModelOf final : public Model {
   }
 
   std::vector<double> weights() const override {
+    refuse_broken();
     std::vector<double> weights(learner_.index().size());
     for (Slot slot = 0; slot < weights.size(); ++slot)
       if (slot != kInterceptSlot || config_.intercept) weights[slot] = learner_.raw_weight(slot);
@@ -75,6 +76,7 @@ class ModelOf final : public Model {
   std::vector<double> spectrum() const override { return learner_.sketch().eigenvalues(); }
 
   Matrix basis() const override {
+    refuse_broken();
     const size_t slots = learner_.index().size(), k = learner_.sketch().rank();
     const Vector values = learner_.sketch().eigenvalues();
     std::vector<size_t> order(k);  // largest eigenvalue first
@@ -96,6 +98,10 @@ class ModelOf final : public Model {
     refuse_broken();
     StateWriter writer;
     learner_.state(writer);
+    for (const auto& [name, tensor] : writer.state)
+      if (!tensor.finite())
+        throw Diverged("the learner cannot be saved: '" + name +
+                       "' holds numbers that are not finite; go on from a saved model");
     return std::move(writer.state);
   }
 

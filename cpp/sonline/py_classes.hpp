@@ -45,8 +45,7 @@ class PyClasses {
   void learn_rows(nb::sequence rows, const Codes& codes, const std::optional<Doubles>& weights,
                   OutMatrix out, size_t threads) {
     const std::scoped_lock lock(shared_->mutex);
-    shared_->reader.read_all(rows);
-    check_lengths(nb::len(rows), codes, weights, out);
+    check_lengths(shared_->reader.read_all(rows), codes, weights, out);
     const Batch batch = shared_->reader.named();
     nb::gil_scoped_release unlocked;
     learn_locked(batch, codes, weights, out, threads);

@@ -79,8 +79,7 @@ class PyModel {
   void learn_rows(nb::sequence rows, const Doubles& y, const std::optional<Doubles>& weights,
                   OutDoubles& out) {
     const std::scoped_lock lock(shared_->mutex);
-    shared_->reader.read_all(rows);
-    check_lengths(nb::len(rows), y, weights, out);
+    check_lengths(shared_->reader.read_all(rows), y, weights, out);
     const Batch batch = shared_->reader.named();
     nb::gil_scoped_release unlocked;
     model_->learn(batch, y.data(), data(weights), out.data());
@@ -167,19 +166,21 @@ class PyModel {
       const auto key = nb::cast<std::string>(name);
       state[key] = from_numpy(key, nb::cast<Array>(value));
     }
-    NameTable& names = shared_->names.table;
+    StateReader reader(state);
     if (state.contains("names.bytes")) {
-      StateReader reader(state);
+      if (shared_.use_count() > 1)
+        StateReader::fail("names.bytes", "is there again: other models use these names");
       const auto bytes = reader.any_array<uint8_t>("names.bytes");
       const auto offsets = reader.any_array<uint64_t>("names.offsets");
-      names =
+      shared_->names.table =
           NameTable::restore({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, offsets);
       shared_->reader.forget();
     }
-    model_->restore(state);
-    for (const Key key : model_->features())
-      if ((key & kNamed) && (key & ~kNamed) >= names.size())
+    // Before the model is restored: it has room for every name up to the largest number.
+    for (const Key key : reader.any_array<Key>("features"))
+      if ((key & kNamed) && (key & ~kNamed) >= shared_->names.table.size())
         StateReader::fail("features", "refers to a name that is not there");
+    model_->restore(state);
   }
 
   // A row of weight 0 is only predicted, so its names are not kept.
