@@ -257,9 +257,12 @@ class ClassLearner:
         document, tensors = state
         self.parameters = Parameters(**document["parameters"])
         self.growing = bool(document["growing"])
+        classes = int(document["classes"])
         signs = [float(sign) for sign in document["signs"]]
         if any(sign not in (1.0, -1.0) for sign in signs):
             raise ModelFileError(f"signs must be 1 or -1, got {signs}")
+        if len(signs) != (1 if classes <= 1 else (1 if classes == 2 else classes) + self.growing):
+            raise ModelFileError(f"{classes} classes cannot have {len(signs)} models")
         single = self.parameters.dtype == "float32"
         models: list[_core.Model] = []
         for number in range(len(signs)):
@@ -271,7 +274,9 @@ class ClassLearner:
                 if name.startswith(prefix):
                     own[name.removeprefix(prefix)] = tensor
             models[-1].restore(own)
-        self._set(models, int(document["classes"]), signs)
+            if not np.array_equal(own["features"], tensors["0.features"]):
+                raise ModelFileError(f"model {number} has other features than the first")
+        self._set(models, classes, signs)
 
 
 def prediction_range(

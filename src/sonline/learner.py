@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sonline import _core, persistence
-from sonline.errors import InvalidInputError, ModelFileError, ParameterError
+from sonline.errors import InvalidInputError, ModelFileError
 from sonline.inputs import (
     LARGEST,
     Floats,
@@ -360,10 +360,8 @@ class OnlineLearner:
         """
         state = persistence.read(path, KIND)
         learner = cls.__new__(cls)
-        try:
+        with persistence.reading(path):
             learner.__setstate__(state)
-        except (ParameterError, KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{os.fspath(path)}: {error}") from error
         return learner
 
     def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
@@ -374,6 +372,8 @@ class OnlineLearner:
         document, tensors = state
         self._start(Parameters(**document["parameters"]))
         self._negative = document["negative_label"]
+        if self._negative not in (None, 0, -1):
+            raise ModelFileError(f"negative_label must be 0, -1 or None, got {self._negative!r}")
         self._model.restore(tensors)
 
     def __repr__(self) -> str:

@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from sonline import persistence
-from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, ParameterError
+from sonline.errors import DivergenceError, InvalidInputError, ParameterError
 from sonline.estimators.rows import Order
 from sonline.evaluate import Curve
 from sonline.inputs import contiguous
@@ -274,7 +274,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             If the file is damaged or holds something else.
         """
         document, tensors = persistence.read(path, cls.kind)
-        try:
+        with persistence.reading(path):
             arguments = {k: _from_json(v) for k, v in document["arguments"].items()}
             estimator = cls(**arguments)
             estimator.n_features_in_ = int(document["n_features_in"])
@@ -284,8 +284,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 estimator.feature_names_in_ = np.array(document["feature_names_in"], dtype=object)
             estimator._remember(estimator._parameters())
             estimator._restore(document, tensors)
-        except (InvalidInputError, KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{os.fspath(path)}: {error}") from error
         return estimator
 
     def _document(self) -> dict[str, Any]:
