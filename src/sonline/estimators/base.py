@@ -17,7 +17,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from sonline import persistence
-from sonline.errors import DivergenceError, InvalidInputError, ParameterError
+from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, ParameterError
 from sonline.estimators.rows import Order
 from sonline.evaluate import Curve
 from sonline.inputs import contiguous
@@ -284,6 +284,9 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 estimator.feature_names_in_ = np.array(document["feature_names_in"], dtype=object)
             estimator._remember(estimator._parameters())
             estimator._restore(document, tensors)
+            columns = estimator._learner().features()
+            if not all(isinstance(c, int) and c < estimator.n_features_in_ for c in columns):
+                raise ModelFileError("the learner has features that are no columns")
         return estimator
 
     def _document(self) -> dict[str, Any]:

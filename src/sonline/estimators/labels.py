@@ -158,6 +158,8 @@ class ClassTable:
         numbers = np.array(plain["numbers"], dtype=np.intp)
         if labels.ndim != 1 or sorted(numbers.tolist()) != list(range(labels.size)):
             raise ModelFileError("the numbers of the classes do not fit their labels")
+        if not np.array_equal(np.unique(labels), labels):
+            raise ModelFileError("the labels of the classes are not distinct and in order")
         return cls(labels, numbers)
 
 
