@@ -56,6 +56,7 @@ def random_parameters(rng: np.random.Generator) -> dict[str, Any]:
         "alpha": ["auto", "auto", 1.0, 1e-300, 1e-12, 1e12, 1e300, "relative:1", "relative:1e-9"],
         "bound": [None, None, 1.0, 1e-300, 1e300],
         "clip": [False, True],
+        "step": ["implicit", "implicit", "explicit"],
         "curvature": ["auto", "auto", "gradient"],
         "sigma": [None, None, 0.0, 1.0, 1e300],
         "eta": [None, None, "convex", 1.0, 1e-300, 1e300],
@@ -68,8 +69,10 @@ def random_parameters(rng: np.random.Generator) -> dict[str, Any]:
         "quantile": [0.5, 1e-9, 1 - 1e-9],
     }
     chosen = {name: pick(rng, values) for name, values in choices.items()}
+    if chosen["alpha"] == "auto":
+        del chosen["step"]  # only implicit steps are blended
     usual = rng.random() < 0.5
-    kept = ("loss", "sketch", "sketch_size", "alpha", "scaling", "dtype", "intercept")
+    kept = ("loss", "sketch", "sketch_size", "alpha", "scaling", "dtype", "intercept", "step")
     return {name: value for name, value in chosen.items() if name in kept or not usual}
 
 
@@ -130,8 +133,9 @@ def learn_some(rng: np.random.Generator, learner: Any) -> None:
     y = labels(rng, learner, count)
     weights = np.abs(numbers(rng, count, 1e150)) if rng.random() < 0.3 else None
     predictions = learner.learn(X, y, weights)
-    if not np.isfinite(predictions).all():
-        raise AssertionError(f"predictions {predictions}")
+    bound = learner.params["bound"] or np.inf
+    if not (np.isfinite(predictions) & (np.abs(predictions) <= bound)).all():
+        raise AssertionError(f"predictions {predictions}, bound {bound}")
 
 
 def look(learner: Any) -> None:

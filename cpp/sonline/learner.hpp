@@ -260,8 +260,10 @@ class Learner {
     for (size_t e = 0; e < margins_.size(); ++e) margins_[e] = finite(sketch_.margin(e));
   }
 
+  // To the labels seen, but never beyond the bound.
   double clipped(double z) const {
-    return label_low_ <= label_high_ ? std::clamp(z, label_low_, label_high_) : z;
+    if (label_low_ <= label_high_) z = std::clamp(z, label_low_, label_high_);
+    return std::clamp(z, -config_.bound, config_.bound);
   }
 
   // The experts' margins keep to the bound; so does their blend, but for rounding.

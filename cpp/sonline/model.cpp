@@ -30,7 +30,7 @@ class ModelOf final : public Model {
       learner_.learn(batch, labels, weights, predictions, row);
     } catch (const Diverged& error) {
       broken_ = "diverged in round " + std::to_string(learner_.rounds()) + ": " + error.what();
-      throw Diverged("row " + std::to_string(row) + ": the learner " + broken_);
+      throw Diverged("row " + std::to_string(batch.first + row) + ": the learner " + broken_);
     }
   }
 

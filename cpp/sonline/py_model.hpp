@@ -12,6 +12,7 @@
 #include "sonline/model.hpp"
 #include "sonline/py_arrays.hpp"
 #include "sonline/py_lock.hpp"
+#include "sonline/py_slices.hpp"
 
 namespace sonline {
 
@@ -48,15 +49,12 @@ class PyModel {
              OutDoubles& out) {
     check_lengths(batch, y, weights, out);
     const std::scoped_lock lock(shared_->mutex);
-    nb::gil_scoped_release unlocked;
-    model_->learn(batch, y.data(), data(weights), out.data());
+    learn_locked(batch, y, weights, out);
   }
 
   void predict(const Batch& batch, OutDoubles& out) {
-    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
     const std::scoped_lock lock(shared_->mutex);
-    nb::gil_scoped_release unlocked;
-    model_->predict(batch, out.data());
+    predict_locked(batch, out);
   }
 
   // The GIL is kept here: one row is too little work.
@@ -80,18 +78,13 @@ class PyModel {
                   OutDoubles& out) {
     const std::scoped_lock lock(shared_->mutex);
     check_lengths(shared_->reader.read_all(rows), y, weights, out);
-    const Batch batch = shared_->reader.named();
-    nb::gil_scoped_release unlocked;
-    model_->learn(batch, y.data(), data(weights), out.data());
+    learn_locked(shared_->reader.named(), y, weights, out);
   }
 
   void predict_rows(nb::sequence rows, OutDoubles& out) {
     const std::scoped_lock lock(shared_->mutex);
     shared_->reader.read_all(rows);
-    const Batch batch = shared_->reader.known();
-    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
-    nb::gil_scoped_release unlocked;
-    model_->predict(batch, out.data());
+    predict_locked(shared_->reader.known(), out);
   }
 
   // The keys that names have here; new ones for those not known, or the largest number if not
@@ -190,14 +183,33 @@ class PyModel {
   }
 
  private:
+  // The whole batch is checked before the first row is learnt.
+  void learn_locked(Batch batch, const Doubles& y, const std::optional<Doubles>& weights,
+                    OutDoubles& out) {
+    check(batch);
+    in_slices(batch, "learnt", [&](const Batch& part, size_t first) {
+      model_->learn(part, y.data() + first, weights ? weights->data() + first : nullptr,
+                    out.data() + first);
+    });
+  }
+
+  void predict_locked(Batch batch, OutDoubles& out) {
+    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
+    check(batch);
+    in_slices(batch, "predicted",
+              [&](const Batch& part, size_t first) { model_->predict(part, out.data() + first); });
+  }
+
+  void check(Batch& batch) const {
+    nb::gil_scoped_release unlocked;
+    validate(batch, shared_->largest);
+    batch.checked = true;
+  }
+
   static std::shared_ptr<Shared> new_shared(const Config& config, bool single) {
     const double largest = single ? kLargestValue<float> : kLargestValue<double>;
     return std::make_shared<Shared>(NameKeys{NameTable(), config.hash_bits, config.hash_seed},
                                     largest);
-  }
-
-  static const double* data(const std::optional<Doubles>& weights) {
-    return weights ? weights->data() : nullptr;
   }
 
   static void check_lengths(const Batch& batch, const Doubles& y,

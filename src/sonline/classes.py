@@ -283,13 +283,11 @@ def prediction_range(
     parameters: Parameters, state: Mapping[str, NDArray[Any]]
 ) -> tuple[float, float]:
     """Return the lowest and the highest raw prediction that ``bound`` and ``clip`` allow."""
-    high = math.inf if parameters.bound is None else float(parameters.bound)
-    low = -high
+    bound = math.inf if parameters.bound is None else float(parameters.bound)
     if parameters.clip and state["label_low"] <= state["label_high"]:
-        low, high = (
-            float(np.clip(end, state["label_low"], state["label_high"])) for end in (low, high)
-        )
-    return low, high
+        ends = np.clip([state["label_low"], state["label_high"]], -bound, bound)
+        return float(ends[0]), float(ends[1])
+    return -bound, bound
 
 
 def probabilities(margins: Floats, classes: int) -> Floats:

@@ -185,21 +185,30 @@ class OnlineLearner:
             If anything in the batch cannot be used; nothing has been learnt then.
         DivergenceError
             If the numbers leave the finite range, with the row. The rows before have been learnt.
+        KeyboardInterrupt
+            By Ctrl-C, within a moment. ``rows_done`` of it says how many rows have been learnt,
+            ``predictions`` has those of these rows.
         """
         labels, negative = self._labels(y)
         weights = None if sample_weight is None else row_weights(sample_weight, labels.size)
         out = np.empty(labels.size)
-        if is_mappings(X):
-            check_same_length(len(X), labels.size)
-            self._model.learn_rows(X, labels, weights, out)
-        elif is_sparse(X):
-            values, indices, indptr = csr_arrays(X)
-            check_same_length(indptr.size - 1, labels.size)
-            self._model.learn_csr(values, indices, indptr, labels, weights, out)
-        else:
-            dense = dense_array(X)
-            check_same_length(dense.shape[0], labels.size)
-            self._model.learn_dense(dense, labels, weights, out)
+        try:
+            if is_mappings(X):
+                check_same_length(len(X), labels.size)
+                self._model.learn_rows(X, labels, weights, out)
+            elif is_sparse(X):
+                values, indices, indptr = csr_arrays(X)
+                check_same_length(indptr.size - 1, labels.size)
+                self._model.learn_csr(values, indices, indptr, labels, weights, out)
+            else:
+                dense = dense_array(X)
+                check_same_length(dense.shape[0], labels.size)
+                self._model.learn_dense(dense, labels, weights, out)
+        except BaseException as error:
+            if hasattr(error, "rows_done"):  # an interrupt: what has been done is not lost
+                vars(error)["predictions"] = out[: error.rows_done]
+                self._negative = negative
+            raise
         self._negative = negative
         return out
 

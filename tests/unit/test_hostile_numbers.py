@@ -47,9 +47,8 @@ def test_a_row_whose_square_vanishes_leaves_the_directions_as_they_are(sketch: s
 
 def diverged(sketch: str, **settings: Any) -> OnlineLearner | None:
     """Return a learner that has left the finite numbers; None where it cannot be brought there."""
-    model = OnlineLearner(
-        loss="squared", sketch=sketch, sketch_size=4, alpha=1e-9, scaling="none", **settings
-    )
+    settings |= {"step": "explicit", "loss": "squared", "scaling": "none"}
+    model = OnlineLearner(sketch=sketch, sketch_size=4, alpha=1e-9, **settings)
     rng = np.random.default_rng(1)
     X = rng.normal(size=(4000, 12)) * 10.0 ** rng.uniform(-8, 8, size=(4000, 12))
     try:
@@ -246,3 +245,17 @@ def test_sums_of_losses_that_overflow_do_not_cost_the_model(tmp_path: Path) -> N
     loaded = SONRegressor.load(tmp_path / "model")
     assert loaded.progressive_loss_ == np.inf
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_clipping_to_labels_beyond_the_bound_keeps_to_the_bound(sketch: str) -> None:
+    rng = np.random.default_rng(2)
+    X, y = rng.normal(size=(30, 3)), rng.uniform(5, 9, size=30)
+    model = SONRegressor(sketch=sketch, bound=1.0, clip=True, dtype="float64", shuffle=False)
+    learner = OnlineLearner(loss="squared", sketch=sketch, bound=1.0, clip=True, dtype="float64")
+    before = learner.learn(X, y)
+    assert np.abs(before).max() <= 1
+    assert np.abs(learner.predict(X)).max() <= 1
+    low, high = model.fit(X, y).prediction_range()
+    assert (low[0], high[0]) == (1.0, 1.0)
+    np.testing.assert_array_equal(model.predict(X), np.ones(30))
