@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test venv build lint format typecheck stubs stubs-check docs sanitize fuzz \
-  fuzz-models fuzz-parser coverage bench bench-instructions readme check clean
+  fuzz-models fuzz-parser oldest coverage bench bench-instructions readme check clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -107,6 +107,19 @@ fuzz-models: build ## fuzz model files, numbers and mappings with sanitizers, FU
 fuzz-parser: ## fuzz the native text parser, guided by coverage, FUZZ_SECONDS for each of 3 targets
 	JOBS=$(JOBS) fuzz/run.sh $(FUZZ_SECONDS)
 
+# Warnings of old packages about new ones are no errors. Spark has its own environment and tests.
+OLDEST_ARGS ?=
+oldest: ## run the tests with the oldest versions of the dependencies that pyproject.toml allows
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	$(PYTHON) tools/requirements.py --oldest test river arrow remote plot onnx dask \
+	  > .venv-oldest/requirements.txt
+	.venv-oldest/bin/python -m pip install --quiet --requirement .venv-oldest/requirements.txt \
+	  scikit-build-core nanobind cmake ninja
+	PATH="$(abspath .venv-oldest/bin):$$PATH" .venv-oldest/bin/python -m pip install --quiet \
+	  --no-build-isolation --no-deps --config-settings=build-dir=build/oldest --editable .
+	.venv-oldest/bin/python -m pytest -n $(JOBS) --dist loadgroup -o filterwarnings=default \
+	  --ignore=tests/spark $(OLDEST_ARGS)
+
 coverage: build ## run the tests and show which lines of Python they miss
 	$(PYTEST) -n $(JOBS) --dist loadgroup --cov --cov-report=term
 
@@ -127,6 +140,6 @@ readme: build ## run the demonstration and put its numbers and picture into the 
 check: lint typecheck stubs-check docs test ## everything that the CI checks
 
 clean: ## remove environments, builds and caches
-	rm -rf .venv .venv-bench .venv-sanitize build dist docs/_build docs/api/generated docs/jupyter_execute \
+	rm -rf .venv .venv-bench .venv-oldest .venv-sanitize build dist docs/_build docs/api/generated docs/jupyter_execute \
 	  .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

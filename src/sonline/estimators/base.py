@@ -280,8 +280,11 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             estimator.n_features_in_ = int(document["n_features_in"])
             estimator.n_iter_ = int(document["n_iter"])
             estimator.progress_ = Curve.from_dict(document["progress"])
-            if document["feature_names_in"] is not None:
-                estimator.feature_names_in_ = np.array(document["feature_names_in"], dtype=object)
+            names = document["feature_names_in"]
+            if names is not None:
+                estimator.feature_names_in_ = np.array(names, dtype=object)
+                if estimator.feature_names_in_.shape != (estimator.n_features_in_,):
+                    raise ModelFileError("the names of the columns are not as many as the columns")
             estimator._remember(estimator._parameters())
             estimator._restore(document, tensors)
             columns = estimator._learner().features()
