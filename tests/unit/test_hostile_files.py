@@ -380,3 +380,35 @@ def test_saving_leaves_the_umask_alone(tmp_path: Path) -> None:
     finally:
         stop.set()
         os.umask(before)
+
+
+def columns_beyond(_: dict[str, Any], tensors: persistence.Tensors) -> None:
+    for name in tensors:
+        if name.endswith("features"):
+            tensors[name] = tensors[name].copy()
+            tensors[name][-1] = 2**40
+
+
+def labels_twice(document: dict[str, Any], _: persistence.Tensors) -> None:
+    document["classes"]["labels"] = [1, 1, 2]
+
+
+def labels_turned(document: dict[str, Any], _: persistence.Tensors) -> None:
+    document["classes"]["labels"] = [2, 1, 0]
+
+
+def a_name_for_all(document: dict[str, Any], _: persistence.Tensors) -> None:
+    document["feature_names_in"] = "abc"
+
+
+def more_names(document: dict[str, Any], _: persistence.Tensors) -> None:
+    document["feature_names_in"] = ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize(
+    "change", [columns_beyond, labels_twice, labels_turned, a_name_for_all, more_names]
+)
+def test_estimators_whose_parts_do_not_fit(change: Change, tmp_path: Path) -> None:
+    """Found by fuzzing: each failed later, in coef_, merge or predict."""
+    with pytest.raises(ModelFileError, match="bad: "):
+        SONClassifier.load(forged(classifier_file(tmp_path), tmp_path / "bad", change))
