@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sonline import _core, persistence
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.inputs import Floats, Rows, csr_arrays, dense_array, is_sparse
+from sonline.learner import OnlineLearner
 from sonline.merging import NAMES, check_same_parameters, merge_learners, turned_round
 from sonline.parameters import Parameters
 
@@ -194,6 +195,14 @@ class ClassLearner:
             if own != wanted:
                 states[number] = turned_round(self.parameters, states[number])
         return states
+
+    def learner_of(self, output: int, sign: float = 1.0) -> OnlineLearner:
+        """Return the learner of an output by itself: +1 is its class, or not (sign -1), -1 else."""
+        state = self._states([sign] * len(self._models))[output]
+        learner = OnlineLearner.__new__(OnlineLearner)
+        document = {"parameters": self.parameters.as_dict(), "negative_label": -1.0}
+        learner.__setstate__((document, state))
+        return learner
 
     def features(self) -> list[str | int]:
         """Return the features seen, in the order of their appearance."""
