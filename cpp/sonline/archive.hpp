@@ -18,6 +18,19 @@ struct Tensor {
   enum class Type { f32, f64, i64, u64, u32, u8 } type;
   std::vector<size_t> shape;
   std::vector<uint8_t> bytes;
+
+  bool finite() const {
+    return type == Type::f32 ? all_finite<float>() : type != Type::f64 || all_finite<double>();
+  }
+
+ private:
+  template <class T>
+  bool all_finite() const {
+    const auto* values = reinterpret_cast<const T*>(bytes.data());
+    T check = 0;  // becomes NaN at the first that is not finite; vector code
+    for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) check += values[i] * 0;
+    return check == 0;
+  }
 };
 
 using State = std::map<std::string, Tensor>;
@@ -60,6 +73,8 @@ class StateWriter {
   void matrix(const char* name, const Matrix& m) {
     put(name, m.values().data(), {m.rows(), m.cols()});
   }
+
+  Matrix matrix_of(const char*, size_t rows, size_t cols) const { return Matrix(rows, cols); }
 
   template <class T>
   void put(const char* name, const T* data, std::vector<size_t> shape) {
@@ -111,8 +126,7 @@ class StateReader {
   // Zeros, for a matrix that the saved state has in this shape: nothing is allocated before that is
   // checked, so that no count in a file can ask for more memory than the file has.
   Matrix matrix_of(const char* name, size_t rows, size_t cols) const {
-    const Tensor& tensor = get<double>(name, 2);
-    if (tensor.shape[0] != rows || tensor.shape[1] != cols) fail(name, "has the wrong shape");
+    check_shape(name, get<double>(name, 2), rows, cols);
     return Matrix(rows, cols);
   }
 
@@ -126,8 +140,7 @@ class StateReader {
 
   void matrix(const char* name, Matrix& m) {
     const Tensor& tensor = get<double>(name, 2);
-    if (tensor.shape[0] != m.rows() || tensor.shape[1] != m.cols())
-      fail(name, "has the wrong shape");
+    check_shape(name, tensor, m.rows(), m.cols());
     if (!tensor.bytes.empty())
       std::memcpy(m.values().data(), tensor.bytes.data(), tensor.bytes.size());
     check_finite(name, m.values().data(), m.values().size());
@@ -151,6 +164,10 @@ class StateReader {
     if constexpr (std::is_floating_point_v<T>)
       for (size_t i = 0; i < count; ++i)
         if (!std::isfinite(values[i])) fail(name, "holds numbers that are not finite");
+  }
+
+  static void check_shape(const char* name, const Tensor& tensor, size_t rows, size_t cols) {
+    if (tensor.shape[0] != rows || tensor.shape[1] != cols) fail(name, "has the wrong shape");
   }
 
   [[noreturn]] static void fail(const std::string& name, const std::string& what) {

@@ -221,5 +221,6 @@ void bind_model(nb::module_& module) {
   // A model that a cache or a test keeps until the interpreter ends is no error of anyone's.
   nb::set_leak_warnings(false);
 #endif
+  sonline::Forks::watch();
   sonline::bind_model_class(module);
 }

@@ -175,12 +175,11 @@ class Learner {
     if constexpr (Archive::reading) {
       const auto keys = archive.template any_array<Key>("features");
       if (keys.empty()) archive.fail("features", "is empty");
+      const auto& stored = archive.template get<T>("blocks", 2);
+      archive.check_shape("blocks", stored, keys.size(), blocks_.stride());
       index_ = FeatureIndex::restore(keys);
       blocks_ = BlockStore<T>(blocks_.stride());
       blocks_.reserve(index_.size());
-      const auto& stored = archive.template get<T>("blocks", 2);
-      if (stored.shape[0] != index_.size() || stored.shape[1] != blocks_.stride())
-        archive.fail("blocks", "has the wrong shape");
       const size_t bytes = blocks_.stride() * sizeof(T);
       for (Slot slot = 0; slot < index_.size(); ++slot) {
         std::memcpy(blocks_.at(slot), stored.bytes.data() + slot * bytes, bytes);
@@ -200,7 +199,8 @@ class Learner {
   }
 
  private:
-  static constexpr double kLargestSquare = 1e280;  // sums of them must stay finite
+  static constexpr double kLargestSquare = 1e280;    // sums of them must stay finite
+  static constexpr double kSmallestSquare = 1e-290;  // its digits must be normal numbers
   // sketch_every = 0 ("auto"): every row at first, one of two from here on, and so on up to …
   static constexpr uint64_t kFirstRare = 1024;
   static constexpr size_t kMostRare = 32;
@@ -311,8 +311,10 @@ class Learner {
     for (size_t e = 0; e < margins_.size(); ++e) margins_[e] = finite(sketch_.margin(e));
   }
 
+  // To the labels seen, but never beyond the bound.
   double clipped(double z) const {
-    return label_low_ <= label_high_ ? std::clamp(z, label_low_, label_high_) : z;
+    if (label_low_ <= label_high_) z = std::clamp(z, label_low_, label_high_);
+    return std::clamp(z, -config_.bound, config_.bound);
   }
 
   // The experts' margins keep to the bound; so does their blend, but for rounding.
@@ -362,7 +364,7 @@ class Learner {
     const double size = take_label(y);
     if (config_.clip) z = clipped(z);
     const double g = needs_slope_ ? weight * config_.loss->slope(z, y, config_.level) : 0.0;
-    const double c = times > 0 ? std::sqrt(weight * curvature_at(z, y)) : 0.0;
+    double c = times > 0 ? std::sqrt(weight * curvature_at(z, y)) : 0.0;
     if (scales_.need_gradients()) {
       if (projected) {
         sketch_.commit(row(), blocks_, row().slots_seen, size);
@@ -374,6 +376,8 @@ class Learner {
     mean_energy_ += (row().energy - mean_energy_) / static_cast<double>(rounds_);
     if (!(c * c * row().energy * static_cast<double>(times) <= kLargestSquare))
       throw Diverged("a gradient is too large");
+    // Below this the square has lost digits, or is 0: no direction can be had from it.
+    if (c * c * row().energy < kSmallestSquare) c = 0;
 
     const bool looks_ahead = !explicit_ || times == 0;
     if (looks_ahead && !S::kAbsorbFirst) step_of_experts(y, weight);

@@ -26,7 +26,8 @@ class ModelOf final : public Model {
     validate(batch, kLargestValue<T>);
     size_t row = 0;
     const auto refused = [&](const std::exception& error) {
-      return "row " + std::to_string(row) + ": " + error.what() + advice(batch.rows, row);
+      const size_t number = batch.first + row;
+      return "row " + std::to_string(number) + ": " + error.what() + advice(number);
     };
     try {
       learner_.learn(batch, labels, weights, predictions, row);
@@ -97,6 +98,10 @@ class ModelOf final : public Model {
   State save() override {
     StateWriter writer;
     learner_.state(writer);
+    for (const auto& [name, tensor] : writer.state)
+      if (!tensor.finite())
+        throw Diverged("the learner cannot be saved: '" + name +
+                       "' holds numbers that are not finite; go on from a saved model");
     return std::move(writer.state);
   }
 
@@ -120,11 +125,9 @@ class ModelOf final : public Model {
 
  private:
   // What to do about a row that could not be learnt.
-  std::string advice(size_t rows, size_t row) const {
+  std::string advice(size_t row) const {
     std::string text = ". The learner is as it was before this row";
-    if (rows > 1)
-      text += row == 0 ? "; no row of this call was learnt"
-                       : "; the " + std::to_string(row) + " rows before it were learnt";
+    if (row > 0) text += "; the " + std::to_string(row) + " rows before it were learnt";
     if (config_.explicit_step)
       return text + ". Use step='implicit', which cannot overshoot, or a larger alpha";
     return text + ". Leave the row out, or give numbers of a reasonable size";

@@ -38,18 +38,14 @@ class PyClasses {
              size_t threads) {
     check_lengths(batch.rows, codes, weights, out);
     const std::scoped_lock lock(shared_->mutex);
-    nb::gil_scoped_release unlocked;
     learn_locked(batch, codes, weights, out, threads);
   }
 
   void learn_rows(nb::sequence rows, const Codes& codes, const std::optional<Doubles>& weights,
                   OutMatrix out, size_t threads) {
     const std::scoped_lock lock(shared_->mutex);
-    shared_->reader.read_all(rows);
-    check_lengths(nb::len(rows), codes, weights, out);
-    const Batch batch = shared_->reader.named();
-    nb::gil_scoped_release unlocked;
-    learn_locked(batch, codes, weights, out, threads);
+    check_lengths(shared_->reader.read_all(rows), codes, weights, out);
+    learn_locked(shared_->reader.named(), codes, weights, out, threads);
   }
 
   void learn_one(nb::handle mapping, int64_t code, double weight) {
@@ -63,21 +59,14 @@ class PyClasses {
   }
 
   void predict(Batch batch, OutMatrix out, size_t threads) {
-    if (out.shape(0) != models_.size() || out.shape(1) != batch.rows)
-      throw BadInput("the output has the wrong shape");
     const std::scoped_lock lock(shared_->mutex);
-    nb::gil_scoped_release unlocked;
     predict_locked(batch, out, threads);
   }
 
   void predict_rows(nb::sequence rows, OutMatrix out, size_t threads) {
     const std::scoped_lock lock(shared_->mutex);
     shared_->reader.read_all(rows);
-    const Batch batch = shared_->reader.known();
-    if (out.shape(0) != models_.size() || out.shape(1) != batch.rows)
-      throw BadInput("the output has the wrong shape");
-    nb::gil_scoped_release unlocked;
-    predict_locked(batch, out, threads);
+    predict_locked(shared_->reader.known(), out, threads);
   }
 
   std::vector<double> predict_one(nb::handle mapping) {
@@ -128,30 +117,48 @@ class PyClasses {
   }
 
   // The batch is checked once, for all models and before any of them learns.
-  void learn_locked(Batch batch, const Codes& codes, const std::optional<Doubles>& weights,
-                    OutMatrix& out, size_t threads) {
+  void check(Batch& batch) const {
+    nb::gil_scoped_release unlocked;
     validate(batch, shared_->largest);
     batch.checked = true;
-    for_each_index(models_.size(), useful_threads(batch, threads), [&](size_t k) {
-      std::vector<double> labels(batch.rows);
-      for (size_t row = 0; row < batch.rows; ++row) labels[row] = label(k, codes.data()[row]);
-      double* predictions = out.data() + k * batch.rows;
-      models_[k]->model().learn(batch, labels.data(), weights ? weights->data() : nullptr,
-                                predictions);
-      if (signs_[k] < 0)
-        for (size_t row = 0; row < batch.rows; ++row) predictions[row] = -predictions[row];
+  }
+
+  void learn_locked(Batch batch, const Codes& codes, const std::optional<Doubles>& weights,
+                    OutMatrix& out, size_t threads) {
+    check(batch);
+    const size_t rows = batch.rows;
+    threads = useful_threads(batch, threads);
+    in_slices(batch, "learnt", [&](const Batch& part, size_t first) {
+      for_each_index(models_.size(), threads, [&](size_t k) {
+        std::vector<double> labels(part.rows);
+        for (size_t row = 0; row < part.rows; ++row)
+          labels[row] = label(k, codes.data()[first + row]);
+        double* predictions = out.data() + k * rows + first;
+        models_[k]->model().learn(part, labels.data(), weights ? weights->data() + first : nullptr,
+                                  predictions);
+        turn(k, predictions, part.rows);
+      });
     });
   }
 
   void predict_locked(Batch batch, OutMatrix& out, size_t threads) {
-    validate(batch, shared_->largest);
-    batch.checked = true;
-    for_each_index(models_.size(), useful_threads(batch, threads), [&](size_t k) {
-      double* predictions = out.data() + k * batch.rows;
-      models_[k]->model().predict(batch, predictions);
-      if (signs_[k] < 0)
-        for (size_t row = 0; row < batch.rows; ++row) predictions[row] = -predictions[row];
+    const size_t rows = batch.rows;
+    if (out.shape(0) != models_.size() || out.shape(1) != rows)
+      throw BadInput("the output has the wrong shape");
+    check(batch);
+    threads = useful_threads(batch, threads);
+    in_slices(batch, "predicted", [&](const Batch& part, size_t first) {
+      for_each_index(models_.size(), threads, [&](size_t k) {
+        double* predictions = out.data() + k * rows + first;
+        models_[k]->model().predict(part, predictions);
+        turn(k, predictions, part.rows);
+      });
     });
+  }
+
+  void turn(size_t k, double* predictions, size_t rows) const {
+    if (signs_[k] < 0)
+      for (size_t row = 0; row < rows; ++row) predictions[row] = -predictions[row];
   }
 
   std::vector<nb::object> kept_;

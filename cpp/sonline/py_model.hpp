@@ -12,6 +12,7 @@
 #include "sonline/model.hpp"
 #include "sonline/py_arrays.hpp"
 #include "sonline/py_lock.hpp"
+#include "sonline/py_slices.hpp"
 
 namespace sonline {
 
@@ -48,15 +49,12 @@ class PyModel {
              OutDoubles& out) {
     check_lengths(batch, y, weights, out);
     const std::scoped_lock lock(shared_->mutex);
-    nb::gil_scoped_release unlocked;
-    model_->learn(batch, y.data(), data(weights), out.data());
+    learn_locked(batch, y, weights, out);
   }
 
   void predict(const Batch& batch, OutDoubles& out) {
-    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
     const std::scoped_lock lock(shared_->mutex);
-    nb::gil_scoped_release unlocked;
-    model_->predict(batch, out.data());
+    predict_locked(batch, out);
   }
 
   // The GIL is kept here: one row is too little work.
@@ -79,20 +77,14 @@ class PyModel {
   void learn_rows(nb::sequence rows, const Doubles& y, const std::optional<Doubles>& weights,
                   OutDoubles& out) {
     const std::scoped_lock lock(shared_->mutex);
-    shared_->reader.read_all(rows);
-    check_lengths(nb::len(rows), y, weights, out);
-    const Batch batch = shared_->reader.named();
-    nb::gil_scoped_release unlocked;
-    model_->learn(batch, y.data(), data(weights), out.data());
+    check_lengths(shared_->reader.read_all(rows), y, weights, out);
+    learn_locked(shared_->reader.named(), y, weights, out);
   }
 
   void predict_rows(nb::sequence rows, OutDoubles& out) {
     const std::scoped_lock lock(shared_->mutex);
     shared_->reader.read_all(rows);
-    const Batch batch = shared_->reader.known();
-    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
-    nb::gil_scoped_release unlocked;
-    model_->predict(batch, out.data());
+    predict_locked(shared_->reader.known(), out);
   }
 
   // The keys that names have here; new ones for those not known, or the largest number if not
@@ -199,29 +191,50 @@ class PyModel {
       const auto key = nb::cast<std::string>(name);
       state[key] = from_numpy(key, nb::cast<Array>(value));
     }
-    NameTable& names = shared_->names.table;
+    StateReader reader(state);
     if (state.contains("names.bytes")) {
-      StateReader reader(state);
+      if (shared_.use_count() > 1)
+        StateReader::fail("names.bytes", "is there again: other models use these names");
       const auto bytes = reader.any_array<uint8_t>("names.bytes");
       const auto offsets = reader.any_array<uint64_t>("names.offsets");
-      names =
+      shared_->names.table =
           NameTable::restore({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, offsets);
       shared_->reader.forget();
     }
-    restore(state);
-    for (const Key key : model_->features())
-      if ((key & kNamed) && (key & ~kNamed) >= names.size())
+    // Before the model is restored: it has room for every name up to the largest number.
+    for (const Key key : reader.any_array<Key>("features"))
+      if ((key & kNamed) && (key & ~kNamed) >= shared_->names.table.size())
         StateReader::fail("features", "refers to a name that is not there");
+    restore(state);
+  }
+
+  // The whole batch is checked before the first row is learnt.
+  void learn_locked(Batch batch, const Doubles& y, const std::optional<Doubles>& weights,
+                    OutDoubles& out) {
+    check(batch);
+    in_slices(batch, "learnt", [&](const Batch& part, size_t first) {
+      model_->learn(part, y.data() + first, weights ? weights->data() + first : nullptr,
+                    out.data() + first);
+    });
+  }
+
+  void predict_locked(Batch batch, OutDoubles& out) {
+    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
+    check(batch);
+    in_slices(batch, "predicted",
+              [&](const Batch& part, size_t first) { model_->predict(part, out.data() + first); });
+  }
+
+  void check(Batch& batch) const {
+    nb::gil_scoped_release unlocked;
+    validate(batch, shared_->largest);
+    batch.checked = true;
   }
 
   static std::shared_ptr<Shared> new_shared(const Config& config, bool single) {
     const double largest = single ? kLargestValue<float> : kLargestValue<double>;
     return std::make_shared<Shared>(NameKeys{NameTable(), config.hash_bits, config.hash_seed},
                                     largest);
-  }
-
-  static const double* data(const std::optional<Doubles>& weights) {
-    return weights ? weights->data() : nullptr;
   }
 
   static void check_lengths(const Batch& batch, const Doubles& y,

@@ -7,6 +7,8 @@ import numpy
 from numpy.typing import NDArray
 
 
+def in_subinterpreter() -> bool: ...
+
 class Model:
     """A learner with all its state; see sonline.OnlineLearner."""
 

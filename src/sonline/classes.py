@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from sonline import _core, persistence
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.inputs import Floats, Rows, csr_arrays, dense_array, is_sparse
+from sonline.learner import OnlineLearner
 from sonline.merging import NAMES, check_same_parameters, merge_learners, turned_round
 from sonline.parameters import Parameters
 
@@ -195,6 +196,14 @@ class ClassLearner:
                 states[number] = turned_round(states[number])
         return states
 
+    def learner_of(self, output: int, sign: float = 1.0) -> OnlineLearner:
+        """Return the learner of an output by itself: +1 is its class, or not (sign -1), -1 else."""
+        state = self._states([sign] * len(self._models))[output]
+        learner = OnlineLearner.__new__(OnlineLearner)
+        document = {"parameters": self.parameters.as_dict(), "negative_label": -1.0}
+        learner.__setstate__((document, state))
+        return learner
+
     def features(self) -> list[str | int]:
         """Return the features seen, in the order of their appearance."""
         return self._models[0].features()
@@ -257,9 +266,12 @@ class ClassLearner:
         document, tensors = state
         self.parameters = Parameters(**document["parameters"])
         self.growing = bool(document["growing"])
+        classes = int(document["classes"])
         signs = [float(sign) for sign in document["signs"]]
         if any(sign not in (1.0, -1.0) for sign in signs):
             raise ModelFileError(f"signs must be 1 or -1, got {signs}")
+        if len(signs) != (1 if classes <= 1 else (1 if classes == 2 else classes) + self.growing):
+            raise ModelFileError(f"{classes} classes cannot have {len(signs)} models")
         single = self.parameters.dtype == "float32"
         models: list[_core.Model] = []
         for number in range(len(signs)):
@@ -271,20 +283,20 @@ class ClassLearner:
                 if name.startswith(prefix):
                     own[name.removeprefix(prefix)] = tensor
             models[-1].restore(own)
-        self._set(models, int(document["classes"]), signs)
+            if not np.array_equal(own["features"], tensors["0.features"]):
+                raise ModelFileError(f"model {number} has other features than the first")
+        self._set(models, classes, signs)
 
 
 def prediction_range(
     parameters: Parameters, state: Mapping[str, NDArray[Any]]
 ) -> tuple[float, float]:
     """Return the lowest and the highest raw prediction that ``bound`` and ``clip`` allow."""
-    high = math.inf if parameters.bound is None else float(parameters.bound)
-    low = -high
+    bound = math.inf if parameters.bound is None else float(parameters.bound)
     if parameters.clip and state["label_low"] <= state["label_high"]:
-        low, high = (
-            float(np.clip(end, state["label_low"], state["label_high"])) for end in (low, high)
-        )
-    return low, high
+        ends = np.clip([state["label_low"], state["label_high"]], -bound, bound)
+        return float(ends[0]), float(ends[1])
+    return -bound, bound
 
 
 def probabilities(margins: Floats, classes: int) -> Floats:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sonline import _core, persistence
-from sonline.errors import InvalidInputError, ModelFileError, ParameterError
+from sonline.errors import InvalidInputError, ModelFileError
 from sonline.inputs import (
     LARGEST,
     Floats,
@@ -186,21 +186,30 @@ class OnlineLearner:
             If anything in the batch cannot be used; nothing has been learnt then.
         DivergenceError
             If the numbers leave the finite range, with the row. The rows before have been learnt.
+        KeyboardInterrupt
+            By Ctrl-C, within a moment. ``rows_done`` of it says how many rows have been learnt,
+            ``predictions`` has those of these rows.
         """
         labels, negative = self._labels(y)
         weights = None if sample_weight is None else row_weights(sample_weight, labels.size)
         out = np.empty(labels.size)
-        if is_mappings(X):
-            check_same_length(len(X), labels.size)
-            self._model.learn_rows(X, labels, weights, out)
-        elif is_sparse(X):
-            values, indices, indptr = csr_arrays(X)
-            check_same_length(indptr.size - 1, labels.size)
-            self._model.learn_csr(values, indices, indptr, labels, weights, out)
-        else:
-            dense = dense_array(X)
-            check_same_length(dense.shape[0], labels.size)
-            self._model.learn_dense(dense, labels, weights, out)
+        try:
+            if is_mappings(X):
+                check_same_length(len(X), labels.size)
+                self._model.learn_rows(X, labels, weights, out)
+            elif is_sparse(X):
+                values, indices, indptr = csr_arrays(X)
+                check_same_length(indptr.size - 1, labels.size)
+                self._model.learn_csr(values, indices, indptr, labels, weights, out)
+            else:
+                dense = dense_array(X)
+                check_same_length(dense.shape[0], labels.size)
+                self._model.learn_dense(dense, labels, weights, out)
+        except BaseException as error:
+            if hasattr(error, "rows_done"):  # an interrupt: what has been done is not lost
+                vars(error)["predictions"] = out[: error.rows_done]
+                self._negative = negative
+            raise
         self._negative = negative
         return out
 
@@ -368,10 +377,8 @@ class OnlineLearner:
         """
         state = persistence.read(path, KIND)
         learner = cls.__new__(cls)
-        try:
+        with persistence.reading(path):
             learner.__setstate__(state)
-        except (ParameterError, KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{os.fspath(path)}: {error}") from error
         return learner
 
     def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
@@ -382,6 +389,8 @@ class OnlineLearner:
         document, tensors = state
         self._start(Parameters(**document["parameters"]))
         self._negative = document["negative_label"]
+        if self._negative not in (None, 0, -1):
+            raise ModelFileError(f"negative_label must be 0, -1 or None, got {self._negative!r}")
         self._model.restore(tensors)
 
     def __repr__(self) -> str:

@@ -1,8 +1,9 @@
 """Model files: safetensors with a checksum, written atomically.
 
 A file holds named arrays and, in the header's metadata, one JSON document. Loading one runs no
-code and allocates no more than the file's own size. The checksum covers names, types, shapes,
-bytes and the document, so that any flipped bit is noticed.
+code, and allocates a small multiple of the file's size at most, beside what an empty learner with
+these parameters takes (docs/security.md). The checksum covers names, types, shapes, bytes and the
+document, so that any flipped bit is noticed.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+import secrets
+import stat
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +27,7 @@ from sonline.errors import ModelFileError
 
 FORMAT = "sonline"
 FORMAT_VERSION = 1
+KNOWN_VERSIONS = {str(number) for number in range(1, FORMAT_VERSION + 1)}
 
 Tensors = dict[str, NDArray[Any]]
 
@@ -53,16 +57,15 @@ def write(
         "document": text,
         "checksum": _checksum(FORMAT_VERSION, kind, text, tensors),
     }
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    # A new file has the rights that the umask leaves, which could only be read by changing it.
+    with temporary.open("xb") as made:
+        rights = stat.S_IMODE(os.fstat(made.fileno()).st_mode)
     try:
         save_file(tensors, temporary, metadata=metadata)
+        temporary.chmod(rights)  # safetensors makes a file of its own, a private one
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes files private
         temporary.replace(target)
         _sync_folder(target.parent)
     except BaseException:
@@ -89,7 +92,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Tenso
             if found != FORMAT:
                 raise ModelFileError(f"{target}: not a sonline model (format {found!r})")
             version = metadata.get("version", "")
-            if not version.isdigit() or int(version) > FORMAT_VERSION:
+            if version not in KNOWN_VERSIONS:
                 raise ModelFileError(
                     f"{target}: written in format version {version!r}, this program reads up to "
                     f"{FORMAT_VERSION}; upgrade sonline"
@@ -99,7 +102,7 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Tenso
         raise ModelFileError(
             f"{target}: not a sonline model, or damaged ({error}); restore it from a copy"
         ) from error
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, AttributeError) as error:
         if isinstance(error, ModelFileError):
             raise
         raise ModelFileError(f"{target}: damaged ({error}); restore it from a copy") from error
@@ -109,10 +112,45 @@ def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Tenso
         raise ModelFileError(
             f"{target}: damaged, the checksum does not fit; restore it from a copy"
         )
-    if metadata["kind"] != kind:
-        raise ModelFileError(f"{target}: holds a {metadata['kind']}, expected a {kind}")
-    document: dict[str, Any] = json.loads(text)
+    found = metadata.get("kind")
+    if found != kind:
+        raise ModelFileError(f"{target}: holds a {found}, expected a {kind}")
+    with reading(target):
+        document = json.loads(text, parse_constant=_refuse_constant)
+        if not isinstance(document, dict):
+            raise ModelFileError(f"expected a mapping, found {text[:40]!r}")
     return document, tensors
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
+    """Turn every error about what a file holds into a `ModelFileError` that names the file.
+
+    A document can hold anything in the place of anything, so all that its use can raise counts.
+    """
+    try:
+        yield
+    except _CONTENT_ERRORS as error:
+        what = str(error)
+        if not isinstance(error, ValueError):  # such as a KeyError, whose text is only the key
+            what = f"damaged, {type(error).__name__}: {what}"
+        where = "" if path is None else f"{os.fspath(path)}: "
+        raise ModelFileError(f"{where}{what}") from error
+
+
+_CONTENT_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,  # RecursionError among them
+    TypeError,
+    ValueError,
+)
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ModelFileError(f"the document holds {word}, which is no JSON")
 
 
 def _checksum(version: int, kind: str, text: str, tensors: Mapping[str, NDArray[Any]]) -> str:

@@ -132,19 +132,20 @@ class Full {
   }
 
   template <class Archive>
-  void state(Archive& archive, size_t) {
+  void state(Archive& archive, size_t slots) {
+    const char* matrix = pseudo_ ? "sketch.Q" : "sketch.C";
     archive.scalar("sketch.d", d_);
     archive.scalar("sketch.r", r_);
     archive.scalar("sketch.factored_alpha", factored_alpha_);
     if constexpr (Archive::reading) {
-      if (d_ > kMaxFeatures || r_ > d_) archive.fail("sketch.d", "is too large");
+      if (d_ > kMaxFeatures || d_ > slots || r_ > d_) archive.fail("sketch.d", "is too large");
+      L_ = archive.matrix_of("sketch.L", d_, d_);
+      (pseudo_ ? Q_ : C_) = archive.matrix_of(matrix, d_, d_);
       w_.assign(d_, 0.0);
-      L_ = Matrix(d_, d_);
-      (pseudo_ ? Q_ : C_) = Matrix(d_, d_);
     }
     archive.array("sketch.w", w_);
     archive.matrix("sketch.L", L_);
-    archive.matrix(pseudo_ ? "sketch.Q" : "sketch.C", pseudo_ ? Q_ : C_);
+    archive.matrix(matrix, pseudo_ ? Q_ : C_);
   }
 
  private:

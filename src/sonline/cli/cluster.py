@@ -47,6 +47,9 @@ LOCAL_CLUSTER = {
     # while others merge theirs. Dask's rule, a few tasks at a time, saves memory where tasks load
     # data; these read files bit by bit.
     "distributed.scheduler.worker-saturation": "inf",
+    # Each of them counts as suspicious when its worker dies, begun or not, and Dask gives up one
+    # that has been so four times. So many deaths say something about the files, fewer do not.
+    "distributed.scheduler.allowed-failures": 20,
 }
 
 

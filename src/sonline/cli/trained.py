@@ -15,7 +15,7 @@ from safetensors import SafetensorError
 
 from sonline import persistence
 from sonline.classes import probabilities
-from sonline.errors import DataFormatError, InvalidInputError, ModelFileError
+from sonline.errors import DataFormatError, InvalidInputError
 from sonline.parameters import Parameters
 from sonline.streams import Batch, Options
 from sonline.streams.learners import ManyOutputs, OneOutput, StreamRows, names_of
@@ -284,14 +284,12 @@ class Trained:
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a model that `save` wrote."""
         document, tensors = persistence.read(path, KIND)
-        try:
+        with persistence.reading(path):
             state = document.pop("learner")
             parameters = Parameters(**state["parameters"])
             model = cls(parameters, **document)
             model.learner.__setstate__((state, tensors))
             model._targets = [model._target(label_of(token)) for token in model.tokens]
-        except (KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{os.fspath(path)}: {error}") from error
         return model
 
 

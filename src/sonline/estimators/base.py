@@ -274,18 +274,22 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             If the file is damaged or holds something else.
         """
         document, tensors = persistence.read(path, cls.kind)
-        try:
+        with persistence.reading(path):
             arguments = {k: _from_json(v) for k, v in document["arguments"].items()}
             estimator = cls(**arguments)
             estimator.n_features_in_ = int(document["n_features_in"])
             estimator.n_iter_ = int(document["n_iter"])
             estimator.progress_ = Curve.from_dict(document["progress"])
-            if document["feature_names_in"] is not None:
-                estimator.feature_names_in_ = np.array(document["feature_names_in"], dtype=object)
+            names = document["feature_names_in"]
+            if names is not None:
+                estimator.feature_names_in_ = np.array(names, dtype=object)
+                if estimator.feature_names_in_.shape != (estimator.n_features_in_,):
+                    raise ModelFileError("the names of the columns are not as many as the columns")
             estimator._remember(estimator._parameters())
             estimator._restore(document, tensors)
-        except (InvalidInputError, KeyError, TypeError, ValueError) as error:
-            raise ModelFileError(f"{os.fspath(path)}: {error}") from error
+            columns = estimator._learner().features()
+            if not all(isinstance(c, int) and c < estimator.n_features_in_ for c in columns):
+                raise ModelFileError("the learner has features that are no columns")
         return estimator
 
     def _document(self) -> dict[str, Any]:

@@ -318,7 +318,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         return self._table.in_order(learner.learn(X, numbers, weights, self._threads(learner)))
 
     def _threads(self, learner: ClassLearner) -> int:
-        return 1 if learner.outputs == 1 else int(effective_n_jobs(self.n_jobs))
+        return 1 if learner.outputs == 1 else min(effective_n_jobs(self.n_jobs), learner.outputs)
 
     def _watch(self, margins: Floats, codes: Codes, weights: Floats | None) -> None:
         """Take predictions made before the update into the progressive loss and score."""

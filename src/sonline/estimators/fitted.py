@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any, Self
 
 import numpy as np
@@ -125,11 +124,11 @@ class FittedClassifier(OnlineEstimator):
     # -- files -----------------------------------------------------------------------------------
 
     def _document(self) -> dict[str, Any]:
-        return {"classes": self._table.as_dict(), "right": asdict(self._right)}
+        return {"classes": self._table.as_dict(), "right": self._right.as_dict()}
 
     def _restore(self, document: dict[str, Any], tensors: persistence.Tensors) -> None:
         self._table = ClassTable.from_dict(document["classes"])
-        self._right = Mean(**document["right"])
+        self._right = Mean.from_dict(document["right"])
         learner = ClassLearner.__new__(ClassLearner)
         learner.__setstate__((document["learner"], tensors))
         if learner.classes != self._table.labels.size:

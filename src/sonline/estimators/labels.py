@@ -17,6 +17,8 @@ Floats: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[Any]
 Codes: TypeAlias = NDArray[np.int64]
 
+MOST_TEXT = 1 << 20  # characters in an array; where one label is much longer, objects take less
+
 
 def as_labels(name: str, values: Any) -> Labels:
     """Return labels as a vector of one kind: numbers, booleans or text."""
@@ -146,10 +148,18 @@ class ClassTable:
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> ClassTable:
         """Make a table from what `as_dict` returned."""
-        labels = np.array(plain["labels"], dtype=np.dtype(plain["dtype"]))
+        dtype = np.dtype(plain["dtype"])
+        if dtype.kind not in "biufUO":
+            raise ModelFileError(f"labels cannot be of type {dtype}")
+        if dtype.kind == "U":  # its length is a claim of the file; what is there is the truth
+            longest = max(map(len, plain["labels"]), default=0)
+            dtype = np.dtype("U" if longest * len(plain["labels"]) <= MOST_TEXT else object)
+        labels = np.array(plain["labels"], dtype=dtype)
         numbers = np.array(plain["numbers"], dtype=np.intp)
-        if sorted(numbers.tolist()) != list(range(labels.size)):
+        if labels.ndim != 1 or sorted(numbers.tolist()) != list(range(labels.size)):
             raise ModelFileError("the numbers of the classes do not fit their labels")
+        if not np.array_equal(np.unique(labels), labels):
+            raise ModelFileError("the labels of the classes are not distinct and in order")
         return cls(labels, numbers)
 
 

@@ -17,12 +17,13 @@ stacked sketches otherwise. The parts of the work:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from sonline.errors import InvalidInputError, ParameterError
+from sonline.errors import DivergenceError, InvalidInputError, ParameterError, SonlineError
 from sonline.merging.features import NAMES, Keys, NameTable, translated, united
 from sonline.merging.precision import combined
 from sonline.merging.state import State, rank_of, read, turned_round, write
@@ -76,11 +77,26 @@ def merge_learners(
         return models, everything
 
     # The number of threads would show in the last bits of the sums.
-    with threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(1, user_api="blas"), _too_large():
         merged, ids = merge_tree(known, merge)
     if ids is not everything:  # there was only one
         return list(merged)
     return [merged[0] | names, *merged[1:]]
+
+
+@contextmanager
+def _too_large() -> Iterator[None]:
+    """Say what is wrong where sums of squares overflow, or a matrix cannot be inverted."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            yield
+    except SonlineError:
+        raise
+    except (ArithmeticError, IndexError, ValueError) as error:  # LinAlgError among them
+        raise DivergenceError(
+            f"the learners cannot be merged, their numbers are too large or too small ({error}); "
+            "scale the features or use scaling='rms'"
+        ) from error
 
 
 def _merge_models(
@@ -107,7 +123,14 @@ def _merge_models(
                     f"start has learnt {origin.rounds:.0f} rows, but one of the learners to be "
                     f"merged only {one.rounds:.0f}: it cannot have begun with it"
                 )
-    return write(parameters, combined(parameters, known, origin, directions))
+    merged = write(parameters, combined(parameters, known, origin, directions))
+    for name, values in merged.items():
+        if not np.isfinite(values).all():
+            raise DivergenceError(
+                f"the learners cannot be merged: '{name}' would hold numbers that are not finite; "
+                "scale the features or use scaling='rms'"
+            )
+    return merged
 
 
 def check_same_parameters(first: Parameters, others: Sequence[Parameters]) -> None:

@@ -16,7 +16,7 @@ from sonline.classes import ClassLearner
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.learner import Feature
 from sonline.parameters import Parameters
-from sonline.river.common import parameters_of, reading, records_of, values_of, weights_of, write
+from sonline.river.common import parameters_of, records_of, values_of, weights_of, write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -308,7 +308,7 @@ class SONClassifier(base.MiniBatchClassifier):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a classifier that `save` wrote; ModelFileError if the file is damaged."""
         document, tensors = persistence.read(path, KIND)
-        with reading(path):
+        with persistence.reading(path):
             model = cls(**document["arguments"])
             model._learning.__setstate__((document["learner"], tensors))
             labels = document["labels"]

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sonline import persistence
-from sonline.errors import InvalidInputError, ModelFileError, ParameterError
+from sonline.errors import InvalidInputError, ParameterError
 from sonline.learner import Feature
 from sonline.parameters import LOSSES, Parameters
 
@@ -67,12 +65,3 @@ def write(model: Any, kind: str, path: str | os.PathLike[str], **more: Any) -> N
     document, tensors = model._learning.__getstate__()
     arguments = model._get_params()
     persistence.write(path, kind, {"learner": document, "arguments": arguments, **more}, tensors)
-
-
-@contextmanager
-def reading(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Turn errors about what a file holds into a `ModelFileError` that names the file."""
-    try:
-        yield
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"{os.fspath(path)}: {error}") from error

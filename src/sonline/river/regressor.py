@@ -11,7 +11,7 @@ from river import base
 from sonline import persistence
 from sonline.learner import Feature, OnlineLearner
 from sonline.parameters import Parameters
-from sonline.river.common import parameters_of, reading, records_of, values_of, weights_of, write
+from sonline.river.common import parameters_of, records_of, values_of, weights_of, write
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -198,7 +198,7 @@ class SONRegressor(base.MiniBatchRegressor):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read a regressor that `save` wrote; ModelFileError if the file is damaged."""
         document, tensors = persistence.read(path, KIND)
-        with reading(path):
+        with persistence.reading(path):
             model = cls(**document["arguments"])
             model._learning.__setstate__((document["learner"], tensors))
         return model

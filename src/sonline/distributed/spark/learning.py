@@ -25,7 +25,7 @@ from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.rounds import name_of
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.distributed.spark.rows import Layout, RowReader
-from sonline.errors import DataFormatError, DivergenceError, ModelFileError, SonlineError
+from sonline.errors import DataFormatError, DivergenceError, SonlineError
 from sonline.evaluate import losses
 from sonline.parameters import Parameters
 from sonline.streams import Batch
@@ -50,7 +50,9 @@ class Classes(ManyOutputs):
     def load(cls, path: str | os.PathLike[str]) -> Self:
         """Read what `save` wrote."""
         learner = cls.__new__(cls)
-        learner.__setstate__(persistence.read(path, CLASSES))
+        state = persistence.read(path, CLASSES)
+        with persistence.reading(path):
+            learner.__setstate__(state)
         return learner
 
 
@@ -79,14 +81,12 @@ def unpacked(data: bytes) -> tuple[Learner, dict[str, Any]]:
         path = Path(folder, "model")
         path.write_bytes(data)
         document, tensors = persistence.read(path, KIND)
-    try:
+    with persistence.reading("the model"):
         state = document["learner"]
         kind: type[Learner] = Classes if "signs" in state else OneOutput
         learner = kind.__new__(kind)
         learner.__setstate__((state, tensors))
         more: dict[str, Any] = document["more"]
-    except (KeyError, TypeError, ValueError) as error:
-        raise ModelFileError(f"the model is damaged: {error}") from error
     return learner, more
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -25,12 +26,13 @@ from pyspark.sql.types import DataType, DoubleType, StringType, StructField, Str
 from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.layout import column, layout_of
-from sonline.distributed.spark.learning import Learner, packed, unpacked
+from sonline.distributed.spark.learning import Classes, Learner, packed, unpacked
 from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.prediction import Floats, Outputs, Prediction, both, chances
 from sonline.distributed.spark.rows import COLUMNS
 from sonline.errors import InvalidInputError, ModelFileError
+from sonline.learner import OnlineLearner
 
 M = TypeVar("M", "SONClassificationModel", "SONRegressionModel")
 PIECE = 1 << 24  # bytes of a model in one row of its table
@@ -90,6 +92,37 @@ class _Fitted(SONParams, MLWritable):
     def write(self) -> MLWriter:
         """Return what `save` uses."""
         return _Writer(self)
+
+    def merge(self, others: Iterable[Self]) -> Self:
+        """Return one model that knows what this one and the others have learnt.
+
+        For models of different data frames with the same parameters and classes; features with
+        names are matched by name. See `sonline.OnlineLearner.merge`. Nothing here is changed.
+        """
+        every = [self, *others]
+        for one in every[1:]:
+            if type(one) is not type(self):
+                raise InvalidInputError(
+                    f"a {type(self).__name__} cannot be merged with a {type(one).__name__}"
+                )
+            for what, mine, its in (
+                ("classes", self._classes, one._classes),
+                ("size of vectors", self._width, one._width),
+            ):
+                if mine != its:
+                    raise InvalidInputError(
+                        f"the models to be merged differ in their {what}: {mine} and {its}"
+                    )
+        learner: Any = self._learner
+        turns = itertools.zip_longest(*(one.rounds_ for one in every))
+        rounds = [
+            Shard(None, [figures for shard in turn if shard for figures in shard.figures])
+            for turn in turns
+        ]
+        merged = type(self).of(
+            learner.merge([one._learner for one in every[1:]]), rounds, self._width, self._classes
+        )
+        return self._copyValues(merged)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         layout = layout_of(self, self.learner_parameters(), dataset.schema)
@@ -165,6 +198,44 @@ class SONClassificationModel(
         """How many classes there are."""
         return len(self.classes)
 
+    def weights(self, label: Label | None = None) -> dict[str | int, float]:
+        """Return the weight of each feature seen, by name, or by place in the vectors.
+
+        Parameters
+        ----------
+        label : optional
+            For which class; may be left out for two classes, where it is ``classes[1]``.
+        """
+        learner = self._of_classes()
+        line, sign = self._line(label)
+        weights = sign * learner.weights()[line, 1:]
+        return dict(zip(learner.features(), weights.tolist(), strict=True))
+
+    def toOnlineLearner(self, label: Label | None = None) -> OnlineLearner:  # noqa: N802 - as Spark spells names
+        """Return the learner of a class, to go on without Spark: +1 is this class, -1 any other.
+
+        Parameters
+        ----------
+        label : optional
+            For which class; may be left out for two classes, where it is ``classes[1]``.
+        """
+        line, sign = self._line(label)
+        return self._of_classes().learner_of(line, sign)
+
+    def _of_classes(self) -> Classes:
+        assert isinstance(self._learner, Classes)  # noqa: S101 - that is what is trained
+        return self._learner
+
+    def _line(self, label: Label | None) -> tuple[int, float]:
+        """Return which output speaks for a class, and with which sign."""
+        two = self.numClasses == 2
+        if label is None and two:
+            return 0, 1.0
+        if label not in self.classes:
+            raise InvalidInputError(f"label must be one of {self.classes}, got {label!r}")
+        place = self.classes.index(label)
+        return (0, 1.0 if place == 1 else -1.0) if two else (place, 1.0)
+
     @property
     def progressiveError(self) -> float:  # noqa: N802 - as Spark spells names
         """Share of mistakes among the predictions made before each row was learnt."""
@@ -216,6 +287,16 @@ class SONRegressionModel(_Fitted, PredictionModel[Vector], MLReadable["SONRegres
         super().__init__()
         self._setDefault(loss="squared")
 
+    def weights(self) -> dict[str | int, float]:
+        """Return the weight of each feature seen, by name, or by place in the vectors."""
+        return self.toOnlineLearner().weights()
+
+    def toOnlineLearner(self) -> OnlineLearner:  # noqa: N802 - as Spark spells names
+        """Return the learner, to go on without Spark."""
+        learner = OnlineLearner.__new__(OnlineLearner)
+        learner.__setstate__(self._learner.__getstate__())
+        return learner
+
     def predict(self, value: Vector) -> float:
         """Return the prediction for one row."""
         return float(self._raw(value)[0])
@@ -242,7 +323,7 @@ class _Writer(MLWriter):
     def saveImpl(self, path: str) -> None:  # noqa: N802 - Spark's name
         spark = self.sparkSession
         DefaultParamsWriter.saveMetadata(self._model, path, spark)
-        data = self._model._data  # noqa: SLF001 - of this module
+        data = self._model._data
         pieces = [
             (number, bytearray(data[first : first + PIECE]))
             for number, first in enumerate(range(0, len(data), PIECE))
@@ -264,9 +345,9 @@ class _Reader(MLReader[M], Generic[M]):
             raise ModelFileError(f"{path}: holds a {metadata['class']}, expected a {wanted}")
         rows = collected(spark.read.parquet(f"{path}/data").orderBy("number"))
         try:
-            model: M = self._kind._from_bytes(b"".join(row["piece"] for row in rows))  # noqa: SLF001
+            model: M = self._kind._from_bytes(b"".join(row["piece"] for row in rows))
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from error
-        model._resetUid(metadata["uid"])  # noqa: SLF001 - Spark's own way
+        model._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(model, metadata)
         return model
