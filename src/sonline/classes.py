@@ -239,7 +239,10 @@ class ClassLearner:
     def stats(self) -> dict[str, Any]:
         """Return counters as `OnlineLearner.stats` does; rebases and bytes over all learners."""
         each = [model.stats() for model in self._models]
-        return each[0] | {name: sum(one[name] for one in each) for name in ("sweeps", "generations", "folds", "caught_up", "bytes")}
+        return each[0] | {
+            name: sum(one[name] for one in each)
+            for name in ("sweeps", "generations", "folds", "caught_up", "bytes")
+        }
 
     def _twin(
         self, models: list[_core.Model], classes: int, signs: Sequence[float] | None = None

@@ -139,7 +139,7 @@ def test_empty_tensors_of_huge_shapes(tmp_path: Path) -> None:
     source = small_file(tmp_path, "isotropic")
     _, tensors = persistence.read(source, "learner")
     for name, array in tensors.items():
-        for shape in ((0, 2**40), (2**40, 0), (0,), (0, 0, 0)):
+        for shape in {(0, 2**40), (2**40, 0), (0,), (0, 0, 0)} - {array.shape}:
             bad = np.zeros(shape, array.dtype)
             path = forged(source, tmp_path / "bad", with_tensor(name, bad))
             assert outcome(path) != "" or name.startswith("names.")
@@ -188,8 +188,8 @@ def test_the_names_of_a_classifier_cannot_be_replaced(tmp_path: Path) -> None:
 
 def test_the_models_of_a_classifier_have_the_same_features(tmp_path: Path) -> None:
     def fewer(_: dict[str, Any], tensors: persistence.Tensors) -> None:
-        tensors["1.features"] = tensors["1.features"][:-1]
-        tensors["1.blocks"] = tensors["1.blocks"][:-1]
+        for name in ("features", "blocks", "sketch.tags"):
+            tensors[f"1.{name}"] = tensors[f"1.{name}"][:-1]
 
     with pytest.raises(ModelFileError, match="features"):
         SONClassifier.load(forged(classifier_file(tmp_path), tmp_path / "bad", fewer))
