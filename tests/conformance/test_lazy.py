@@ -1,4 +1,4 @@
-"""Generations, folds and sweeps do not show: kernel and reference agree however often they happen."""
+"""Generations, folds and sweeps do not show, however often they happen."""
 
 from __future__ import annotations
 

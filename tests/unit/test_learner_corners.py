@@ -179,7 +179,7 @@ def test_absurd_scales(
             try:
                 predictions = model.learn(rows, y)
             except DivergenceError as error:
-                row = int(re.match(r"row (\d+): ", str(error))[1])  # noqa: PT017 - either is right
+                row = int(re.match(r"row (\d+): ", str(error))[1])
                 twin = learner(**model.params)
                 twin.learn(rows[:row], y[:row])
                 assert state_of(twin) == state_of(model)

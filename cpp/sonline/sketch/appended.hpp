@@ -84,7 +84,7 @@ class Appended {
     for (size_t i = 0; i < k_; ++i) {
       const double square = p_[i] * p_[i];
       along += square;
-      shrunk += alpha / (alpha + spectrum_.ev[i]) * square;
+      shrunk += shrink(i, alpha) * square;
     }
     return std::max(std::max(energy_ - along, 0.0) + shrunk, kSpan * energy_);
   }
@@ -96,7 +96,7 @@ class Appended {
     const Vector& p = absorbed_ ? next_p_ : p_;
     const size_t k = absorbed_ ? next_rank_ : k_, n = n_ + (absorbed_ && rho_ > 0);
     for (size_t i = 0; i < k; ++i) {
-      const double along = step * (spectrum_.ev[i] / (alpha + spectrum_.ev[i])) * p[i];
+      const double along = step * (1 - shrink(i, alpha)) * p[i];
       for (size_t j = 0; j < n; ++j) b_[j] += along * F(i, j);
     }
   }
@@ -189,6 +189,13 @@ class Appended {
   }
 
  private:
+  // What A⁻¹ leaves of direction i, relative to α⁻¹. Never less than the rounding error of |x|² -
+  // |Vx|²: otherwise V, whose length is 1 up to rounding, could take back more of a step than there
+  // is, and the step would lead away from the label.
+  double shrink(size_t i, double alpha) const {
+    return std::max(1 / (1 + spectrum_.ev[i] / alpha), kSpan);
+  }
+
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr double kSpan = kFloat ? 1e-5 : 1e-12;
   static constexpr double kCondition = kFloat ? 20 : 500;
@@ -265,6 +272,10 @@ class Appended {
   void fold() {
     Matrix b(1, N_);
     std::copy_n(b_.begin(), n_, b[0]);
+    if (!lazy_.can_fold(b)) {
+      end_epoch();
+      return;
+    }
     intercept_[0] += dot(b[0], &intercept_[1], n_);
     lazy_.fold(b, n_);
     std::fill(b_.begin(), b_.end(), 0.0);

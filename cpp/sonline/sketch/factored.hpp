@@ -172,7 +172,7 @@ class Factored {
     for (size_t i = 0; i < k_; ++i) {
       const double square = p_[i] * p_[i];
       along += square;
-      shrunk += alpha / (alpha + rule_.ev()[i]) * square;
+      shrunk += shrink(i, alpha) * square;
     }
     return std::max(std::max(energy_ - along, 0.0) + shrunk, kSpan * energy_);
   }
@@ -182,11 +182,10 @@ class Factored {
     if (absorbed_) {
       kappa_after_[expert] -= step;
       for (size_t i = 0; i < next_.rank; ++i)
-        beta_after_(expert, i) += step * (rule_.ev()[i] / (alpha + rule_.ev()[i])) * next_.p[i];
+        beta_after_(expert, i) += step * (1 - shrink(i, alpha)) * next_.p[i];
     } else {
       kappa_[expert] -= step;
-      for (size_t i = 0; i < k_; ++i)
-        beta_(expert, i) += step * (rule_.ev()[i] / (alpha + rule_.ev()[i])) * p_[i];
+      for (size_t i = 0; i < k_; ++i) beta_(expert, i) += step * (1 - shrink(i, alpha)) * p_[i];
     }
   }
 
@@ -222,7 +221,10 @@ class Factored {
       change_basis(row);
     upkeep_.work += row.size;
     if (k_ == 0) return;
-    if (cancels(row, scale)) fold();
+    if (largest_entry(F_, k_) < kSmallest)
+      renew();
+    else if (cancels(row, scale))
+      fold();
     if (sweep_is_paid(slots, blocks.stride() * sizeof(T), !sparse)) sweep(blocks, slots);
   }
 
@@ -275,10 +277,19 @@ class Factored {
   }
 
  private:
+  // What A⁻¹ leaves of direction i, relative to α⁻¹. Never less than the rounding error of |x|² -
+  // |Vx|²: otherwise V, whose length is 1 up to rounding, could take back more of a step than there
+  // is, and the step would lead away from the label.
+  double shrink(size_t i, double alpha) const {
+    return std::max(1 / (1 + rule_.ev()[i] / alpha), kSpan);
+  }
+
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr double kSpan = kFloat ? 1e-5 : 1e-12;
   // Amplification of rounding errors in Z that is tolerated.
   static constexpr double kCondition = kFloat ? 10 : 1e2;
+  // Z grows where F shrinks: long before it leaves the range of its type, F becomes I again.
+  static constexpr double kSmallest = 1e-6;
   // How much larger than a label the cancelling parts of w·x may be.
   static constexpr double kCancellation = kFloat ? 64 : 1 << 20;
 
@@ -359,6 +370,10 @@ class Factored {
     for (size_t e = 0; e < K_; ++e)
       for (size_t i = 0; i < k_; ++i)
         for (size_t j = 0; j < k_; ++j) b(e, j) += beta_(e, i) * F_(i, j);
+    if (!lazy_.can_fold(b)) {
+      renew();
+      return;
+    }
     for (size_t e = 0; e < K_; ++e) intercept_[e] += dot(b[e], &intercept_[K_], k_);
     lazy_.fold(b, k_);
     std::fill(beta_.values().begin(), beta_.values().end(), 0.0);
@@ -439,8 +454,8 @@ class Factored {
            lazy_.full();
   }
 
-  // Brings all features up to date and makes V orthonormal.
-  void sweep(const BlockStore<T>& blocks, size_t slots) {
+  // Begins a generation with the same V and the same weights: F = I, β = 0.
+  void renew() {
     Matrix map(K_ + k_, std::max<size_t>(k_, 1));
     for (size_t i = 0; i < k_; ++i)
       for (size_t j = 0; j < k_; ++j) {
@@ -450,6 +465,11 @@ class Factored {
     const Vector before = intercept_, nothing(K_ + k_, 0.0);
     apply(map, nothing, 0.0, before.data(), intercept_.data());
     next_generation(map, k_);
+  }
+
+  // Brings all features up to date and makes V orthonormal.
+  void sweep(const BlockStore<T>& blocks, size_t slots) {
+    renew();
     --upkeep_.generations;
     GramSum sum(k_);
     sum.add(&intercept_[K_]);

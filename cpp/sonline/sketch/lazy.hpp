@@ -22,6 +22,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <numeric>
 #include <vector>
 
 #include "sonline/archive.hpp"
@@ -135,6 +136,17 @@ class LazyColumns {
       std::copy_n(room, K_ + n_, copy);
       row.blocks[i] = copy;
     }
+  }
+
+  // Whether a fold of this size keeps its digits beside the folds of the generation so far. If z
+  // has grown since, it does not, and a new generation must begin.
+  bool can_fold(const Matrix& b) const {
+    constexpr double kMost = 1e4;
+    const auto larger = [](double a, double c) { return std::max(a, std::fabs(c)); };
+    const double* last = fold_at(fold_.back());
+    const double before = std::accumulate(last, last + K_ * row_, 0.0, larger);
+    const double size = std::accumulate(b.values().begin(), b.values().end(), 0.0, larger);
+    return before <= kMost * size;
   }
 
   // w̄ ← w̄ + b z; b has K rows of which the first `columns` numbers count.

@@ -1,0 +1,192 @@
+"""Rows that have made sketches expensive: what a non-zero costs on them, against clean rows.
+
+    python -m benchmarks.hostile [--features 10000 100000] [--rows 20000] [--only oja]
+
+Twelve streams, several sketches and losses. Each cost is processor time per non-zero, best of three
+runs; the ratio is to the same sketch with logistic loss on clean rows of the same shape, measured
+in the same round. Writes docs/benchmarks/hostile.md and hostile.png.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from sonline import OnlineLearner
+
+NNZ = 32
+FOLDER = Path(__file__).parent.parent / "docs" / "benchmarks"
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "oja": {"sketch": "oja", "alpha": 1.0, "scaling": "none"},
+    "isotropic": {"alpha": 1.0, "scaling": "none"},
+    "fd": {"sketch": "fd", "alpha": 1.0, "scaling": "none"},
+    "rfd": {"sketch": "rfd", "alpha": 1.0, "scaling": "none"},
+    "default": {},
+}
+LOSSES: dict[str, dict[str, Any]] = {
+    "squared": {"loss": "squared"},
+    "squared, clip": {"loss": "squared", "clip": True},
+    "logistic": {},
+    "hinge": {"loss": "hinge"},
+}
+
+Values = Callable[[np.random.Generator, int], np.ndarray]
+
+
+def clean(rng: np.random.Generator, n: int) -> np.ndarray:
+    """Return Gaussian values."""
+    return rng.standard_normal((n, NNZ)) / np.sqrt(NNZ)
+
+
+def _times(scale: Callable[[np.ndarray], np.ndarray]) -> Values:
+    def values(rng: np.random.Generator, n: int) -> np.ndarray:
+        return clean(rng, n) * scale(np.arange(n) / n)[:, None]
+
+    return values
+
+
+STREAMS: dict[str, Values] = {
+    "Gaussian": clean,
+    "all positive": lambda rng, n: np.abs(clean(rng, n)),
+    "one-hot": lambda _, n: np.ones((n, NNZ)),
+    "log-normal": lambda rng, n: np.exp(3 * rng.standard_normal((n, NNZ))) / 50,
+    "Cauchy": lambda rng, n: np.clip(rng.standard_cauchy((n, NNZ)), -1e8, 1e8),
+    "growing scale": _times(lambda t: np.exp(10 * t)),
+    "shrinking scale": _times(lambda t: np.exp(-10 * t)),
+    "units x 1000 at half": _times(lambda t: np.where(t < 0.5, 1.0, 1000.0)),
+    "drifting features": clean,
+    "one huge feature": clean,
+    "nearly constant features": clean,
+    "every 100th row x 1000": _times(lambda t: np.where(np.arange(t.size) % 100 == 7, 1e3, 1.0)),
+}
+
+
+def stream(name: str, n: int, d: int, seed: int = 0) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return the rows of a stream and real-valued labels.
+
+    Features are met with probability 1 / index, so that there are frequent and rare ones.
+    """
+    rng = np.random.default_rng(seed)
+    places = np.exp(rng.random((n, NNZ)) * np.log(d)).astype(np.int64) - 1
+    values = STREAMS[name](rng, n)
+    if name == "drifting features":
+        window = d // 10
+        start = (np.arange(n) * (d - window) // n)[:, None]
+        places = start + rng.integers(0, window, (n, NNZ))
+    if name == "one huge feature":
+        places[:, 0], values[:, 0] = 0, 1e4
+    if name == "nearly constant features":
+        places[:, :8] = np.arange(8)
+        values[:, :8] = 1 + 1e-3 * rng.standard_normal((n, 8))
+    rows = sp.csr_matrix((values.ravel(), places.ravel(), np.arange(n + 1) * NNZ), shape=(n, d))
+    rows.sum_duplicates()
+    truth = rng.standard_normal(d)
+    labels = rows @ truth
+    return rows, labels / max(float(np.std(labels)), 1e-300)
+
+
+def labels_for(loss: dict[str, Any], y: np.ndarray) -> np.ndarray:
+    """Return labels that a loss takes."""
+    return y if loss.get("loss") == "squared" else np.where(y > 0, 1.0, -1.0)
+
+
+def cost(settings: dict[str, Any], X: sp.csr_matrix, y: np.ndarray, repeats: int = 3) -> float:
+    """Return nanoseconds of processor time per non-zero."""
+    best = np.inf
+    for _ in range(repeats):
+        learner = OnlineLearner(**settings)
+        start = time.thread_time()
+        learner.learn(X, y)
+        best = min(best, time.thread_time() - start)
+    return best * 1e9 / X.nnz
+
+
+def measure(features: list[int], rows: int, only: str | None) -> list[dict[str, Any]]:
+    """Return a result for each sketch, loss, stream and number of features."""
+    results = []
+    for d in features:
+        data = {name: stream(name, rows, d) for name in STREAMS}
+        for sketch, settings in SETTINGS.items():
+            if only not in {None, sketch}:
+                continue
+            X, y = data["Gaussian"]
+            base = cost(settings, X, labels_for({}, y))
+            for loss, changes in LOSSES.items():
+                for name, (X, y) in data.items():
+                    ns = cost(settings | changes, X, labels_for(changes, y), repeats=2)
+                    results.append(
+                        {"d": d, "sketch": sketch, "loss": loss, "stream": name, "ns": ns}
+                        | {"ratio": ns / base}
+                    )
+                    print(f"{d:8d} {sketch:10} {loss:14} {name:26} {ns:8.1f} {ns / base:6.2f}")
+    return results
+
+
+def write(results: list[dict[str, Any]], rows: int) -> None:
+    """Write the table and the picture."""
+    import matplotlib.pyplot as plt  # noqa: PLC0415 - only for the picture
+
+    features = sorted({one["d"] for one in results})
+    lines = [
+        (
+            f"Worst ratio over four losses, {rows:,} rows of {NNZ} non-zeros, to the same sketch with "
+            "logistic loss on clean rows (`python -m benchmarks.hostile`)."
+        ),
+        "",
+        "| stream | " + " | ".join(f"{s}, d = {d:,}" for s in SETTINGS for d in features) + " |",
+        "|---|" + "---|" * (len(SETTINGS) * len(features)),
+    ]
+    for name in STREAMS:
+        cells = []
+        for sketch in SETTINGS:
+            for d in features:
+                found = [
+                    one["ratio"]
+                    for one in results
+                    if (one["stream"], one["sketch"], one["d"]) == (name, sketch, d)
+                ]
+                cells.append(f"{max(found):.2f}" if found else "")
+        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    (FOLDER / "hostile.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    figure, axes = plt.subplots(1, len(SETTINGS), figsize=(14, 3.6), sharey=True)
+    for axis, sketch in zip(axes, SETTINGS, strict=True):
+        for name in STREAMS:
+            worst = [
+                max(
+                    (
+                        one["ns"]
+                        for one in results
+                        if (one["stream"], one["sketch"], one["d"]) == (name, sketch, d)
+                    ),
+                    default=np.nan,
+                )
+                for d in features
+            ]
+            axis.loglog(features, worst, marker="o", label=name)
+        axis.set(title=sketch, xlabel="features")
+    axes[0].set_ylabel("ns per non-zero, worst loss")
+    axes[-1].legend(fontsize=6)
+    figure.tight_layout()
+    figure.savefig(FOLDER / "hostile.png", dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--features", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
+    parser.add_argument("--rows", type=int, default=20_000)
+    parser.add_argument("--only", choices=list(SETTINGS))
+    given = parser.parse_args()
+    results = measure(given.features, given.rows, given.only)
+    if given.only is None:
+        write(results, given.rows)
+
+
+if __name__ == "__main__":
+    main()
