@@ -135,10 +135,7 @@ def write(results: list[dict[str, Any]], rows: int) -> None:
 
     features = sorted({one["d"] for one in results})
     lines = [
-        (
-            f"Worst ratio over four losses, {rows:,} rows of {NNZ} non-zeros, to the same sketch with "
-            "logistic loss on clean rows (`python -m benchmarks.hostile`)."
-        ),
+        f"Worst ratio of four losses over {rows:,} rows of {NNZ} non-zeros (benchmarks.hostile).",
         "",
         "| stream | " + " | ".join(f"{s}, d = {d:,}" for s in SETTINGS for d in features) + " |",
         "|---|" + "---|" * (len(SETTINGS) * len(features)),
