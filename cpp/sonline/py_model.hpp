@@ -106,15 +106,26 @@ class PyModel {
     return to_numpy(keys.data(), {keys.size()});
   }
 
+  size_t name_count() {
+    const std::scoped_lock lock(shared_->mutex);
+    return shared_->names.table.size();
+  }
+
+  // All names in the order of their ids, whether features have them yet or not.
+  nb::list names() {
+    const std::scoped_lock lock(shared_->mutex);
+    nb::list names;
+    const NameTable& table = shared_->names.table;
+    for (size_t id = 0; id < table.size(); ++id) names.append(text(table.name(id)));
+    return names;
+  }
+
   nb::list features() {
     const std::scoped_lock lock(shared_->mutex);
     nb::list features;
     for (const Key key : model_->features()) {
       if (key & kNamed) {
-        const auto name = shared_->names.table.name(key & ~kNamed);
-        // Names from files may be any bytes.
-        features.append(nb::steal(PyUnicode_DecodeUTF8(
-            name.data(), static_cast<Py_ssize_t>(name.size()), "backslashreplace")));
+        features.append(text(shared_->names.table.name(key & ~kNamed)));
       } else {
         features.append(nb::int_(key));
       }
@@ -189,6 +200,12 @@ class PyModel {
   }
 
  private:
+  // Names from files may be any bytes.
+  static nb::object text(std::string_view name) {
+    return nb::steal(PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()),
+                                          "backslashreplace"));
+  }
+
   static std::shared_ptr<Shared> new_shared(const Config& config, bool single) {
     const double largest = single ? kLargestValue<float> : kLargestValue<double>;
     return std::make_shared<Shared>(NameKeys{NameTable(), config.hash_bits, config.hash_seed},

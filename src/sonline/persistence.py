@@ -2,7 +2,8 @@
 
 A file holds named arrays and, in the header's metadata, one JSON document. Loading one runs no
 code and allocates no more than the file's own size. The checksum covers names, types, shapes,
-bytes and the document, so that any flipped bit is noticed.
+bytes and the document, so that any flipped bit is noticed. The same model gives the same bytes.
+docs/model-files.md describes the format.
 """
 
 from __future__ import annotations
@@ -11,48 +12,37 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import load, save, save_file
 
 from sonline.errors import ModelFileError
 
-FORMAT = "sonline"
+FORMAT = "sonline"  # the one entry of the metadata: several would have no fixed order
 FORMAT_VERSION = 1
 
 Tensors = dict[str, NDArray[Any]]
 
 
-def write(
-    path: str | os.PathLike[str], kind: str, document: Mapping[str, Any], tensors: Tensors
-) -> None:
+def write(path: str | os.PathLike[str], document: Mapping[str, Any], tensors: Tensors) -> None:
     """Write a model file so that at any moment either the old or the new one is there.
 
     Parameters
     ----------
     path : path-like
         The file; an existing one is replaced.
-    kind : str
-        What the file holds, checked by `read`.
     document : mapping
         Anything JSON can hold.
     tensors : dict of arrays
         The state.
     """
     target = Path(path)
-    text = json.dumps(document, sort_keys=True, allow_nan=False)
-    metadata = {
-        "format": FORMAT,
-        "version": str(FORMAT_VERSION),
-        "kind": kind,
-        "document": text,
-        "checksum": _checksum(FORMAT_VERSION, kind, text, tensors),
-    }
+    metadata = _metadata(document, tensors)
     handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
     os.close(handle)
     temporary = Path(name)
@@ -65,59 +55,102 @@ def write(
         temporary.chmod(0o666 & ~umask)  # mkstemp makes files private
         temporary.replace(target)
         _sync_folder(target.parent)
+    except SafetensorError as error:  # how the writer reports a full disk
+        temporary.unlink(missing_ok=True)
+        raise OSError(f"cannot write {os.fspath(path)}: {error}") from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Tensors]:
+def pack(document: Mapping[str, Any], tensors: Tensors) -> bytes:
+    """Return the content of the file that `write` would make."""
+    return save(tensors, metadata=_metadata(document, tensors))
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     """Read a file that `write` made; the document and the arrays.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, not one of ours, too new, or holds something else.
+        If the file is damaged, not one of ours, or too new.
     """
     target = Path(path)
     if not target.is_file():
         raise FileNotFoundError(f"no model file {str(target)!r}")
+
+    def opened() -> tuple[dict[str, str], Tensors]:
+        with safe_open(target, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            _header(metadata, str(target))
+            return metadata, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+    return _checked(opened, str(target))
+
+
+def unpack(data: bytes, name: str) -> tuple[dict[str, Any], Tensors]:
+    """Return what `pack` was given; ``name`` is for errors."""
+
+    def opened() -> tuple[dict[str, str], Tensors]:
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
+        _header(metadata, name)
+        return metadata, load(data)
+
+    return _checked(opened, name)
+
+
+def _metadata(document: Mapping[str, Any], tensors: Tensors) -> dict[str, str]:
+    text = json.dumps(document, sort_keys=True, allow_nan=False)
+    header = {
+        "checksum": _checksum(FORMAT_VERSION, text, tensors),
+        "document": text,
+        "version": FORMAT_VERSION,
+    }
+    return {FORMAT: json.dumps(header)}
+
+
+def _header(metadata: Mapping[str, str], name: str) -> dict[str, Any]:
+    """Return our entry of the metadata, checked."""
+    if FORMAT not in metadata:
+        raise ModelFileError(f"{name}: not a sonline model")
+    header: dict[str, Any] = json.loads(metadata[FORMAT])
+    version = header.get("version")
+    if not isinstance(version, int) or version > FORMAT_VERSION:
+        raise ModelFileError(
+            f"{name}: written in format version {version!r}, this program reads up to "
+            f"{FORMAT_VERSION}; upgrade sonline"
+        )
+    return header
+
+
+def _checked(
+    opened: Callable[[], tuple[dict[str, str], Tensors]], name: str
+) -> tuple[dict[str, Any], Tensors]:
     try:
-        with safe_open(target, framework="numpy") as opened:
-            metadata = opened.metadata() or {}
-            names = list(opened.keys())
-            found = metadata.get("format")
-            if found != FORMAT:
-                raise ModelFileError(f"{target}: not a sonline model (format {found!r})")
-            version = metadata.get("version", "")
-            if not version.isdigit() or int(version) > FORMAT_VERSION:
-                raise ModelFileError(
-                    f"{target}: written in format version {version!r}, this program reads up to "
-                    f"{FORMAT_VERSION}; upgrade sonline"
-                )
-            tensors = {name: opened.get_tensor(name) for name in names}
+        metadata, tensors = opened()
+        header = _header(metadata, name)
+        text = header["document"]
+        if header["checksum"] != _checksum(header["version"], text, tensors):
+            raise ModelFileError(
+                f"{name}: damaged, the checksum does not fit; restore it from a copy"
+            )
+        document: dict[str, Any] = json.loads(text)
     except SafetensorError as error:
         raise ModelFileError(
-            f"{target}: not a sonline model, or damaged ({error}); restore it from a copy"
+            f"{name}: not a sonline model, or damaged ({error}); restore it from a copy"
         ) from error
-    except (ValueError, KeyError, TypeError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, AttributeError) as error:
         if isinstance(error, ModelFileError):
             raise
-        raise ModelFileError(f"{target}: damaged ({error}); restore it from a copy") from error
-    text = metadata.get("document", "")
-    checksum = _checksum(int(version), metadata.get("kind", ""), text, tensors)
-    if metadata.get("checksum") != checksum:
-        raise ModelFileError(
-            f"{target}: damaged, the checksum does not fit; restore it from a copy"
-        )
-    if metadata["kind"] != kind:
-        raise ModelFileError(f"{target}: holds a {metadata['kind']}, expected a {kind}")
-    document: dict[str, Any] = json.loads(text)
+        raise ModelFileError(f"{name}: damaged ({error}); restore it from a copy") from error
     return document, tensors
 
 
-def _checksum(version: int, kind: str, text: str, tensors: Mapping[str, NDArray[Any]]) -> str:
+def _checksum(version: int, text: str, tensors: Mapping[str, NDArray[Any]]) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(json.dumps([version, kind, text]).encode())
+    digest.update(json.dumps([version, text]).encode())
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         digest.update(json.dumps([name, str(array.dtype), array.shape]).encode())

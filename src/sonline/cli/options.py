@@ -23,8 +23,7 @@ from sonline.parameters import (
     STEPS,
     Parameters,
 )
-from sonline.streams import FORMATS, Stream
-from sonline.streams.sources import TEXT_FORMATS
+from sonline.streams import FORMATS
 
 CHOICES = {
     "loss": tuple(LOSSES),
@@ -88,17 +87,6 @@ BadRows = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print results as JSON, and nothing else.")]
 Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
 Terse = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
-
-
-def refuse_columns_of_text(stream: Stream, given: dict[str, Any]) -> None:
-    """Raise an error if options name columns and the data has none."""
-    if stream.options.format not in TEXT_FORMATS:
-        return
-    for name in ("label", "weight", "tag", "text", "ignore"):
-        if given.get(name):
-            raise ParameterError(
-                f"--{name} names a column of a table, and this is none: {stream.told}"
-            )
 
 
 READING: dict[str, tuple[Any, Any]] = {

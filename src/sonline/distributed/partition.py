@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, InvalidInputError, ParameterError
-from sonline.streams.batch import LARGEST_VALUES
+from sonline.rows import LARGEST_VALUES
 
 ON_ERROR = ("stop", "skip")
 FINITE = float(np.finfo(np.float64).max)
@@ -101,7 +101,7 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
     figures.weight, figures.loss, figures.wrong = (
         now - then for now, then in zip(after, before or (0.0, 0.0, 0.0), strict=True)
     )
-    figures.bytes = moved_bytes(model._learner())  # noqa: SLF001 - the estimators are ours
+    figures.bytes = moved_bytes(model.model)
     figures.seconds = time.perf_counter() - begun
     return Shard(model, [figures])
 

@@ -131,7 +131,6 @@ def figures_of(shard: Shard) -> list[Figures]:
     return shard.figures
 
 
-def moved_bytes(learner: Any) -> int:
-    """Return the size of a learner's state: what is moved to merge it."""
-    _, tensors = learner.__getstate__()
-    return int(sum(tensor.nbytes for tensor in tensors.values()))
+def moved_bytes(model: Any) -> int:
+    """Return the size of a model's arrays: what is moved to merge it."""
+    return int(sum(tensor.nbytes for tensor in model.tensors().values()))

@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sonline.errors import DataFormatError
-from sonline.streams.batch import LARGEST_VALUES, BadRow, Batch, Position
-from sonline.streams.rows import RowBuilder, token_of
-from sonline.streams.text import _seek
+from sonline.labels import token_of
+from sonline.rows import LARGEST_VALUES
+from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.rows import RowBuilder
+from sonline.streams.text import seek
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
@@ -79,7 +81,7 @@ class JsonReader:
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
-        _seek(source, start.offset)
+        seek(source, start.offset)
         place, rest = start, b""
         while True:
             chunk = source.read(_CHUNK)
@@ -139,6 +141,7 @@ class JsonReader:
             weights=np.array(weights, np.float64) if self._options.weight else None,
             tags=tags if self._options.tag else None,
             bad=bad,
+            file=name,
             start=start,
             end=replace(start, offset=offset, line=line, rows=start.rows + len(counts)),
             lines=np.array(numbers, np.int64),

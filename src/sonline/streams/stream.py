@@ -154,6 +154,16 @@ class Stream:
                     "one format: convert them, or say it with --format"
                 )
 
+    def refuse_columns_of_text(self, given: dict[str, Any]) -> None:
+        """Raise an error if options name columns and the data has none."""
+        if self.options.format not in TEXT_FORMATS:
+            return
+        for name in ("label", "weight", "tag", "text", "ignore"):
+            if given.get(name):
+                raise ParameterError(
+                    f"{name} (--{name}) names a column of a table, and this is none: {self.told}"
+                )
+
     def share(self) -> float | None:
         """Return which share of the input lies before the end of the last batch.
 
@@ -264,7 +274,7 @@ class Stream:
 
 
 def open(  # noqa: A001 - as gzip.open is called
-    sources: Sequence[str | os.PathLike[str]],
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     start: Position | None = None,
     passes: int = 1,
@@ -274,7 +284,7 @@ def open(  # noqa: A001 - as gzip.open is called
 
     Parameters
     ----------
-    sources : sequence of names
+    sources : name or sequence of names
         All of one format.
     start : Position, optional
         Where to go on: the ``end`` of a batch of an earlier stream over the same files.
@@ -288,7 +298,14 @@ def open(  # noqa: A001 - as gzip.open is called
     Stream
         To be closed, or used in a ``with`` statement.
     """
-    return Stream(expand(sources), Options(**options), start, passes)
+    return Stream(expand(listed(sources)), Options(**options), start, passes)
+
+
+def listed(
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+) -> Sequence[str | os.PathLike[str]]:
+    """Return the names of sources as a sequence, also if there is one name only."""
+    return [sources] if isinstance(sources, (str, os.PathLike)) else sources
 
 
 def _is_pipe(name: str) -> bool:

@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from sonline.distributed.spark.jobs import collected
-from sonline.distributed.spark.lines import Label, label_of
+from sonline.distributed.spark.lines import Label, word_label
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.rows import (
     ARRAY,
@@ -135,7 +135,7 @@ def classes_of(frame: DataFrame, layout: Layout) -> tuple[Label, ...]:
             yield pa.RecordBatch.from_pydict({"word": pa.array(words_of(quiet, batches), "string")})
 
         rows = collected(frame.mapInArrow(words, "word string").distinct().limit(MANY_CLASSES + 1))
-        labels = [label_of(row["word"]) for row in rows]
+        labels = [label for row in rows if (label := word_label(row["word"])) is not None]
         text = any(isinstance(label, str) for label in labels)
         found = {row["word"] for row in rows} if text else set(labels)
     else:

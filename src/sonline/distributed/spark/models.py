@@ -25,12 +25,13 @@ from pyspark.sql.types import DataType, DoubleType, StringType, StructField, Str
 from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.layout import column, layout_of
-from sonline.distributed.spark.learning import Learner, packed, unpacked
 from sonline.distributed.spark.lines import Label
-from sonline.distributed.spark.params import SONParams
-from sonline.distributed.spark.prediction import Floats, Outputs, Prediction, both, chances
+from sonline.distributed.spark.params import LEARNER, SONParams
+from sonline.distributed.spark.prediction import Outputs, Prediction, both, chances
 from sonline.distributed.spark.rows import COLUMNS
 from sonline.errors import InvalidInputError, ModelFileError
+from sonline.model import Model
+from sonline.rows import Floats
 
 M = TypeVar("M", "SONClassificationModel", "SONRegressionModel")
 PIECE = 1 << 24  # bytes of a model in one row of its table
@@ -39,53 +40,71 @@ PIECE = 1 << 24  # bytes of a model in one row of its table
 class _Fitted(SONParams, MLWritable):
     """What both models share."""
 
-    _data: bytes  # the learner and what else is to be kept, as a model file
-    _learner: Learner
+    _data: bytes  # a model file
+    _model: Model
     _classes: tuple[Label, ...] | None
     _width: int  # of the vectors learnt; -1 where there were none
     rounds_: list[Shard]
 
     @classmethod
-    def of(
-        cls,
-        learner: Learner,
-        rounds: Sequence[Shard],
-        width: int,
-        classes: Sequence[Label] | None = None,
-    ) -> Self:
-        """Make a model."""
-        more = {
+    def of(cls, model: Model, rounds: Sequence[Shard], width: int) -> Self:
+        """Make a model of pyspark.ml."""
+        model.face = {
+            "name": f"spark.{cls.__name__}",
             "rounds": [[one.as_dict() for one in each.figures] for each in rounds],
             "width": width,
-            "classes": None if classes is None else list(classes),
         }
-        return cls._from_bytes(packed(learner, more))
+        return cls._from_bytes(model.to_bytes())
 
     @classmethod
     def _from_bytes(cls, data: bytes) -> Self:
-        model = cls()
-        learner, more = unpacked(data)
+        fitted = cls()
+        model = Model.from_bytes(data)
+        face = model.face
         try:
-            classes = more["classes"]
-            model._width = int(more["width"])
-            model.rounds_ = [
-                Shard(None, [Figures.from_dict(one) for one in each]) for each in more["rounds"]
+            fitted._width = int(face.get("width", -1))
+            fitted.rounds_ = [
+                Shard(None, [Figures.from_dict(one) for one in each])
+                for each in face.get("rounds", [])
             ]
         except (KeyError, TypeError) as error:
             raise ModelFileError(f"the model is damaged: {error}") from error
-        model._data, model._learner = data, learner
-        model._classes = None if classes is None else tuple(classes)
-        return model
+        fitted._data, fitted._model = data, model
+        fitted._classes = None if model.table is None else model.table.labels
+        return fitted
+
+    @property
+    def model(self) -> Model:
+        """The model behind it, which all faces share."""
+        return self._model
+
+    def saveModel(self, path: str) -> None:  # noqa: N802 - as Spark spells names
+        """Write a model file that all faces of sonline can open, on the driver's disk."""
+        self._model.save(path)
+
+    @classmethod
+    def fromModel(cls, model: Model) -> Self:  # noqa: N802 - as Spark spells names
+        """Make a model of pyspark.ml out of a model of any face."""
+        fitted = cls._from_bytes(model.to_bytes())
+        fitted._check_task()  # noqa: SLF001 - of this class
+        given = model.parameters.as_dict()
+        fitted._set(  # noqa: SLF001 - Spark's own way
+            **{name: given[known] for name, known in LEARNER.items()}
+        )
+        return fitted
+
+    def _check_task(self) -> None:
+        raise NotImplementedError
 
     @property
     def numFeatures(self) -> int:  # noqa: N802 - Spark's name
         """The size of the vectors, or the number of features seen where they have names."""
-        return self._width if self._width >= 0 else len(self._learner.features())
+        return self._width if self._width >= 0 else len(self._model.features())
 
     @property
     def progressiveLoss(self) -> float:  # noqa: N802 - as Spark spells names
         """Mean loss of the predictions made in the first round before each row was learnt."""
-        return self.rounds_[0].loss
+        return self.rounds_[0].loss if self.rounds_ else self._model.progress.loss.average
 
     def write(self) -> MLWriter:
         """Return what `save` uses."""
@@ -132,7 +151,7 @@ class _Fitted(SONParams, MLWritable):
         if isinstance(value, SparseVector):
             ends = np.array([0, value.indices.size])
             row = sp.csr_array((value.values, value.indices, ends), shape=(1, value.size))
-        return self._learner.predict(row).reshape(-1)
+        return self._model.predict(row).reshape(-1)
 
 
 class SONClassificationModel(
@@ -168,7 +187,7 @@ class SONClassificationModel(
     @property
     def progressiveError(self) -> float:  # noqa: N802 - as Spark spells names
         """Share of mistakes among the predictions made before each row was learnt."""
-        return self.rounds_[0].error
+        return self.rounds_[0].error if self.rounds_ else self._model.progress.error.average
 
     def predict(self, value: Vector) -> Any:
         """Return the label of one row."""
@@ -187,6 +206,10 @@ class SONClassificationModel(
     def read(cls) -> MLReader[SONClassificationModel]:
         """Return what `load` uses."""
         return _Reader(cls)
+
+    def _check_task(self) -> None:
+        if self._model.table is None:
+            raise ModelFileError("the model predicts numbers, not classes: SONRegressionModel")
 
     def _outputs(self) -> Outputs:
         logistic = self.getOrDefault("loss") == "logistic"
@@ -224,6 +247,10 @@ class SONRegressionModel(_Fitted, PredictionModel[Vector], MLReadable["SONRegres
     def read(cls) -> MLReader[SONRegressionModel]:
         """Return what `load` uses."""
         return _Reader(cls)
+
+    def _check_task(self) -> None:
+        if self._model.table is not None:
+            raise ModelFileError("the model predicts classes, not numbers: SONClassificationModel")
 
     def _outputs(self) -> Outputs:
         return Outputs(self.getPredictionCol(), "", "", None, ())

@@ -17,15 +17,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sonline.distributed.spark.lines import KnownClasses, Label, Lines
+from sonline.rows import LARGEST_VALUES, Floats
+from sonline.rows import Indices as Integers
 from sonline.streams import BadRow, Batch, Options, Position
-from sonline.streams.batch import LARGEST_VALUES
 from sonline.streams.rows import RowBuilder
 from sonline.streams.sources import Source
 from sonline.streams.tables import TableReader
 from sonline.streams.text import TextReader
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 Reasons: TypeAlias = dict[int, str]
 
 VECTOR, ARRAY, COLUMNS, LINES = "vector", "array", "columns", "lines"
