@@ -106,6 +106,11 @@ class PyModel {
     return to_numpy(keys.data(), {keys.size()});
   }
 
+  NameTable name_table() {
+    const std::scoped_lock lock(shared_->mutex);
+    return shared_->names.table;
+  }
+
   size_t name_count() {
     const std::scoped_lock lock(shared_->mutex);
     return shared_->names.table.size();
@@ -170,21 +175,28 @@ class PyModel {
     return fields;
   }
 
-  // Without names among the fields, those that are shared stay.
+  // Without names among the fields, those that are shared stay. The fields are taken out of the
+  // dict as they are copied: a large model should not be in memory three times.
   void restore(nb::dict fields) {
     const std::scoped_lock lock(shared_->mutex);
     State state;
-    for (auto [name, value] : fields) {
+    for (nb::handle name : fields.keys()) {
       const auto key = nb::cast<std::string>(name);
-      state[key] = from_numpy(key, nb::cast<Array>(value));
+      state[key] = from_numpy(key, nb::cast<Array>(fields[name]));
+      fields[name] = nb::none();
     }
+    fields.clear();
     NameTable& names = shared_->names.table;
     if (state.contains("names.bytes")) {
-      StateReader reader(state);
-      const auto bytes = reader.any_array<uint8_t>("names.bytes");
-      const auto offsets = reader.any_array<uint64_t>("names.offsets");
-      names =
-          NameTable::restore({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, offsets);
+      {
+        StateReader reader(state);
+        const auto bytes = reader.any_array<uint8_t>("names.bytes");
+        const auto offsets = reader.any_array<uint64_t>("names.offsets");
+        names = NameTable::restore({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
+                                   offsets);
+      }
+      state.erase("names.bytes");
+      state.erase("names.offsets");
       shared_->reader.forget();
     }
     model_->restore(state);

@@ -98,14 +98,19 @@ def measures(
     ([0.0, 0.75], [False, True])
     """
     loss, level = parameters.loss, parameters.quantile
+    values = np.empty(targets.size)
     if not classes:
-        return losses(loss, targets, raw[0], level), np.zeros(targets.size, np.bool_)
+        _core.loss_values(loss, contiguous(raw[0]), targets, level, values)
+        return values, np.zeros(targets.size, np.bool_)
     if classes == 2:
-        values = losses(loss, np.where(targets == 1, 1.0, -1.0), raw[0], level)
-        return values, (raw[0] > 0) != (targets == 1)
+        second = targets == 1
+        _core.loss_values(loss, contiguous(raw[0]), 2.0 * second - 1.0, level, values)
+        return values, (raw[0] > 0) != second
     total = np.zeros(targets.size)
     for number, line in enumerate(raw):
-        total += losses(loss, np.where(targets == number, 1.0, -1.0), line, level)
+        signs = 2.0 * (targets == number) - 1.0
+        _core.loss_values(loss, contiguous(line), signs, level, values)
+        total += values
     return total / raw.shape[0], raw.argmax(axis=0) != targets
 
 

@@ -17,6 +17,7 @@ Label: TypeAlias = Hashable
 Codes: TypeAlias = NDArray[np.int64]
 
 NEW = -1  # stands for the number of a label that the table does not have
+FEW = 16  # labels that are looked up faster one by one
 _STORED = (bool, int, float, str)
 
 
@@ -135,6 +136,9 @@ class ClassTable:
         if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biufUM":
             numbers = self.numbers
             return np.array([numbers.get(plain(label), NEW) for label in labels], np.int64)
+        if labels.size <= FEW and labels.dtype.kind != "M":
+            numbers = self.numbers
+            return np.array([numbers.get(label, NEW) for label in labels.tolist()], np.int64)
         if not self.labels or _is_text(labels) != _is_text(self.array):
             return np.full(labels.size, NEW, np.int64)
         if len(self.labels) == 2 and labels.dtype.kind != "U":  # most often, and fast
@@ -160,8 +164,8 @@ class ClassTable:
     def _grown(self, labels: Any, codes: Codes) -> ClassTable:
         if not self.growing:
             self.refuse(labels, codes)
-        new = dict.fromkeys(plain(labels[row]) for row in np.flatnonzero(codes == NEW).tolist())
-        return self.added(new, str(labels.dtype) if isinstance(labels, np.ndarray) else None)
+        kind = str(labels.dtype) if isinstance(labels, np.ndarray) else None
+        return self.added(_distinct(labels, codes == NEW), kind)
 
     def added(self, labels: Iterable[Any], dtype: str | None = None) -> ClassTable:
         """Return the table with these labels at its end."""
@@ -191,8 +195,8 @@ class ClassTable:
 
     def _signed(self, labels: Any, codes: Codes) -> ClassTable:
         """Return the table of 0 and 1, if that is what the labels are; there is no way back."""
-        new = {plain(labels[row]) for row in np.flatnonzero(codes == NEW).tolist()}
-        if self.undecided and new == {0} and not (codes == 0).any():
+        new = _distinct(labels, codes == NEW)
+        if self.undecided and new == [0] and not (codes == 0).any():
             return replace(self, labels=(0, 1), undecided=False)
         return self.refuse(labels, codes)
 
@@ -273,6 +277,15 @@ class ClassTable:
 
 
 SIGNS = ClassTable((-1, 1), signs=True, undecided=True)
+
+
+def _distinct(labels: Any, chosen: NDArray[np.bool_]) -> list[Any]:
+    """Return the labels of some rows, each once, in the order of their appearance."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
+        values, first = np.unique(labels[chosen], return_index=True)
+        return list(values[np.argsort(first)].tolist())
+    rows = np.flatnonzero(chosen).tolist()
+    return list(dict.fromkeys(plain(labels[row]) for row in rows))
 
 
 def _is_text(labels: NDArray[Any]) -> bool:

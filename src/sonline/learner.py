@@ -13,7 +13,7 @@ from sonline.errors import InvalidInputError
 from sonline.evaluate import Progress
 from sonline.labels import label_array
 from sonline.model import Model
-from sonline.parameters import Parameters
+from sonline.parameters import Parameters, documented
 from sonline.persistence import Tensors
 from sonline.rows import LARGEST, Floats, Given, Rows, one_number, row_weights, vector
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 Feature: TypeAlias = str | int
 
 
+@documented
 class OnlineLearner:
     """Learn a linear model from rows as they come, in time that depends on their non-zeros only.
 
@@ -31,57 +32,7 @@ class OnlineLearner:
 
     Parameters
     ----------
-    loss : str, default="logistic"
-        "squared" (half the squared error), "logistic", "hinge", "squared_hinge", "quantile".
-    sketch : str, default="isotropic"
-        How the second-order matrix A is kept: "isotropic" (top directions, the rest spread
-        evenly), "oja" and "fd" (the paper's two), "rfd" (robust FD), "full" (all of A, small
-        dimensions only), "adagrad" (its diagonal, the baseline) or "none" (gradient descent).
-    sketch_size : int, default=10
-        m, the number of directions.
-    alpha : float or str, default="auto"
-        The regulariser, 1 / step size. "relative:c" is c times the running mean of the squared
-        norm of the (scaled) rows, which makes it free of units; for "adagrad", of its root.
-        "auto" runs several at once over one sketch, with and without a step that decays, and
-        blends them by how well they have predicted lately. 0 is for sketch="full" only, where
-        the pseudo-inverse makes the learner invariant.
-    bound : float, optional
-        C: before each prediction the weights are projected onto ``|w.x| <= C``.
-    clip : bool, default=False
-        Clip predictions to the range of the labels seen, and take the gradient there.
-    step : {"implicit", "explicit"}, default="implicit"
-        How the weights move. "implicit" takes the gradient where the step ends: it cannot
-        overshoot, whatever alpha is. "explicit" is the paper's step, which can diverge when
-        alpha is small; it needs a number for alpha.
-    curvature : {"auto", "gradient", "hessian"}, default="auto"
-        What is sketched: ``sqrt(sigma + eta) l' x`` as in the paper, or ``sqrt(l'') x``. "auto" is
-        the second where the loss has one.
-    sigma : float, optional
-        Curvature of Assumption 2; None takes what the loss guarantees for ``bound`` (for C = 1
-        without a bound).
-    eta : float or "convex", optional
-        Added curvature; "convex" is the paper's schedule for losses that have none. None is 0 if
-        the loss has curvature and "convex" otherwise.
-    oja_step : float or "scale-free", default="scale-free"
-        c of Oja's step c/t, or the step m / sum of the squared norms, which needs no units.
-    sketch_every : int or "auto", default="auto"
-        The sketch takes in one row, drawn at random, of so many, and counts it as often; all rows
-        are learnt. RMS scales are learnt from the same sample, and from whatever is far beyond
-        them. "auto" is 1 where alpha is given; with alpha="auto" it is 1 for the first 1,024 rows,
-        then 2, 4, 8, 16 and, from 16,384 rows on, 32 (docs/defaults.md has the cost).
-    scaling : {"rms", "none", "gradient"}, default="rms"
-        Divide each feature by its running root mean square over the rows where it is not zero, by
-        nothing, or by the root of its summed squared gradients (the paper's diagonal adaptation).
-    intercept : bool, default=True
-        Whether a constant feature is added.
-    hash_bits : int, optional
-        Hash features into 2^hash_bits. None keeps them exact.
-    dtype : {"float32", "float64"}, default="float32"
-        Type of the per-feature numbers. Small matrices are always double.
-    seed : int, default=0
-        Chooses the hash function of ``hash_bits``. Nothing else is random.
-    quantile : float, default=0.5
-        Level of the quantile loss.
+    {parameters}
 
     Examples
     --------
@@ -381,7 +332,7 @@ class OnlineLearner:
         """Return the raw prediction for one row given as a mapping; changes nothing."""
         if self._plain:
             return self._core.predict_one(x)
-        raw = self._model.speakers.predict_one(x)
+        raw = self._model.predict_one(x)
         return raw[0] if len(raw) == 1 else np.array(raw)
 
     def predict_proba(self, X: Rows | Batch, *, missing: str = "absent") -> Floats:
@@ -402,7 +353,7 @@ class OnlineLearner:
 
     def predict_proba_one(self, x: Mapping[Feature, float | str]) -> dict[Any, float]:
         """Return the probability of each label for one row given as a mapping."""
-        raw = np.array(self._model.speakers.predict_one(x))[:, np.newaxis]
+        raw = np.array(self._model.predict_one(x))[:, np.newaxis]
         shares = self._model.probabilities(raw)[:, 0].tolist()
         return dict(zip(self.classes or [], shares, strict=True))
 

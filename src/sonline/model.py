@@ -23,7 +23,13 @@ from sonline import _core, persistence
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.evaluate import Progress, measures
 from sonline.labels import NEW, SIGNS, ClassTable, Codes
-from sonline.merging import NAMES, check_same_parameters, merge_learners, turned_round
+from sonline.merging import (
+    NAMES,
+    check_mergeable,
+    check_same_parameters,
+    merge_learners,
+    turned_round,
+)
 from sonline.parameters import Parameters
 from sonline.rows import (
     LARGEST_VALUES,
@@ -155,13 +161,23 @@ class Model:
             self._targets = [1] if classes == 2 else list(range(classes))
             self._targets += [NEVER] * self.table.growing
             self._signs = list(signs) if signs is not None else [1.0] * len(models)
-        # For one mapping, learn_one(x, number of the class, weight) of all learners, and
-        # predict_one(x) and choose_one(x), a number of a class, of those that predict.
         self.group = _core.Classes(models, self._targets, self._signs)
         speaking = slice(0, max(self.outputs, 1))
         self.speakers = _core.Classes(
             models[speaking], self._targets[speaking], self._signs[speaking]
         )
+        # For one mapping: learn_one(x, number of the class, weight) of all learners,
+        # predict_one(x), a list of raw predictions, and choose_one(x), a number of a class.
+        # Attributes, because every call of a function in between shows.
+        self.learn_one = self.group.learn_one
+        self.predict_one = self.speakers.predict_one
+        self.choose_one = self.speakers.choose_one
+        self._know(self.table)
+
+    def _know(self, table: ClassTable | None) -> None:
+        """Have labels and their numbers at hand for single rows."""
+        self.numbers: dict[Any, int] = {} if table is None else table.numbers
+        self.known_labels: tuple[Any, ...] = () if table is None else table.labels
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -220,6 +236,8 @@ class Model:
 
     def _refuse_other_features(self, X: Rows, add: bool) -> None:
         """Raise an error if features have names here and indices there."""
+        if add and type(X) is np.ndarray:
+            return
         frame = is_frame(X)
         if self.parameters.hash_bits is not None or not (frame or hasattr(X, "shape")):
             return
@@ -352,10 +370,10 @@ class Model:
         out = np.empty((len(grown._models), rows.count))
         rows.call_group(grown.group, "learn", targets, weights, out, threads)
         known = _first_rows(targets, self.classes, len(table))
-        if grown is not self:
-            self.table = table
-            self._arrange(grown._models, grown._signs)
         self.table = table
+        if grown is not self:
+            self._arrange(grown._models, grown._signs)
+        self._know(table)
         return Learnt(out[: self.outputs], targets, known)
 
     def learn_batch(self, batch: Any, weights: Floats | None = None, threads: int = 1) -> Learnt:
@@ -404,6 +422,11 @@ class Model:
 
     def measures(self, learnt: Learnt) -> tuple[Floats, NDArray[np.bool_] | None]:
         """Return the loss of each prediction, and for classes whether it was wrong."""
+        if len(learnt.known) == 1 and len(learnt):
+            loss, mistakes = measures(
+                self.parameters, learnt.raw, learnt.targets, learnt.known[0][1]
+            )
+            return loss, None if self.table is None else mistakes
         loss = np.empty(len(learnt))
         wrong = None if self.table is None else np.empty(len(learnt), dtype=np.bool_)
         for rows, raw, classes in learnt.parts():
@@ -499,6 +522,7 @@ class Model:
         """
         every = [self, *others]
         common = [] if start is None else [start]
+        check_mergeable(self.parameters)
         check_same_parameters(self.parameters, [one.parameters for one in every[1:] + common])
         tables = [one.table for one in every + common]
         table = self.table
@@ -726,11 +750,12 @@ class Model:
         for number in range(len(signs)):
             first = models[0] if models else None
             models.append(_core.Model(self.parameters.for_core(), single, first))
-            own = {} if models[1:] else {name: tensors[name] for name in NAMES}
             prefix = f"{number}."
-            for name, tensor in tensors.items():
-                if name.startswith(prefix):
-                    own[name.removeprefix(prefix)] = tensor
+            wanted = [name for name in tensors if name.startswith(prefix)]
+            # What has been restored is let go: a large model should not be in memory three times.
+            own = {name.removeprefix(prefix): tensors.pop(name) for name in wanted}
+            if number == 0:
+                own |= {name: tensors.pop(name) for name in NAMES}
             models[-1].restore(own)
         self._arrange(models, signs)
 

@@ -181,11 +181,11 @@ def rows_of(
     """
     if isinstance(X, np.ndarray):
         return _dense(X)
-    if isinstance(X, Mapping):
-        raise InvalidInputError("X is a single mapping; use learn_one or predict_one")
-    if is_sparse(X):
+    if is_sparse(X):  # one of the kinds is a dict
         values, indices, indptr = csr_arrays(X)
         return Given("csr", (values, indices, indptr), indptr.size - 1, X.shape[1] * bounded)
+    if isinstance(X, Mapping):
+        raise InvalidInputError("X is a single mapping; use learn_one or predict_one")
     if isinstance(X, Sequence) and (not len(X) or isinstance(X[0], Mapping)):
         return Given("rows", (X,), len(X))
     if isinstance(X, Sequence) and isinstance(X[0], Column):

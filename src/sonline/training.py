@@ -516,7 +516,7 @@ def stream_options(model: Model, **more: Any) -> dict[str, Any]:
         **options_of(model.parameters),
         "features": "hash" if model.parameters.hash_bits is not None else features,
         "tokens": table is not None,
-        "names": model.names() if features == "name" else [],
+        "names": model.core if features == "name" else [],
         "label_names": [] if table is None else [token_of(label) for label in table.labels],
         "columns": reading.columns,
         **reading.table,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+import sys
 import sysconfig
 from pathlib import Path
 from typing import Any
@@ -118,7 +119,7 @@ class River(Learner):
     @staticmethod
     def raw(face: Any, X: np.ndarray, by: str) -> np.ndarray:
         model = face.model
-        return np.array([model.speakers.predict_one(row) for row in mappings(X, by)]).T
+        return np.array([model.predict_one(row) for row in mappings(X, by)]).T
 
 
 class CommandLine(Learner):
@@ -264,3 +265,26 @@ def test_the_same_command_gives_the_same_bytes(tmp_path: Path) -> None:
     learner = OnlineLearner()
     learner.learn_stream(data)
     assert tensors(learner.model) == tensors(Model.load(files[0]))
+
+
+@pytest.mark.memory
+def test_one_row_with_a_model_of_a_million_names(tmp_path: Path) -> None:
+    """Names go from the file to the parser without becoming objects of Python."""
+    data = tmp_path / "names.vw"
+    with data.open("w") as file:
+        for row in range(100_000):
+            names = " ".join(f"feature_{10 * row + number}" for number in range(10))
+            file.write(f"{1 if row % 3 else -1} | {names}\n")
+    CommandLine.run("train", data, "-o", tmp_path / "m.son", "-q")
+    (tmp_path / "one.vw").write_text("| feature_5 feature_77\n")
+    command = [str(SONLINE), "predict", str(tmp_path / "one.vw"), "-m", str(tmp_path / "m.son")]
+    code = (
+        "import resource, subprocess, sys\n"
+        f"subprocess.run({command!r}, check=True, stdout=subprocess.DEVNULL)\n"
+        "used = resource.getrusage(resource.RUSAGE_CHILDREN)\n"
+        "print(used.ru_maxrss, used.ru_utime + used.ru_stime)"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    kilobytes, seconds = out.stdout.split()
+    assert int(kilobytes) < 250 * 1024
+    assert float(seconds) < 1.2

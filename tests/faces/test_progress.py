@@ -52,7 +52,7 @@ def by_river(X, y, labels: tuple[str, ...]) -> float:
         if label not in model.model.table.numbers:  # it is known with its first row
             learnt = model.model.learn([x], [label])
         else:
-            raw = np.array(model.model.speakers.predict_one(x))[:, np.newaxis]
+            raw = np.array(model.model.predict_one(x))[:, np.newaxis]
             code = model.model.table.codes([label])
             learnt = Learnt(raw, code, [(0, model.model.classes)])
             model.learn_one(x, label)

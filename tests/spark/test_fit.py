@@ -357,7 +357,8 @@ def test_what_cannot_be_is_said_before_any_work(frame):
 def test_divergence_is_an_error_of_its_own(spark):
     table = [(1e30 * (-1) ** i, [1e30 * (i + 1)]) for i in range(40)]
     frame = spark.createDataFrame(table, "label double, features array<double>").coalesce(1)
-    estimator = SONRegressor(sketch="none", alpha=1e-30, scaling="none", dtype="float64")
+    settings = {"sketch": "none", "alpha": 1e-30, "scaling": "none", "step": "explicit"}
+    estimator = SONRegressor(dtype="float64", **settings)
     with pytest.raises(DivergenceError, match="partition 0"):
         estimator.fit(frame)
 

@@ -111,11 +111,11 @@ def test_rows_by_name_are_read_once_for_all():
     batch, loop = (model_of(Parameters(), 4, growing=True) for _ in range(2))
     batch.learn(rows, y)
     for row, code in zip(rows, y.tolist(), strict=True):
-        loop.group.learn_one(row, code, 1.0)
+        loop.learn_one(row, code, 1.0)
     assert state_of(batch) == state_of(loop)
     margins = batch.predict(rows)
     for i, row in enumerate(rows):
-        assert loop.speakers.predict_one(row) == margins[:, i].tolist()
+        assert loop.predict_one(row) == margins[:, i].tolist()
 
 
 @pytest.mark.parametrize("classes", [0, 1, 2, 3, 5])
@@ -150,7 +150,7 @@ def test_a_bad_batch_changes_nothing():
         learner.learn(learner.rows(rows, add=True, bounded=True), y[100:])
     for row in ({"new": 1.0, "worse": float("inf")}, {"new": 1.0, "large": 1e39}, {"a": None}):
         with pytest.raises(InvalidInputError):
-            learner.group.learn_one(row, 0, 1.0)
+            learner.learn_one(row, 0, 1.0)
         with pytest.raises(InvalidInputError, match="row 1"):
             learner.learn([{"good": 1.0}, row], np.array([0, 1]))
     assert state_of(learner) == before

@@ -29,6 +29,7 @@ from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Outcome, Task, train_rounds
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, ParameterError
+from sonline.merging import check_mergeable
 from sonline.model import Model
 from sonline.streams.sources import STDIN, expand, is_remote
 from sonline.training import Settings, Training
@@ -59,6 +60,7 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
     console = LastingConsole()
     silent = quiet or (json and not console.is_terminal)
     start, told = _begin(settings, files[0])
+    check_mergeable(start.parameters)
     on_worker = replace(settings, passes=1, checkpoint=None, every_seconds=0.0, resume=False)
     tasks = [
         Task(place, name, train_file, (place, _reachable(name), on_worker))

@@ -22,15 +22,12 @@ from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve
 from sonline.labels import ClassTable
 from sonline.model import Model
-from sonline.parameters import LOSSES, Parameters
+from sonline.parameters import LOSSES, RENAMED, Parameters
 from sonline.rows import Floats, pieces, row_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from onnx import ModelProto
-
-# Names of the learner's parameters that are called otherwise here.
-RENAMED = {"fit_intercept": "intercept"}
 
 
 class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

@@ -19,7 +19,7 @@ from sonline.estimators.rows import checked_rows, known_rows
 from sonline.labels import ClassTable
 from sonline.model import PROBABILISTIC as LOGISTIC
 from sonline.model import Model, probabilities
-from sonline.parameters import Parameters
+from sonline.parameters import Parameters, documented
 from sonline.rows import Floats
 
 
@@ -29,6 +29,7 @@ def _is_logistic(estimator: Any) -> bool:
     return True
 
 
+@documented
 class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # no types there
     """Linear classifier that learns in one pass by Sketched Online Newton.
 
@@ -41,11 +42,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
     loss : str, default="logistic"
         "logistic", "hinge", "squared_hinge", or "squared" on labels -1 and +1. Probabilities need
         "logistic".
-    sketch, sketch_size, alpha, bound, clip, step, curvature, sigma, eta, oja_step, sketch_every,
-    scaling, dtype
-        As of `sonline.OnlineLearner`, with its defaults.
-    fit_intercept : bool, default=True
-        Whether a constant feature is added.
+    {parameters}
     max_iter : int, default=1
         Passes over the data that `fit` makes.
     shuffle : bool, default=True

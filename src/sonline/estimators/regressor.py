@@ -13,10 +13,11 @@ from sonline.errors import ModelFileError
 from sonline.estimators.base import OnlineEstimator, losses_that
 from sonline.estimators.rows import CHECKS, by_name, checked_rows, is_named, known_rows
 from sonline.model import Model
-from sonline.parameters import Parameters
+from sonline.parameters import Parameters, documented
 from sonline.rows import Floats, contiguous
 
 
+@documented
 class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no types there
     """Linear regression that learns in one pass by Sketched Online Newton.
 
@@ -27,13 +28,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     ----------
     loss : str, default="squared"
         "squared" (half the squared error) or "quantile".
-    sketch, sketch_size, alpha, bound, clip, step, curvature, sigma, eta, oja_step, sketch_every,
-    scaling, dtype
-        As of `sonline.OnlineLearner`, with its defaults.
-    fit_intercept : bool, default=True
-        Whether a constant feature is added.
-    quantile : float, default=0.5
-        Level of the quantile loss.
+    {parameters}
     max_iter : int, default=1
         Passes over the data that `fit` makes.
     shuffle : bool, default=True

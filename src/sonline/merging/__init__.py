@@ -29,10 +29,14 @@ from sonline.merging.state import State, rank_of, read, turned_round, write
 from sonline.merging.tree import FAN_IN, groups, merge_tree
 from sonline.parameters import Parameters
 
+MERGEABLE = ("none", "adagrad", "oja", "isotropic", "fd", "rfd", "full")  # what `state` knows
+
 __all__ = [
     "FAN_IN",
+    "MERGEABLE",
     "NAMES",
     "State",
+    "check_mergeable",
     "check_same_parameters",
     "groups",
     "merge_learners",
@@ -108,6 +112,15 @@ def _merge_models(
                     f"merged only {one.rounds:.0f}: it cannot have begun with it"
                 )
     return write(parameters, combined(parameters, known, origin, directions))
+
+
+def check_mergeable(parameters: Parameters) -> None:
+    """Raise an error if learners with these parameters cannot be merged; to be asked first."""
+    if parameters.sketch not in MERGEABLE:
+        raise ParameterError(
+            f"sketch={parameters.sketch!r} cannot be merged, only {', '.join(MERGEABLE)}; choose "
+            "one of those, or train one model on all rows"
+        )
 
 
 def check_same_parameters(first: Parameters, others: Sequence[Parameters]) -> None:

@@ -13,7 +13,7 @@ from sonline.errors import InvalidInputError, ModelFileError
 from sonline.labels import ClassTable, plain
 from sonline.model import PROBABILISTIC as LOGISTIC
 from sonline.model import Model
-from sonline.parameters import Parameters
+from sonline.parameters import Parameters, documented
 from sonline.river.common import (
     RiverEstimator,
     arguments_of,
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@documented
 class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
     """Classifier that learns by Sketched Online Newton.
 
@@ -40,39 +41,10 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
     loss
         "logistic", "hinge", "squared_hinge", or "squared" on labels -1 and +1. Probabilities need
         "logistic".
-    sketch
-        As of `sonline.OnlineLearner`, like the parameters that follow.
-    sketch_size
-        Number of directions that the sketch keeps.
-    alpha
-        The regulariser, 1 / step size.
-    bound
-        Largest size of a raw prediction.
-    clip
-        Whether raw predictions are clipped to -1 ... +1.
-    step
-        "implicit", or "explicit" as in the paper.
-    curvature
-        What is sketched.
-    sigma
-        Curvature that the loss guarantees.
-    eta
-        Added curvature.
-    oja_step
-        Step of Oja's sketch.
-    sketch_every
-        The sketch takes in one row of so many.
-    scaling
-        How features are scaled.
-    intercept
-        Whether a constant feature is added.
-    hash_bits
-        Hash the features into 2^hash_bits. None keeps their names.
+    {parameters}
     dtype
         Type of the numbers kept per feature. "float64", so that the order of the features in a
         dictionary does not show.
-    seed
-        Chooses the hash function of ``hash_bits``. Nothing else is random.
 
     Examples
     --------
@@ -143,16 +115,16 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         """
         model = self._model
         try:
-            number = model.table.numbers[y]  # type: ignore[union-attr]  # it has classes
+            number = model.numbers[y]
         except (KeyError, TypeError):  # new, or not hashable, which is an error in what follows
             self._learn([cleaned(x)], [y], w)
             return
         if type(w) is not float or not 0.0 <= w <= LARGEST:
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         try:
-            model.group.learn_one(x, number, w)
+            model.learn_one(x, number, w)
         except InvalidInputError:  # nothing was learnt; River's own rows may need some care
-            model.group.learn_one(cleaned(x), number, w)
+            model.learn_one(cleaned(x), number, w)
 
     def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
         weights = row_weights(w, len(rows), "w")
@@ -178,10 +150,13 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
             From features to numbers or texts.
 
         """
-        table = self._model.table
-        if not table:
-            return None
-        return table.labels[_tolerant(self._model.speakers.choose_one, x)]
+        model = self._model
+        try:
+            number = model.choose_one(x)
+        except InvalidInputError:  # River's own rows may need some care
+            number = model.choose_one(cleaned(x))
+        labels = model.known_labels
+        return labels[number] if labels else None
 
     def predict_proba_one(  # type: ignore[override]  # no kwargs
         self, x: Mapping[Any, Any]
@@ -196,7 +171,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         """
         self._refuse_without_probabilities()
         labels = self._labels()
-        scores = _tolerant(self._model.speakers.predict_one, x)
+        scores = _tolerant(self._model.predict_one, x)
         if len(labels) == 2:
             return {labels[0]: _sigmoid(-scores[0]), labels[1]: _sigmoid(scores[0])}
         if not labels:

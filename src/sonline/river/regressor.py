@@ -9,7 +9,7 @@ from river import base
 
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.model import Model
-from sonline.parameters import Parameters
+from sonline.parameters import Parameters, documented
 from sonline.river.common import (
     RiverEstimator,
     arguments_of,
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@documented
 class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
     """Regressor that learns by Sketched Online Newton.
 
@@ -31,41 +32,10 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
     ----------
     loss
         "squared" (half the squared error) or "quantile".
-    sketch
-        As of `sonline.OnlineLearner`, like the parameters that follow.
-    sketch_size
-        Number of directions that the sketch keeps.
-    alpha
-        The regulariser, 1 / step size.
-    bound
-        Largest size of a prediction.
-    clip
-        Whether predictions are clipped to the range of the labels seen.
-    step
-        "implicit", or "explicit" as in the paper.
-    curvature
-        What is sketched.
-    sigma
-        Curvature that the loss guarantees.
-    eta
-        Added curvature.
-    oja_step
-        Step of Oja's sketch.
-    sketch_every
-        The sketch takes in one row of so many.
-    scaling
-        How features are scaled.
-    intercept
-        Whether a constant feature is added.
-    hash_bits
-        Hash the features into 2^hash_bits. None keeps their names.
+    {parameters}
     dtype
         Type of the numbers kept per feature. "float64", so that the order of the features in a
         dictionary does not show.
-    seed
-        Chooses the hash function of ``hash_bits``. Nothing else is random.
-    quantile
-        Level of the quantile loss.
 
     Examples
     --------

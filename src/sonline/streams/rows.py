@@ -32,11 +32,12 @@ class RowBuilder:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._names = {name: number for number, name in enumerate(options.names)}
+        names = options.names.names() if isinstance(options.names, _core.Model) else options.names
+        self._names = {name: number for number, name in enumerate(names)}
         self._labels = {name: number for number, name in enumerate(options.label_names)}
         self._new_names: list[str] = []
         self._new_labels: list[str] = []
-        self._dictionary = Dictionary(len(options.names), list(options.label_names))
+        self._dictionary = Dictionary(options.name_count, list(options.label_names))
 
     def key(self, name: str) -> int:
         """Return the index, id or slot of a feature; `UNKNOWN` for new names if frozen."""

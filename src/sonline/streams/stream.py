@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from types import TracebackType
 from typing import Any, Protocol, Self, cast
 
+from sonline import _core
 from sonline.errors import ParameterError
 from sonline.streams.batch import Batch, Position
 from sonline.streams.sources import (
@@ -51,8 +52,10 @@ class Options:
         What a bad row does.
     frozen : bool
         Features with names that are not known are left out and counted.
-    names, label_names : list of str
-        Names and labels known from before, in the order of their ids.
+    names : list of str, or a model of the core
+        Names known from before, in the order of their ids.
+    label_names : list of str
+        Labels known from before, in the order of their codes.
     label, weight, tag : str, optional
         Columns of tables.
     text, ignore : sequences of str
@@ -73,7 +76,7 @@ class Options:
     unlabelled: bool = False
     on_error: str = "stop"
     frozen: bool = False
-    names: list[str] = field(default_factory=list)
+    names: list[str] | _core.Model = field(default_factory=list)
     label_names: list[str] = field(default_factory=list)
     label: str | None = None
     weight: str | None = None
@@ -82,6 +85,11 @@ class Options:
     ignore: Sequence[str] = ()
     columns: dict[str, str] = field(default_factory=dict)
     interactions: Sequence[str] = ()
+
+    @property
+    def name_count(self) -> int:
+        """How many names are known from before."""
+        return self.names.name_count() if isinstance(self.names, _core.Model) else len(self.names)
 
 
 class _Reader(Protocol):

@@ -53,9 +53,9 @@ class TextReader:
             names=options.names,
             label_names=options.label_names,
         )
-        self._names = Dictionary(len(options.names), list(options.label_names))
+        self._names = Dictionary(options.name_count, list(options.label_names))
         self._initials: list[str] = []  # of the namespaces met
-        self._first_name = len(options.names)
+        self._first_name = options.name_count
         self._first_label = len(options.label_names)
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:

@@ -24,6 +24,7 @@ from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.classifier import SONClassifier as LocalClassifier
 from sonline.estimators.regressor import SONRegressor as LocalRegressor
 from sonline.evaluate import R2, Mean
+from sonline.merging import check_mergeable
 
 
 def _train(model: Any, number: int, settings: dict[str, Any], *arrays: Any) -> Shard:
@@ -92,6 +93,7 @@ class _OverPartitions(OnlineEstimator):
     ) -> None:
         check_on_error(on_error)
         parameters = self._parameters()
+        check_mergeable(parameters)
         begun = self.warm_start and self.__sklearn_is_fitted__()
         if begun:
             self._check_same_parameters()

@@ -112,7 +112,7 @@ class Prediction:
         model = _model(self.model)
         layout = self.layout
         if layout.options.features == "name":
-            layout = replace(layout, options=replace(layout.options, names=model.names()))
+            layout = replace(layout, options=replace(layout.options, names=model.core))
         waiting: deque[int] = deque()
 
         def tables() -> Iterator[pa.RecordBatch]:
