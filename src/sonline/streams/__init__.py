@@ -11,7 +11,7 @@ r"""Rows from files, pipes and addresses: batches in bounded memory, parsed ahea
 """
 
 from sonline.streams.batch import BadRow, Batch, Position
-from sonline.streams.sources import FORMATS
+from sonline.streams.formats import FORMATS
 from sonline.streams.stream import (
     Options,
     Stream,

@@ -64,15 +64,15 @@ class JsonReader:
     ----------
     options : Options
         Of the stream.
-    builder : RowBuilder
-        Knows names and labels.
+    start : Position
+        Where the first file is read on.
     columns : dict
         Filled with the types of the columns.
     """
 
-    def __init__(self, options: Options, builder: RowBuilder, columns: dict[str, str]) -> None:
+    def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
         self._options = options
-        self._builder = builder
+        self._builder = RowBuilder(options)
         self._columns = columns
         self._label = options.label or "label"
         self._special = {self._label, options.weight, options.tag, *options.ignore}

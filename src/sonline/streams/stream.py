@@ -8,15 +8,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Protocol, Self, cast
+from typing import Any, Self
 
 from sonline import _core
 from sonline.errors import ParameterError
 from sonline.streams.batch import Batch, Position
+from sonline.streams.formats import FORMATS
 from sonline.streams.sources import (
-    FORMATS,
     STDIN,
-    TEXT_FORMATS,
     Source,
     expand,
     format_of_name,
@@ -92,10 +91,6 @@ class Options:
         return self.names.name_count() if isinstance(self.names, _core.Model) else len(self.names)
 
 
-class _Reader(Protocol):
-    def read(self, source: Source, start: Position) -> Iterator[Batch]: ...
-
-
 class Stream:
     """An iterator of batches; `sonline.streams.open` makes one.
 
@@ -164,7 +159,7 @@ class Stream:
 
     def refuse_columns_of_text(self, given: dict[str, Any]) -> None:
         """Raise an error if options name columns and the data has none."""
-        if self.options.format not in TEXT_FORMATS:
+        if FORMATS[self.options.format].table:
             return
         for name in ("label", "weight", "tag", "text", "ignore"):
             if given.get(name):
@@ -248,7 +243,7 @@ class Stream:
     def _batches(self) -> Iterator[tuple[Batch, int]]:
         """Yield the batches, each with the bytes of the files that have been read up to there."""
         place = self._start
-        reader = self._reader(place)
+        reader = FORMATS[self.options.format].open(self.options, place, self.columns)
         for turn in range(place.turn, self._passes):
             for number in range(place.file, len(self.files)):
                 source = self._first or open_source(self.files[number])
@@ -263,22 +258,6 @@ class Stream:
                     source.close()
                 place = Position(turn=turn, file=number + 1)
             place = Position(turn=turn + 1)
-
-    def _reader(self, start: Position) -> _Reader:
-        if self.options.format in TEXT_FORMATS:
-            from sonline.streams.text import TextReader  # noqa: PLC0415 - what is needed only
-
-            return TextReader(self.options, start)
-        from sonline.streams.rows import RowBuilder  # noqa: PLC0415
-
-        builder = RowBuilder(self.options)
-        if self.options.format == "jsonl":
-            from sonline.streams.jsonlines import JsonReader  # noqa: PLC0415
-
-            return JsonReader(self.options, builder, self.columns)
-        from sonline.streams.tables import TableReader  # noqa: PLC0415
-
-        return cast(_Reader, TableReader(self.options, builder, self.columns))
 
 
 def open(  # noqa: A001 - as gzip.open is called

@@ -46,16 +46,16 @@ class TableReader:
     ----------
     options : Options
         Of the stream.
-    builder : RowBuilder
-        Knows names and labels.
+    start : Position
+        Where the first file is read on.
     columns : dict
         Types of the columns, those known from before and those found here.
     """
 
-    def __init__(self, options: Options, builder: RowBuilder, columns: dict[str, str]) -> None:
+    def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
         self._arrow = arrow()
         self._options = options
-        self._builder = builder
+        self._builder = RowBuilder(options)
         self._columns = columns
         self._delimited = Delimited(self._arrow, options, columns)
         self._largest = LARGEST_VALUES[options.dtype]

@@ -34,7 +34,9 @@ class TextReader:
         Where the first file is read on.
     """
 
-    def __init__(self, options: Options, start: Position) -> None:
+    def __init__(
+        self, options: Options, start: Position, columns: dict[str, str] | None = None
+    ) -> None:
         self._options = options
         self._parser = _core.TextParser(
             options.format,

@@ -32,9 +32,9 @@ from sonline.distributed.spark.rows import (
 from sonline.errors import ParameterError
 from sonline.parameters import Parameters
 from sonline.streams import Options
+from sonline.streams.formats import text_formats
 
 MANY_CLASSES = 1000
-TEXT_FORMATS = ("svmlight", "vw")
 NUMBERS = (NumericType, BooleanType)
 CELLS = (*NUMBERS, StringType)
 
@@ -55,7 +55,7 @@ def layout_of(params: SONParams, parameters: Parameters, schema: StructType) -> 
         weight=weight,
     )
     if text:
-        if text not in TEXT_FORMATS or columns:
+        if text not in text_formats() or columns:
             raise ParameterError(
                 f"format={text!r}, featureCols={columns!r}: format is 'svmlight' or 'vw', for "
                 "lines of text in featuresCol, and goes without featureCols"
