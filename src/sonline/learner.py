@@ -101,6 +101,7 @@ class OnlineLearner:
         self._core = model.core
         # Numbers and -1 or +1 go straight to the core: `learn_one` is called for every row.
         self._plain = model.table is None or model.table.signs
+        self._learns = self._plain and not model.only_predicts
         self._binary = model.table is not None
         self._negative: Any = None  # which of 0 and -1 the other label is, once it has come
         if model.table is not None and model.table.signs and not model.table.undecided:
@@ -286,7 +287,7 @@ class OnlineLearner:
         w : float, default=1
             Importance of the row.
         """
-        if not self._plain:
+        if not self._learns:
             return self._learn_one_class(x, y, w)
         if type(y) is not float and type(y) is not int:
             y = one_number("y", y, "labels of text and other classes are for SONClassifier")
@@ -380,6 +381,25 @@ class OnlineLearner:
         ['rooms', 'city=Oslo']
         """
         return self._model.explain(x, label)
+
+    def compact(self) -> Self:
+        """Return a learner that only predicts, without what only learning needs.
+
+        It is several times smaller; predictions are the same up to rounding.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sonline import OnlineLearner
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(2000, 50))
+        >>> learner = OnlineLearner()
+        >>> before = learner.learn(X, np.sign(X[:, 0]))
+        >>> small = learner.compact()
+        >>> bool(np.allclose(small.predict(X), learner.predict(X), atol=1e-4))
+        True
+        """
+        return type(self).from_model(self._model.compact())
 
     # -- merging ---------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -27,6 +27,7 @@ from sonline.merging import (
     NAMES,
     check_mergeable,
     check_same_parameters,
+    compacted,
     merge_learners,
     turned_round,
 )
@@ -114,6 +115,8 @@ class Model:
         Which face saved the model, and what only that face knows; for the face that opens it.
     row_weight : float
         Rows of streams are learnt with their weight times this.
+    only_predicts : bool
+        Whether this is what `compact` returned.
 
     Examples
     --------
@@ -136,6 +139,7 @@ class Model:
         self.run: dict[str, Any] = {}
         self.face: dict[str, Any] = {}
         self.row_weight = 1.0
+        self.only_predicts = False
         self._stream: tuple[object, bool, Keys | None] = (None, False, None)
         first = _core.Model(parameters.for_core(), parameters.dtype == "float32")
         classes = 0 if table is None else len(table)
@@ -172,6 +176,8 @@ class Model:
         self.learn_one = self.group.learn_one
         self.predict_one = self.speakers.predict_one
         self.choose_one = self.speakers.choose_one
+        if self.only_predicts:
+            self.learn_one = lambda *_: self._refuse_if_compact()
         self._know(self.table)
 
     def _know(self, table: ClassTable | None) -> None:
@@ -358,6 +364,7 @@ class Model:
         threads: int = 1,
     ) -> Learnt:
         """Learn rows with targets as `targets` returned them, with the table."""
+        self._refuse_if_compact()
         if rows.count != targets.size:
             raise InvalidInputError(f"X has {rows.count} rows, y has {targets.size} labels")
         if self.table is None or table is None:
@@ -513,6 +520,32 @@ class Model:
         twin._arrange(models, signs)
         return twin
 
+    def compact(self) -> Self:
+        """Return a model that predicts like this one and holds nothing that only learning needs.
+
+        Predictions are the same up to rounding.
+        """
+        if self.parameters.bound is not None and self.parameters.several:
+            raise InvalidInputError(
+                "with a bound, several weight vectors are bounded and then blended, which a "
+                "compact model cannot do; train with a number for alpha, or without the bound"
+            )
+        each = [compacted(self.parameters, model.save()) for model in self._models]
+        small = type(self)(each[0][0])
+        small.table = None if self.table is None else replace(self.table, growing=False)
+        small.reading, small.progress = self.reading, self.progress
+        small.only_predicts = True
+        states = [state for _, state in each[: max(self.outputs, 1)]]
+        small._restore(_numbered(states), self._signs[: len(states)])
+        return small
+
+    def _refuse_if_compact(self) -> None:
+        if self.only_predicts:
+            raise InvalidInputError(
+                "this is a compact model, which only predicts; go on with the model that it was "
+                "made from"
+            )
+
     # -- merging ---------------------------------------------------------------------------------
 
     def merge(self, others: Sequence[Self], start: Self | None = None) -> Self:
@@ -522,6 +555,8 @@ class Model:
         """
         every = [self, *others]
         common = [] if start is None else [start]
+        for one in every + common:
+            one._refuse_if_compact()
         check_mergeable(self.parameters)
         check_same_parameters(self.parameters, [one.parameters for one in every[1:] + common])
         tables = [one.table for one in every + common]
@@ -669,6 +704,7 @@ class Model:
             "signs": self._signs,
             "reading": vars(self.reading),
             "row_weight": self.row_weight,
+            "only_predicts": self.only_predicts,
             "progress": self.progress.as_dict(),
             "run": self.run,
             "face": self.face,
@@ -734,6 +770,7 @@ class Model:
         self.progress = Progress.from_dict(document["progress"])
         self.run, self.face = dict(document["run"]), dict(document["face"])
         self.row_weight = float(document["row_weight"])
+        self.only_predicts = bool(document.get("only_predicts", False))
         self._stream = (None, False, None)
         signs = [float(sign) for sign in document["signs"]]
         growing = self.growing and self.classes > 1

@@ -306,6 +306,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """Return counters: rounds, rebases, features, bytes, and the alpha in force."""
         return self._fitted().stats()
 
+    def compact(self) -> Self:
+        """Return an estimator that only predicts, without what only learning needs."""
+        small = copy.copy(self)
+        small._model = self._fitted().compact()
+        return small
+
     @property
     def experts(self) -> int:
         """How many weight vectors are blended: more than one with ``alpha="auto"``."""

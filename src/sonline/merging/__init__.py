@@ -18,6 +18,7 @@ stacked sketches otherwise. The parts of the work:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
@@ -27,7 +28,7 @@ from sonline.merging.features import NAMES, Keys, NameTable, translated, united
 from sonline.merging.precision import combined
 from sonline.merging.state import State, rank_of, read, turned_round, write
 from sonline.merging.tree import FAN_IN, groups, merge_tree
-from sonline.parameters import Parameters
+from sonline.parameters import AUTO, Parameters
 
 MERGEABLE = ("none", "adagrad", "oja", "isotropic", "fd", "rfd", "full")  # what `state` knows
 
@@ -38,6 +39,7 @@ __all__ = [
     "State",
     "check_mergeable",
     "check_same_parameters",
+    "compacted",
     "groups",
     "merge_learners",
     "merge_tree",
@@ -112,6 +114,30 @@ def _merge_models(
                     f"merged only {one.rounds:.0f}: it cannot have begun with it"
                 )
     return write(parameters, combined(parameters, known, origin, directions))
+
+
+def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
+    """Return parameters and state of a learner that predicts as this one and cannot learn on.
+
+    Its weight vectors become their blend, and nothing is left of the sketch.
+    """
+    check_mergeable(parameters)
+    small = Parameters(
+        **parameters.as_dict()
+        | {"sketch": "none", "sketch_size": 0, "sketch_every": AUTO, "alpha": 1.0}
+        | {"step": Parameters.step}
+    )
+    known = read(parameters, state, state["features"])
+    blend = replace(
+        known,
+        share=np.ones(1),
+        weights=(known.share @ known.weights)[np.newaxis],
+        V=known.V[:0],
+        ev=known.ev[:0],
+        dense=None,
+        gradients=None,
+    )
+    return small, {**write(small, blend), **{name: state[name] for name in NAMES}}
 
 
 def check_mergeable(parameters: Parameters) -> None:
