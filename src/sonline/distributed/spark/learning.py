@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
-import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
@@ -104,6 +103,7 @@ class Work:
             if len(batch):
                 self._learn_batch(model, batch, figures)
         if figures.rows:
+            figures.take(model.progress, self.model.progress, model.table is not None)
             figures.bytes = moved_bytes(model)
         figures.seconds = time.perf_counter() - begun
         shard = Shard(model if figures.rows else None, [figures])
@@ -112,7 +112,7 @@ class Work:
         return shard
 
     def _learn_batch(self, model: Model, batch: Batch, figures: Figures) -> None:
-        """Learn a batch, and take the predictions made before into the figures."""
+        """Learn a batch, and take the predictions made before into the model's progress."""
         targets = batch.labels if batch.codes is None else batch.codes
         assert targets is not None  # noqa: S101 - one of both is there
         try:
@@ -122,13 +122,7 @@ class Work:
         except DivergenceError as error:
             raise DivergenceError(f"{figures.name}, after {figures.rows} rows: {error}") from error
         model.watch(learnt, batch.weights)
-        loss, wrong = model.measures(learnt)
-        weights = np.ones(len(batch)) if batch.weights is None else batch.weights
-        figures.wrong = 0.0 if not figures.rows else figures.wrong
         figures.rows += len(batch)
-        figures.weight += float(weights.sum())
-        figures.loss += float((loss * weights).sum())
-        figures.wrong += np.nan if wrong is None else float((wrong * weights).sum())
 
     def _named_layout(self) -> Layout:
         """Return the layout with the names that the model knows, in the order of their ids."""
