@@ -85,15 +85,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     model = Model.load(path)
     name = model.face.get("name")
     module, face = _FACES.get(str(name), ("sonline.learner", "OnlineLearner"))
-    try:
-        kind = getattr(import_module(module), face)
-    except ModuleNotFoundError as error:
-        package = str(name).partition(".")[0]
-        raise InvalidInputError(
-            f"{path} was saved by {name}, which needs {error.name}: pip install "
-            f'"sonline[{package}]"; or open it with OnlineLearner.load'
-        ) from error
-    return kind.from_model(model)
+    return getattr(import_module(module), face).from_model(model)
 
 
 def __getattr__(name: str) -> Any:

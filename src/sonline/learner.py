@@ -179,14 +179,14 @@ class OnlineLearner:
         return self._shaped(learnt.raw)
 
     def _learn_batch(self, batch: Any, sample_weight: ArrayLike | None) -> Floats:
-        from sonline.training import begun  # noqa: PLC0415 - streams are not always wanted
+        from sonline.training import fitting  # noqa: PLC0415 - streams are not always wanted
 
         weights = batch.weights
         if sample_weight is not None:
             weights = row_weights(sample_weight, len(batch))
         model = self._model
         if batch.codes is not None and not model.stats()["rounds"]:
-            model = begun(model, batch.label_values())
+            model = fitting(model, batch.label_values())
         learnt = model.learn_batch(batch, weights)
         self._take(model)
         return learnt.raw

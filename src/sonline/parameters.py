@@ -1,4 +1,4 @@
-"""The parameters of a learner: their defaults, their checks, and what the core is told.
+"""The parameters of a learner: their defaults, their checks, and what the core takes.
 
 Names of losses and sketches come from the core's registries, so that a new one appears here, in
 the messages and on the command line by itself.

@@ -169,7 +169,7 @@ class Training:
         self.past: list[dict[str, Any]] = []
         self.position = Position()
         self.interrupted = False
-        self.told = ""  # what the stream found out about its files
+        self.description = ""  # of the input
         self._stream: Stream | None = None
         self._files: Files = files or NoFiles()
 
@@ -191,9 +191,9 @@ class Training:
             self.watcher.say(f"no {last} to resume from: starting at the beginning")
         with self._files, self._open() as stream:
             self._stream = stream
-            self.told = stream.told
+            self.description = stream.description
             stream.refuse_columns_of_text(settings.stream)
-            self.watcher.say(stream.told)
+            self.watcher.say(stream.description)
             self.watcher.begin(self.rows, stream.share())
             with _interruptible(self._interrupt):
                 self._loop(stream)
@@ -243,13 +243,13 @@ class Training:
         """Make the model that the first rows need, without learning; it and what was found out."""
         with self._open() as stream:
             next(self._decide(stream, iter(stream)), None)
-            told = stream.told
+            description = stream.description
         if self.model is None:
             raise ParameterError(
                 f"{self.settings.data[0]}: there are no rows in it to tell what to learn from; put "
                 "a file with rows first"
             )
-        return self.model, told
+        return self.model, description
 
     def _decide(self, stream: Stream, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Look at the first rows, make the model that they need, and give them back."""
@@ -492,7 +492,7 @@ def table_for(
     return ClassTable(growing=True)
 
 
-def begun(model: Model, labels: Sequence[Any], classes: str | Sequence[Any] = "auto") -> Model:
+def fitting(model: Model, labels: Sequence[Any], classes: str | Sequence[Any] = "auto") -> Model:
     """Return a model that has not learnt yet as the labels of a stream need it."""
     table = table_for(model.parameters, list(dict.fromkeys(labels)), classes, loss_given=False)
     return model if table is SIGNS else Model(model.parameters, table)

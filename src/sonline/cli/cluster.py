@@ -59,7 +59,7 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
         raise ParameterError("--cluster needs files that the workers can read, not standard input")
     console = LastingConsole()
     silent = quiet or (json and not console.is_terminal)
-    start, told = _begin(settings, files[0])
+    start, description = _begin(settings, files[0])
     check_mergeable(start.parameters)
     on_worker = replace(settings, passes=1, checkpoint=None, every_seconds=0.0, resume=False)
     tasks = [
@@ -94,7 +94,7 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
     if settings.bad_rows is not None:
         text = "".join(one.bad for one in outcome.rounds[0].figures)
         settings.bad_rows.write_text(text, encoding="utf-8", errors="surrogateescape")
-    result = report(settings, outcome, told, time.monotonic() - begun)
+    result = report(settings, outcome, description, time.monotonic() - begun)
     if json:
         typer.echo(jsonlib.dumps(result, indent=1))
     elif not quiet:
@@ -238,7 +238,9 @@ def _leave_interrupts_to_the_driver() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def report(settings: Settings, outcome: Outcome, told: str, seconds: float) -> dict[str, Any]:
+def report(
+    settings: Settings, outcome: Outcome, description: str, seconds: float
+) -> dict[str, Any]:
     """Return the result as values that JSON can hold."""
     model: Model = outcome.model
     stats = model.stats()
@@ -252,7 +254,7 @@ def report(settings: Settings, outcome: Outcome, told: str, seconds: float) -> d
     every = [one for shard in outcome.rounds for one in shard.figures]
     return {
         "model": None if settings.output is None else str(settings.output),
-        "input": told,
+        "input": description,
         "task": model.task,
         "classes": [] if model.table is None else list(model.table.labels),
         "partitions": len(outcome.rounds[-1].figures),

@@ -136,7 +136,7 @@ def evaluate(
     chosen = {"format": str(format), "on_error": str(on_error)}
     with files, streams.open(data, **(reading | chosen)) as stream:
         if not (quiet or json):
-            typer.echo(stream.told, err=True)
+            typer.echo(stream.description, err=True)
         for batch in stream:
             skipped += batch.skipped
             files.write("bad_rows", batch.bad_text())

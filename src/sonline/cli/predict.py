@@ -92,7 +92,7 @@ def _run(
     try:
         with files, streams.open(data, **(reading | options)) as stream:
             if not quiet and output is not None:
-                typer.echo(stream.told, err=True)
+                typer.echo(stream.description, err=True)
             for batch in stream:
                 raw = model.predict(batch, threads=THREADS)
                 text = _objects(model, raw, batch) if json else None

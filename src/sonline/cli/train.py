@@ -148,7 +148,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
     plain = [{k: _shown(k, v, run.settings.loss_scale) for k, v in one.items()} for one in each]
     return {
         "model": None if run.settings.output is None else str(run.settings.output),
-        "input": run.told,
+        "input": run.description,
         "task": model.task,
         "classes": [] if model.table is None else list(model.table.labels),
         "rows": run.rows,

@@ -17,7 +17,13 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
-from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, ParameterError
+from sonline.errors import (
+    DivergenceError,
+    InvalidInputError,
+    ModelFileError,
+    ParameterError,
+    require,
+)
 from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve
 from sonline.labels import ClassTable
@@ -48,7 +54,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     n_features_in_: int
     n_iter_: int
     _model: Model
-    _begun_values: Any  # the arguments with which learning began
+    _first_values: Any  # the arguments with which learning began
     _values: ClassVar[attrgetter[Any]]  # reads these arguments, in a single call
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -72,7 +78,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     def _check_same_parameters(self) -> None:
         """Raise an error if the parameters are not those that learning began with."""
-        if self._values(self) == self._begun_values:
+        if self._values(self) == self._first_values:
             return
         for name, field in self.arguments:
             now, then = getattr(self, name), getattr(self._model.parameters, field)
@@ -122,7 +128,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             model = copy.deepcopy(self._model)
         else:
             model = Model(parameters, table)
-            self._begun_values = self._values(self)
+            self._first_values = self._values(self)
         count = len(labels)
         given = row_weights(sample_weight, count)
         if given is not None and not given.any():
@@ -205,7 +211,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         for one in every[1:] + common:
             self._check_mergeable(one)
         merged: Self = clone(self, safe=False)
-        for name in ("n_features_in_", "n_iter_", "feature_names_in_", "_begun_values"):
+        for name in ("n_features_in_", "n_iter_", "feature_names_in_", "_first_values"):
             if hasattr(self, name):
                 setattr(merged, name, getattr(self, name))
         merged._model = models[0].merge(models[1:], None if start is None else start._fitted())
@@ -326,6 +332,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
         Needs matplotlib (``pip install "sonline[plot]"``); `sonline.plots` has each plot by itself.
         """
+        require("matplotlib", "plot")
         from sonline import plots  # noqa: PLC0415 - matplotlib is an extra
 
         return plots.report(self)
@@ -335,6 +342,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
         Needs onnx (``pip install "sonline[onnx]"``); see `sonline.export.to_onnx`.
         """
+        require("onnx", "onnx")
         from sonline import export  # noqa: PLC0415 - onnx is an extra
 
         return export.to_onnx(self, path)
@@ -394,7 +402,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             estimator.n_iter_ = 1
         model.face = {}
         estimator._model = model
-        estimator._begun_values = cls._values(estimator)
+        estimator._first_values = cls._values(estimator)
         return estimator
 
     @classmethod

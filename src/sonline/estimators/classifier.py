@@ -217,7 +217,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
                 parameters = self._parameters()
                 rows = checked_rows(self, X, reset=True)
                 self._model = Model(parameters, self._declared(labels, classes))
-                self._begun_values = self._values(self)
+                self._first_values = self._values(self)
                 self.n_iter_ = 1
             if self.class_weight == "balanced":
                 raise ParameterError(
@@ -248,7 +248,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         named = np.unique(as_labels("classes", classes))
         if not np.array_equal(named, self.classes_):
             raise InvalidInputError(
-                f"classes={named.tolist()} is not what the first call of partial_fit said: "
+                f"classes={named.tolist()} is not what the first call of partial_fit had: "
                 f"{self.classes_.tolist()}"
             )
 

@@ -170,7 +170,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
                 parameters = self._parameters()
                 rows, labels = self._checked(X, y, reset=True)
                 self._model = Model(parameters)
-                self._begun_values = self._values(self)
+                self._first_values = self._values(self)
                 self.n_iter_ = 1
             self._learn_rows(rows, labels, sample_weight)
         return self

@@ -103,12 +103,12 @@ class Source:
 
     def read(self, size: int) -> bytes:
         """Return some bytes as soon as there are any; none at the end."""
-        with _reaching(self.name), self.damage_said():
+        with _reaching(self.name), self.named_damage():
             read1 = getattr(self.plain, "read1", self.plain.read)
             return cast(bytes, read1(size))
 
     @contextmanager
-    def damage_said(self) -> Iterator[None]:
+    def named_damage(self) -> Iterator[None]:
         """Turn errors about compressed data into one that names the file."""
         try:
             yield
@@ -150,7 +150,7 @@ def guess_format(source: Source) -> tuple[str, str]:
     if source.compression is not None:
         patient: Any = Patient(source.plain, _tells_format)
         source.plain = cast(IO[bytes], io.BufferedReader(patient, _SAMPLE))
-    with _reaching(source.name), source.damage_said():
+    with _reaching(source.name), source.named_damage():
         sample = bytes(cast(Any, source.plain).peek(_SAMPLE))
     return format_of_content(sample, source.name), "content"
 

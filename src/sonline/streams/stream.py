@@ -100,8 +100,8 @@ class Stream:
         The names after globs.
     options : Options
         With format and features decided.
-    told : str
-        What was found out about the files, for people.
+    description : str
+        Format and compression of the files, and how they were recognised.
     columns : dict
         Of tables: the type of each column seen so far.
     """
@@ -119,7 +119,7 @@ class Stream:
         first = min(self._start.file, len(files) - 1)
         self._first: Source | None = open_source(files[first])
         try:
-            kind, self.told = self._decide(self._first, options.format)
+            kind, self.description = self._decide(self._first, options.format)
             if options.format == "auto":
                 self._check_names(kind)
             self.options = replace(options, format=kind, features=_features(options, kind))
@@ -153,8 +153,8 @@ class Stream:
             named = format_of_name(name)
             if named not in (None, kind):
                 raise ParameterError(
-                    f"{name} is {named} by its name, but {self.told}; all files of a stream have "
-                    "one format: convert them, or say it with --format"
+                    f"{name} is {named} by its name, but {self.description}; all files of a stream "
+                    "have one format: convert them, or name it with --format"
                 )
 
     def refuse_columns_of_text(self, given: dict[str, Any]) -> None:
@@ -164,7 +164,8 @@ class Stream:
         for name in ("label", "weight", "tag", "text", "ignore"):
             if given.get(name):
                 raise ParameterError(
-                    f"{name} (--{name}) names a column of a table, and this is none: {self.told}"
+                    f"{name} (--{name}) names a column of a table, and this is none: "
+                    f"{self.description}"
                 )
 
     def share(self) -> float | None:

@@ -35,7 +35,7 @@ def fresh(parameters: Parameters, classes: Sequence[Any] | None) -> Model:
 
 @dataclass(frozen=True)
 class Work:
-    """What every executor is told for one round.
+    """What every executor needs for one round.
 
     Parameters
     ----------

@@ -92,7 +92,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What every executor is told."""
+    """What every executor needs."""
 
     model: bytes
     layout: Layout  # of rows without labels
