@@ -210,7 +210,8 @@ class Training:
             options = stream_options(self.model) | chosen
             options["features"] = self.model.reading.features
         elif self.model is not None:
-            options = options_of(self.model.parameters) | options
+            labels = {"tokens": self.model.table is not None}
+            options = options_of(self.model.parameters) | labels | options
         else:
             options |= options_of(Parameters(**self.settings.given))
         return streams.open(

@@ -244,6 +244,18 @@ def test_load_returns_the_face_that_saved(tmp_path: Path) -> None:
             refusing.load(classes)
 
 
+def test_classes_with_the_squared_loss_go_on_from_a_file(tmp_path: Path) -> None:
+    """The loss takes numbers, the model has words for labels."""
+    X, y = problem("three", 1)
+    model = SONClassifier(loss="squared", **PARAMETERS)
+    model.partial_fit(X, y, classes=TASKS["three"])
+    model.save(tmp_path / "m.son")
+    data = CommandLine.write(tmp_path / "rows", X, y, "index")
+    CommandLine.run("train", data, "--from", tmp_path / "m.son", "-o", tmp_path / "on.son", "-q")
+    model.partial_fit(X, y)
+    assert tensors(Model.load(tmp_path / "on.son")) == tensors(model.model)
+
+
 def test_dask_and_spark_share_the_file(tmp_path: Path) -> None:
     dask = pytest.importorskip("sonline.distributed.dask")
     file = saved("command line", "three", "index", tmp_path, 1)
