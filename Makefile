@@ -17,7 +17,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test venv build lint format typecheck stubs stubs-check docs sanitize fuzz \
-  fuzz-parser coverage bench bench-instructions readme check clean
+  fuzz-models fuzz-parser oldest coverage bench bench-instructions readme check clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -80,20 +80,45 @@ docs: build ## build the documentation, with warnings as errors, into docs/_buil
 # file descriptors alone, or it swallows the report of the sanitizer, which ends the process.
 # Java does not start with these runtimes loaded first, so the tests on Spark are left out.
 SANITIZE_PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -print-file-name=$(lib)))
+SANITIZED = LD_PRELOAD="$(strip $(SANITIZE_PRELOAD))" PYTHONMALLOC=malloc \
+  UBSAN_OPTIONS=print_stacktrace=1
 sanitize: ## run the tests with AddressSanitizer and UndefinedBehaviorSanitizer (needs GCC)
 	$(MAKE) build VENV=.venv-sanitize BUILD_SETTINGS="build-dir=build/sanitize \
 	  install.strip=false cmake.define.SONLINE_SANITIZE=address,undefined"
-	LD_PRELOAD="$(strip $(SANITIZE_PRELOAD))" PYTHONMALLOC=malloc \
-	  ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=print_stacktrace=1 \
+	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 \
 	  .venv-sanitize/bin/python -m pytest --capture=sys -m "not data and not memory" \
 	  --ignore=tests/spark $(SANITIZE_ARGS)
 
 FUZZ_SECONDS ?= 60
-fuzz: build fuzz-parser ## fuzz the text parser, then run the property tests with many new examples
+fuzz: build fuzz-parser fuzz-models ## fuzz the parser and the models, then the property tests, for long
 	HYPOTHESIS_PROFILE=explore $(PYTEST) -n $(JOBS) tests/property tests/unit/test_text_oracle.py
+
+# The installed package with another native module: one with sanitizers, and nothing installed.
+fuzz-models: build ## fuzz model files, numbers and mappings with sanitizers, FUZZ_SECONDS in all
+	PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/fuzz-core -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	  -DPython_EXECUTABLE="$(abspath $(BIN))/python" -DSONLINE_SANITIZE=address,undefined \
+	  -Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)" --log-level=ERROR
+	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/fuzz-core --target _core -- --quiet
+	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=1024 \
+	  $(BIN)/python fuzz/models.py $(FUZZ_SECONDS) \
+	  --core build/fuzz-core/_core$$($(BIN)/python -c \
+	  'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))') $(FUZZ_ARGS)
 
 fuzz-parser: ## fuzz the native text parser, guided by coverage, FUZZ_SECONDS for each of 3 targets
 	JOBS=$(JOBS) fuzz/run.sh $(FUZZ_SECONDS)
+
+# Warnings of old packages about new ones are no errors. Spark has its own environment and tests.
+OLDEST_ARGS ?=
+oldest: ## run the tests with the oldest versions of the dependencies that pyproject.toml allows
+	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
+	$(PYTHON) tools/requirements.py --oldest test river arrow remote plot onnx dask \
+	  > .venv-oldest/requirements.txt
+	.venv-oldest/bin/python -m pip install --quiet --requirement .venv-oldest/requirements.txt \
+	  scikit-build-core nanobind cmake ninja
+	PATH="$(abspath .venv-oldest/bin):$$PATH" .venv-oldest/bin/python -m pip install --quiet \
+	  --no-build-isolation --no-deps --config-settings=build-dir=build/oldest --editable .
+	.venv-oldest/bin/python -m pytest -n $(JOBS) --dist loadgroup -o filterwarnings=default \
+	  --ignore=tests/spark $(OLDEST_ARGS)
 
 coverage: build ## run the tests and show which lines of Python they miss
 	$(PYTEST) -n $(JOBS) --dist loadgroup --cov --cov-report=term
@@ -115,6 +140,6 @@ readme: build ## run the demonstration and put its numbers and picture into the 
 check: lint typecheck stubs-check docs test ## everything that the CI checks
 
 clean: ## remove environments, builds and caches
-	rm -rf .venv .venv-bench .venv-sanitize build dist docs/_build docs/api/generated docs/jupyter_execute \
+	rm -rf .venv .venv-bench .venv-oldest .venv-sanitize build dist docs/_build docs/api/generated docs/jupyter_execute \
 	  .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

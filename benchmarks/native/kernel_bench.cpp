@@ -99,19 +99,19 @@ int main(int argc, char** argv) {
   batch.stored = values.size();
 
   double best = 1e300;
-  int64_t rebases = 0;
+  int64_t sweeps = 0;
   for (int pass = 0; pass < passes; ++pass) {
     const auto model = sonline::make_model(config, true);
     const double start = cpu_seconds();
     measured_learn(*model, batch, labels.data(), predictions.data());
     best = std::min(best, cpu_seconds() - start);
-    rebases = model->stats().rebases;
+    sweeps = model->stats().upkeep.sweeps;
   }
   size_t errors = 0;
   for (size_t row = 0; row < rows; ++row) errors += (predictions[row] > 0) != (labels[row] > 0);
-  std::printf("%s m=%zu nnz=%zu d=%zu %s: %.2f ns/nnz, %.0f ns/row, %lld rebases, error %.4f\n",
+  std::printf("%s m=%zu nnz=%zu d=%zu %s: %.2f ns/nnz, %.0f ns/row, %lld sweeps, error %.4f\n",
               sketch.c_str(), m, nnz, features, scaling.c_str(),
               best * 1e9 / static_cast<double>(rows * nnz), best * 1e9 / static_cast<double>(rows),
-              static_cast<long long>(rebases),
+              static_cast<long long>(sweeps),
               static_cast<double>(errors) / static_cast<double>(rows));
 }

@@ -15,9 +15,22 @@
 namespace sonline {
 
 struct Tensor {
-  enum class Type { f32, f64, i64, u64, u8 } type;
+  enum class Type { f32, f64, i64, u64, u32, u8 } type;
   std::vector<size_t> shape;
   std::vector<uint8_t> bytes;
+
+  bool finite() const {
+    return type == Type::f32 ? all_finite<float>() : type != Type::f64 || all_finite<double>();
+  }
+
+ private:
+  template <class T>
+  bool all_finite() const {
+    const auto* values = reinterpret_cast<const T*>(bytes.data());
+    T check = 0;  // becomes NaN at the first that is not finite; vector code
+    for (size_t i = 0; i < bytes.size() / sizeof(T); ++i) check += values[i] * 0;
+    return check == 0;
+  }
 };
 
 using State = std::map<std::string, Tensor>;
@@ -28,6 +41,7 @@ constexpr Tensor::Type tensor_type() {
   if constexpr (std::is_same_v<T, double>) return Tensor::Type::f64;
   if constexpr (std::is_same_v<T, int64_t>) return Tensor::Type::i64;
   if constexpr (std::is_same_v<T, uint64_t>) return Tensor::Type::u64;
+  if constexpr (std::is_same_v<T, uint32_t>) return Tensor::Type::u32;
   if constexpr (std::is_same_v<T, uint8_t> || std::is_same_v<T, char>) return Tensor::Type::u8;
 }
 
@@ -51,9 +65,16 @@ class StateWriter {
     put(name, values.data(), {values.size()});
   }
 
+  template <class T>
+  void array_of(size_t, const char* name, const std::vector<T>& values) {
+    array(name, values);
+  }
+
   void matrix(const char* name, const Matrix& m) {
     put(name, m.values().data(), {m.rows(), m.cols()});
   }
+
+  Matrix matrix_of(const char*, size_t rows, size_t cols) const { return Matrix(rows, cols); }
 
   template <class T>
   void put(const char* name, const T* data, std::vector<size_t> shape) {
@@ -102,10 +123,24 @@ class StateReader {
     return values;
   }
 
+  // Zeros, for a matrix that the saved state has in this shape: nothing is allocated before that is
+  // checked, so that no count in a file can ask for more memory than the file has.
+  Matrix matrix_of(const char* name, size_t rows, size_t cols) const {
+    check_shape(name, get<double>(name, 2), rows, cols);
+    return Matrix(rows, cols);
+  }
+
+  // An array whose length other fields of the file imply: it is allocated only if it is there.
+  template <class T>
+  void array_of(size_t length, const char* name, std::vector<T>& values) {
+    if (get<T>(name, 1).shape[0] != length) fail(name, "has the wrong length");
+    values.resize(length);
+    array(name, values);
+  }
+
   void matrix(const char* name, Matrix& m) {
     const Tensor& tensor = get<double>(name, 2);
-    if (tensor.shape[0] != m.rows() || tensor.shape[1] != m.cols())
-      fail(name, "has the wrong shape");
+    check_shape(name, tensor, m.rows(), m.cols());
     if (!tensor.bytes.empty())
       std::memcpy(m.values().data(), tensor.bytes.data(), tensor.bytes.size());
     check_finite(name, m.values().data(), m.values().size());
@@ -129,6 +164,10 @@ class StateReader {
     if constexpr (std::is_floating_point_v<T>)
       for (size_t i = 0; i < count; ++i)
         if (!std::isfinite(values[i])) fail(name, "holds numbers that are not finite");
+  }
+
+  static void check_shape(const char* name, const Tensor& tensor, size_t rows, size_t cols) {
+    if (tensor.shape[0] != rows || tensor.shape[1] != cols) fail(name, "has the wrong shape");
   }
 
   [[noreturn]] static void fail(const std::string& name, const std::string& what) {

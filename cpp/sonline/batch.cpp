@@ -89,6 +89,23 @@ std::string too_large(double largest) {
                                          : what + "'float64'; scale the feature";
 }
 
+Batch slice(const Batch& batch, size_t first, size_t rows) {
+  Batch part = batch;
+  part.first += first;
+  part.rows = rows;
+  const auto moved = [](const void* start, int64_t numbers, size_t size) -> const void* {
+    return static_cast<const char*>(start) + numbers * static_cast<int64_t>(size);
+  };
+  if (batch.indptr) {
+    const bool narrow = batch.index_type == Batch::Index::i32;
+    part.indptr = moved(batch.indptr, static_cast<int64_t>(first), narrow ? 4 : 8);
+  } else {
+    const size_t size = batch.value_type == Batch::Number::f32 ? 4 : 8;
+    part.values = moved(batch.values, static_cast<int64_t>(first) * batch.row_stride, size);
+  }
+  return part;
+}
+
 void validate(const Batch& batch, double largest) {
   if (batch.checked) return;
   if (batch.indptr) switch (batch.index_type) {

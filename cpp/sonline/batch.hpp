@@ -21,6 +21,7 @@ struct Batch {
   enum class Index { i32, i64, u64 } index_type = Index::i64;
 
   size_t rows = 0;
+  size_t first = 0;  // the number of its first row, for messages
   const void* values = nullptr;
   bool checked = false;  // validate() has nothing left to do
   // CSR, if indptr is set; it has the type of the indices, or int64 where those are uint64.
@@ -81,6 +82,9 @@ void with_row(const Batch& batch, size_t row, Use&& use) {
   else
     detail::with_values<double>(batch, row, use);
 }
+
+// Some rows of a batch that has been checked.
+Batch slice(const Batch& batch, size_t first, size_t rows);
 
 // The largest size of a value that a learner of number type T takes: squares, and sums of them,
 // must stay finite.

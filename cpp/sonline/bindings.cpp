@@ -8,6 +8,9 @@ void bind_text(nb::module_& module);
 
 NB_MODULE(_core, module) {
   module.doc() = "The native core of sonline.";
+  // Of the interpreter that asks; the module is set up once, for all of them.
+  module.def("in_subinterpreter",
+             [] { return PyInterpreterState_Get() != PyInterpreterState_Main(); });
   bind_model(module);
   bind_text(module);
 }

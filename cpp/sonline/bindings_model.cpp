@@ -41,6 +41,8 @@ Config read_config(const nb::dict& params) {
   config.sketch.oja_step = number("oja_step");
   config.sketch_every = nb::cast<size_t>(params["sketch_every"]);
   config.sketch.scale_free = flag("scale_free");
+  if (params.contains("condition")) config.sketch.condition = number("condition");
+  if (params.contains("cancellation")) config.sketch.cancellation = number("cancellation");
   config.bound = number("bound");
   config.clip = flag("clip");
   config.explicit_step = flag("explicit_step");
@@ -131,7 +133,10 @@ void bind_model_class(nb::module_& module) {
       .def("basis", &PyModel::basis)
       .def("stats", &PyModel::stats)
       .def("save", &PyModel::save)
-      .def("restore", &PyModel::restore, "fields"_a);
+      .def("restore", &PyModel::restore, "fields"_a)
+      .def("knowledge", &PyModel::knowledge)
+      .def("adopt", &PyModel::adopt, "knowledge"_a)
+      .def("label_range", &PyModel::label_range);
 
   using Codes = PyClasses::Codes;
   using OutMatrix = PyClasses::OutMatrix;
@@ -218,5 +223,6 @@ void bind_model(nb::module_& module) {
   // A model that a cache or a test keeps until the interpreter ends is no error of anyone's.
   nb::set_leak_warnings(false);
 #endif
+  sonline::Forks::watch();
   sonline::bind_model_class(module);
 }

@@ -31,18 +31,25 @@ class Classes {
 
   size_t size() const { return models_.size(); }
 
-  // `out` has a row of predictions for each model, made before each update. The batch is checked
-  // once, for all models and before any of them learns.
-  void learn(Batch batch, const int64_t* codes, const double* weights, double* out,
-             size_t threads) {
+  // Checks a whole batch, once for all models and before any of them learns.
+  void check(Batch& batch) const {
     validate(batch, largest_);
     batch.checked = true;
-    for_each_index(size(), useful_threads(batch, threads), [&](size_t k) {
+  }
+
+  size_t useful_threads(const Batch& batch, size_t threads) const {
+    const size_t numbers = (batch.indptr ? batch.stored : batch.rows * batch.cols) * size();
+    return std::min(threads, numbers / kNumbersPerThread);
+  }
+
+  // The predictions of model k, made before each update, go to out + k * stride.
+  void learn(const Batch& batch, const int64_t* codes, const double* weights, double* out,
+             size_t stride, size_t threads) {
+    for_each_index(size(), threads, [&](size_t k) {
       std::vector<double> labels(batch.rows);
       for (size_t row = 0; row < batch.rows; ++row) labels[row] = label(k, codes[row]);
-      double* predictions = out + k * batch.rows;
-      models_[k]->learn(batch, labels.data(), weights, predictions);
-      turn(k, predictions, batch.rows);
+      models_[k]->learn(batch, labels.data(), weights, out + k * stride);
+      turn(k, out + k * stride, batch.rows);
     });
   }
 
@@ -54,13 +61,10 @@ class Classes {
     }
   }
 
-  void predict(Batch batch, double* out, size_t threads) {
-    validate(batch, largest_);
-    batch.checked = true;
-    for_each_index(size(), useful_threads(batch, threads), [&](size_t k) {
-      double* predictions = out + k * batch.rows;
-      models_[k]->predict(batch, predictions);
-      turn(k, predictions, batch.rows);
+  void predict(const Batch& batch, double* out, size_t stride, size_t threads) {
+    for_each_index(size(), threads, [&](size_t k) {
+      models_[k]->predict(batch, out + k * stride);
+      turn(k, out + k * stride, batch.rows);
     });
   }
 
@@ -94,11 +98,6 @@ class Classes {
   void turn(size_t k, double* predictions, size_t rows) const {
     if (signs_[k] < 0)
       for (size_t row = 0; row < rows; ++row) predictions[row] = -predictions[row];
-  }
-
-  size_t useful_threads(const Batch& batch, size_t threads) const {
-    const size_t numbers = (batch.indptr ? batch.stored : batch.rows * batch.cols) * size();
-    return std::min(threads, numbers / kNumbersPerThread);
   }
 
   std::vector<Model*> models_;

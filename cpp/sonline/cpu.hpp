@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdlib>
+#include <limits>
 
 namespace sonline {
 
@@ -28,6 +29,16 @@ typedef double QuadInMemory __attribute__((vector_size(32), aligned(alignof(doub
   return (quad[0] + quad[1]) + (quad[2] + quad[3]);
 }
 inline size_t whole_quads(size_t n) { return (n + kQuad - 1) / kQuad * kQuad; }
+
+// Whether all numbers fit into type T, infinities and NaN excluded. An int and no early exit: the
+// loop becomes vector code.
+template <class T, class U>
+[[gnu::always_inline]] inline bool all_fit(const U* values, size_t n) {
+  constexpr U kLargest = std::numeric_limits<T>::max();
+  int beyond = 0;
+  for (size_t i = 0; i < n; ++i) beyond |= !(values[i] <= kLargest) | !(values[i] >= -kLargest);
+  return !beyond;
+}
 
 // The variable is for tests: they compare both versions.
 inline bool has_avx2() {

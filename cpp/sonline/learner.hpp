@@ -26,6 +26,7 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
+#include <utility>
 
 #include "sonline/archive.hpp"
 #include "sonline/batch.hpp"
@@ -41,13 +42,14 @@
 
 namespace sonline {
 
-template <class T, class Sketch>
+template <class T, class S>
 class Learner {
  public:
   explicit Learner(const Config& config)
       : config_(config),
         // With α = 0 the A of before has no inverse along a new direction.
         explicit_(config.explicit_step || (config.sketch.fixed_alpha && config.sketch.alpha == 0)),
+        needs_slope_(explicit_ || S::kAbsorbFirst || config.scaling == Scaling::gradient),
         sketch_(config.sketch),
         scales_(config.scaling, std::min(sketch_.width(), sketch_.used())),
         blocks_(padded_width(scales_.end())),
@@ -70,13 +72,20 @@ class Learner {
       weight(row) == 0 ? resolve<false>(batch, row, rows_[at_ ^ 1])
                        : resolve<true>(batch, row, rows_[at_ ^ 1]);
     };
+    size_t slots = index_.size();  // before the row at hand
     row_number = 0;
-    resolve_next(0);
-    for (; row_number < batch.rows; ++row_number) {
-      at_ ^= 1;
-      resolve_next(row_number + 1);
-      const double w = weight(row_number);
-      predictions[row_number] = w == 0 ? predict_row() : step(labels[row_number], w);
+    try {
+      resolve_next(0);
+      for (; row_number < batch.rows; ++row_number) {
+        at_ ^= 1;
+        resolve_next(row_number + 1);
+        const double w = weight(row_number);
+        predictions[row_number] = w == 0 ? predict_row() : step(labels[row_number], w);
+        if (w != 0) slots = row().slots_seen;
+      }
+    } catch (const std::exception&) {
+      forget_features(slots);
+      throw;
     }
   }
 
@@ -88,7 +97,7 @@ class Learner {
 
   size_t features() const { return index_.size() - !config_.intercept; }
   uint64_t rounds() const { return rounds_; }
-  const Sketch& sketch() const { return sketch_; }
+  const S& sketch() const { return sketch_; }
   const FeatureIndex& index() const { return index_; }
   size_t bytes() const {
     size_t bytes = blocks_.bytes() + index_.bytes() + sizeof *this;
@@ -98,15 +107,54 @@ class Learner {
 
   // w / scale of a slot, blended over the experts: the weight of the feature as it comes.
   double raw_weight(Slot slot) const {
-    const T* block = blocks_.at(slot);
-    const double scale = scales_.of(block);
+    const double scale = scales_.of(blocks_.at(slot));
     if (scale == 0) return 0;
-    double w = 0;
-    for (size_t e = 0; e < shares().size(); ++e) w += shares()[e] * sketch_.weight(slot, block, e);
-    return w / scale;
+    Vector weights(shares().size()), v(sketch_.rank());
+    sketch_.read(slot, blocks_.at(slot), weights.data(), v.data());
+    return ensemble_.blend(weights) / scale;
   }
 
-  void direction(Slot slot, double* v) const { sketch_.direction(slot, blocks_.at(slot), v); }
+  void direction(Slot slot, double* v) const {
+    Vector weights(shares().size());
+    sketch_.read(slot, blocks_.at(slot), weights.data(), v);
+  }
+
+  // Everything that a merge needs, see knowledge.hpp.
+  void tell(StateWriter& archive) {
+    common_state(archive);
+    const size_t slots = index_.size(), K = shares().size();
+    archive.array("features", index_.keys());
+    Matrix weights(K, slots), directions(sketch_.rank(), slots);
+    Vector squares(slots), counts(slots), w(K), v(sketch_.rank());
+    for (Slot slot = 0; slot < slots; ++slot) {
+      const T* block = blocks_.at(slot);
+      sketch_.read(slot, block, w.data(), v.data());
+      for (size_t e = 0; e < K; ++e) weights(e, slot) = w[e];
+      for (size_t i = 0; i < v.size(); ++i) directions(i, slot) = v[i];
+      squares[slot] = scales_.square(block);
+      if (scales_.counts_rows()) counts[slot] = scales_.count(block);
+    }
+    archive.matrix("weights", weights);
+    archive.matrix("directions", directions);
+    archive.array("squares", squares);
+    archive.array("counts", counts);
+    sketch_.tell(archive, blocks_, slots);
+  }
+
+  // Becomes, from an empty learner, one that knows this.
+  void adopt(StateReader& archive) {
+    common_state(archive);
+    const auto keys = archive.any_array<Key>("features");
+    const auto squares = archive.any_array<double>("squares");
+    const auto counts = archive.any_array<double>("counts");
+    if (keys.empty() || squares.size() != keys.size() || counts.size() != keys.size())
+      archive.fail("features", "has the wrong length");
+    index_ = FeatureIndex::restore(keys);
+    blocks_.reserve(keys.size());
+    for (Slot slot = 0; slot < keys.size(); ++slot)
+      scales_.set(blocks_.at(slot), squares[slot], counts[slot]);
+    sketch_.adopt(archive, blocks_, keys.size());
+  }
   double scale(Slot slot) const { return scales_.of(blocks_.at(slot)); }
   double limit(Slot slot) const { return scales_.limit(blocks_.at(slot)); }
   double alpha(size_t expert) const {
@@ -118,25 +166,20 @@ class Learner {
     return own.alpha * unit + (own.plain ? 0.0 : sketch_.tail());
   }
 
+  std::pair<double, double> label_range() const { return {label_low_, label_high_}; }
   const Vector& shares() const { return ensemble_.shares(); }
 
   template <class Archive>
   void state(Archive& archive) {
-    archive.scalar("rounds", rounds_);
-    archive.scalar("mean_energy", mean_energy_);
-    archive.scalar("label_low", label_low_);
-    archive.scalar("label_high", label_high_);
-    experts_state(archive);
-    ensemble_.state(archive);
+    common_state(archive);
     if constexpr (Archive::reading) {
       const auto keys = archive.template any_array<Key>("features");
       if (keys.empty()) archive.fail("features", "is empty");
+      const auto& stored = archive.template get<T>("blocks", 2);
+      archive.check_shape("blocks", stored, keys.size(), blocks_.stride());
       index_ = FeatureIndex::restore(keys);
       blocks_ = BlockStore<T>(blocks_.stride());
       blocks_.reserve(index_.size());
-      const auto& stored = archive.template get<T>("blocks", 2);
-      if (stored.shape[0] != index_.size() || stored.shape[1] != blocks_.stride())
-        archive.fail("blocks", "has the wrong shape");
       const size_t bytes = blocks_.stride() * sizeof(T);
       for (Slot slot = 0; slot < index_.size(); ++slot) {
         std::memcpy(blocks_.at(slot), stored.bytes.data() + slot * bytes, bytes);
@@ -153,16 +196,24 @@ class Learner {
       archive.state["blocks"] = std::move(stored);
     }
     sketch_.state(archive, index_.size());
-    if constexpr (Archive::reading && requires { sketch_.accepts(blocks_.at(0)); })
-      for (Slot slot = 0; slot < index_.size(); ++slot)
-        if (!sketch_.accepts(blocks_.at(slot))) archive.fail("blocks", "has an impossible epoch");
   }
 
  private:
-  static constexpr double kLargestSquare = 1e280;  // sums of them must stay finite
+  static constexpr double kLargestSquare = 1e280;    // sums of them must stay finite
+  static constexpr double kSmallestSquare = 1e-290;  // its digits must be normal numbers
   // sketch_every = 0 ("auto"): every row at first, one of two from here on, and so on up to …
   static constexpr uint64_t kFirstRare = 1024;
   static constexpr size_t kMostRare = 32;
+
+  template <class Archive>
+  void common_state(Archive& archive) {
+    archive.scalar("rounds", rounds_);
+    archive.scalar("mean_energy", mean_energy_);
+    archive.scalar("label_low", label_low_);
+    archive.scalar("label_high", label_high_);
+    experts_state(archive);
+    ensemble_.state(archive);
+  }
 
   // Which experts there are: later versions may start with others.
   template <class Archive>
@@ -260,8 +311,10 @@ class Learner {
     for (size_t e = 0; e < margins_.size(); ++e) margins_[e] = finite(sketch_.margin(e));
   }
 
+  // To the labels seen, but never beyond the bound.
   double clipped(double z) const {
-    return label_low_ <= label_high_ ? std::clamp(z, label_low_, label_high_) : z;
+    if (label_low_ <= label_high_) z = std::clamp(z, label_low_, label_high_);
+    return std::clamp(z, -config_.bound, config_.bound);
   }
 
   // The experts' margins keep to the bound; so does their blend, but for rounding.
@@ -274,7 +327,32 @@ class Learner {
     return z;
   }
 
+  // Takes back the features of rows that were not learnt.
+  void forget_features(size_t slots) {
+    if (index_.size() == slots) return;
+    std::vector<Key> keys = index_.keys();
+    keys.resize(slots);
+    index_ = FeatureIndex::restore(keys);
+  }
+
+  // Learns the row at hand. If it cannot be learnt, everything is as it was before the row.
   double step(double y, double weight) {
+    const double low = label_low_, high = label_high_, energy = mean_energy_;
+    const uint64_t rounds = rounds_;
+    try {
+      return learn_row(y, weight);
+    } catch (const std::exception&) {
+      scales_.undo(row());
+      sketch_.undo();
+      label_low_ = low;
+      label_high_ = high;
+      mean_energy_ = energy;
+      rounds_ = rounds;
+      throw;
+    }
+  }
+
+  double learn_row(double y, double weight) {
     const size_t every = group(), times = drawn(every) ? every : 0;
     refresh();
     scales_.take_in(row(), every, times > 0);
@@ -285,8 +363,8 @@ class Learner {
 
     const double size = take_label(y);
     if (config_.clip) z = clipped(z);
-    const double g = weight * config_.loss->slope(z, y, config_.level);
-    const double c = times > 0 ? std::sqrt(weight * curvature_at(z, y)) : 0.0;
+    const double g = needs_slope_ ? weight * config_.loss->slope(z, y, config_.level) : 0.0;
+    double c = times > 0 ? std::sqrt(weight * curvature_at(z, y)) : 0.0;
     if (scales_.need_gradients()) {
       if (projected) {
         sketch_.commit(row(), blocks_, row().slots_seen, size);
@@ -298,16 +376,19 @@ class Learner {
     mean_energy_ += (row().energy - mean_energy_) / static_cast<double>(rounds_);
     if (!(c * c * row().energy * static_cast<double>(times) <= kLargestSquare))
       throw Diverged("a gradient is too large");
+    // Below this the square has lost digits, or is 0: no direction can be had from it.
+    if (c * c * row().energy < kSmallestSquare) c = 0;
 
     const bool looks_ahead = !explicit_ || times == 0;
-    if (looks_ahead && !Sketch::kAbsorbFirst) step_of_experts(y, weight);
+    if (looks_ahead && !S::kAbsorbFirst) step_of_experts(y, weight);
     if (times > 0)
       sketch_.absorb(c, g, static_cast<double>(rounds_), features_of_row(),
                      static_cast<double>(times));
-    if (looks_ahead && Sketch::kAbsorbFirst) step_of_experts(y, weight);
+    if (looks_ahead && S::kAbsorbFirst) step_of_experts(y, weight);
     if (!looks_ahead) explicit_step(g);
-    learn_shares(z, y, weight);
+    const double cost = cost_of_blend(z, y, weight);
     sketch_.commit(row(), blocks_, row().slots_seen, size);
+    ensemble_.learn(costs_, cost, config_.loss->binary);
     return prediction;
   }
 
@@ -325,13 +406,12 @@ class Learner {
     if (g != 0 && row().energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
   }
 
-  void learn_shares(double z, double y, double weight) {
-    if (margins_.size() == 1) return;
-    const Loss& loss = *config_.loss;
-    // Only losses that have a unit need that of the blend.
-    const double blended = loss.binary ? 0 : weight * loss.value(z, y, config_.level);
-    if (!std::isfinite(blended)) throw Diverged("the loss is too large");
-    ensemble_.learn(costs_, blended, loss.binary);
+  // Only losses that have a unit need it.
+  double cost_of_blend(double z, double y, double weight) const {
+    if (margins_.size() == 1 || config_.loss->binary) return 0;
+    const double cost = weight * config_.loss->value(z, y, config_.level);
+    if (!std::isfinite(cost)) throw Diverged("the loss is too large");
+    return cost;
   }
 
   // The sketch takes in one row of each group of so many rounds, and counts it as often.
@@ -419,8 +499,9 @@ class Learner {
   }
 
   Config config_;
-  bool explicit_;  // the paper's step
-  Sketch sketch_;
+  bool explicit_;     // the paper's step
+  bool needs_slope_;  // ℓ'(z), which an implicit step does without
+  S sketch_;
   // In the padding of the sketch's columns where there is room: that is multiplied by zero in
   // scatter and ignored in gather.
   FeatureScales<T> scales_;

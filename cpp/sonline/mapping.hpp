@@ -49,13 +49,13 @@ class MappingReader {
   }
 
   // Both check the rows and look their names up. The objects must stay as they are until the batch
-  // has been made.
+  // has been made. The second says how many there were: a sequence may not say so twice.
   void read(nanobind::handle mapping) {
     clear();
     add_row(mapping);
   }
 
-  void read_all(nanobind::sequence mappings) {
+  size_t read_all(nanobind::sequence mappings) {
     clear();
     const size_t rows = nanobind::len(mappings);
     for (size_t row = 0; row < rows; ++row) try {
@@ -64,6 +64,7 @@ class MappingReader {
       } catch (const BadInput& error) {
         throw BadInput("X, row " + std::to_string(row) + ": " + error.what());
       }
+    return rows;
   }
 
   // The rows, with new names entered.
@@ -137,6 +138,9 @@ class MappingReader {
       const auto count = static_cast<size_t>(PyList_Size(items.ptr()));
       for (size_t place = 0; place < count; ++place) {
         PyObject* item = PyList_GetItem(items.ptr(), static_cast<Py_ssize_t>(place));
+        if (!PyTuple_Check(item) || PyTuple_Size(item) != 2)
+          throw BadInput("items() of a row must give (feature, number) tuples, got " +
+                         type_of(item) + " " + repr(item));
         add(place, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1));
       }
     }
@@ -182,7 +186,7 @@ class MappingReader {
       const auto held_key = nanobind::borrow(key), held_value = nanobind::borrow(value);
       number = PyFloat_AsDouble(value);
       if (number == -1.0 && PyErr_Occurred()) {
-        PyErr_Clear();
+        clear_error();
         throw BadInput("feature " + repr(key) + ": expected a number, got " + type_of(value) + " " +
                        repr(value));
       }
@@ -241,6 +245,7 @@ class MappingReader {
   }
 
   void add_text(PyObject* key, PyObject* value) {
+    const auto held = nanobind::borrow(value);
     std::string name =
         PyUnicode_Check(key) ? std::string(utf8(key)) : std::to_string(integer_key(key));
     name += '=';
@@ -276,10 +281,17 @@ class MappingReader {
     return text.c_str();
   }
 
+  // An error of the row's code becomes one of ours; an interrupt goes on its way.
+  static void clear_error() {
+    if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nanobind::python_error();
+    PyErr_Clear();
+  }
+
   static Key integer_key(PyObject* key) {
+    const auto held = nanobind::borrow(key);  // its code may take it out of the mapping
     const auto index = nanobind::steal(PyNumber_Index(key));
     if (!index.is_valid()) {
-      PyErr_Clear();
+      clear_error();
       throw BadInput("a feature must be a string or an integer, got " + type_of(key) + " " +
                      repr(key));
     }

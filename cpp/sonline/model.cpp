@@ -16,7 +16,7 @@
 namespace sonline {
 namespace {
 
-template <class T, class Sketch>
+template <class T, class S>
 class ModelOf final : public Model {
  public:
   explicit ModelOf(const Config& config) : config_(config), learner_(config) {}
@@ -24,26 +24,29 @@ class ModelOf final : public Model {
   void learn(const Batch& batch, const double* labels, const double* weights,
              double* predictions) override {
     validate(batch, kLargestValue<T>);
-    refuse_broken();
     size_t row = 0;
+    const auto refused = [&](const std::exception& error) {
+      const size_t number = batch.first + row;
+      return "row " + std::to_string(number) + ": " + error.what() + advice(number);
+    };
     try {
       learner_.learn(batch, labels, weights, predictions, row);
     } catch (const Diverged& error) {
-      broken_ = "diverged in round " + std::to_string(learner_.rounds()) + ": " + error.what();
-      throw Diverged("row " + std::to_string(row) + ": the learner " + broken_);
+      throw Diverged(refused(error));
+    } catch (const BadInput& error) {
+      throw BadInput(refused(error));
     }
   }
 
   void predict(const Batch& batch, double* predictions) override {
     validate(batch, kLargestValue<T>);
-    refuse_broken();
     for (size_t row = 0; row < batch.rows; ++row) predictions[row] = learner_.predict(batch, row);
   }
 
   Stats stats() const override {
     const auto shares = learner_.shares();
     const auto best = std::max_element(shares.begin(), shares.end()) - shares.begin();
-    return {learner_.rounds(), learner_.sketch().rebases(), learner_.features(), learner_.bytes(),
+    return {learner_.rounds(), learner_.sketch().upkeep(), learner_.features(), learner_.bytes(),
             learner_.alpha(static_cast<size_t>(best))};
   }
 
@@ -93,9 +96,12 @@ class ModelOf final : public Model {
   std::vector<double> expert_shares() const override { return learner_.shares(); }
 
   State save() override {
-    refuse_broken();
     StateWriter writer;
     learner_.state(writer);
+    for (const auto& [name, tensor] : writer.state)
+      if (!tensor.finite())
+        throw Diverged("the learner cannot be saved: '" + name +
+                       "' holds numbers that are not finite; go on from a saved model");
     return std::move(writer.state);
   }
 
@@ -104,23 +110,39 @@ class ModelOf final : public Model {
     learner_.state(reader);
   }
 
+  State knowledge() override {
+    StateWriter writer;
+    learner_.tell(writer);
+    return std::move(writer.state);
+  }
+
+  void adopt(const State& knowledge) override {
+    StateReader reader(knowledge);
+    learner_.adopt(reader);
+  }
+
+  std::pair<double, double> label_range() const override { return learner_.label_range(); }
+
  private:
-  void refuse_broken() const {
-    if (!broken_.empty())
-      throw Diverged("the learner " + broken_ +
-                     "; go on from a saved model, with a larger alpha or scaling='rms'");
+  // What to do about a row that could not be learnt.
+  std::string advice(size_t row) const {
+    std::string text = ". The learner is as it was before this row";
+    if (row > 0) text += "; the " + std::to_string(row) + " rows before it were learnt";
+    if (config_.explicit_step)
+      return text + ". Use step='implicit', which cannot overshoot, or a larger alpha";
+    return text + ". Leave the row out, or give numbers of a reasonable size";
   }
 
   Config config_;
-  Learner<T, Sketch> learner_;
-  std::string broken_;  // why it can no longer be used
+  Learner<T, S> learner_;
 };
 
 using Factory = std::unique_ptr<Model> (*)(const Config&);
 
-template <class T, template <class> class Sketch>
+template <class T, template <class> class S>
+  requires Sketch<S<T>, T>
 std::unique_ptr<Model> make(const Config& config) {
-  return std::make_unique<ModelOf<T, Sketch<T>>>(config);
+  return std::make_unique<ModelOf<T, S<T>>>(config);
 }
 
 template <class T>
@@ -136,12 +158,12 @@ using None = Factored<T, NoRule>;
 
 struct Entry {
   std::string_view name;
-  Factory single, twice;
+  Factory float32, float64;
 };
 
-template <template <class> class Sketch>
+template <template <class> class S>
 constexpr Entry entry(std::string_view name) {
-  return {name, &make<float, Sketch>, &make<double, Sketch>};
+  return {name, &make<float, S>, &make<double, S>};
 }
 
 // The registry: a new sketch is its file and its line here.
@@ -157,7 +179,7 @@ constexpr std::array kSketches = {
 std::unique_ptr<Model> make_model(const Config& config, bool single_precision) {
   for (const Entry& sketch : kSketches)
     if (sketch.name == config.sketch_name)
-      return (single_precision ? sketch.single : sketch.twice)(config);
+      return (single_precision ? sketch.float32 : sketch.float64)(config);
   throw std::invalid_argument("unknown sketch '" + config.sketch_name + "'");
 }
 

@@ -4,19 +4,21 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "sonline/archive.hpp"
 #include "sonline/batch.hpp"
 #include "sonline/config.hpp"
 #include "sonline/features.hpp"
+#include "sonline/sketch/sweep.hpp"
 
 namespace sonline {
 
 // What sonline.OnlineLearner.stats() shows.
 struct Stats {
   uint64_t rounds;
-  int64_t rebases;
+  Upkeep upkeep;
   size_t features;
   size_t bytes;
   double alpha;  // of the best expert, with what the sketch adds
@@ -42,6 +44,9 @@ class Model {
   virtual std::vector<double> expert_shares() const = 0;
 
   virtual State save() = 0;
+  virtual State knowledge() = 0;  // for merging, see knowledge.hpp
+  virtual void adopt(const State& knowledge) = 0;
+  virtual std::pair<double, double> label_range() const = 0;
   virtual void restore(const State& state) = 0;  // std::invalid_argument names the bad field
 };
 

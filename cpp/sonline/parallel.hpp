@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <exception>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -24,7 +25,10 @@ void for_each_index(size_t count, size_t threads, Work&& work) {
   };
   {
     std::vector<std::jthread> helpers;
-    for (size_t i = 1; i < threads && i < count; ++i) helpers.emplace_back(run);
+    try {
+      for (size_t i = 1; i < threads && i < count; ++i) helpers.emplace_back(run);
+    } catch (const std::system_error&) {  // the system gives no more: go on with those there are
+    }
     run();
   }
   for (const auto& error : errors)

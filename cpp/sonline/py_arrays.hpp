@@ -45,6 +45,8 @@ inline nb::object to_numpy(const Tensor& tensor) {
       return convert(int64_t{});
     case Tensor::Type::u64:
       return convert(uint64_t{});
+    case Tensor::Type::u32:
+      return convert(uint32_t{});
     case Tensor::Type::u8:
       return convert(uint8_t{});
   }
@@ -61,6 +63,8 @@ inline Tensor from_numpy(const std::string& name, const Array& array) {
     tensor.type = Tensor::Type::i64;
   else if (array.dtype() == nb::dtype<uint64_t>())
     tensor.type = Tensor::Type::u64;
+  else if (array.dtype() == nb::dtype<uint32_t>())
+    tensor.type = Tensor::Type::u32;
   else if (array.dtype() == nb::dtype<uint8_t>())
     tensor.type = Tensor::Type::u8;
   else

@@ -23,18 +23,14 @@ class PyClasses {
              OutMatrix out, size_t threads) {
     check_lengths(batch.rows, codes, weights, out);
     const std::scoped_lock lock(shared_->mutex);
-    nb::gil_scoped_release unlocked;
-    classes_.learn(batch, codes.data(), data(weights), out.data(), threads);
+    learn_locked(batch, codes, weights, out, threads);
   }
 
   void learn_rows(nb::sequence rows, const Codes& codes, const std::optional<Doubles>& weights,
                   OutMatrix out, size_t threads) {
     const std::scoped_lock lock(shared_->mutex);
-    shared_->reader.read_all(rows);
-    check_lengths(nb::len(rows), codes, weights, out);
-    const Batch batch = shared_->reader.named();
-    nb::gil_scoped_release unlocked;
-    classes_.learn(batch, codes.data(), data(weights), out.data(), threads);
+    check_lengths(shared_->reader.read_all(rows), codes, weights, out);
+    learn_locked(shared_->reader.named(), codes, weights, out, threads);
   }
 
   void learn_one(nb::handle mapping, int64_t code, double weight) {
@@ -43,19 +39,14 @@ class PyClasses {
   }
 
   void predict(const Batch& batch, OutMatrix out, size_t threads) {
-    check_shape(batch.rows, out);
     const std::scoped_lock lock(shared_->mutex);
-    nb::gil_scoped_release unlocked;
-    classes_.predict(batch, out.data(), threads);
+    predict_locked(batch, out, threads);
   }
 
   void predict_rows(nb::sequence rows, OutMatrix out, size_t threads) {
     const std::scoped_lock lock(shared_->mutex);
     shared_->reader.read_all(rows);
-    const Batch batch = shared_->reader.known();
-    check_shape(batch.rows, out);
-    nb::gil_scoped_release unlocked;
-    classes_.predict(batch, out.data(), threads);
+    predict_locked(shared_->reader.known(), out, threads);
   }
 
   std::vector<double> predict_one(nb::handle mapping) {
@@ -94,13 +85,29 @@ class PyClasses {
     return shared;
   }
 
-  static const double* data(const std::optional<Doubles>& weights) {
-    return weights ? weights->data() : nullptr;
+  void check(Batch& batch) const {
+    nb::gil_scoped_release unlocked;
+    classes_.check(batch);
   }
 
-  void check_shape(size_t rows, const OutMatrix& out) const {
-    if (out.shape(0) != classes_.size() || out.shape(1) != rows)
+  void learn_locked(Batch batch, const Codes& codes, const std::optional<Doubles>& weights,
+                    OutMatrix& out, size_t threads) {
+    check(batch);
+    threads = classes_.useful_threads(batch, threads);
+    in_slices(batch, "learnt", [&](const Batch& part, size_t first) {
+      classes_.learn(part, codes.data() + first, weights ? weights->data() + first : nullptr,
+                     out.data() + first, batch.rows, threads);
+    });
+  }
+
+  void predict_locked(Batch batch, OutMatrix& out, size_t threads) {
+    if (out.shape(0) != classes_.size() || out.shape(1) != batch.rows)
       throw BadInput("the output has the wrong shape");
+    check(batch);
+    threads = classes_.useful_threads(batch, threads);
+    in_slices(batch, "predicted", [&](const Batch& part, size_t first) {
+      classes_.predict(part, out.data() + first, batch.rows, threads);
+    });
   }
 
   void check_lengths(size_t rows, const Codes& codes, const std::optional<Doubles>& weights,

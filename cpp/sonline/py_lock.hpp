@@ -2,6 +2,7 @@
 #pragma once
 
 #include <nanobind/nanobind.h>
+#include <pthread.h>
 
 #include <atomic>
 #include <mutex>
@@ -11,6 +12,18 @@
 
 namespace sonline {
 
+// Counts the forks that led to this process.
+class Forks {
+ public:
+  static unsigned count() { return count_; }
+  static void watch() {
+    pthread_atfork(nullptr, nullptr, [] { ++count_; });
+  }
+
+ private:
+  static inline std::atomic<unsigned> count_ = 0;
+};
+
 class ModelMutex {
  public:
   // With the GIL held: a thread that waits lets the GIL go, for the owner may need it (reading a
@@ -19,10 +32,15 @@ class ModelMutex {
     if (!mutex_.try_lock()) {
       if (owner_ == std::this_thread::get_id())
         throw BadInput("X: reading a row called back into the learner that reads it");
+      if (forks_ != Forks::count())  // its owner is a thread of the parent, and not here
+        throw BadInput(
+            "this process was forked while another thread used the learner, which is of no use "
+            "here: load it from a file, or fork before threads begin to learn");
       nanobind::gil_scoped_release unlocked;
       mutex_.lock();
     }
     owner_ = std::this_thread::get_id();
+    forks_ = Forks::count();
   }
 
   void unlock() {
@@ -33,6 +51,7 @@ class ModelMutex {
  private:
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_;
+  std::atomic<unsigned> forks_ = 0;
 };
 
 }  // namespace sonline

@@ -12,6 +12,7 @@
 #include "sonline/model.hpp"
 #include "sonline/py_arrays.hpp"
 #include "sonline/py_lock.hpp"
+#include "sonline/py_slices.hpp"
 
 namespace sonline {
 
@@ -48,15 +49,12 @@ class PyModel {
              OutDoubles& out) {
     check_lengths(batch, y, weights, out);
     const std::scoped_lock lock(shared_->mutex);
-    nb::gil_scoped_release unlocked;
-    model_->learn(batch, y.data(), data(weights), out.data());
+    learn_locked(batch, y, weights, out);
   }
 
   void predict(const Batch& batch, OutDoubles& out) {
-    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
     const std::scoped_lock lock(shared_->mutex);
-    nb::gil_scoped_release unlocked;
-    model_->predict(batch, out.data());
+    predict_locked(batch, out);
   }
 
   // The GIL is kept here: one row is too little work.
@@ -79,20 +77,14 @@ class PyModel {
   void learn_rows(nb::sequence rows, const Doubles& y, const std::optional<Doubles>& weights,
                   OutDoubles& out) {
     const std::scoped_lock lock(shared_->mutex);
-    shared_->reader.read_all(rows);
-    check_lengths(nb::len(rows), y, weights, out);
-    const Batch batch = shared_->reader.named();
-    nb::gil_scoped_release unlocked;
-    model_->learn(batch, y.data(), data(weights), out.data());
+    check_lengths(shared_->reader.read_all(rows), y, weights, out);
+    learn_locked(shared_->reader.named(), y, weights, out);
   }
 
   void predict_rows(nb::sequence rows, OutDoubles& out) {
     const std::scoped_lock lock(shared_->mutex);
     shared_->reader.read_all(rows);
-    const Batch batch = shared_->reader.known();
-    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
-    nb::gil_scoped_release unlocked;
-    model_->predict(batch, out.data());
+    predict_locked(shared_->reader.known(), out);
   }
 
   // The keys that names have here; new ones for those not known, or the largest number if not
@@ -143,7 +135,10 @@ class PyModel {
     const Stats stats = model_->stats();
     nb::dict out;
     out["rounds"] = stats.rounds;
-    out["rebases"] = stats.rebases;
+    out["sweeps"] = stats.upkeep.sweeps;
+    out["generations"] = stats.upkeep.generations;
+    out["folds"] = stats.upkeep.folds;
+    out["caught_up"] = stats.upkeep.caught_up;
     out["features"] = stats.features;
     out["bytes"] =
         stats.bytes + shared_->names.table.blob().size() + shared_->names.table.size() * 24;
@@ -166,43 +161,25 @@ class PyModel {
 
   nb::dict save() {
     const std::scoped_lock lock(shared_->mutex);
-    nb::dict fields;
-    for (const auto& [name, tensor] : model_->save()) fields[name.c_str()] = to_numpy(tensor);
-    const auto blob = shared_->names.table.blob();
-    const auto offsets = shared_->names.table.offsets();
-    fields["names.bytes"] = to_numpy(reinterpret_cast<const uint8_t*>(blob.data()), {blob.size()});
-    fields["names.offsets"] = to_numpy(offsets.data(), {offsets.size()});
-    return fields;
+    return with_names(model_->save());
   }
 
-  // Without names among the fields, those that are shared stay. The fields are taken out of the
-  // dict as they are copied: a large model should not be in memory three times.
-  void restore(nb::dict fields) {
+  nb::dict knowledge() {
     const std::scoped_lock lock(shared_->mutex);
-    State state;
-    for (nb::handle name : fields.keys()) {
-      const auto key = nb::cast<std::string>(name);
-      state[key] = from_numpy(key, nb::cast<Array>(fields[name]));
-      fields[name] = nb::none();
-    }
-    fields.clear();
-    NameTable& names = shared_->names.table;
-    if (state.contains("names.bytes")) {
-      {
-        StateReader reader(state);
-        const auto bytes = reader.any_array<uint8_t>("names.bytes");
-        const auto offsets = reader.any_array<uint64_t>("names.offsets");
-        names = NameTable::restore({reinterpret_cast<const char*>(bytes.data()), bytes.size()},
-                                   offsets);
-      }
-      state.erase("names.bytes");
-      state.erase("names.offsets");
-      shared_->reader.forget();
-    }
-    model_->restore(state);
-    for (const Key key : model_->features())
-      if ((key & kNamed) && (key & ~kNamed) >= names.size())
-        StateReader::fail("features", "refers to a name that is not there");
+    return with_names(model_->knowledge());
+  }
+
+  std::pair<double, double> label_range() {
+    const std::scoped_lock lock(shared_->mutex);
+    return model_->label_range();
+  }
+
+  // Without names among the fields, those that are shared stay.
+  void restore(nb::dict fields) {
+    take(fields, [&](const State& state) { model_->restore(state); });
+  }
+  void adopt(nb::dict knowledge) {
+    take(knowledge, [&](const State& state) { model_->adopt(state); });
   }
 
   // A row of weight 0 is only predicted, so its names are not kept.
@@ -218,14 +195,75 @@ class PyModel {
                                           "backslashreplace"));
   }
 
+  nb::dict with_names(const State& state) const {
+    nb::dict fields;
+    for (const auto& [name, tensor] : state) fields[name.c_str()] = to_numpy(tensor);
+    const auto blob = shared_->names.table.blob();
+    const auto offsets = shared_->names.table.offsets();
+    fields["names.bytes"] = to_numpy(reinterpret_cast<const uint8_t*>(blob.data()), {blob.size()});
+    fields["names.offsets"] = to_numpy(offsets.data(), {offsets.size()});
+    return fields;
+  }
+
+  template <class Restore>
+  void take(nb::dict fields, Restore&& restore) {
+    const std::scoped_lock lock(shared_->mutex);
+    State state;
+    // Fields are let go as they are copied: a large model should not be in memory three times.
+    for (nb::handle name : fields.keys()) {
+      const auto key = nb::cast<std::string>(name);
+      state[key] = from_numpy(key, nb::cast<Array>(fields[name]));
+      fields[name] = nb::none();
+    }
+    fields.clear();
+    StateReader reader(state);
+    if (state.contains("names.bytes")) {
+      if (shared_.use_count() > 1)
+        StateReader::fail("names.bytes", "is there again: other models use these names");
+      {
+        const auto bytes = reader.any_array<uint8_t>("names.bytes");
+        const auto offsets = reader.any_array<uint64_t>("names.offsets");
+        shared_->names.table = NameTable::restore(
+            {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, offsets);
+      }
+      state.erase("names.bytes");
+      state.erase("names.offsets");
+      shared_->reader.forget();
+    }
+    // Before the model is restored: it has room for every name up to the largest number.
+    for (const Key key : reader.any_array<Key>("features"))
+      if ((key & kNamed) && (key & ~kNamed) >= shared_->names.table.size())
+        StateReader::fail("features", "refers to a name that is not there");
+    restore(state);
+  }
+
+  // The whole batch is checked before the first row is learnt.
+  void learn_locked(Batch batch, const Doubles& y, const std::optional<Doubles>& weights,
+                    OutDoubles& out) {
+    check(batch);
+    in_slices(batch, "learnt", [&](const Batch& part, size_t first) {
+      model_->learn(part, y.data() + first, weights ? weights->data() + first : nullptr,
+                    out.data() + first);
+    });
+  }
+
+  void predict_locked(Batch batch, OutDoubles& out) {
+    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
+    check(batch);
+    in_slices(batch, "predicted",
+              [&](const Batch& part, size_t first) { model_->predict(part, out.data() + first); });
+  }
+
+  void check(Batch& batch) const {
+    nb::gil_scoped_release unlocked;
+    validate(batch, shared_->largest);
+    batch.checked = true;
+  }
+
   static std::shared_ptr<Shared> new_shared(const Config& config, bool single) {
     const double largest = single ? kLargestValue<float> : kLargestValue<double>;
     return std::make_shared<Shared>(NameKeys{NameTable(), config.hash_bits, config.hash_seed},
                                     largest);
-  }
-
-  static const double* data(const std::optional<Doubles>& weights) {
-    return weights ? weights->data() : nullptr;
   }
 
   static void check_lengths(const Batch& batch, const Doubles& y,

@@ -49,6 +49,29 @@ class FeatureScales {
     return 1;
   }
 
+  // The squared scale of a feature, and of how many rows it is the mean.
+  double square(const T* block) const {
+    return scaling_ == Scaling::none  ? 1
+           : scaling_ == Scaling::rms ? static_cast<double>(block[at_])
+                                      : kFirstSquare + block[at_];
+  }
+  bool counts_rows() const { return scaling_ == Scaling::rms; }
+  double count(const T* block) const { return block[at_ + 1]; }
+  void set(T* block, double square, double count) const {
+    if (scaling_ == Scaling::none) return;
+    block[at_] = static_cast<T>(counts_rows() ? square : std::max(square - kFirstSquare, 0.0));
+    if (!std::isfinite(block[at_])) throw Diverged("a scale is too large for the number type");
+    if (counts_rows()) block[at_ + 1] = static_cast<T>(count);
+  }
+
+  // Takes back what the last row did to the scales.
+  void undo(const Row<T>& row) {
+    for (size_t i = 0; i < changed_; ++i) {
+      row.blocks[i][at_] = old_squares_[i];
+      if (counts_rows()) row.blocks[i][at_ + 1] = old_counts_[i];
+    }
+  }
+
   // Up to which size values count as they are.
   double limit(const T* block) const {
     const bool cut = scaling_ == Scaling::rms && block[at_ + 1] >= kYoung;
@@ -71,6 +94,7 @@ class FeatureScales {
   // learnt from a sample: of each `every` rows one is `drawn` and counts for all of them. Young
   // features and values far beyond their scale are not left to the draw.
   void take_in(Row<T>& row, size_t every, bool drawn) {
+    changed_ = 0;
     if (scaling_ != Scaling::rms) {
       apply(row, every);
       return;
@@ -78,7 +102,6 @@ class FeatureScales {
     read(row);
     if (drawn || any_rare(row)) {
       const size_t n = row.size;
-      T check = 0;  // becomes NaN if any scale becomes infinite
       stored_.resize(squares_.size());
       for (size_t i = 0; i < n; ++i) {
         const Updates updates = updates_of(row, i, every, drawn);
@@ -86,8 +109,8 @@ class FeatureScales {
         stored_[i] = updates.stored;
         counts_[i] = updates.count;
       }
-      for (size_t i = 0; i < n; ++i) check += stored_[i] * 0;
-      refuse_overflow(check);
+      refuse_overflow(n);
+      remember(row);
       for (size_t i = 0; i < n; ++i) {
         row.blocks[i][at_] = stored_[i];
         row.blocks[i][at_ + 1] = counts_[i];
@@ -100,15 +123,14 @@ class FeatureScales {
   // with the new scales.
   void add_gradients(Row<T>& row, double g) {
     const T gradient = static_cast<T>(g);
-    T check = 0;
     stored_.resize(squares_.size());
     for (size_t i = 0; i < row.size; ++i) {
       const T gx = gradient * row.raw[i];
       stored_[i] = row.blocks[i][at_] + gx * gx;
       squares_[i] = static_cast<T>(kFirstSquare) + stored_[i];
-      check += stored_[i] * 0;
     }
-    refuse_overflow(check);
+    refuse_overflow(row.size);
+    remember(row);
     for (size_t i = 0; i < row.size; ++i) row.blocks[i][at_] = stored_[i];
     divide_by_root(row);
   }
@@ -170,8 +192,19 @@ class FeatureScales {
             before + change * weight, young || drawn ? std::min(count, kCountLimit) : counts_[i]};
   }
 
-  static void refuse_overflow(T check) {
-    if (!(check == 0)) throw Diverged("the scale of a feature is too large for the number type");
+  void remember(const Row<T>& row) {
+    changed_ = row.size;
+    old_squares_.resize(squares_.size());
+    old_counts_.resize(squares_.size());
+    for (size_t i = 0; i < changed_; ++i) {
+      old_squares_[i] = row.blocks[i][at_];
+      if (counts_rows()) old_counts_[i] = row.blocks[i][at_ + 1];
+    }
+  }
+
+  void refuse_overflow(size_t n) const {
+    if (!all_fit<T>(stored_.data(), n))
+      throw Diverged("the scale of a feature is too large for the number type");
   }
 
   // x / √squares, and 0 where there is no square yet. Vector code, root and division included.
@@ -189,6 +222,8 @@ class FeatureScales {
   Scaling scaling_;
   size_t at_;
   std::vector<T> squares_, counts_, stored_;  // of the row at hand
+  std::vector<T> old_squares_, old_counts_;   // … before it
+  size_t changed_ = 0;
 };
 
 }  // namespace sonline

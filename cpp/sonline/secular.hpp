@@ -56,7 +56,7 @@ class SecularSolver {
     double norm = 0;
     for (size_t i = 0; i < n; ++i) norm += q_[i] * q_[i];
     const double eps = std::numeric_limits<double>::epsilon();
-    const double tolerance = 8 * eps * std::max(std::fabs(d_[0]), norm);
+    const double tolerance = 8 * eps * std::max(n > 0 ? std::fabs(d_[0]) : 0.0, norm);
     active_.assign(n, false);
     size_t last = n;  // the previous active pole
     for (size_t i = 0; i < n; ++i) {

@@ -7,6 +7,8 @@ import numpy
 from numpy.typing import NDArray
 
 
+def in_subinterpreter() -> bool: ...
+
 class Model:
     """A learner with all its state; see sonline.OnlineLearner."""
 
@@ -55,6 +57,12 @@ class Model:
     def save(self) -> dict: ...
 
     def restore(self, fields: dict) -> None: ...
+
+    def knowledge(self) -> dict: ...
+
+    def adopt(self, knowledge: dict) -> None: ...
+
+    def label_range(self) -> tuple[float, float]: ...
 
 class Classes:
     """One model per class; see sonline.classes."""

@@ -59,7 +59,7 @@ class Now:
     loss: Point | None = None
     error: float | None = None
     features: int = 0
-    rebases: int = 0
+    sweeps: int = 0
     turn: int = 0
     passes: int = 1
     skipped: int = 0
@@ -176,7 +176,7 @@ class Display:
             "since last": since_last,
             "error": number(now.error),
             "features": f"{now.features:,}",
-            "rebases": f"{now.rebases:,}",
+            "sweeps": f"{now.sweeps:,}",
         }
         if now.passes > 1:
             details["pass"] = f"{now.turn + 1} of {now.passes}"

@@ -161,6 +161,15 @@ class Mean:
         """The mean so far; NaN without any."""
         return self.total / self.weight if self.weight > 0 else math.nan
 
+    def as_dict(self) -> dict[str, float | str]:
+        """Return all of it as values that JSON can hold."""
+        return {"total": _to_json(self.total), "weight": _to_json(self.weight)}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Mean:
+        """Make a mean from what `as_dict` returned."""
+        return cls(float(plain["total"]), float(plain["weight"]))
+
 
 class Loss:
     """Mean of a loss.
@@ -305,7 +314,7 @@ class R2:
         """The coefficient so far; NaN while all labels are equal."""
         if not self._weight > 0:
             return math.nan
-        variation = self._second - self._first**2 / self._weight
+        variation = self._second - self._first * self._first / self._weight
         return float(1 - self._square_error / variation) if variation > 0 else math.nan
 
     def merge(self, others: Iterable[R2], start: R2 | None = None) -> R2:
@@ -322,27 +331,30 @@ class R2:
     def _moments(self, origin: float) -> Floats:
         """Return the sums with the moments about another label."""
         shift = (origin if self._origin is None else self._origin) - origin
-        second = self._second + 2 * shift * self._first + shift**2 * self._weight
+        second = self._second + 2 * shift * self._first + shift * shift * self._weight
         return np.array(
             [self._square_error, self._weight, self._first + shift * self._weight, second]
         )
 
-    def as_dict(self) -> dict[str, float | None]:
+    def as_dict(self) -> dict[str, float | str | None]:
         """Return all of it as values that JSON can hold."""
         return {
-            "square_error": float(self._square_error),
+            "square_error": _to_json(self._square_error),
             "origin": self._origin,
-            "weight": float(self._weight),
-            "first": float(self._first),
-            "second": float(self._second),
+            "weight": _to_json(self._weight),
+            "first": _to_json(self._first),
+            "second": _to_json(self._second),
         }
 
     @classmethod
-    def from_dict(cls, plain: dict[str, float | None]) -> R2:
+    def from_dict(cls, plain: dict[str, Any]) -> R2:
         """Make a metric from what `as_dict` returned."""
         metric = cls()
-        for name, value in plain.items():
-            setattr(metric, f"_{name}", value)
+        metric._square_error = float(plain["square_error"])
+        metric._origin = None if plain["origin"] is None else float(plain["origin"])
+        metric._weight = float(plain["weight"])
+        metric._first = float(plain["first"])
+        metric._second = float(plain["second"])
         return metric
 
 
@@ -442,15 +454,15 @@ class Curve:
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as values that JSON can hold."""
         numbers = [
-            [p.rows, *(None if math.isnan(v) else v for v in (p.average, p.since_last))]
+            [p.rows, *(None if math.isnan(v) else _to_json(v) for v in (p.average, p.since_last))]
             for p in self.points
         ]
         return {
             "points": numbers,
             "rows": self.rows,
-            "total": self.total,
-            "weight": self.weight,
-            "last": list(self._last),
+            "total": _to_json(self.total),
+            "weight": _to_json(self.weight),
+            "last": [_to_json(number) for number in self._last],
         }
 
     @classmethod
@@ -534,6 +546,11 @@ class Progress:
             Curve.from_dict(plain["error"]),
             R2.from_dict(plain["r2"]),
         )
+
+
+def _to_json(number: float) -> float | str:
+    """Return a number as JSON can hold it: sums of losses may be infinite, and are kept so."""
+    return float(number) if math.isfinite(number) else str(float(number))
 
 
 def _sum(start: float, values: Floats) -> float:

@@ -17,6 +17,7 @@ Label: TypeAlias = Hashable
 Codes: TypeAlias = NDArray[np.int64]
 
 NEW = -1  # stands for the number of a label that the table does not have
+MOST_TEXT = 1 << 20  # characters in an array; beyond, objects take less
 FEW = 16  # labels that are looked up faster one by one
 _STORED = (bool, int, float, str)
 
@@ -273,7 +274,25 @@ class ClassTable:
         growing, signs, undecided = (
             bool(document[name]) for name in ("growing", "signs", "undecided")
         )
-        return cls(labels, growing, signs, undecided, document["dtype"])
+        if signs and labels not in ((-1, 1), (0, 1)):
+            raise ModelFileError(f"labels must be -1 and 1, or 0 and 1, got {list(labels)}")
+        return cls(labels, growing, signs, undecided, _stored_dtype(document["dtype"], labels))
+
+
+def _stored_dtype(name: Any, labels: tuple[Any, ...]) -> str | None:
+    """Return the type of labels that a file names, if it is one for them."""
+    if name is None or name == "object":
+        return None if name is None else "object"
+    dtype = np.dtype(name)
+    if dtype.kind not in "biufU":
+        raise ModelFileError(f"labels cannot be of type {dtype}")
+    if dtype.kind == "U":  # its length is a claim of the file; what is there is the truth
+        longest = max((len(label) for label in labels), default=0)
+        if longest * len(labels) > MOST_TEXT:
+            return "object"
+        if dtype.itemsize > 4 * max(longest, 1) * FEW:
+            return None
+    return str(dtype)
 
 
 SIGNS = ClassTable((-1, 1), signs=True, undecided=True)

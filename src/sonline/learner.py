@@ -166,6 +166,9 @@ class OnlineLearner:
             If anything in the batch cannot be used; nothing has been learnt then.
         DivergenceError
             If the numbers leave the finite range, with the row. The rows before have been learnt.
+        KeyboardInterrupt
+            By Ctrl-C, within a moment. ``rows_done`` of it says how many rows have been learnt,
+            ``predictions`` has those of these rows.
         """
         model = self._model
         if y is None:
@@ -174,8 +177,10 @@ class OnlineLearner:
             return self._shaped(self._learn_batch(X, sample_weight))
         labels: Any = vector("y", y) if self._plain else label_array(y)
         weights = row_weights(sample_weight, len(labels))
-        learnt = model.learn(X, labels, weights, missing=missing)
-        self._settle()
+        try:
+            learnt = model.learn(X, labels, weights, missing=missing)
+        finally:
+            self._settle()
         return self._shaped(learnt.raw)
 
     def _learn_batch(self, batch: Any, sample_weight: ArrayLike | None) -> Floats:
@@ -488,7 +493,12 @@ class OnlineLearner:
         return rows if self._model.parameters.intercept else rows[:, 1:]
 
     def stats(self) -> dict[str, Any]:
-        """Return counters: rounds, rebases, features, bytes, and the alpha in force."""
+        """Return counters: rounds, features, bytes, the alpha in force, and the sketch's upkeep.
+
+        The sketch is kept exact by ``folds`` and ``generations``, which touch no feature when they
+        happen; ``caught_up`` counts the features that caught up with them when a row had them
+        next. ``sweeps`` over all features restore orthonormality from time to time.
+        """
         return self._model.stats()
 
     # -- files -----------------------------------------------------------------------------------

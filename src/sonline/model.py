@@ -11,8 +11,10 @@ the result is the same, bit for bit, as if all classes had been known from the b
 
 from __future__ import annotations
 
+import copy
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
@@ -25,7 +27,6 @@ from sonline.evaluate import Progress, measures
 from sonline.labels import NEW, SIGNS, ClassTable, Codes
 from sonline.merging import (
     NAMES,
-    check_mergeable,
     check_same_parameters,
     compacted,
     merge_learners,
@@ -369,18 +370,24 @@ class Model:
             raise InvalidInputError(f"X has {rows.count} rows, y has {targets.size} labels")
         if self.table is None or table is None:
             out = np.empty((1, rows.count))
-            rows.call(self.core, "learn", targets, weights, out[0])
+            with _interrupts(out, 1):
+                rows.call(self.core, "learn", targets, weights, out[0])
             return Learnt(out, targets, [(0, 0)])
         grown = self
         for label in table.labels[self.classes :]:
             grown = grown.grown(label)
         out = np.empty((len(grown._models), rows.count))
-        rows.call_group(grown.group, "learn", targets, weights, out, threads)
         known = _first_rows(targets, self.classes, len(table))
-        self.table = table
-        if grown is not self:
-            self._arrange(grown._models, grown._signs)
-        self._know(table)
+
+        def take() -> None:
+            self.table = table
+            if grown is not self:
+                self._arrange(grown._models, grown._signs)
+            self._know(table)
+
+        with _interrupts(out, grown.outputs, take):
+            rows.call_group(grown.group, "learn", targets, weights, out, threads)
+        take()
         return Learnt(out[: self.outputs], targets, known)
 
     def learn_batch(self, batch: Any, weights: Floats | None = None, threads: int = 1) -> Learnt:
@@ -530,13 +537,13 @@ class Model:
                 "with a bound, several weight vectors are bounded and then blended, which a "
                 "compact model cannot do; train with a number for alpha, or without the bound"
             )
-        each = [compacted(self.parameters, model.save()) for model in self._models]
+        outputs = self._models[: max(self.outputs, 1)]
+        each = [compacted(self.parameters, model.knowledge()) for model in outputs]
         small = type(self)(each[0][0])
         small.table = None if self.table is None else replace(self.table, growing=False)
         small.reading, small.progress = self.reading, self.progress
         small.only_predicts = True
-        states = [state for _, state in each[: max(self.outputs, 1)]]
-        small._restore(_numbered(states), self._signs[: len(states)])
+        small._adopt([state for _, state in each], self._signs[: len(each)])
         return small
 
     def _refuse_if_compact(self) -> None:
@@ -557,7 +564,6 @@ class Model:
         common = [] if start is None else [start]
         for one in every + common:
             one._refuse_if_compact()
-        check_mergeable(self.parameters)
         check_same_parameters(self.parameters, [one.parameters for one in every[1:] + common])
         tables = [one.table for one in every + common]
         table = self.table
@@ -566,6 +572,8 @@ class Model:
                 raise InvalidInputError("a model of classes cannot be merged with one of numbers")
         else:
             table = table.union(one for one in tables[1:] if one is not None)
+        if len(every) == 1:
+            return copy.deepcopy(self)
         ready = every if table is None else [one.arranged(table) for one in every]
         begun = start if start is None or table is None else start.arranged(table)
         # Two learners of "this or that" may face each other.
@@ -573,8 +581,7 @@ class Model:
         states = [one._states(signs) for one in ready]
         first = None if begun is None else begun._states(signs)
         merged = self._merged_shell(every, start, table)
-        tensors = merge_learners(self.parameters, states, first)
-        merged._restore(_numbered(tensors), signs)
+        merged._adopt(merge_learners(self.parameters, states, first), signs)
         return merged
 
     def _merged_shell(
@@ -600,11 +607,11 @@ class Model:
         return merged
 
     def _states(self, signs: Sequence[float]) -> list[persistence.Tensors]:
-        """Return the state of each learner, turned round where its sign is another one."""
-        states = [model.save() for model in self._models]
+        """Return what each learner knows, turned round where its sign is another one."""
+        states = [model.knowledge() for model in self._models]
         for number, (own, wanted) in enumerate(zip(self._signs, signs, strict=True)):
             if own != wanted:
-                states[number] = turned_round(self.parameters, states[number])
+                states[number] = turned_round(states[number])
         return states
 
     # -- inspection ------------------------------------------------------------------------------
@@ -674,25 +681,27 @@ class Model:
         each = []
         for model, sign in zip(self._models[: self.outputs], self._signs, strict=False):
             ends = np.array([-bound, bound])
-            if self.parameters.clip:
-                state = model.save()
-                if state["label_low"] <= state["label_high"]:
-                    ends = np.clip(ends, state["label_low"], state["label_high"])
+            low, high = model.label_range()
+            if self.parameters.clip and low <= high:
+                ends = np.clip([low, high], -bound, bound)
             each.append(np.sort(sign * ends))
         return np.array(each).reshape(-1, 2).T
 
     def begin_label_range(self, low: float, high: float) -> None:
         """Let the range of labels that ``clip`` keeps to begin with these two."""
         for model in self._models:
-            state = model.save()
+            state = {name: field for name, field in model.save().items() if name not in NAMES}
             for name, label in (("label_low", low), ("label_high", high)):
                 state[name] = np.full_like(state[name], label)
             model.restore(state)
 
     def stats(self) -> dict[str, Any]:
-        """Return counters; rebases and bytes over all learners."""
+        """Return counters; bytes and the upkeep of sketches over all learners."""
         each = [model.stats() for model in self._models]
-        return each[0] | {name: sum(one[name] for one in each) for name in ("rebases", "bytes")}
+        return each[0] | {
+            name: sum(one[name] for one in each)
+            for name in ("sweeps", "generations", "folds", "caught_up", "bytes")
+        }
 
     # -- files -----------------------------------------------------------------------------------
 
@@ -736,10 +745,8 @@ class Model:
     @classmethod
     def _of(cls, document: dict[str, Any], tensors: persistence.Tensors, name: str) -> Self:
         model = cls.__new__(cls)
-        try:
+        with persistence.reading(name):
             model.__setstate__((document, tensors))
-        except (InvalidInputError, KeyError, TypeError, ValueError, AttributeError) as error:
-            raise ModelFileError(f"{name}: {error}") from error
         return model
 
     def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
@@ -778,12 +785,24 @@ class Model:
             raise ModelFileError(f"classes and signs {signs} of the learners do not fit together")
         self._restore(tensors, signs)
 
+    def _adopt(self, states: Sequence[persistence.Tensors], signs: Sequence[float]) -> None:
+        """Take learners that know this, as merging returns it; the first has the names."""
+        single = self.parameters.dtype == "float32"
+        models: list[_core.Model] = []
+        for state in states:
+            first = models[0] if models else None
+            models.append(_core.Model(self.parameters.for_core(), single, first))
+            own = {name: state[name] for name in state if first is None or name not in NAMES}
+            models[-1].adopt(own)
+        self._arrange(models, signs)
+
     def _restore(self, tensors: persistence.Tensors, signs: Sequence[float]) -> None:
         single = self.parameters.dtype == "float32"
         for name in NAMES:
             if name not in tensors:
                 raise ModelFileError(f"{name!r} is missing")
         models: list[_core.Model] = []
+        features = np.zeros(0)
         for number in range(len(signs)):
             first = models[0] if models else None
             models.append(_core.Model(self.parameters.for_core(), single, first))
@@ -791,6 +810,9 @@ class Model:
             wanted = [name for name in tensors if name.startswith(prefix)]
             # What has been restored is let go: a large model should not be in memory three times.
             own = {name.removeprefix(prefix): tensors.pop(name) for name in wanted}
+            features = own.get("features", features) if number == 0 else features
+            if not np.array_equal(own.get("features", features), features):
+                raise ModelFileError(f"learner {number} has other features than the first")
             if number == 0:
                 own |= {name: tensors.pop(name) for name in NAMES}
             models[-1].restore(own)
@@ -804,6 +826,21 @@ def _numbered(states: Sequence[persistence.Tensors]) -> persistence.Tensors:
         for number, state in enumerate(states)
         for name, tensor in state.items()
     }
+
+
+@contextmanager
+def _interrupts(
+    out: Floats, outputs: int, take: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """Keep what has been learnt when Ctrl-C comes, and hand the predictions over with it."""
+    try:
+        yield
+    except BaseException as error:
+        if hasattr(error, "rows_done"):
+            done = out[: max(outputs, 1), : error.rows_done]
+            vars(error)["predictions"] = done[0] if outputs == 1 else done.T
+            take()
+        raise
 
 
 def _first_rows(codes: Codes, known: int, classes: int) -> list[tuple[int, int]]:

@@ -1,8 +1,9 @@
 """Model files: safetensors with a checksum, written atomically.
 
 A file holds named arrays and, in the header's metadata, one JSON document. Loading one runs no
-code and allocates no more than the file's own size. The checksum covers names, types, shapes,
-bytes and the document, so that any flipped bit is noticed. The same model gives the same bytes.
+code, and allocates a small multiple of the file's size at most, beside what an empty learner with
+these parameters takes (docs/security.md). The checksum covers names, types, shapes, bytes and the
+document, so that any flipped bit is noticed. The same model gives the same bytes.
 docs/model-files.md describes the format.
 """
 
@@ -11,10 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
-from collections.abc import Callable, Mapping
+import secrets
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,16 +46,15 @@ def write(path: str | os.PathLike[str], document: Mapping[str, Any], tensors: Te
     """
     target = Path(path)
     metadata = _metadata(document, tensors)
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", suffix=".part", dir=target.parent)
-    os.close(handle)
-    temporary = Path(name)
+    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
+    # A new file has the rights that the umask leaves, which could only be read by changing it.
+    with temporary.open("xb") as made:
+        rights = stat.S_IMODE(os.fstat(made.fileno()).st_mode)
     try:
         save_file(tensors, temporary, metadata=metadata)
+        temporary.chmod(rights)  # safetensors makes a file of its own, a private one
         with temporary.open("rb") as written:
             os.fsync(written.fileno())
-        umask = os.umask(0)
-        os.umask(umask)
-        temporary.chmod(0o666 & ~umask)  # mkstemp makes files private
         temporary.replace(target)
         _sync_folder(target.parent)
     except SafetensorError as error:  # how the writer reports a full disk
@@ -117,7 +119,7 @@ def _header(metadata: Mapping[str, str], name: str) -> dict[str, Any]:
         raise ModelFileError(f"{name}: not a sonline model")
     header: dict[str, Any] = json.loads(metadata[FORMAT])
     version = header.get("version")
-    if not isinstance(version, int) or version > FORMAT_VERSION:
+    if isinstance(version, bool) or version not in range(1, FORMAT_VERSION + 1):
         raise ModelFileError(
             f"{name}: written in format version {version!r}, this program reads up to "
             f"{FORMAT_VERSION}; upgrade sonline"
@@ -136,16 +138,49 @@ def _checked(
             raise ModelFileError(
                 f"{name}: damaged, the checksum does not fit; restore it from a copy"
             )
-        document: dict[str, Any] = json.loads(text)
+        document: dict[str, Any] = json.loads(text, parse_constant=_refuse_constant)
+        if not isinstance(document, dict):
+            raise ModelFileError(f"{name}: expected a mapping, found {text[:40]!r}")
     except SafetensorError as error:
         raise ModelFileError(
             f"{name}: not a sonline model, or damaged ({error}); restore it from a copy"
         ) from error
-    except (ValueError, KeyError, TypeError, OverflowError, AttributeError) as error:
-        if isinstance(error, ModelFileError):
+    except _CONTENT_ERRORS as error:
+        if isinstance(error, ModelFileError) and name in str(error):
             raise
         raise ModelFileError(f"{name}: damaged ({error}); restore it from a copy") from error
     return document, tensors
+
+
+@contextmanager
+def reading(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
+    """Turn every error about what a file holds into a `ModelFileError` that names the file.
+
+    A document can hold anything in the place of anything, so all that its use can raise counts.
+    """
+    try:
+        yield
+    except _CONTENT_ERRORS as error:
+        what = str(error)
+        if not isinstance(error, ValueError):  # such as a KeyError, whose text is only the key
+            what = f"damaged, {type(error).__name__}: {what}"
+        where = "" if path is None or os.fspath(path) in what else f"{os.fspath(path)}: "
+        raise ModelFileError(f"{where}{what}") from error
+
+
+_CONTENT_ERRORS = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    MemoryError,
+    RuntimeError,  # RecursionError among them
+    TypeError,
+    ValueError,
+)
+
+
+def _refuse_constant(word: str) -> NoReturn:
+    raise ModelFileError(f"the document holds {word}, which is no JSON")
 
 
 def _checksum(version: int, text: str, tensors: Mapping[str, NDArray[Any]]) -> str:

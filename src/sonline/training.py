@@ -369,7 +369,7 @@ class Training:
             "loss": self.progress.loss.now,
             "error": error.average if error.weight > 0 else None,
             "features": stats["features"],
-            "rebases": stats["rebases"],
+            "sweeps": stats["sweeps"],
             "turn": self.position.turn,
             "passes": self.settings.passes,
             "skipped": self.skipped,

@@ -219,6 +219,54 @@ def test_a_killed_worker_has_a_successor_however_long_that_takes(tmp_path):
     assert state(tmp_path / "m.son") == state(tmp_path / "undisturbed.son")
 
 
+def test_four_killed_workers_do_not_end_a_run(tmp_path):
+    """All files are handed out at once: each death makes all of them suspicious to Dask."""
+    for number in range(3):
+        write(tmp_path / f"{number}.svm", 20, seed=number)
+    os.mkfifo(tmp_path / "pipe.svm")
+    driver = subprocess.Popen(
+        [
+            SONLINE,
+            "train",
+            "0.svm",
+            "pipe.svm",
+            "2.svm",
+            "-o",
+            "m.son",
+            "--cluster",
+            "local:1",
+            "-q",
+        ],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    try:
+        for _ in range(4):
+            writing = when_read(tmp_path / "pipe.svm", driver)
+            (worker,) = [
+                one
+                for one in psutil.Process(driver.pid).children()
+                if "spawn_main" in " ".join(one.cmdline())
+            ]
+            worker.kill()
+            worker.wait(timeout=120)
+            os.close(writing)
+        text = (tmp_path / "1.svm").read_text()
+        filling = threading.Thread(
+            target=(tmp_path / "pipe.svm").write_text, args=(text,), daemon=True
+        )
+        filling.start()
+        _, said = driver.communicate(timeout=300)
+    finally:
+        if driver.returncode is None:
+            os.killpg(driver.pid, signal.SIGKILL)
+    assert driver.returncode == 0, said
+    first, *others = (by_itself(tmp_path / f"{number}.svm").model for number in range(3))
+    first.merge(others).save(tmp_path / "undisturbed.son")
+    assert state(tmp_path / "m.son") == state(tmp_path / "undisturbed.son")
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

@@ -292,7 +292,7 @@ def test_the_live_display_on_a_terminal(data, tmp_path):
     assert process.returncode == 0
     text = shown.decode()
     assert "\x1b[" in text
-    for words in ("rows/s", "3,000 rows", "100 %", "since last", "features", "rebases", "elapsed"):
+    for words in ("rows/s", "3,000 rows", "100 %", "since last", "features", "sweeps", "elapsed"):
         assert words in text, words
     assert "counter" not in text  # the table is for pipes
     assert b"3,000" in summary

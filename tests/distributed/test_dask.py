@@ -22,6 +22,7 @@ from distributed import Client, LocalCluster, get_worker, secede
 
 import sonline
 from sonline.distributed.dask import SONClassifier, SONRegressor, engine
+from sonline.distributed.dask.tokens import token_of
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError
 
 PARTS, ROWS, FEATURES = 6, 400, 12
@@ -194,6 +195,94 @@ def test_rounds_go_on_from_the_merged_model(client, data):
     assert warm.stats()["rounds"] == 2 * PARTS * ROWS
 
 
+DIES_AND_RESUMES = """
+import os, sys
+import dask
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+from sonline.distributed import checkpoints
+from sonline.distributed.dask import SONClassifier
+
+kind, folder, dies = sys.argv[1], sys.argv[2], sys.argv[3] == "dies"
+
+def rows(number):
+    return pd.DataFrame(np.random.default_rng(number).normal(size=(50, 3)), columns=list("abc"))
+
+def labels(number):
+    return (rows(number)["a"] > 0).astype(int).rename("y")
+
+each = [[dask.delayed(make)(number) for number in range(5)] for make in (rows, labels)]
+if kind == "from_delayed":
+    each = [dd.from_delayed(parts) for parts in each]
+if dies:
+    save = checkpoints.Checkpoints.save
+    def save_and_die(self, turn, name, shard):
+        save(self, turn, name, shard)
+        if name == "partition-00002":
+            os._exit(9)
+    checkpoints.Checkpoints.save = save_and_die
+model = SONClassifier().fit(*each, classes=[0, 1], checkpoint=folder, resume=True)
+print(sum(figures.resumed for figures in model.rounds_[0].figures))
+"""
+
+
+@pytest.mark.parametrize("kind", ["delayed", "from_delayed"])
+def test_another_process_recognises_delayed_data(kind, tmp_path):
+    """Keys of what has been delayed are random: those of a dead driver are not known again."""
+
+    def run(how):
+        command = [sys.executable, "-c", DIES_AND_RESUMES, kind, str(tmp_path), how]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+    assert run("dies").returncode == 9
+    done = run("resumes")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["3"]
+
+
+def test_other_data_have_another_token(data):
+    X = data[0]
+    same = [token_of([dask.delayed(on_a_worker)(X[:5])]) for _ in range(2)]
+    assert same[0] == same[1]
+    others = [
+        dask.delayed(on_a_worker)(X[1:6]),
+        dask.delayed(slowly)(X[:5], None),
+        dask.delayed(X[:5]),
+        dask.delayed(on_a_worker)(dask.delayed(on_a_worker)(X[:5])),
+    ]
+    tokens = {same[0], *(token_of([one]) for one in others)}
+    assert len(tokens) == 5
+
+
+@pytest.mark.usefixtures("no_cluster")
+def test_nothing_is_deleted_that_we_did_not_write(data, tmp_path):
+    X, y, _ = data
+    mine = tmp_path / "round-1" / "notes.txt"
+    mine.parent.mkdir()
+    mine.write_text("mine", encoding="utf-8")
+    for resume in (False, True):
+        with pytest.raises(ParameterError, match="was not left by a run of sonline"):
+            SONClassifier().fit(*arrays(X, y), checkpoint=tmp_path, resume=resume)
+    folder = tmp_path / "other"
+    SONClassifier(max_iter=2).fit(*arrays(X, y), checkpoint=folder)
+    added = [
+        folder / "round-1" / "notes.txt",
+        folder / "thesis.tex",
+        folder / "round-2" / "a" / "b",
+    ]
+    for path in added:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine", encoding="utf-8")
+    model = SONClassifier().fit(*arrays(X, y), checkpoint=folder)
+    assert [path.read_text(encoding="utf-8") for path in added] == ["mine"] * 3
+    assert not list((folder / "round-2").glob("*.sonline"))  # of the run before
+    assert not any(one.resumed for one in model.rounds_[0].figures)
+    (folder / "run.json").write_text('{"name": "another program"}', encoding="utf-8")
+    with pytest.raises(ParameterError, match=r"run\.json was not left by"):
+        SONClassifier().fit(*arrays(X, y), checkpoint=folder)
+
+
 def test_data_frames_keep_their_names(client, data):
     X, y, z = data
     names = [f"column {i}" for i in range(FEATURES)]
@@ -208,6 +297,32 @@ def test_data_frames_keep_their_names(client, data):
     assert model.score(lazy[names], lazy["label"]) > 0.9
     regressor = SONRegressor().fit(lazy[names], lazy["number"])
     assert regressor.score(lazy[names], lazy["number"]) > 0.9
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword:DeprecationWarning")  # Dask of pandas
+def test_parquet_files_are_read_in_partitions_that_fit(client, data, tmp_path):
+    """By itself, a single column would be read in fewer partitions than all the others."""
+    X, y, z = data
+    names = [f"column {i}" for i in range(FEATURES)]
+    frame = pd.DataFrame(X, columns=names).assign(label=y, number=z, weight=1.0 + (z > 0))
+    dd.from_pandas(frame, npartitions=8).to_parquet(tmp_path / "rows")
+    lazy = dd.read_parquet(tmp_path / "rows")
+    model = SONClassifier().fit(lazy[names], lazy["label"])
+    assert sum(one.rows for one in model.rounds_[0].figures) == len(frame)
+    assert model.score(lazy[names], lazy["label"]) > 0.9
+    narrow = SONRegressor().fit(lazy[names[:1]], lazy["number"], sample_weight=lazy["weight"])
+    assert narrow.feature_names_in_.tolist() == names[:1]
+    whole = lazy[[*names, "label"]]
+    named = SONClassifier().fit(whole, "label")
+    assert named.feature_names_in_.tolist() == names
+    assert state(named) == state(model)
+    assert named.score(whole, "label") == model.score(lazy[names], lazy["label"])
+    weighted = SONRegressor().fit(lazy.drop(columns="label"), "number", sample_weight="weight")
+    assert weighted.feature_names_in_.tolist() == names
+    with pytest.raises(InvalidInputError, match="no column 'colour'"):
+        SONClassifier().fit(lazy, "colour")
+    with pytest.raises(InvalidInputError, match="X is no Dask data frame"):
+        SONClassifier().fit(arrays(X)[0], "label")
 
 
 def test_delayed_partitions_may_be_sparse_or_empty(client, data):

@@ -370,3 +370,56 @@ def test_models_of_other_kinds_are_refused(spark, tmp_path):
     assert SONRegressionModel.load(str(tmp_path / "model"))._data == model._data
     with pytest.raises(ModelFileError, match="holds a sonline"):
         SONClassificationModel.load(str(tmp_path / "model"))
+
+
+def test_a_model_of_numbers_goes_on_without_spark(frame):
+    model = SONRegressor(labelCol="number").fit(frame)
+    learner = model.toOnlineLearner()
+    X, z = rows()
+    wanted = [row["prediction"] for row in model.transform(frame).select("prediction").collect()]
+    np.testing.assert_array_equal(learner.predict(X), wanted)
+    assert model.weights() == learner.weights()
+    learner.learn(X, z)
+    assert model.toOnlineLearner().stats()["rounds"] == ROWS  # it is a copy
+
+
+def test_weights_and_learners_of_classes(frame):
+    two = SONClassifier().fit(frame)
+    X = rows()[0]
+    np.testing.assert_array_equal(
+        two.toOnlineLearner().predict(X) > 0,
+        [row["prediction"] for row in two.transform(frame).select("prediction").collect()],
+    )
+    assert two.weights(0.0) == {feature: -w for feature, w in two.weights().items()}
+    np.testing.assert_array_equal(
+        two.toOnlineLearner(0.0).predict(X), -two.toOnlineLearner(1.0).predict(X)
+    )
+    words = SONClassifier(labelCol="word").fit(frame)
+    margins = np.array([words.toOnlineLearner(label).predict(X) for label in words.classes])
+    chosen = np.array(words.classes)[margins.argmax(axis=0)]
+    said = [row["prediction"] for row in words.transform(frame).select("prediction").collect()]
+    np.testing.assert_array_equal(chosen, said)
+    for label in words.classes:
+        assert words.weights(label) == words.toOnlineLearner(label).weights()
+    with pytest.raises(InvalidInputError, match="label must be one of"):
+        words.weights()
+    with pytest.raises(InvalidInputError, match="got 'no'"):
+        words.toOnlineLearner("no")
+
+
+def test_models_can_be_merged(frame):
+    first, second = frame.randomSplit([0.5, 0.5], seed=1)
+    for estimator in (SONRegressor(labelCol="number"), SONClassifier(labelCol="word")):
+        one, other = estimator.fit(first), estimator.fit(second)
+        merged = one.merge([other])
+        assert type(merged) is type(one)
+        assert merged.getOrDefault("labelCol") == one.getOrDefault("labelCol")
+        assert merged.rounds_[0].total("rows") == ROWS
+        label = () if isinstance(merged, SONRegressionModel) else (merged.classes[0],)
+        assert merged.toOnlineLearner(*label).stats()["rounds"] == ROWS
+        alone = one.toOnlineLearner(*label).merge([other.toOnlineLearner(*label)])
+        assert merged.weights(*label) == alone.weights()
+    with pytest.raises(InvalidInputError, match="cannot be merged with"):
+        merged.merge([SONRegressor(labelCol="number").fit(first)])
+    with pytest.raises(InvalidInputError, match="differ in their classes"):
+        merged.merge([SONClassifier().fit(first)])

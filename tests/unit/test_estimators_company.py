@@ -8,6 +8,7 @@ import joblib
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn
 from sklearn import config_context
 from sklearn.base import clone
 from sklearn.datasets import load_iris
@@ -17,6 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import GridSearchCV, cross_val_score, cross_validate
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from sklearn.utils.fixes import parse_version
 
 from estimator_cases import BOTH, fitted, problem
 from sonline import SONClassifier, SONRegressor, persistence
@@ -52,9 +54,23 @@ class TestCompany:
             model.set_score_request(sample_weight=True)
             pipe = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
             pipe.fit(X, y, sample_weight=w)
-            scores = cross_validate(pipe, X, y, params={"sample_weight": w}, cv=3)
-        assert np.isfinite(scores["test_score"]).all()
+            bare = cross_validate(model, X, y, params={"sample_weight": w}, cv=3)
+        assert np.isfinite(bare["test_score"]).all()
         assert pipe[-1].intercept_[0] > SONClassifier(random_state=0).fit(X, y).intercept_[0]
+
+    @pytest.mark.skipif(
+        parse_version(sklearn.__version__) < parse_version("1.8"),
+        reason="scikit-learn does not ask the steps of a pipeline what its score needs before 1.8",
+    )
+    def test_metadata_routing_of_scores_through_a_pipeline(self):
+        X, y = problem()
+        with config_context(enable_metadata_routing=True):
+            model = SONClassifier(random_state=0).set_fit_request(sample_weight=True)
+            model.set_score_request(sample_weight=True)
+            pipe = make_pipeline(StandardScaler().set_fit_request(sample_weight=False), model)
+            weights = {"sample_weight": np.where(y == 1, 10.0, 0.1)}
+            scores = cross_validate(pipe, X, y, params=weights, cv=3)
+        assert np.isfinite(scores["test_score"]).all()
 
     @pytest.mark.parametrize("estimator", BOTH)
     def test_clone_has_not_learnt(self, estimator):

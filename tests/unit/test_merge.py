@@ -122,7 +122,7 @@ def test_scaled_features_are_merged_in_raw_coordinates(sketch):
     merged = found[0].merge(found[1:])
 
     def known(one):
-        state = one.model.core.save()
+        state = one.model.core.knowledge()
         return read(one.model.parameters, state, state["features"])
 
     every = [known(one) for one in found]
@@ -409,19 +409,3 @@ def test_river_models_merge():
     flags[1].learn_one({"a": 1.0}, "text")
     with pytest.raises(InvalidInputError, match="different classes"):
         flags[0].merge(flags[1:])
-
-
-def test_a_sketch_that_cannot_be_merged_is_named_before_work_starts(monkeypatch):
-    """As a sketch would be that is registered in the core and unknown to merging."""
-    from sonline import merging  # noqa: PLC0415 - to be changed
-
-    monkeypatch.setattr(merging, "MERGEABLE", ("none",))
-    X, y = stream("unit", "logistic", 50, 4)
-    first, second = (learner(sketch="oja") for _ in range(2))
-    first.learn(X, y)
-    with pytest.raises(ParameterError, match="sketch='oja' cannot be merged, only none"):
-        first.merge([second])
-    dask = pytest.importorskip("sonline.distributed.dask")
-    da = pytest.importorskip("dask.array")
-    with pytest.raises(ParameterError, match="sketch='oja' cannot be merged"):
-        dask.SONRegressor(sketch="oja").fit(da.ones((4, 2), chunks=2), da.ones(4, chunks=2))

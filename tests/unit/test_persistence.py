@@ -252,7 +252,7 @@ for sketch in ("oja", "isotropic", "fd"):
             learner = OnlineLearner(sketch=sketch, sketch_size=size, **settings)
             for X in dense, sparse:
                 learner.learn(X, np.where(X.sum(axis=1) > 0, 1.0, -1.0))
-            rebases += learner.stats()["rebases"]
+            rebases += learner.stats()["sweeps"] + learner.stats()["generations"]
             digest.update(repr(learner.weights()).encode() + learner.spectrum().tobytes())
 assert rebases > 250, rebases
 print(digest.hexdigest())

@@ -10,8 +10,10 @@
 #include "sonline/archive.hpp"
 #include "sonline/blocks.hpp"
 #include "sonline/errors.hpp"
+#include "sonline/knowledge.hpp"
 #include "sonline/row.hpp"
 #include "sonline/sketch/contract.hpp"
+#include "sonline/sketch/sweep.hpp"
 
 namespace sonline {
 
@@ -26,7 +28,7 @@ class AdaGrad {
   size_t width() const { return 2; }
   size_t used() const { return 2; }
   double tail() const { return 0; }
-  int64_t rebases() const { return 0; }
+  Upkeep upkeep() const { return {}; }
   size_t rank() const { return 0; }
   Vector eigenvalues() const { return {}; }
 
@@ -45,70 +47,80 @@ class AdaGrad {
 
   double margin(size_t) const { return margin_; }
 
-  double energy(double) const {
-    double sum = 0;
-    for (size_t i = 0; i < row_->size; ++i) {
-      const double x = row_->x[i], gx = g_ * x;
-      const double root = std::sqrt(row_->blocks[i][kSquares] + gx * gx);
-      if (root > 0) sum += x * x / root;
+  double energy(double) {
+    const size_t n = row_->size;
+    const T* x = row_->x;
+    const T g = static_cast<T>(g_);
+    squares_.resize(std::max(squares_.size(), n));
+    T* squares = squares_.data();
+    for (size_t i = 0; i < n; ++i) squares[i] = row_->blocks[i][kSquares];
+    for (size_t i = 0; i < n; ++i) {
+      const T gx = g * x[i];
+      squares[i] = x[i] * x[i] / std::sqrt(squares[i] + gx * gx + std::numeric_limits<T>::min());
     }
-    return sum;
+    Pair sum{};
+    size_t i = 0;
+    for (; i + 2 <= n; i += 2)
+      sum += Pair{static_cast<double>(squares[i]), static_cast<double>(squares[i + 1])};
+    return sum[0] + sum[1] + (i < n ? static_cast<double>(squares[i]) : 0.0);
   }
 
   void descend(size_t, double step, double) { (g_ != 0 ? after_ : before_) -= step; }
 
   void absorb(double, double g, double, size_t, double) { g_ = g; }
 
+  // Read, compute, check, write: the loops are vector code, roots and divisions included.
   void commit(const Row<T>& row, const BlockStore<T>&, size_t, double) {
-    T check = 0;  // becomes NaN if any number becomes infinite
-    if (before_ != 0) {
-      const T step = static_cast<T>(before_);
-      for (size_t i = 0; i < row.size; ++i) {
-        T* block = row.blocks[i];
-        if (block[kSquares] > 0) block[kWeight] += step * row.x[i] / std::sqrt(block[kSquares]);
-        check += block[kWeight] * 0;
-      }
+    if (before_ == 0 && g_ == 0) return;
+    const T g = static_cast<T>(g_), before = static_cast<T>(before_),
+            after = static_cast<T>(after_);
+    squares_.resize(std::max(squares_.size(), row.size));
+    weights_.resize(squares_.size());
+    T* squares = squares_.data();
+    T* weights = weights_.data();
+    const T* x = row.x;
+    for (size_t i = 0; i < row.size; ++i) {
+      squares[i] = row.blocks[i][kSquares];
+      weights[i] = row.blocks[i][kWeight];
     }
-    if (g_ != 0) check += take_step(row);
-    if (!(check == 0)) throw Diverged("a step is too large for the number type");
+    if (before != 0)  // a projection, with the gradients of the rounds before
+      for (size_t i = 0; i < row.size; ++i)
+        weights[i] += squares[i] > 0 ? before * x[i] / std::sqrt(squares[i]) : T{0};
+    for (size_t i = 0; i < row.size; ++i) {
+      const T gx = g * x[i];
+      squares[i] += gx * gx;
+      // No square yet means that x is (nearly) 0: the smallest number keeps 0 / 0 away.
+      weights[i] += after * x[i] / std::sqrt(squares[i] + std::numeric_limits<T>::min());
+    }
+    if (!all_fit<T>(squares, row.size) || !all_fit<T>(weights, row.size))
+      throw Diverged("a step is too large for the number type");
+    for (size_t i = 0; i < row.size; ++i) {
+      row.blocks[i][kSquares] = squares[i];
+      row.blocks[i][kWeight] = weights[i];
+    }
   }
 
-  double weight(Slot, const T* block, size_t) const { return block[kWeight]; }
-  void direction(Slot, const T*, double*) const {}
+  void undo() {}  // commit() changes nothing if it fails
+
+  void read(Slot, const T* block, double* weights, double*) const { weights[0] = block[kWeight]; }
+
+  void tell(StateWriter& archive, const BlockStore<T>& blocks, size_t slots) const {
+    Matrix squares(1, slots);
+    for (Slot slot = 0; slot < slots; ++slot) squares(0, slot) = blocks.at(slot)[kSquares];
+    archive.matrix("gradients", squares);
+  }
+  void adopt(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
+    fill_blocks(archive, "weights", 1, blocks, slots, kWeight);
+    fill_blocks(archive, "gradients", 1, blocks, slots, kSquares);
+  }
 
   template <class Archive>
   void state(Archive&, size_t) {}
 
  private:
-  // Read, compute, write: the middle loop is then vector code, roots and divisions included.
-  // Returns 0, or NaN if a number became infinite.
-  T take_step(const Row<T>& row) {
-    const T g = static_cast<T>(g_), step = static_cast<T>(after_);
-    squares_.resize(std::max(squares_.size(), row.size));
-    changes_.resize(squares_.size());
-    T* squares = squares_.data();
-    T* changes = changes_.data();
-    const T* x = row.x;
-    for (size_t i = 0; i < row.size; ++i) squares[i] = row.blocks[i][kSquares];
-    for (size_t i = 0; i < row.size; ++i) {
-      const T gx = g * x[i];
-      squares[i] += gx * gx;
-      // No square yet means that x is (nearly) 0: the smallest number keeps 0 / 0 away.
-      changes[i] = step * x[i] / std::sqrt(squares[i] + std::numeric_limits<T>::min());
-    }
-    T check = 0;
-    for (size_t i = 0; i < row.size; ++i) {
-      T* block = row.blocks[i];
-      block[kSquares] = squares[i];
-      block[kWeight] += changes[i];
-      check += squares[i] * 0 + block[kWeight] * 0;
-    }
-    return check;
-  }
-
   static constexpr size_t kWeight = 0, kSquares = 1;
   const Row<T>* row_ = nullptr;
-  std::vector<T> squares_, changes_;  // of the row at hand
+  std::vector<T> squares_, weights_;  // of the row at hand
   double margin_ = 0, before_ = 0, after_ = 0, g_ = 0;
 };
 

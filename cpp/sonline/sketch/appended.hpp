@@ -1,23 +1,20 @@
-// The sketch in appended form: V = F (Z; R) and w = w̄ + (Z; R)ᵀb, for the sketches that lose a
-// direction in most rounds (fd, rfd).
+// The sketch in appended form: V = F Y and w = w̄ + Yᵀb, for the sketches that lose a direction in
+// most rounds (fd, rfd).
 //
-// Every ĝ becomes one more row of R, kept as the sparse row it is, and F gets one more column: no
-// inverse, no condition number, whatever is lost. After a number of rounds, an epoch, R is folded
-// into Z and F becomes the identity: at once for the features in R, for all others when a row has
-// them again (missed.hpp). A rebase brings all features up to date and V back to orthonormal rows.
-//
-// Each is put off until as much work has been spent on what it does away with: the columns of F for
-// R, and the products of maps. So both together cost within a factor two of the best schedule in
-// hindsight, and a row hardly more the more features there are.
+// Y holds the directions that an epoch started with and the ĝ/|ĝ| of its rows, all as columns of
+// the blocks: a row that the sketch takes in fills one more column, and F and b get one more entry
+// for it. No inverse, no condition number, whatever is lost. When the columns are full the epoch
+// ends: V takes their place, which is one lazy generation (lazy.hpp), as is the Gram–Schmidt of a
+// sweep.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
-#include "sonline/sketch/missed.hpp"
-#include "sonline/sketch/pending.hpp"
+#include "sonline/sketch/lazy.hpp"
 #include "sonline/sketch/spectral.hpp"
 #include "sonline/sketch/sweep.hpp"
 
@@ -30,84 +27,53 @@ class Appended {
 
   explicit Appended(const SketchConfig& config)
       : m_(Spectrum<kind>::capacity(config.size)),
+        N_(columns_for(m_)),
         width_(padded_width(used())),
         columns_(Columns<T>::of_width(width_)),
         first_(config.intercept ? 1 : 0),
+        cancellation_(config.cancellation > 0 ? config.cancellation : kCancellation),
         spectrum_(config, m_),
-        missed_(m_),
-        F_(m_, m_ + kMaxPending),
-        next_F_(m_, m_ + kMaxPending),
-        b_(m_ + kMaxPending),
+        lazy_(1, m_, N_),
+        F_(m_, N_),
+        b_(N_),
+        intercept_(1 + N_),
+        next_F_(m_, N_),
+        b_before_(N_),
         sums_(width_),
         update_(width_),
-        products_(m_ + kMaxPending),
-        extra_(missed_.width()),
-        room_(missed_.width()),
+        Yx_(N_),
         p_(m_),
         next_p_(m_),
-        p_hat_(m_) {}
+        p_hat_(m_),
+        room_(lazy_.room()) {}
 
   size_t width() const { return width_; }
-  size_t used() const { return m_ == 0 ? 1 : 2 + m_; }  // w̄, z, the epoch
+  size_t used() const { return 1 + N_; }
   double tail() const { return spectrum_.tail; }
-  int64_t rebases() const { return rebases_; }
+  const Upkeep& upkeep() const { return upkeep_; }
   size_t rank() const { return k_; }
   Vector eigenvalues() const {
     return Vector(spectrum_.ev.begin(), spectrum_.ev.begin() + static_cast<std::ptrdiff_t>(k_));
   }
+  size_t bytes() const { return lazy_.bytes() + lazy_.bytes_of_tags(); }
 
-  size_t bytes() const {
-    return (F_.values().size() + next_F_.values().size()) * sizeof(double) + missed_.bytes() +
-           pending_.bytes();
-  }
-
-  // Brings the features of a row that is to be learnt up to date.
   void refresh(const Row<T>& row) {
     if (m_ == 0) return;
-    for (size_t i = 0; i < row.size; ++i) {
-      T* block = row.blocks[i];
-      if (!misses_some(block)) continue;
-      carry(block, block);
-      if (!std::isfinite(block[0])) throw Diverged("a weight is too large for the number type");
-      ++late_;
-    }
+    upkeep_.caught_up += lazy_.catch_up(row, first_, room_.data());
   }
-
-  // The same for a row that is only looked at: its blocks become copies.
   void view(Row<T>& row) {
-    if (m_ == 0) return;
-    copies_.resize(std::max(copies_.size(), row.size * width_));
-    for (size_t i = 0; i < row.size; ++i)
-      if (misses_some(row.blocks[i])) {
-        T* copy = &copies_[i * width_];
-        carry(row.blocks[i], copy);
-        row.blocks[i] = copy;
-      }
-  }
-
-  // Whether a block can be one of this sketch.
-  bool accepts(const T* block) const {
-    if (m_ == 0) return true;
-    const T epoch = block[1 + m_];
-    return epoch >= 0 && epoch <= static_cast<T>(missed_.epoch()) && epoch == std::floor(epoch);
+    if (m_ > 0) lazy_.view(row, first_, width_, copies_, room_.data());
   }
 
   void project(const Row<T>& row) {
     columns_.gather(row.blocks.data(), row.x, row.size, width_, sums_.data());
-    const size_t n = columns_of_F();
-    std::fill(products_.begin(), products_.begin() + static_cast<std::ptrdiff_t>(n), 0.0);
-    for (size_t j = 0; j < z_; ++j) products_[j] = sums_[1 + j];
-    visited_ = 0;
-    if (pending_.size())
-      for (size_t i = 0; i < row.size; ++i)
-        pending_.at(row.slots[i], [&](uint32_t r, T value) {
-          products_[z_ + r] += static_cast<double>(value) * row.x[i];
-          ++visited_;
-        });
-    for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], products_.data(), n);
-    margin_ = sums_[0] + (first_ ? rest_ * row.x[0] : 0.0) + dot(b_.data(), products_.data(), n);
+    const double x0 = first_ ? row.x[0] : 0.0;
+    for (size_t j = 0; j < n_; ++j) Yx_[j] = sums_[1 + j] + intercept_[1 + j] * x0;
+    for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Yx_.data(), n_);
+    margin_ = sums_[0] + intercept_[0] * x0 + dot(b_.data(), Yx_.data(), n_);
     energy_ = row.energy;
     kappa_ = 0;
+    b_before_ = b_;
     absorbed_ = false;
   }
 
@@ -128,147 +94,166 @@ class Appended {
     kappa_ -= step;
     const Matrix& F = absorbed_ ? next_F_ : F_;
     const Vector& p = absorbed_ ? next_p_ : p_;
-    const size_t k = absorbed_ ? next_rank_ : k_, n = columns_of_F() + (absorbed_ && rho_ > 0);
+    const size_t k = absorbed_ ? next_rank_ : k_, n = n_ + (absorbed_ && rho_ > 0);
     for (size_t i = 0; i < k; ++i) {
       const double along = step * (spectrum_.ev[i] / (alpha + spectrum_.ev[i])) * p[i];
-      strain_ += std::fabs(along);
-      const double* row = F[i];
-      for (size_t j = 0; j < n; ++j) b_[j] += along * row[j];
+      for (size_t j = 0; j < n; ++j) b_[j] += along * F(i, j);
     }
   }
 
   void absorb(double c, double, double t, size_t features, double times) {
-    if (c == 0 || energy_ == 0) return;
     c *= std::sqrt(times);
+    const double total = c * c * energy_;
+    if (total == 0) return;
     double on_V = 0;
     for (size_t i = 0; i < k_; ++i) {
       p_hat_[i] = c * p_[i];
       on_V += p_hat_[i] * p_hat_[i];
     }
-    const double total = c * c * energy_;
     double rho2 = std::max(total - on_V, 0.0);
     if (rho2 <= kSpan * total || features <= k_) rho2 = 0;
     rho_ = std::sqrt(rho2);
     next_rank_ = spectrum_.absorb({c, energy_, t, 1.0, static_cast<double>(features), k_, p_.data(),
                                    p_hat_.data(), nullptr, rho2, nullptr});
     if (m_ == 0) return;  // no directions: only rfd's tail has grown
-    // V' = U (V; q̂) = (U₁ − u₂p̂ᵀ/ρ) V + u₂ ĝᵀ/ρ.
-    const size_t n = columns_of_F();
-    const Matrix& U = spectrum_.eigen.vectors;
-    double amplified = 0;
-    for (size_t j = 0; j < next_rank_; ++j) {
-      const double u2 = rho_ > 0 ? U(j, k_) / rho_ : 0.0;
-      double* out = next_F_[j];
-      std::fill(out, out + n + 1, 0.0);
-      size_t l = 0;  // two at a time: half the traffic
-      for (; l + 2 <= k_; l += 2) {
-        const double one = U(j, l) - u2 * p_hat_[l], two = U(j, l + 1) - u2 * p_hat_[l + 1];
-        const double *first = F_[l], *second = F_[l + 1];
-        for (size_t i = 0; i < n; ++i) out[i] += one * first[i] + two * second[i];
-      }
-      if (l < k_) {
-        const double one = U(j, l) - u2 * p_hat_[l];
-        for (size_t i = 0; i < n; ++i) out[i] += one * F_(l, i);
-      }
-      out[n] = u2 * c * std::sqrt(energy_);
-      amplified = std::max(amplified, std::fabs(out[n]));
-      next_p_[j] = dot(U[j], p_.data(), k_) + (rho_ > 0 ? U(j, k_) * rho_ / c : 0.0);
-    }
-    condition_ *= std::max(amplified / 2, 1.0);
-    b_[n] = 0;
+    has_avx2() ? next_basis_avx2(c) : next_basis_plain(c);
     absorbed_ = true;
   }
 
   void commit(const Row<T>& row, const BlockStore<T>& blocks, size_t slots, double scale) {
-    if (absorbed_) {
-      std::swap(F_, next_F_);
-      k_ = next_rank_;
-      if (rho_ > 0 && k_ > 0) pending_.append(row, 1 / std::sqrt(row.energy), slots);
-      debt_ += visited_ + k_ * k_ * pending_.size();
-      std::fill(update_.begin(), update_.end(), T{0});
-    }
-    if (kappa_ != 0) {
-      strain_ += std::fabs(kappa_) * std::sqrt(energy_);
-      update_[0] = static_cast<T>(kappa_);
-      if (!std::isfinite(update_[0])) throw Diverged("a step is too large for the number type");
-      columns_.scatter(row.blocks.data() + first_, row.x + first_, row.size - first_, width_,
-                       update_.data());
-      if (first_) rest_ += kappa_ * row.x[0];
-    }
+    write(row);
+    upkeep_.work += row.size;
     if (m_ == 0) return;
-    debt_of_maps_ += row.size;  // however few maps there are, rounding adds up as well
-    const uint64_t work = (m_ + 1) * (m_ + 2);  // of mapping one feature
-    const uint64_t hot = pending_.features() - std::min(pending_.features(), late_);
-    if (!(condition_ <= kCondition) || std::max(debt_, debt_of_maps_) >= slots * work ||
-        missed_.epoch() == MissedMaps<T>::kMostEpochs)
-      rebase(blocks, slots);
-    else if (debt_ > (missed_.epoch() * m_ + hot) * work || pending_.size() == kMaxPending ||
-             cancels(row, scale))
-      end_epoch(blocks);
+    const bool full = n_ == N_;
+    if (full)
+      end_epoch();
+    else if (cancels(row, scale))
+      fold();
+    const bool due = upkeep_.paid(slots, !(condition_ <= kCondition)) ||
+                     lazy_.bytes() > slots * blocks.stride() * sizeof(T) || lazy_.full();
+    if (due) sweep(blocks, slots);
   }
 
-  double weight(Slot slot, const T* block, size_t) const {
-    const std::vector<T> now = at_present(block);
-    double w = now[0] + (slot == kInterceptSlot ? rest_ : 0.0);
-    for (size_t j = 0; j < z_; ++j) w += b_[j] * now[1 + j];
-    pending_.at(slot, [&](uint32_t r, T value) { w += b_[z_ + r] * value; });
-    return w;
+  void undo() {
+    b_ = b_before_;
+    if (absorbed_) spectrum_.undo();
   }
 
-  void direction(Slot slot, const T* block, double* v) const {
-    const std::vector<T> now = at_present(block);
-    for (size_t i = 0; i < k_; ++i) {
-      v[i] = 0;
-      for (size_t j = 0; j < z_; ++j) v[i] += F_(i, j) * now[1 + j];
-    }
-    pending_.at(slot, [&](uint32_t r, T value) {
-      for (size_t i = 0; i < k_; ++i) v[i] += F_(i, z_ + r) * value;
-    });
+  void read(Slot slot, const T* block, double* weights, double* v) const {
+    Vector now(lazy_.room());
+    lazy_.read(slot, block, now.data());
+    if (slot == kInterceptSlot)
+      for (size_t j = 0; j <= N_; ++j) now[j] += intercept_[j];
+    weights[0] = now[0] + dot(b_.data(), &now[1], n_);
+    for (size_t i = 0; i < k_; ++i) v[i] = dot(F_[i], &now[1], n_);
+  }
+
+  void tell(StateWriter& archive, const BlockStore<T>&, size_t) const {
+    Vector ev = eigenvalues();
+    archive.array("ev", ev);
+    archive.scalar("capacity", m_);
+    archive.scalar("tail", spectrum_.tail);
+  }
+
+  void adopt(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
+    const Vector ev = archive.any_array<double>("ev");
+    if (fill_blocks(archive, "weights", 1, blocks, slots, 0) != 1)
+      archive.fail("weights", "has the wrong shape");
+    if (fill_blocks(archive, "directions", m_, blocks, slots, 1) != ev.size())
+      archive.fail("ev", "has the wrong length");
+    k_ = n_ = ev.size();
+    std::copy(ev.begin(), ev.end(), spectrum_.ev.begin());
+    archive.scalar("tail", spectrum_.tail);
+    lazy_.admit(slots);
+    for (size_t i = 0; i < k_; ++i) F_(i, i) = 1;
+    if (first_)
+      for (size_t j = 0; j <= N_; ++j)
+        intercept_[j] = std::exchange(blocks.at(kInterceptSlot)[j], T{0});
+    if (k_ > 0) sweep(blocks, slots);
   }
 
   template <class Archive>
   void state(Archive& archive, size_t slots) {
     archive.scalar("sketch.rank", k_);
-    archive.scalar("sketch.rows_of_Z", z_);
-    archive.scalar("sketch.rebases", rebases_);
-    archive.scalar("sketch.debt", debt_);
-    archive.scalar("sketch.debt_of_maps", debt_of_maps_);
-    archive.scalar("sketch.late", late_);
-    archive.scalar("sketch.strain", strain_);
+    archive.scalar("sketch.columns", n_);
+    upkeep_.state(archive);
     archive.scalar("sketch.condition", condition_);
-    Vector rest{rest_};
-    archive.array("sketch.rest", rest);
-    rest_ = rest[0];
+    archive.array("sketch.intercept", intercept_);
+    archive.array("sketch.b", b_);
+    archive.matrix("sketch.F", F_);
     spectrum_.state(archive);
-    pending_.state(archive, slots);
-    missed_.state(archive);
+    if (m_ > 0) lazy_.state(archive, slots);
     if constexpr (Archive::reading)
-      if (k_ > m_ || z_ > m_ || pending_.size() > kMaxPending)
+      if (k_ > m_ || k_ > n_ || (m_ > 0 && n_ >= N_))  // an epoch that is full has ended
         archive.fail("sketch.rank", "exceeds the sketch size");
-    // What is in use of (b; F): the rest is room, and holds what earlier rounds left there.
-    Matrix used(1 + k_, columns_of_F());
-    std::copy_n(b_.data(), used.cols(), used[0]);
-    for (size_t i = 0; i < k_; ++i) std::copy_n(F_[i], used.cols(), used[1 + i]);
-    archive.matrix("sketch.bF", used);
-    if constexpr (Archive::reading) {
-      std::copy_n(used[0], used.cols(), b_.data());
-      for (size_t i = 0; i < k_; ++i) std::copy_n(used[1 + i], used.cols(), F_[i]);
-    }
   }
 
  private:
-  static constexpr bool kSingle = std::is_same_v<T, float>;
-  static constexpr double kSpan = kSingle ? 1e-5 : 1e-12;
-  static constexpr size_t kMaxPending = 512;
-  static constexpr double kCondition = kSingle ? 20 : 500;
-  static constexpr double kCancellation = kSingle ? 256 : 1 << 20;
+  static constexpr bool kFloat = std::is_same_v<T, float>;
+  static constexpr double kSpan = kFloat ? 1e-5 : 1e-12;
+  static constexpr double kCondition = kFloat ? 20 : 500;
+  static constexpr double kCancellation = kFloat ? 64 : 1 << 20;
 
-  size_t columns_of_F() const { return z_ + pending_.size(); }
+  // Columns of a block: the directions, and rows for about one and a half times as many rounds.
+  // Together with the weight they fill whole vectors.
+  static size_t columns_for(size_t m) { return m == 0 ? 0 : padded_width(2 + 3 * m + m / 2) - 1; }
+
+  // V' = U (V; q̂) = (U₁ − u₂p̂ᵀ/ρ) V + u₂ ĝᵀ/ρ.
+  [[gnu::always_inline]] void next_basis(double c) {
+    const Matrix& U = spectrum_.eigen.vectors;
+    double amplified = 0;
+    for (size_t j = 0; j < next_rank_; ++j) {
+      const double u2 = rho_ > 0 ? U(j, k_) / rho_ : 0.0;
+      double* out = next_F_[j];
+      std::fill(out, out + N_, 0.0);
+      size_t l = 0;  // two at a time: half the traffic
+      for (; l + 2 <= k_; l += 2) {
+        const double one = U(j, l) - u2 * p_hat_[l], two = U(j, l + 1) - u2 * p_hat_[l + 1];
+        const double *first = F_[l], *second = F_[l + 1];
+        for (size_t i = 0; i < n_; ++i) out[i] += one * first[i] + two * second[i];
+      }
+      if (l < k_) {
+        const double one = U(j, l) - u2 * p_hat_[l];
+        for (size_t i = 0; i < n_; ++i) out[i] += one * F_(l, i);
+      }
+      if (rho_ > 0) out[n_] = u2 * c * std::sqrt(energy_);
+      amplified = std::max(amplified, rho_ > 0 ? std::fabs(out[n_]) : 0.0);
+      next_p_[j] = dot(U[j], p_.data(), k_) + (rho_ > 0 ? U(j, k_) * rho_ / c : 0.0);
+    }
+    next_condition_ = condition_ * std::max(amplified / 2, 1.0);
+    if (rho_ > 0) b_[n_] = 0;
+  }
+  SONLINE_AVX2 void next_basis_avx2(double c) { next_basis(c); }
+  void next_basis_plain(double c) { next_basis(c); }
+
+  void write(const Row<T>& row) {
+    const bool appends = absorbed_ && rho_ > 0;
+    std::fill(update_.begin(), update_.end(), T{0});
+    update_[0] = static_cast<T>(kappa_);
+    if (!std::isfinite(update_[0])) throw Diverged("a step is too large for the number type");
+    const double unit = 1 / std::sqrt(energy_);
+    if (appends) update_[1 + n_] = static_cast<T>(unit);
+    if (kappa_ != 0 || appends) {
+      columns_.scatter(row.blocks.data() + first_, row.x + first_, row.size - first_, width_,
+                       update_.data());
+      if (first_) {
+        intercept_[0] += kappa_ * row.x[0];
+        if (appends) intercept_[1 + n_] += unit * row.x[0];
+      }
+    }
+    if (!absorbed_) return;
+    std::swap(F_, next_F_);
+    k_ = next_rank_;
+    n_ += appends;
+    condition_ = next_condition_;
+  }
 
   // As in factored.hpp: whether w̄·x has parts so large that w·x has lost too many digits.
   bool cancels(const Row<T>& row, double scale) const {
-    const double limit = kCancellation * scale;
-    if (strain_ * std::sqrt(energy_) <= limit) return false;
+    const double limit = cancellation_ * scale;
+    double bound = 0;  // the columns that are rows have length 1
+    for (size_t j = 0; j < n_; ++j) bound += std::fabs(b_[j]);
+    if (bound * std::sqrt(energy_) <= limit) return false;
     double squares = 0;
     for (size_t i = first_; i < row.size; ++i) {
       const double part = static_cast<double>(row.blocks[i][0]) * row.x[i];
@@ -277,104 +262,86 @@ class Appended {
     return !(squares <= limit * limit);
   }
 
-  bool misses_some(const T* block) const {
-    return block[1 + m_] != static_cast<T>(missed_.epoch());
+  void fold() {
+    Matrix b(1, N_);
+    std::copy_n(b_.begin(), n_, b[0]);
+    intercept_[0] += dot(b[0], &intercept_[1], n_);
+    lazy_.fold(b, n_);
+    std::fill(b_.begin(), b_.end(), 0.0);
+    ++upkeep_.folds;
   }
 
-  std::vector<T> at_present(const T* block) const {
-    std::vector<T> now(block, block + width_);
-    Vector room(missed_.width());
-    if (m_ > 0 && misses_some(block))
-      missed_.carry(static_cast<size_t>(block[1 + m_]), block, now.data(), room.data());
-    return now;
-  }
-
-  void carry(const T* from, T* to) {
-    missed_.carry(static_cast<size_t>(from[1 + m_]), from, to, room_.data());
-    to[1 + m_] = static_cast<T>(missed_.epoch());
-  }
-
-  // Folds R into Z for the features that it has; the others will miss it. The row at hand has been
-  // brought up to date, so the intercept has.
-  void end_epoch(const BlockStore<T>& blocks) {
-    const size_t width = missed_.width(), n = columns_of_F();
-    Vector map(m_ * width, 0.0);
-    Matrix columns(n - z_, width);  // for the rows of R
-    for (size_t j = 0; j < n; ++j) {
-      double* to = j < z_ ? &map[j * width] : columns[j - z_];
-      to[0] = b_[j];
-      for (size_t i = 0; i < k_; ++i) to[1 + i] = F_(i, j);
-    }
-    const auto fold = [&](Slot slot) {
-      T* block = blocks.at(slot);
-      std::fill(extra_.begin(), extra_.end(), 0.0);
-      pending_.at(slot, [&](uint32_t r, T value) {
-        const double* of_row = columns[r];
-        for (size_t i = 0; i < width; ++i) extra_[i] += of_row[i] * value;
-      });
-      if (slot == kInterceptSlot) extra_[0] += rest_;
-      missed_.carry(map, extra_, block, room_.data());
-      block[1 + m_] = static_cast<T>(missed_.epoch() + 1);
-      if (!std::isfinite(block[0])) throw Diverged("a weight is too large for the number type");
-    };
-    if (first_ && !pending_.has(kInterceptSlot)) fold(kInterceptSlot);
-    pending_.take(fold);
-    missed_.append(map);
-    rest_ = 0;
-    z_ = k_;
-    for (size_t i = 0; i < k_; ++i) std::fill_n(F_[i], z_, 0.0);
+  // The columns become V, and w̄ gets what w has on them.
+  void end_epoch() {
+    Matrix map(1 + k_, n_);
+    std::copy_n(b_.begin(), n_, map[0]);
+    for (size_t i = 0; i < k_; ++i) std::copy_n(F_[i], n_, map[1 + i]);
+    const Vector before = intercept_;
+    intercept_[0] += dot(map[0], &before[1], n_);
+    for (size_t j = 0; j < N_; ++j)
+      intercept_[1 + j] = j < k_ ? dot(map[1 + j], &before[1], n_) : 0.0;
+    lazy_.next_generation(map, n_);
+    n_ = k_;
+    std::fill(F_.values().begin(), F_.values().end(), 0.0);
     for (size_t i = 0; i < k_; ++i) F_(i, i) = 1;
-    std::fill_n(b_.begin(), z_, 0.0);
-    debt_ = late_ = 0;
-    strain_ = 0;
-    debt_of_maps_ += missed_.epoch() * m_ * (m_ + 1) * (m_ + 2);
+    std::fill(b_.begin(), b_.end(), 0.0);
+    ++upkeep_.generations;
   }
 
-  void rebase(const BlockStore<T>& blocks, size_t slots) {
-    end_epoch(blocks);
+  // Brings all features up to date and makes V orthonormal.
+  void sweep(const BlockStore<T>& blocks, size_t slots) {
+    end_epoch();
+    --upkeep_.generations;
     GramSum sum(k_);
-    for (Slot slot = 0; slot < slots; ++slot) {
+    sum.add(&intercept_[1]);
+    upkeep_.work = 0;
+    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
       T* block = blocks.at(slot);
-      if (misses_some(block)) carry(block, block);
-      if (!std::isfinite(block[0])) throw Diverged("a weight is too large for the number type");
-      block[1 + m_] = 0;
+      if (lazy_.is_stale(slot) && !lazy_.catch_up(slot, block, room_.data())) return;
       sum.add(block + 1);
     }
     Matrix gram = sum.total(m_);
-    k_ = orthonormalise(blocks, slots, 1, m_, k_, gram, [&](size_t i) { spectrum_.forget(i); });
+    for (size_t lost; (lost = dependent_row(gram, k_)) < k_;) {
+      const auto remove = [&](auto* z) {
+        std::copy(z + lost + 1, z + k_, z + lost);
+        z[k_ - 1] = 0;
+      };
+      remove(&intercept_[1]);
+      for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) remove(blocks.at(slot) + 1);
+      remove_row_and_column(gram, k_, lost);
+      spectrum_.forget(lost);
+      --k_;
+    }
+    n_ = k_;
     const Matrix inverse = invert_lower(gram, k_);
-    for (size_t i = 0; i < k_; ++i)
-      for (size_t j = 0; j <= i; ++j) F_(i, j) = inverse(i, j);
-    missed_.clear();
-    z_ = k_;
-    debt_of_maps_ = 0;
+    std::fill(F_.values().begin(), F_.values().end(), 0.0);
+    for (size_t i = 0; i < k_; ++i) std::copy_n(inverse[i], i + 1, F_[i]);
+    lazy_.forget();
     condition_ = 1;
-    ++rebases_;
+    ++upkeep_.sweeps;
   }
 
-  size_t m_, width_;
+  size_t m_, N_, width_;
   Columns<T> columns_;
   size_t first_;  // of the non-zeros that are no intercept
+  double cancellation_;
+
+  // What the sketch knows, beside the blocks.
   Spectrum<kind> spectrum_;
-  PendingRows<T> pending_;
-  MissedMaps<T> missed_;
-  Matrix F_, next_F_;
-  Vector b_;  // w = w̄ + (Z; R)ᵀb
+  LazyColumns<T> lazy_;
+  size_t k_ = 0, n_ = 0;  // directions, and columns in use
+  Matrix F_;
+  Vector b_, intercept_;
+  double condition_ = 1;  // how much the errors of V were magnified since the last sweep
+  Upkeep upkeep_;
+
+  // The round at hand.
+  Matrix next_F_;
+  Vector b_before_;
   std::vector<T> sums_, update_, copies_;
-  Vector products_;      // (Z; R) x
-  Vector extra_, room_;  // of one feature
-  Vector p_, next_p_, p_hat_;
-  double rest_ = 0;  // what the intercept's w̄ has gathered in this epoch
-  double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0;
-  double strain_ = 0;     // how far w̄ and (Z; R)ᵀb may have moved apart in this epoch
-  double condition_ = 1;  // how much the errors of V were magnified since the last rebase
-  size_t k_ = 0, next_rank_ = 0;
-  size_t z_ = 0;               // rows of Z in use
-  uint64_t debt_ = 0;          // work for R in this epoch
-  uint64_t debt_of_maps_ = 0;  // for the products of maps since the last rebase
-  uint64_t late_ = 0;          // features that were brought up to date in this epoch
-  uint64_t visited_ = 0;
-  int64_t rebases_ = 0;
+  Vector Yx_, p_, next_p_, p_hat_, room_;
+  double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0, next_condition_ = 1;
+  size_t next_rank_ = 0;
   bool absorbed_ = false;
 };
 

@@ -7,19 +7,26 @@
 //   descend(e, step, alpha)         w_e ← w_e − step · αA⁻¹x, with the current S
 //   absorb(c, g, t, features, times)  SketchUpdate(c x), `times` times; w keeps its value
 //   commit(row, blocks, …, scale)   writes the round to the blocks of the row's features
+//   undo()                          takes back a round that could not be committed
 //
 // A sketch that puts off what a row does to the features of other rows also has refresh(row), which
-// brings the features of a row to be learnt up to date, view(row), which does so to copies for a
-// prediction, and accepts(block), whether a saved block can be its own (appended.hpp).
+// brings the features of a row to be learnt up to date, and view(row), which does so to copies for
+// a prediction. One whose memory grows with the features or the stream says how much there is:
+// bytes().
 //
-// One whose memory grows with the features or the stream says how much there is: bytes().
-//
-// And for looking inside: width, tail (what the sketch adds to alpha), rank, eigenvalues, rebases,
-// weight, direction, state. To add a sketch, write such a class (or a Rule for factored.hpp) and
-// add its line to the table in model.cpp.
+// And for looking inside: width, tail (what the sketch adds to alpha), rank, eigenvalues, upkeep,
+// read (weights and directions of a feature), tell and adopt (knowledge.hpp), state. To add a
+// sketch, write such a class (or a Rule for factored.hpp) and add its line to the table in
+// model.cpp; the compiler checks the list below.
 #pragma once
 
+#include <concepts>
 #include <cstddef>
+
+#include "sonline/archive.hpp"
+#include "sonline/blocks.hpp"
+#include "sonline/row.hpp"
+#include "sonline/sketch/sweep.hpp"
 
 namespace sonline {
 
@@ -31,6 +38,34 @@ struct SketchConfig {
   bool scale_free = false;  // γ_t = m / Σ|ĝ|² instead
   double alpha = 1.0;       // α where it is a plain number (used by full only)
   bool fixed_alpha = true;
+  // For tests: generations and folds as often as these ask for; 0 is the sketch's limit.
+  double condition = 0;
+  double cancellation = 0;
+};
+
+template <class S, class T>
+concept Sketch = requires(S sketch, const S& fixed, const Row<T>& row, const BlockStore<T>& blocks,
+                          size_t n, double number, double* out, const T* block, Slot slot,
+                          StateWriter& writer, StateReader& reader) {
+  { S::kAbsorbFirst } -> std::convertible_to<bool>;
+  sketch.project(row);
+  { fixed.margin(n) } -> std::same_as<double>;
+  { sketch.energy(number) } -> std::same_as<double>;
+  sketch.descend(n, number, number);
+  sketch.absorb(number, number, number, n, number);
+  sketch.commit(row, blocks, n, number);
+  sketch.undo();
+  { fixed.width() } -> std::same_as<size_t>;
+  { fixed.used() } -> std::same_as<size_t>;
+  { fixed.tail() } -> std::same_as<double>;
+  { fixed.rank() } -> std::same_as<size_t>;
+  { fixed.eigenvalues() } -> std::same_as<Vector>;
+  { fixed.upkeep() } -> std::convertible_to<Upkeep>;
+  fixed.read(slot, block, out, out);
+  fixed.tell(writer, blocks, n);
+  sketch.adopt(reader, blocks, n);
+  sketch.state(writer, n);
+  sketch.state(reader, n);
 };
 
 }  // namespace sonline

@@ -1,18 +1,24 @@
 // The sketch in factored form: V = F Z with Z in the blocks of the features (sparsely updatable)
 // and F small, and the weights as w = w̄ + Vᵀβ. This is the paper's sparse implementation
 // (Algorithms 4 and 5) with two changes: β holds the coordinates on V itself instead of b on Z (b =
-// Fᵀβ), which makes every step on it diagonal or O(m), and F and Z are rebased when they must be
-// (below).
+// Fᵀβ), which makes every step on it diagonal or O(m), and what would lose digits is done another
+// way (below).
 //
 // A Rule (oja.hpp, spectral.hpp) says how the sketch takes in ĝ = c x. It works on small matrices
 // only and describes the new basis twice:
 //   sparse:  Z' = Z + δ ĝᵀ (or one more row ĝ),  F' — costs O(m) a non-zero;
-//   dense:   V' = R [V; q̂],  q̂ the unit residual of ĝ — costs O(m²) a feature seen, always stable.
-// The sparse way loses digits when F becomes ill-conditioned (the rows of Z turn to one direction)
-// and when w̄ and Vᵀβ cancel. Both are watched; before digits are lost the step is done the dense
-// way, in double, which also makes V orthonormal again and leaves F = I, β = 0 behind: a rebase.
-// The intercept is in every row, so that its numbers would be rounded in every round, and its parts
-// of w̄ and Vᵀβ drift fastest; what it has gathered since the last rebase is kept in double (rest_).
+//   dense:   V' = R [V; q̂],  q̂ the unit residual of ĝ — a linear map of every feature, always
+//   stable.
+// The sparse way loses digits when F becomes ill-conditioned (the rows of Z turn to one direction);
+// then the step is done the dense way, which leaves F = I and β = 0. It also loses digits when w̄
+// and Vᵀβ cancel; then Vᵀβ is folded into w̄. Both change all features, and both are lazy
+// (lazy.hpp): a feature catches up when a row has it next.
+//
+// Rounding slowly takes the orthonormality of V away. A sweep over all features measures the Gram
+// matrix and restores it, once the non-zeros that were read have paid for that.
+//
+// The intercept is in every row, so that its numbers would be rounded in every round; they are kept
+// in double, apart from its block.
 #pragma once
 
 #include <algorithm>
@@ -20,15 +26,18 @@
 #include <limits>
 #include <numeric>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "sonline/archive.hpp"
 #include "sonline/blocks.hpp"
 #include "sonline/columns.hpp"
 #include "sonline/errors.hpp"
+#include "sonline/knowledge.hpp"
 #include "sonline/matrix.hpp"
 #include "sonline/row.hpp"
 #include "sonline/sketch/contract.hpp"
+#include "sonline/sketch/lazy.hpp"
 #include "sonline/sketch/sweep.hpp"
 
 namespace sonline {
@@ -85,24 +94,27 @@ class Factored {
         columns_(Columns<T>::of_width(width_)),
         weight_columns_(Columns<T>::of_width(weights_width())),
         first_(config.intercept ? 1 : 0),
+        condition_(config.condition > 0 ? config.condition : kCondition),
+        cancellation_(config.cancellation > 0 ? config.cancellation : kCancellation),
         rule_(config, m_),
+        lazy_(K_, m_, m_),
         F_(m_, m_),
-        R_(m_, m_ + 1),
         beta_(K_, m_),
+        intercept_(K_ + m_),
+        beta_before_(K_, m_),
         beta_after_(K_, m_),
         beta_next_(K_, m_),
         kappa_(K_),
         kappa_after_(K_),
         kappa_next_(K_),
         sums_(width_),
-        totals_(K_ + m_),
         update_(width_),
         exact_update_(K_ + m_),
-        rest_(K_ + m_),
         margins_(K_),
         p_(m_),
         p_hat_(m_),
-        Zx_(m_) {
+        Zx_(m_),
+        room_(lazy_.room()) {
     next_.F = Matrix(m_, m_);
     next_.delta.resize(m_);
     next_.mu.resize(m_);
@@ -113,21 +125,42 @@ class Factored {
   size_t width() const { return width_; }
   size_t used() const { return K_ + m_; }
   double tail() const { return rule_.tail(); }
-  int64_t rebases() const { return rebases_; }
+  const Upkeep& upkeep() const { return upkeep_; }
   size_t rank() const { return k_; }
   Vector eigenvalues() const {
     return Vector(rule_.ev().begin(), rule_.ev().begin() + static_cast<std::ptrdiff_t>(k_));
+  }
+  size_t bytes() const { return lazy_.bytes() + lazy_.bytes_of_tags(); }
+
+  // Brings the features of a row that is to be learnt up to date.
+  void refresh(const Row<T>& row) {
+    if (m_ == 0) return;
+    upkeep_.caught_up += lazy_.catch_up(row, first_, room_.data());
+  }
+
+  // The same for a row that is only looked at: its blocks become copies.
+  void view(Row<T>& row) {
+    if (m_ > 0) lazy_.view(row, first_, width_, copies_, room_.data());
   }
 
   // Sx and w·x; starts a step.
   void project(const Row<T>& row) {
     columns_.gather(row.blocks.data(), row.x, row.size, width_, sums_.data());
-    take_totals(row.x, sums_);
-    read_directions();
-    read_margins();
+    const double x0 = first_ ? row.x[0] : 0.0;
+    for (size_t j = 0; j < k_; ++j) Zx_[j] = sums_[K_ + j] + intercept_[K_ + j] * x0;
+    for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Zx_.data(), Rule::kLower ? i + 1 : k_);
+    for (size_t e = 0; e < K_; ++e)
+      margins_[e] = sums_[e] + intercept_[e] * x0 + dot(beta_[e], p_.data(), k_);
     energy_ = row.energy;
     std::fill(kappa_.begin(), kappa_.end(), 0.0);
+    beta_before_ = beta_;
     absorbed_ = false;
+  }
+
+  // Takes back what was done since project(), if it was not committed.
+  void undo() {
+    beta_ = beta_before_;
+    if (absorbed_) rule_.undo();
   }
 
   double margin(size_t expert) const { return margins_[expert]; }
@@ -159,7 +192,7 @@ class Factored {
 
   // SketchUpdate(c x), `times` times; the weights keep their value.
   void absorb(double c, double, double t, size_t features, double times) {
-    if (c == 0 || energy_ == 0) return;
+    if (c * c * energy_ == 0) return;
     const double counted = rule_.times_counted(c * c * energy_, k_, times);
     c *= std::sqrt(counted);
     double along = 0;
@@ -173,17 +206,89 @@ class Factored {
     c_ = c;
     rho_ = std::sqrt(rho2);
     rule_.absorb({c, energy_, t, times / counted, static_cast<double>(features), k_, p_.data(),
-                  p_hat_.data(), Zx_.data(), rho2, &F_, kCondition},
+                  p_hat_.data(), Zx_.data(), rho2, &F_, condition_},
                  next_);
     absorbed_ = true;
     std::fill(kappa_after_.begin(), kappa_after_.end(), 0.0);
     std::fill(beta_after_.values().begin(), beta_after_.values().end(), 0.0);
   }
 
-  // Writes the step to the blocks. `scale` is the size of a typical label: errors are judged by it.
-  void commit(const Row<T>& row, const BlockStore<T>& blocks, size_t features, double scale) {
-    work_ += row.size;
-    if (absorbed_ && next_.sparse) {
+  // Writes the step. `scale` is the size of a typical label: errors are judged by it.
+  void commit(const Row<T>& row, const BlockStore<T>& blocks, size_t slots, double scale) {
+    const bool sparse = !absorbed_ || (next_.sparse && next_.condition <= condition_);
+    if (sparse)
+      write(row);
+    else
+      change_basis(row);
+    upkeep_.work += row.size;
+    if (k_ == 0) return;
+    if (cancels(row, scale)) fold();
+    if (sweep_is_paid(slots, blocks.stride() * sizeof(T), !sparse)) sweep(blocks, slots);
+  }
+
+  // The weights of a feature and its column of V, as they are now.
+  void read(Slot slot, const T* block, double* weights, double* v) const {
+    Vector now(lazy_.room());
+    lazy_.read(slot, block, now.data());
+    if (slot == kInterceptSlot)
+      for (size_t j = 0; j < K_ + m_; ++j) now[j] += intercept_[j];
+    for (size_t i = 0; i < k_; ++i) v[i] = dot(F_[i], &now[K_], k_);
+    for (size_t e = 0; e < K_; ++e) weights[e] = now[e] + dot(beta_[e], v, k_);
+  }
+
+  void tell(StateWriter& archive, const BlockStore<T>&, size_t) const {
+    Vector ev = eigenvalues();
+    archive.array("ev", ev);
+    archive.scalar("capacity", m_);
+    rule_.tell(archive);
+  }
+
+  // Takes over weights and directions that the blocks hold.
+  void adopt(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
+    const Vector ev = archive.any_array<double>("ev");
+    if (fill_blocks(archive, "weights", K_, blocks, slots, 0) != K_)
+      archive.fail("weights", "has the wrong shape");
+    if (fill_blocks(archive, "directions", m_, blocks, slots, K_) != ev.size())
+      archive.fail("ev", "has the wrong length");
+    k_ = ev.size();
+    rule_.adopt(archive, ev);
+    lazy_.admit(slots);
+    for (size_t i = 0; i < k_; ++i) F_(i, i) = 1;
+    rule_.rebased(F_, k_);
+    if (first_)
+      for (size_t j = 0; j < K_ + m_; ++j)
+        intercept_[j] = std::exchange(blocks.at(kInterceptSlot)[j], T{0});
+    if (k_ > 0) sweep(blocks, slots);
+  }
+
+  template <class Archive>
+  void state(Archive& archive, size_t slots) {
+    archive.scalar("sketch.rank", k_);
+    upkeep_.state(archive);
+    archive.matrix("sketch.F", F_);
+    archive.matrix("sketch.beta", beta_);
+    archive.array("sketch.intercept", intercept_);
+    rule_.state(archive);
+    if (m_ > 0) lazy_.state(archive, slots);
+    if constexpr (Archive::reading)
+      if (k_ > m_) archive.fail("sketch.rank", "exceeds the sketch size");
+  }
+
+ private:
+  static constexpr bool kFloat = std::is_same_v<T, float>;
+  static constexpr double kSpan = kFloat ? 1e-5 : 1e-12;
+  // Amplification of rounding errors in Z that is tolerated.
+  static constexpr double kCondition = kFloat ? 10 : 1e2;
+  // How much larger than a label the cancelling parts of w·x may be.
+  static constexpr double kCancellation = kFloat ? 64 : 1 << 20;
+
+  // Columns that are written if the sketch does not change: whole vectors are faster, and adding 0
+  // to some directions changes nothing.
+  size_t weights_width() const { return std::min(padded_width(K_), width_); }
+
+  // The sparse way.
+  void write(const Row<T>& row) {
+    if (absorbed_) {
       // The part of w on V moves to V'; what V' has too much along x goes to w̄.
       for (size_t e = 0; e < K_; ++e) {
         rule_.carry(next_, k_, beta_[e], beta_next_[e]);
@@ -193,10 +298,6 @@ class Factored {
       }
     } else {
       kappa_next_ = kappa_;
-    }
-    if (m_ > 0 && needs_rebase(row, features, scale)) {
-      rebase(row, blocks, features);
-      return;
     }
     bool any = absorbed_;
     for (size_t e = 0; e < K_; ++e) {
@@ -232,92 +333,19 @@ class Factored {
     else
       weight_columns_.scatter(changed, x, n, weights_width(), update_.data());
     if (first_)
-      for (size_t j = 0; j < written; ++j) rest_[j] += exact_update_[j] * row.x[0];
-  }
-
-  // w of one expert in a block, and the block's column of V.
-  double weight(Slot slot, const T* block, size_t expert) const {
-    Vector v(k_);
-    direction(slot, block, v.data());
-    return block[expert] + rest(slot, expert) + dot(beta_[expert], v.data(), k_);
-  }
-
-  void direction(Slot slot, const T* block, double* v) const {
-    for (size_t i = 0; i < k_; ++i) {
-      v[i] = 0;
-      for (size_t j = 0; j < k_; ++j) v[i] += F_(i, j) * (block[K_ + j] + rest(slot, K_ + j));
-    }
-  }
-
-  template <class Archive>
-  void state(Archive& archive, size_t) {
-    archive.scalar("sketch.rank", k_);
-    archive.scalar("sketch.rebases", rebases_);
-    archive.scalar("sketch.work", work_);
-    archive.matrix("sketch.F", F_);
-    archive.matrix("sketch.beta", beta_);
-    archive.array("sketch.rest", rest_);
-    rule_.state(archive);
-    if constexpr (Archive::reading)
-      if (k_ > m_) archive.fail("sketch.rank", "exceeds the sketch size");
-  }
-
- private:
-  static constexpr bool kSingle = std::is_same_v<T, float>;
-  static constexpr double kSpan = kSingle ? 1e-5 : 1e-12;
-  // Amplification of rounding errors in Z that is tolerated: 6e-8 · 30 and 1e-16 · 1e2. What
-  // is left of a row outside of the span, a difference, loses as many digits again.
-  static constexpr double kCondition = kSingle ? 30 : 1e2;
-  // How much larger than a label the cancelling parts of w·x may be: leaves about five digits of
-  // float and ten of double.
-  static constexpr double kCancellation = kSingle ? 256 : 1 << 20;
-  // Rounding drifts slowly even when nothing is strained: rebase once the non-zeros read since the
-  // last time are so many that the rebase costs a few per cent of what they did.
-  static constexpr double kMaintenance = 512;
-
-  // Columns that are written if the sketch does not change: whole vectors are faster, and adding 0
-  // to some directions changes nothing.
-  size_t weights_width() const { return std::min(padded_width(K_), width_); }
-
-  double rest(Slot slot, size_t j) const { return slot == kInterceptSlot ? rest_[j] : 0.0; }
-
-  void take_totals(const T* x, const std::vector<T>& sums) {
-    const double intercept = first_ ? x[0] : 0.0;
-    for (size_t j = 0; j < K_ + k_; ++j) totals_[j] = sums[j] + rest_[j] * intercept;
-  }
-
-  void read_directions() {
-    std::copy(totals_.begin() + static_cast<std::ptrdiff_t>(K_),
-              totals_.begin() + static_cast<std::ptrdiff_t>(K_ + k_), Zx_.begin());
-    for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Zx_.data(), Rule::kLower ? i + 1 : k_);
-  }
-
-  void read_margins() {
-    for (size_t e = 0; e < K_; ++e) margins_[e] = totals_[e] + dot(beta_[e], p_.data(), k_);
-  }
-
-  bool needs_rebase(const Row<T>& row, size_t features, double scale) const {
-    if (absorbed_ && (!next_.sparse || !(next_.condition <= kCondition))) return true;
-    if (k_ > 0 && static_cast<double>(work_) > kMaintenance * static_cast<double>(features))
-      return true;
-    return cancels(row, scale);
+      for (size_t j = 0; j < written; ++j) intercept_[j] += exact_update_[j] * row.x[0];
   }
 
   // Whether the sum w·x = w̄·x + βᵀVx has lost too many digits. Blocks round only when they are
   // written, so what matters is the size of the parts of w̄·x in the rows that come. It is at most
   // |β||x|, which costs nothing to check; in wide data it is far less.
   bool cancels(const Row<T>& row, double scale) const {
-    const Matrix& beta = absorbed_ ? beta_next_ : beta_;
-    const size_t k = absorbed_ ? next_.rank : k_;
-    if (k == 0) return false;
-    const double limit = kCancellation * scale;
+    const double limit = cancellation_ * scale;
     for (size_t e = 0; e < K_; ++e) {
-      const double kappa = kappa_next_[e];
-      const double along = std::sqrt(dot(beta[e], beta[e], k) * energy_);
-      if (along <= limit && std::fabs(kappa) * energy_ <= limit) continue;
+      if (dot(beta_[e], beta_[e], k_) * energy_ <= limit * limit) continue;
       double squares = 0;
       for (size_t i = first_; i < row.size; ++i) {
-        const double x = row.x[i], part = (row.blocks[i][e] + kappa * x) * x;
+        const double part = static_cast<double>(row.blocks[i][e]) * row.x[i];
         squares += part * part;
       }
       if (!(squares <= limit * limit)) return true;
@@ -325,83 +353,154 @@ class Factored {
     return false;
   }
 
+  // w̄ ← w̄ + Vᵀβ, β ← 0.
+  void fold() {
+    Matrix b(K_, m_);
+    for (size_t e = 0; e < K_; ++e)
+      for (size_t i = 0; i < k_; ++i)
+        for (size_t j = 0; j < k_; ++j) b(e, j) += beta_(e, i) * F_(i, j);
+    for (size_t e = 0; e < K_; ++e) intercept_[e] += dot(b[e], &intercept_[K_], k_);
+    lazy_.fold(b, k_);
+    std::fill(beta_.values().begin(), beta_.values().end(), 0.0);
+    ++upkeep_.folds;
+  }
+
   // The dense way. With V' = R (V; q̂) and q̂ = (ĝ − Vᵀp̂)/ρ, a feature's new column of V' and its new
   // weights are linear in its column of Z and its x: v' = G z + r₂(c/ρ) x, G = (R₁ − r₂p̂ᵀ/ρ) F, and
   // w' = w̄ + (βᵀF + β'ᵀG) z + (κ + κ' + β'ᵀr₂ c/ρ) x, with β', κ' what came after the absorption.
-  void rebase(const Row<T>& row, const BlockStore<T>& blocks, size_t slots) {
-    const size_t rank = absorbed_ ? next_.rank : k_, rows = K_ + rank;
-    Matrix B(rows, std::max<size_t>(k_, 1));
-    Vector of_x(rows, 0.0);
-    if (absorbed_) {
-      rule_.dense(next_, k_, rho_, p_hat_.data(), R_);
-      for (size_t i = 0; i < rank; ++i) {
-        const double r2 = rho_ > 0 ? R_(i, k_) / rho_ : 0.0;
-        for (size_t l = 0; l < k_; ++l) {
-          const double factor = R_(i, l) - r2 * p_hat_[l];
-          for (size_t j = 0; j < k_; ++j) B(K_ + i, j) += factor * F_(l, j);
-        }
-        of_x[K_ + i] = r2 * c_;
+  void change_basis(const Row<T>& row) {
+    const size_t rank = next_.rank;
+    Matrix R(m_, m_ + 1), map(K_ + rank, std::max<size_t>(k_, 1));
+    Vector of_x(K_ + rank, 0.0);
+    rule_.dense(next_, k_, rho_, p_hat_.data(), R);
+    for (size_t i = 0; i < rank; ++i) {
+      const double r2 = rho_ > 0 ? R(i, k_) / rho_ : 0.0;
+      for (size_t l = 0; l < k_; ++l) {
+        const double factor = R(i, l) - r2 * p_hat_[l];
+        for (size_t j = 0; j < k_; ++j) map(K_ + i, j) += factor * F_(l, j);
       }
-    } else {
-      for (size_t i = 0; i < rank; ++i)
-        for (size_t j = 0; j < k_; ++j) B(K_ + i, j) = F_(i, j);
+      of_x[K_ + i] = r2 * c_;
     }
     for (size_t e = 0; e < K_; ++e) {
-      of_x[e] = kappa_[e];
+      of_x[e] = kappa_[e] + kappa_after_[e];
       for (size_t i = 0; i < k_; ++i)
-        for (size_t j = 0; j < k_; ++j) B(e, j) += beta_(e, i) * F_(i, j);
-      if (!absorbed_) continue;
-      of_x[e] += kappa_after_[e];
+        for (size_t j = 0; j < k_; ++j) map(e, j) += beta_(e, i) * F_(i, j);
       for (size_t i = 0; i < rank; ++i) {
         of_x[e] += beta_after_(e, i) * of_x[K_ + i];
-        for (size_t j = 0; j < k_; ++j) B(e, j) += beta_after_(e, i) * B(K_ + i, j);
+        for (size_t j = 0; j < k_; ++j) map(e, j) += beta_after_(e, i) * map(K_ + i, j);
       }
     }
-    // The sweep goes through the slots in order, so the row must be in order, too.
-    std::vector<size_t> order(row.size);
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::sort(order.begin(), order.end(),
-              [&](size_t a, size_t b) { return row.slots[a] < row.slots[b]; });
-    auto next = order.begin();
-    Matrix gram = sweep(blocks, slots, K_, m_, B, rows, k_, [&](Slot slot, double* out) {
-      if (next != order.end() && row.slots[*next] == slot) {
-        const double x = row.x[*next++];
-        for (size_t i = 0; i < rows; ++i) out[i] += of_x[i] * x;
-      }
-      if (slot != kInterceptSlot) return;
-      for (size_t i = 0; i < rows; ++i) out[i] += dot(B[i], &rest_[K_], k_);
-      for (size_t e = 0; e < K_; ++e) out[e] += rest_[e];
-    });
-    std::fill(rest_.begin(), rest_.end(), 0.0);
-    if (absorbed_) rule_.accept(next_);
-    // V as stored is orthonormal up to rounding; F = L⁻¹ with Gram = L Lᵀ takes the rest away.
-    k_ = orthonormalise(blocks, slots, K_, m_, rank, gram, [&](size_t i) { rule_.forget(i); });
-    F_ = invert_lower(gram, k_);
+    map_row(row, map, of_x);
+    rule_.accept(next_);
+    next_generation(map, rank);
+    for (size_t i = first_; i < row.size; ++i) lazy_.mark(row.slots[i]);
+  }
+
+  // Does to the features of the row, which are up to date, what the others will catch up with.
+  void map_row(const Row<T>& row, const Matrix& map, const Vector& of_x) {
+    const size_t n = row.size - first_, used = K_ + m_;
+    mapped_.resize(std::max(mapped_.size(), n * used));
+    for (size_t i = 0; i < n; ++i) {
+      const T* block = row.blocks[first_ + i];
+      std::copy(block, block + used, room_.begin());
+      apply(map, of_x, row.x[first_ + i], room_.data(), &mapped_[i * used]);
+    }
+    for (size_t j = 0; j < n * used; ++j)
+      if (!std::isfinite(static_cast<T>(mapped_[j])))
+        throw Diverged("a step is too large for the number type");
+    for (size_t i = 0; i < n; ++i) std::copy_n(&mapped_[i * used], used, row.blocks[first_ + i]);
+    if (first_) {
+      const Vector before = intercept_;
+      apply(map, of_x, row.x[0], before.data(), intercept_.data());
+    }
+  }
+
+  void apply(const Matrix& map, const Vector& of_x, double x, const double* from,
+             double* to) const {
+    for (size_t i = 0; i < K_ + m_; ++i) {
+      to[i] = i < K_ ? from[i] : 0.0;
+      if (i < map.rows()) to[i] += dot(map[i], from + K_, k_) + of_x[i] * x;
+    }
+  }
+
+  // The blocks have become those of a basis of `rank` directions that they hold themselves.
+  void next_generation(const Matrix& map, size_t rank) {
+    lazy_.next_generation(map, k_);
+    k_ = rank;
+    F_ = Matrix(m_, m_);
+    for (size_t i = 0; i < k_; ++i) F_(i, i) = 1;
+    rule_.rebased(F_, k_);
     std::fill(beta_.values().begin(), beta_.values().end(), 0.0);
+    ++upkeep_.generations;
+  }
+
+  bool sweep_is_paid(size_t slots, size_t bytes_of_block, bool at_generation) const {
+    return upkeep_.paid(slots, at_generation) || lazy_.bytes() > slots * bytes_of_block ||
+           lazy_.full();
+  }
+
+  // Brings all features up to date and makes V orthonormal.
+  void sweep(const BlockStore<T>& blocks, size_t slots) {
+    Matrix map(K_ + k_, std::max<size_t>(k_, 1));
+    for (size_t i = 0; i < k_; ++i)
+      for (size_t j = 0; j < k_; ++j) {
+        map(K_ + i, j) = F_(i, j);
+        for (size_t e = 0; e < K_; ++e) map(e, j) += beta_(e, i) * F_(i, j);
+      }
+    const Vector before = intercept_, nothing(K_ + k_, 0.0);
+    apply(map, nothing, 0.0, before.data(), intercept_.data());
+    next_generation(map, k_);
+    --upkeep_.generations;
+    GramSum sum(k_);
+    sum.add(&intercept_[K_]);
+    upkeep_.work = 0;
+    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
+      T* block = blocks.at(slot);
+      if (lazy_.is_stale(slot) && !lazy_.catch_up(slot, block, room_.data())) return;
+      sum.add(block + K_);
+    }
+    Matrix gram = sum.total(m_);
+    for (size_t lost; (lost = dependent_row(gram, k_)) < k_;) forget(blocks, slots, lost, gram);
+    F_ = invert_lower(gram, k_);
     rule_.rebased(gram, k_);
-    absorbed_ = false;
-    work_ = 0;
-    ++rebases_;
+    lazy_.forget();
+    ++upkeep_.sweeps;
+  }
+
+  // Takes a direction that was only rounding out of V.
+  void forget(const BlockStore<T>& blocks, size_t slots, size_t lost, Matrix& gram) {
+    const auto remove = [&](auto* z) {
+      std::copy(z + lost + 1, z + k_, z + lost);
+      z[k_ - 1] = 0;
+    };
+    remove(&intercept_[K_]);
+    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) remove(blocks.at(slot) + K_);
+    remove_row_and_column(gram, k_, lost);
+    rule_.forget(lost);
+    --k_;
   }
 
   size_t K_, m_, width_;
   Columns<T> columns_, weight_columns_;
-  size_t first_;  // of the non-zeros that are no intercept
+  size_t first_;                     // of the non-zeros that are no intercept
+  double condition_, cancellation_;  // limits
+
+  // What the sketch knows, beside the blocks.
   Rule rule_;
-  Matrix F_, R_;
-  // The step so far: along x (kappa) and on V (beta), and what came after the absorption, on V'.
-  Matrix beta_, beta_after_, beta_next_;
+  LazyColumns<T> lazy_;
+  size_t k_ = 0;
+  Matrix F_, beta_;
+  Vector intercept_;  // w̄ and z of the intercept
+  Upkeep upkeep_;
+
+  // The round at hand: the step along x (kappa) and on V (beta), and what came after the
+  // absorption, on V'.
+  Matrix beta_before_, beta_after_, beta_next_;
   Vector kappa_, kappa_after_, kappa_next_;
-  std::vector<T> sums_;
-  Vector totals_;
-  std::vector<T> update_;
-  Vector exact_update_, rest_;
-  Vector margins_, p_, p_hat_, Zx_;
+  std::vector<T> sums_, update_, copies_;
+  Vector exact_update_, margins_, p_, p_hat_, Zx_, room_, mapped_;
   Transition next_;
   double energy_ = 0, c_ = 0, rho_ = 0;
-  size_t k_ = 0;
-  uint64_t work_ = 0;
-  int64_t rebases_ = 0;
   bool absorbed_ = false;
 };
 

@@ -9,11 +9,14 @@
 #include <string>
 
 #include "sonline/archive.hpp"
+#include "sonline/batch.hpp"
 #include "sonline/blocks.hpp"
 #include "sonline/errors.hpp"
+#include "sonline/knowledge.hpp"
 #include "sonline/matrix.hpp"
 #include "sonline/row.hpp"
 #include "sonline/sketch/contract.hpp"
+#include "sonline/sketch/sweep.hpp"
 
 namespace sonline {
 
@@ -29,7 +32,7 @@ class Full {
   size_t width() const { return 1; }
   size_t used() const { return 1; }
   double tail() const { return 0; }
-  int64_t rebases() const { return 0; }
+  Upkeep upkeep() const { return {}; }
   size_t rank() const { return 0; }
   Vector eigenvalues() const { return {}; }
   size_t bytes() const {
@@ -41,6 +44,7 @@ class Full {
     row_ = &row;
     stale_ = true;
     margin_ = 0;
+    w_before_ = w_;
     for (size_t i = 0; i < row.size; ++i)
       if (row.slots[i] < d_) margin_ += row.x[i] * w_[row.slots[i]];
     // With α = 0, outside of the range seen so far any prediction is a minimiser of the projection;
@@ -62,10 +66,13 @@ class Full {
 
   void descend(size_t, double step, double alpha) {
     refresh(alpha);
-    for (size_t i = 0; i < d_; ++i) w_[i] -= step * direction_[i];
+    for (size_t i = 0; i < d_; ++i) {
+      w_[i] -= step * direction_[i];
+      if (!std::isfinite(w_[i])) throw Diverged("a weight is not finite");
+    }
   }
 
-  void absorb(double c, double, double, size_t, double) {  // never but once
+  void absorb(double c, double, double, size_t, double) {  // every row, so `times` is 1
     grow();
     stale_ = true;
     if (new_direction_) predict_zero();
@@ -85,28 +92,60 @@ class Full {
       factored_alpha_ = -1;
   }
 
-  void commit(const Row<T>&, const BlockStore<T>&, size_t, double) {
-    for (size_t i = 0; i < d_; ++i)
-      if (!std::isfinite(w_[i])) throw Diverged("a weight is not finite");
+  void commit(const Row<T>&, const BlockStore<T>&, size_t, double) {}
+
+  void undo() { std::copy(w_before_.begin(), w_before_.end(), w_.begin()); }
+
+  void read(Slot slot, const T*, double* weights, double*) const {
+    weights[0] = slot < d_ ? w_[slot] : 0.0;
   }
 
-  double weight(Slot slot, const T*, size_t) const { return slot < d_ ? w_[slot] : 0.0; }
-  void direction(Slot, const T*, double*) const {}
+  // The matrix A - αI. It is taken over as it is, or, with α = 0, as rows whose products it is.
+  void tell(StateWriter& archive, const BlockStore<T>&, size_t) const {
+    if (!pseudo_) {
+      archive.matrix("dense", C_);
+      return;
+    }
+    Matrix half(r_, d_), dense(d_, d_);  // LᵀQ
+    for (size_t i = 0; i < r_; ++i)
+      for (size_t l = i; l < r_; ++l)
+        for (size_t j = 0; j < d_; ++j) half(i, j) += L_(l, i) * Q_(l, j);
+    for (size_t l = 0; l < r_; ++l)
+      for (size_t i = 0; i < d_; ++i)
+        for (size_t j = 0; j < d_; ++j) dense(i, j) += half(l, i) * half(l, j);
+    archive.matrix("dense", dense);
+  }
+  void adopt(StateReader& archive, const BlockStore<T>&, size_t slots) {
+    if (slots > kMaxFeatures) refuse_features();
+    Matrix weights = archive.matrix_of("weights", 1, slots);
+    archive.matrix("weights", weights);
+    resize(slots);
+    w_ = weights.values();
+    if (!pseudo_) {
+      archive.matrix("dense", C_);
+      return;
+    }
+    const Tensor& tensor = archive.get<double>("root", 2);
+    Matrix root = archive.matrix_of("root", tensor.shape[0], slots);
+    archive.matrix("root", root);
+    for (size_t i = 0; i < root.rows(); ++i) absorb_in_range(Vector(root[i], root[i] + slots));
+  }
 
   template <class Archive>
-  void state(Archive& archive, size_t) {
+  void state(Archive& archive, size_t slots) {
+    const char* matrix = pseudo_ ? "sketch.Q" : "sketch.C";
     archive.scalar("sketch.d", d_);
     archive.scalar("sketch.r", r_);
     archive.scalar("sketch.factored_alpha", factored_alpha_);
     if constexpr (Archive::reading) {
-      if (d_ > kMaxFeatures || r_ > d_) archive.fail("sketch.d", "is too large");
+      if (d_ > kMaxFeatures || d_ > slots || r_ > d_) archive.fail("sketch.d", "is too large");
+      L_ = archive.matrix_of("sketch.L", d_, d_);
+      (pseudo_ ? Q_ : C_) = archive.matrix_of(matrix, d_, d_);
       w_.assign(d_, 0.0);
-      L_ = Matrix(d_, d_);
-      (pseudo_ ? Q_ : C_) = Matrix(d_, d_);
     }
     archive.array("sketch.w", w_);
     archive.matrix("sketch.L", L_);
-    archive.matrix(pseudo_ ? "sketch.Q" : "sketch.C", pseudo_ ? Q_ : C_);
+    archive.matrix(matrix, pseudo_ ? Q_ : C_);
   }
 
  private:
@@ -114,10 +153,11 @@ class Full {
   void grow() {
     size_t wanted = d_;
     for (size_t i = 0; i < row_->size; ++i) wanted = std::max<size_t>(wanted, row_->slots[i] + 1);
-    if (wanted == d_) return;
-    if (wanted > kMaxFeatures)
-      throw Diverged("sketch='full' holds at most " + std::to_string(kMaxFeatures) +
-                     " features; use sketch='isotropic' or another sketch");
+    if (wanted != d_) resize(wanted);
+  }
+
+  void resize(size_t wanted) {
+    if (wanted > kMaxFeatures) refuse_features();
     C_ = resized(C_, pseudo_ ? 0 : wanted);
     Q_ = resized(Q_, pseudo_ ? wanted : 0);
     L_ = resized(L_, wanted);
@@ -125,6 +165,11 @@ class Full {
       for (size_t i = d_; i < wanted; ++i) L_(i, i) = std::sqrt(factored_alpha_);
     w_.resize(wanted, 0.0);
     d_ = wanted;
+  }
+
+  [[noreturn]] static void refuse_features() {
+    throw BadInput("sketch='full' holds at most " + std::to_string(kMaxFeatures - 1) +
+                   " features; use sketch='isotropic' or another sketch");
   }
 
   static Matrix resized(const Matrix& old, size_t n) {
@@ -243,7 +288,7 @@ class Full {
 
   bool pseudo_, fixed_;
   Matrix C_, L_, Q_;
-  Vector w_, direction_;
+  Vector w_, w_before_, direction_;
   size_t d_ = 0;  // slots that the matrices have room for
   size_t r_ = 0;  // rank of the range, α = 0 only
   double factored_alpha_ = -1, direction_alpha_ = -1, margin_ = 0;

@@ -27,6 +27,11 @@ class NoRule {
   void accept(const Transition&) {}
   void rebased(const Matrix&, size_t) {}
   void forget(size_t) {}
+  void undo() {}
+  template <class Archive>
+  void tell(Archive&) const {}
+  template <class Archive>
+  void adopt(Archive&, const Vector&) {}
 
   template <class Archive>
   void state(Archive&) {}

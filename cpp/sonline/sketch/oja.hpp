@@ -38,6 +38,9 @@ class OjaRule {
   void absorb(const Absorption& in, Transition& out) {
     const size_t k = in.k;
     const double nu = in.c * in.c * in.energy;
+    ev_before_ = ev_;
+    total_before_ = total_;
+    growth_before_ = growth_;
     total_ += nu;
     // With γ = c/t the running mean Λ, times t, obeys ev ← decay·ev + gain·p̂²; both are 1 for c
     // = 1.
@@ -122,6 +125,20 @@ class OjaRule {
   }
 
   void accept(const Transition&) { growth_ = next_growth_; }
+  void undo() {
+    ev_ = ev_before_;
+    total_ = total_before_;
+    growth_ = growth_before_;
+  }
+  template <class Archive>
+  void tell(Archive& archive) const {
+    archive.scalar("total", total_);
+  }
+  template <class Archive>
+  void adopt(Archive& archive, const Vector& ev) {
+    std::copy(ev.begin(), ev.end(), ev_.begin());
+    archive.scalar("total", total_);
+  }
   void rebased(const Matrix&, size_t) { growth_ = 1; }
   void forget(size_t i) {  // direction i was rounding only
     ev_.erase(ev_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -185,6 +202,8 @@ class OjaRule {
   double total_ = 0;   // Σ|ĝ|²
   double growth_ = 1;  // det of all L Lᵀ since the last rebase: bounds the square of cond(F)
   double next_growth_ = 1;
+  Vector ev_before_;  // the last absorb
+  double total_before_ = 0, growth_before_ = 1;
   double gamma_ = 0;
   double growth_rate_ = 0;         // c̄
   const double* p_hat_ = nullptr;  // of the row at hand

@@ -36,6 +36,8 @@ class Spectrum {
   // Takes in q = (p̂, ρ); the new rank. Row j of eigen.vectors is the j-th new direction on (V; q̂).
   size_t absorb(const Absorption& in) {
     const size_t k = in.k;
+    old_tail_ = tail;
+    old_ev = ev;
     if (size_ == 0 && kind != Truncation::isotropic) return 0;  // no sketch at all
     const bool residual = in.rho2 > 0;
     const size_t n = k + residual;
@@ -45,7 +47,6 @@ class Spectrum {
       d_[k] = 0;
       q_[k] = std::sqrt(in.rho2);
     }
-    old_ev.swap(ev);
     eigen.solve(d_.data(), q_.data(), n);
     const size_t kept = std::min(n, m_);
     const double lambda = n > m_ ? std::max(eigen.values[m_], 0.0) : 0.0;
@@ -58,6 +59,12 @@ class Spectrum {
     size_t rank = kept;
     while (rank > 0 && !(ev[rank - 1] > kNegligible * eigen.values[0])) ev[--rank] = 0;
     return rank;
+  }
+
+  // Takes the last absorb back.
+  void undo() {
+    ev.swap(old_ev);
+    tail = old_tail_;
   }
 
   // Direction i was rounding only.
@@ -77,6 +84,7 @@ class Spectrum {
  private:
   static constexpr double kNegligible = 1e-14;  // of the largest eigenvalue
   size_t size_, m_;
+  double old_tail_ = 0;
   Vector d_, q_;
 };
 
@@ -159,6 +167,16 @@ class PushRule {
   void accept(const Transition&) { std::swap(inverse_, next_inverse_); }
 
   void forget(size_t i) { spectrum_.forget(i); }
+  void undo() { spectrum_.undo(); }
+  template <class Archive>
+  void tell(Archive& archive) const {
+    archive.scalar("tail", spectrum_.tail);
+  }
+  template <class Archive>
+  void adopt(Archive& archive, const Vector& ev) {
+    std::copy(ev.begin(), ev.end(), spectrum_.ev.begin());
+    archive.scalar("tail", spectrum_.tail);
+  }
 
   void rebased(const Matrix& L, size_t rank) {
     inverse_ = Matrix(m_, m_);

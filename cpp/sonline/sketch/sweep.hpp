@@ -1,5 +1,4 @@
-// The one loop over all features: every block [w̄ | z] becomes [w̄ + (B z)_w | (B z)_v + …], in
-// double, rounded once. Both factored and appended sketches rebase with it.
+// What a sweep over all features needs: the Gram matrix of the directions, and when it is paid for.
 #pragma once
 
 #include <algorithm>
@@ -19,44 +18,14 @@ inline constexpr size_t kSweepBatch = 8;  // features at a time, so that sums st
 // sum that the large ones have made.
 inline constexpr size_t kSweepPart = 128;  // batches
 
-// The two loops of a sweep over a batch of features. Every number is a sum by itself in a fixed
-// order, so all versions give the same bits.
+// The loop of a sweep over a batch of features. Every number is a sum by itself in a fixed order,
+// so all versions give the same bits.
 struct SweepLoops {
-  // out[s] = columns · z[s] for the n numbers at z + s · stride; `width`, the number of outputs, is
-  // a multiple of four.
-  void (*apply)(const double* columns, size_t width, const double* z, size_t stride, size_t n,
-                double* out);
   // sums += Σ v[s] v[s]ᵀ, the lower triangle and a little more; `width` is a multiple of four.
   void (*add_products)(const double* v, size_t rank, size_t width, double* sums);
 
   static const SweepLoops& best();
 };
-
-// Outputs i .. i + 4·quads of `together` features.
-template <size_t together, size_t quads>
-[[gnu::always_inline]] inline void apply_some(const double* columns, size_t width, const double* z,
-                                              size_t stride, size_t n, double* out) {
-  Quad sums[together][quads] = {};
-  for (size_t j = 0; j < n; ++j)
-    for (size_t q = 0; q < quads; ++q) {
-      const Quad column = load_quad(columns + j * width + q * kQuad);
-      for (size_t t = 0; t < together; ++t) sums[t][q] += z[t * stride + j] * column;
-    }
-  for (size_t t = 0; t < together; ++t)
-    for (size_t q = 0; q < quads; ++q) store_quad(out + t * width + q * kQuad, sums[t][q]);
-}
-
-template <size_t together>
-[[gnu::always_inline]] inline void apply_loop(const double* columns, size_t width, const double* z,
-                                              size_t stride, size_t n, double* out) {
-  for (size_t s = 0; s < kSweepBatch; s += together) {
-    size_t i = 0;
-    for (; i + 2 * kQuad <= width; i += 2 * kQuad)
-      apply_some<together, 2>(columns + i, width, z + s * stride, stride, n, out + s * width + i);
-    if (i < width)
-      apply_some<together, 1>(columns + i, width, z + s * stride, stride, n, out + s * width + i);
-  }
-}
 
 [[gnu::always_inline]] inline void products_loop(const double* v, size_t rank, size_t width,
                                                  double* sums) {
@@ -69,24 +38,16 @@ template <size_t together>
     }
 }
 
-SONLINE_AVX2 inline void apply_avx2(const double* columns, size_t width, const double* z,
-                                    size_t stride, size_t n, double* out) {
-  apply_loop<4>(columns, width, z, stride, n, out);
-}
 SONLINE_AVX2 inline void products_avx2(const double* v, size_t rank, size_t width, double* sums) {
   products_loop(v, rank, width, sums);
-}
-inline void apply_plain(const double* columns, size_t width, const double* z, size_t stride,
-                        size_t n, double* out) {
-  apply_loop<2>(columns, width, z, stride, n, out);
 }
 inline void products_plain(const double* v, size_t rank, size_t width, double* sums) {
   products_loop(v, rank, width, sums);
 }
 
 inline const SweepLoops& SweepLoops::best() {
-  static const SweepLoops loops = has_avx2() ? SweepLoops{&apply_avx2, &products_avx2}
-                                             : SweepLoops{&apply_plain, &products_plain};
+  static const SweepLoops loops =
+      has_avx2() ? SweepLoops{&products_avx2} : SweepLoops{&products_plain};
   return loops;
 }
 
@@ -136,63 +97,44 @@ class GramSum {
   Vector v_, part_, sums_;
 };
 
-// B has one row for each of the K weight vectors and then one for each new direction; `old`
-// columns, one for each row of Z. extra(slot, out) adds what does not come from the block. `m` is
-// the number of columns of the block that directions may use; those not used become 0. Returns the
-// Gram matrix of the new directions as they are stored.
-template <class T, class Extra>
-Matrix sweep(const BlockStore<T>& blocks, size_t slots, size_t K, size_t m, const Matrix& B,
-             size_t rows, size_t old, Extra&& extra) {
-  using detail::kSweepBatch;
-  const auto& loops = detail::SweepLoops::best();
-  const size_t rank = rows - K, width = whole_quads(rows);
-  // Transposed, so that the inner loops run along the outputs.
-  Vector columns(old * width, 0.0), z(kSweepBatch * old), out(kSweepBatch * width);
-  for (size_t i = 0; i < rows; ++i)
-    for (size_t j = 0; j < old; ++j) columns[j * width + i] = B(i, j);
-  GramSum gram(rank);
-  for (size_t start = 0; start < slots; start += kSweepBatch) {
-    const size_t n = std::min(kSweepBatch, slots - start);
-    for (size_t s = 0; s < n; ++s) {
-      const T* block = blocks.at(static_cast<Slot>(start + s));
-      for (size_t j = 0; j < old; ++j) z[s * old + j] = block[K + j];
-    }
-    loops.apply(columns.data(), width, z.data(), old, old, out.data());
-    for (size_t s = 0; s < n; ++s) {
-      T* block = blocks.at(static_cast<Slot>(start + s));
-      double* result = &out[s * width];
-      extra(static_cast<Slot>(start + s), result);
-      for (size_t e = 0; e < K; ++e) {
-        block[e] = static_cast<T>(static_cast<double>(block[e]) + result[e]);
-        if (!std::isfinite(block[e])) throw Diverged("a weight is too large for the number type");
-      }
-      for (size_t j = 0; j < m; ++j) block[K + j] = j < rank ? static_cast<T>(result[K + j]) : T{0};
-      gram.add(block + K);
-    }
-  }
-  return gram.total(m);
+// Factors the Gram matrix of directions that are orthonormal up to rounding, in place; returns the
+// rank, or the first direction that depends on those before it: all of it was rounding, which
+// float32 can mistake for news.
+inline size_t dependent_row(Matrix& gram, size_t rank) {
+  constexpr double kOwn = 1e-3;
+  Matrix factor = gram;
+  const size_t bad = cholesky_until(factor, rank, kOwn);
+  if (bad == rank) gram = factor;
+  return bad;
 }
 
-// Factors the Gram matrix of the directions in the blocks, which are orthonormal up to rounding, in
-// place. A direction that turns out to depend on the others (all of it was rounding, which float32
-// can mistake for news) is taken out of the blocks, and `forget(i)` is told. Returns the rank.
-template <class T, class Forget>
-size_t orthonormalise(const BlockStore<T>& blocks, size_t slots, size_t K, size_t m, size_t rank,
-                      Matrix& gram, Forget&& forget) {
-  constexpr double kOwn = 1e-3;
-  for (;;) {
-    Matrix factor = gram;
-    const size_t bad = cholesky_until(factor, rank, kOwn);
-    if (bad == rank) {
-      gram = factor;
-      return rank;
-    }
-    Matrix keep(K + rank - 1, rank);
-    for (size_t i = 0; i + 1 < rank; ++i) keep(K + i, i < bad ? i : i + 1) = 1;
-    gram = sweep(blocks, slots, K, m, keep, K + rank - 1, rank, [](Slot, double*) {});
-    forget(bad);
-    --rank;
-  }
+inline void remove_row_and_column(Matrix& A, size_t n, size_t lost) {
+  for (size_t i = 0; i + 1 < n; ++i)
+    for (size_t j = 0; j + 1 < n; ++j) A(i, j) = A(i + (i >= lost), j + (j >= lost));
+  for (size_t i = 0; i < n; ++i) A(i, n - 1) = A(n - 1, i) = 0;
 }
+
+// What keeping a factored sketch exact has cost.
+struct Upkeep {
+  uint64_t work = 0;  // non-zeros read since the last sweep
+  int64_t sweeps = 0, generations = 0, folds = 0, caught_up = 0;
+
+  // Whether the non-zeros read since the last sweep are so many that a sweep over all features is a
+  // few per cent of what they cost. One is due at the end of a generation, which has often lost
+  // digits, and from time to time, because rounding drifts even when nothing is strained.
+  bool paid(size_t features, bool at_generation) const {
+    constexpr uint64_t kAtGeneration = 8, kAlways = 64;
+    return work >= (at_generation ? kAtGeneration : kAlways) * features;
+  }
+
+  template <class Archive>
+  void state(Archive& archive) {
+    archive.scalar("sketch.work", work);
+    archive.scalar("sketch.sweeps", sweeps);
+    archive.scalar("sketch.generations", generations);
+    archive.scalar("sketch.folds_made", folds);
+    archive.scalar("sketch.caught_up", caught_up);
+  }
+};
 
 }  // namespace sonline

@@ -29,7 +29,6 @@ from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Outcome, Task, train_rounds
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, ParameterError
-from sonline.merging import check_mergeable
 from sonline.model import Model
 from sonline.streams.sources import STDIN, expand, is_remote
 from sonline.training import Settings, Training
@@ -47,6 +46,9 @@ LOCAL_CLUSTER = {
     # while others merge theirs. Dask's rule, a few tasks at a time, saves memory where tasks load
     # data; these read files bit by bit.
     "distributed.scheduler.worker-saturation": "inf",
+    # Each of them counts as suspicious when its worker dies, begun or not, and Dask gives up one
+    # that has been so four times. So many deaths say something about the files, fewer do not.
+    "distributed.scheduler.allowed-failures": 20,
 }
 
 
@@ -60,7 +62,6 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
     console = LastingConsole()
     silent = quiet or (json and not console.is_terminal)
     start, description = _begin(settings, files[0])
-    check_mergeable(start.parameters)
     on_worker = replace(settings, passes=1, checkpoint=None, every_seconds=0.0, resume=False)
     tasks = [
         Task(place, name, train_file, (place, _reachable(name), on_worker))
@@ -265,7 +266,7 @@ def report(
         **{k: v for k, v in passes[-1].items() if k != "rows"},
         "workers": _workers(every),
         "features": stats["features"],
-        "rebases": stats["rebases"],
+        "sweeps": stats["sweeps"],
         "model_bytes": stats["bytes"],
         "seconds": round(seconds, 3),
     }

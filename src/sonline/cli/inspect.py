@@ -79,7 +79,7 @@ def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
         "features_by": model.reading.features or ("name" if model.core.name_count() else "index"),
         "parameters": model.parameters.as_dict(),
         "rounds": stats["rounds"],
-        "rebases": stats["rebases"],
+        "sweeps": stats["sweeps"],
         "features": stats["features"],
         "alpha": stats["alpha"],
         "memory_bytes": stats["bytes"],
@@ -106,7 +106,7 @@ def _text(facts: dict[str, Any]) -> str:
         + (f", classes {', '.join(map(str, facts['classes'][:20]))}" if facts["classes"] else ""),
         f"rows        {facts['rows']:,}"
         + (f" from {', '.join(facts['files'])}" if facts["files"] else ""),
-        f"rounds      {facts['rounds']:,} ({facts['rebases']:,} rebases)",
+        f"rounds      {facts['rounds']:,} ({facts['sweeps']:,} sweeps)",
         f"features    {facts['features']:,} by {facts['features_by']}",
         *(
             f"{name.replace('_', ' '):<12}{number(value)}"

@@ -157,7 +157,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
         "loss_name": model.parameters.loss,
         **{k: v for k, v in plain[-1].items() if k != "rows"},
         "features": stats["features"],
-        "rebases": stats["rebases"],
+        "sweeps": stats["sweeps"],
         "model_bytes": stats["bytes"],
         "seconds": round(seconds, 3),
     }
@@ -192,7 +192,7 @@ def summary(result: dict[str, Any]) -> str:
     where = result["model"] or "not saved"
     lines += [
         f"features        {result['features']:,}",
-        f"rebases         {result['rebases']:,}",
+        f"sweeps          {result['sweeps']:,}",
         f"time            {result['seconds']:.2f} s",
         f"model           {where} ({result['model_bytes']:,} bytes in memory)",
     ]

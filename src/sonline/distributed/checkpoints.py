@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -14,6 +15,9 @@ from sonline.errors import ModelFileError, ParameterError
 
 RUN = "run.json"
 MERGED = "merged"
+OURS = {"format": "sonline checkpoints"}  # marks a folder as one of ours
+# What a run may leave: its files, and parts of files if it was killed while it wrote them.
+LEFT = re.compile(r"\.?(partition-\d+|merged)\.(sonline|json)(\..*\.part)?")
 
 
 class Checkpoints:
@@ -30,12 +34,13 @@ class Checkpoints:
     description : dict
         What makes results usable for another run: parameters, partitions and the like, as JSON.
     resume : bool
-        Use what an earlier run has left; otherwise it is removed.
+        Use what an earlier run has left; otherwise it is removed, and nothing else is.
 
     Raises
     ------
     ParameterError
-        If ``resume`` is asked for and the earlier run was another one.
+        If ``resume`` is asked for and the earlier run was another one, or the folder has rounds of
+        somebody else.
     """
 
     def __init__(
@@ -52,8 +57,15 @@ class Checkpoints:
                 f"{self.folder} is a file; checkpoints of partitions need a folder"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
-        wanted = json.loads(json.dumps(description))
+        wanted = OURS | json.loads(json.dumps(description))
         known = self._read(self.folder / RUN)
+        foreign = known is None or known.get("format") != OURS["format"]
+        for path in (self.folder / RUN, *self.folder.glob("round-*")) if foreign else ():
+            if path.exists():
+                raise ParameterError(
+                    f"{path} was not left by a run of sonline, and is not touched; use another "
+                    "folder for checkpoints"
+                )
         if resume and known is not None:
             for name, value in wanted.items():
                 if known.get(name) != value:
@@ -63,7 +75,8 @@ class Checkpoints:
                     )
         else:
             for path in sorted(self.folder.glob("round-*/*")):
-                path.unlink()
+                if LEFT.fullmatch(path.name):
+                    path.unlink()
             _write_atomically(self.folder / RUN, json.dumps(wanted, indent=1))
 
     def save(self, turn: int, name: str, shard: Shard) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
@@ -43,7 +43,8 @@ def watching(
     console = console or Console(stderr=True, highlight=False)
     rounds: defaultdict[int, Shard] = defaultdict(lambda: Shard(None))
     live = wanted and count > 0 and console.is_terminal
-    with Progress(*COLUMNS, console=console, disable=not live) as bar:
+    bar = Progress(*COLUMNS, console=console, disable=not live)
+    with bar if live else nullcontext():  # older versions end what they have not shown with a line
         shown = bar.add_task("", total=count, turn=1, rows=0, loss="-")
 
         def watch(turn: int, shard: Shard) -> None:

@@ -17,6 +17,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
+from sonline import persistence
 from sonline.errors import (
     DivergenceError,
     InvalidInputError,
@@ -376,12 +377,8 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             If the file is damaged, or predicts numbers instead of classes, or classes instead of
             numbers.
         """
-        try:
+        with persistence.reading(path):
             return cls.from_model(Model.load(path))
-        except (InvalidInputError, KeyError, TypeError, ValueError) as error:
-            if isinstance(error, ModelFileError) and os.fspath(path) in str(error):
-                raise
-            raise ModelFileError(f"{os.fspath(path)}: {error}") from error
 
     @classmethod
     def from_model(cls, model: Model) -> Self:
@@ -394,7 +391,14 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             if face["n_features_in"] is not None:
                 estimator.n_features_in_ = int(face["n_features_in"])
             if face["feature_names_in"] is not None:
-                estimator.feature_names_in_ = np.array(face["feature_names_in"], dtype=object)
+                estimator.feature_names_in_ = np.array(list(face["feature_names_in"]), dtype=object)
+                if isinstance(face["feature_names_in"], str):
+                    raise ModelFileError("the names of the columns must be a list")
+                if estimator.feature_names_in_.shape != (estimator.n_features_in_,):
+                    raise ModelFileError("the names of the columns are not as many as the columns")
+            columns = [one for one in model.features() if isinstance(one, int)]
+            if max(columns, default=-1) >= getattr(estimator, "n_features_in_", 2**63):
+                raise ModelFileError("the model has features that are no columns")
             estimator._parameters()
         else:
             given = model.parameters.as_dict()

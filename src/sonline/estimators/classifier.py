@@ -286,7 +286,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         return chosen if weights is None else chosen * weights
 
     def _threads(self, model: Model) -> int:
-        return 1 if model.outputs == 1 else int(effective_n_jobs(self.n_jobs))
+        return 1 if model.outputs == 1 else min(effective_n_jobs(self.n_jobs), model.outputs)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the raw predictions ``w.x``.

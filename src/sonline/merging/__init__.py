@@ -9,7 +9,7 @@ which is exact for the full matrix with squared loss and Hessian curvature, and 
 stacked sketches otherwise. The parts of the work:
 
 - `features`: one set of features out of several, names united by name;
-- `state`: what a learner knows, out of the arrays that it saves, and back;
+- `state`: what a learner knows, from the core and back;
 - `precision`: the formula above, where the matrices are precisions, averages elsewhere;
 - `stack`: the sketch of the sum;
 - `tree`: the fixed shape in which many are merged.
@@ -17,27 +17,25 @@ stacked sketches otherwise. The parts of the work:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from sonline.errors import InvalidInputError, ParameterError
+from sonline import _core
+from sonline.errors import DivergenceError, InvalidInputError, ParameterError, SonlineError
 from sonline.merging.features import NAMES, Keys, NameTable, translated, united
 from sonline.merging.precision import combined
 from sonline.merging.state import State, rank_of, read, turned_round, write
 from sonline.merging.tree import FAN_IN, groups, merge_tree
 from sonline.parameters import AUTO, Parameters
 
-MERGEABLE = ("none", "adagrad", "oja", "isotropic", "fd", "rfd", "full")  # what `state` knows
-
 __all__ = [
     "FAN_IN",
-    "MERGEABLE",
     "NAMES",
     "State",
-    "check_mergeable",
     "check_same_parameters",
     "compacted",
     "groups",
@@ -52,15 +50,15 @@ def merge_learners(
     learners: Sequence[Sequence[State]],
     start: Sequence[State] | None = None,
 ) -> list[State]:
-    """Return the states of the merged learner; many are merged in the shape of `merge_tree`.
+    """Return what the merged learner knows; many are merged in the shape of `merge_tree`.
 
     Parameters
     ----------
     parameters : Parameters
         Of all of them.
     learners : sequence of sequences of dicts
-        For each learner the states of its models (one for each output) as the core saves them. The
-        first holds the names that they share.
+        For each learner what its models (one for each output) know, as `_core.Model.knowledge`
+        gives it. The first holds the names that they share.
     start : sequence of dicts, optional
         Likewise what all of them began with, if that was not the empty learner.
     """
@@ -82,11 +80,26 @@ def merge_learners(
         return models, everything
 
     # The number of threads would show in the last bits of the sums.
-    with threadpool_limits(1, user_api="blas"):
+    with threadpool_limits(1, user_api="blas"), _too_large():
         merged, ids = merge_tree(known, merge)
     if ids is not everything:  # there was only one
         return list(merged)
     return [merged[0] | names, *merged[1:]]
+
+
+@contextmanager
+def _too_large() -> Iterator[None]:
+    """Say what is wrong where sums of squares overflow, or a matrix cannot be inverted."""
+    try:
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            yield
+    except SonlineError:
+        raise
+    except (ArithmeticError, IndexError, ValueError) as error:  # LinAlgError among them
+        raise DivergenceError(
+            f"the learners cannot be merged, their numbers are too large or too small ({error}); "
+            "scale the features or use scaling='rms'"
+        ) from error
 
 
 def _merge_models(
@@ -97,7 +110,7 @@ def _merge_models(
     """Merge models, each with the ids that its names have in the merged one, at once."""
     every = [*models, *([] if start is None else [start])]
     union, places = united([translated(state["features"], ids) for state, ids in every])
-    ranks = [rank_of(parameters, state) for state, _ in every]
+    ranks = [rank_of(state) for state, _ in every]
     directions = np.empty((sum(ranks), union.size))  # of all, below each other
     known = [
         read(parameters, state, union, place, V)
@@ -113,24 +126,33 @@ def _merge_models(
                     f"start has learnt {origin.rounds:.0f} rows, but one of the learners to be "
                     f"merged only {one.rounds:.0f}: it cannot have begun with it"
                 )
-    return write(parameters, combined(parameters, known, origin, directions))
+    merged = write(parameters, combined(parameters, known, origin, directions))
+    for name, values in merged.items():
+        if not np.isfinite(values).all():
+            raise DivergenceError(
+                f"the learners cannot be merged: '{name}' would hold numbers that are not finite; "
+                "scale the features or use scaling='rms'"
+            )
+    return merged
 
 
 def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
-    """Return parameters and state of a learner that predicts as this one and cannot learn on.
+    """Return parameters and knowledge of a learner that predicts as this one and cannot learn on.
 
     Its weight vectors become their blend, and nothing is left of the sketch.
     """
-    check_mergeable(parameters)
     small = Parameters(
         **parameters.as_dict()
         | {"sketch": "none", "sketch_size": 0, "sketch_every": AUTO, "alpha": 1.0}
         | {"step": Parameters.step}
     )
     known = read(parameters, state, state["features"])
+    empty = _core.Model(small.for_core(), small.dtype == "float32").knowledge()
     blend = replace(
         known,
+        numbers=known.numbers | dict.fromkeys(("tail", "total", "capacity"), 0.0),
         share=np.ones(1),
+        experts=empty["ensemble.experts"],
         weights=(known.share @ known.weights)[np.newaxis],
         V=known.V[:0],
         ev=known.ev[:0],
@@ -138,15 +160,6 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
         gradients=None,
     )
     return small, {**write(small, blend), **{name: state[name] for name in NAMES}}
-
-
-def check_mergeable(parameters: Parameters) -> None:
-    """Raise an error if learners with these parameters cannot be merged; to be asked first."""
-    if parameters.sketch not in MERGEABLE:
-        raise ParameterError(
-            f"sketch={parameters.sketch!r} cannot be merged, only {', '.join(MERGEABLE)}; choose "
-            "one of those, or train one model on all rows"
-        )
 
 
 def check_same_parameters(first: Parameters, others: Sequence[Parameters]) -> None:

@@ -37,7 +37,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sonline.merging.stack import Stack, cut
-from sonline.merging.state import COUNT_LIMIT, FIRST_SQUARE, RANGE, Floats, Knowledge, capacity
+from sonline.merging.state import COUNT_LIMIT, FIRST_SQUARE, RANGE, Floats, Knowledge
 from sonline.parameters import Parameters
 
 TRACKING = ("isotropic", "rfd", "full")  # alpha tracks what the sketch discards: κ = K−1
@@ -76,7 +76,7 @@ def combined(
     merged.weights = np.array(
         [
             together.averaged(number)
-            if plain or not _precise(parameters)
+            if plain or not _precise(parameters, merged.capacity)
             else together.solved(number, stack)
             for number, (_, plain) in enumerate(parameters.experts)
         ]
@@ -85,11 +85,11 @@ def combined(
     return cut(parameters, merged, stack, np.r_[np.ones(len(models)), 1 - len(models)])
 
 
-def _precise(parameters: Parameters) -> bool:
+def _precise(parameters: Parameters, capacity: int) -> bool:
     """Return whether A_i says how much a learner knows in each direction."""
     if parameters.sketch not in SOLVED or not parameters.hessian:
         return False
-    matrix = parameters.sketch == "full" or capacity(parameters) > 0
+    matrix = parameters.sketch == "full" or capacity > 0
     return matrix and parameters.scaling != "gradient"
 
 
@@ -100,6 +100,7 @@ def _nothing(like: Knowledge) -> Knowledge:
         like.keys,
         dict.fromkeys(like.numbers, 0.0),
         like.share,
+        like.experts,
         np.zeros_like(like.weights),
         zeros,
         None if like.counts is None else zeros,
@@ -147,9 +148,9 @@ def _numbers(each: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]:
         "label_high": max(one.numbers["label_high"] for one in learnt),
         "ensemble.mean_loss": mean("ensemble.mean_loss", "ensemble.rounds"),
         "ensemble.rounds": added("ensemble.rounds"),
-        "sketch.rebases": added("sketch.rebases"),
-        "sketch.tail": max(added("sketch.tail"), zero.tail),
-        "sketch.total": added("sketch.total"),
+        "tail": max(added("tail"), zero.tail),
+        "total": added("total"),
+        "capacity": each[0].numbers["capacity"],
     }
 
 
@@ -313,7 +314,7 @@ class _Sum:
         merged, first = self.merged, self.origin.weights[0]
         assert self.origin.dense is not None  # noqa: S101 - the full matrix
         merged.dense = _beyond(matrices, self.origin.dense)
-        if not _precise(self.parameters):
+        if not _precise(self.parameters, self.merged.capacity):
             merged.weights = self.averaged(0)[np.newaxis]
             return merged
         own, D = self._diagonals(0, np.ones(len(matrices)))

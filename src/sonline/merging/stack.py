@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from sonline.merging.state import Floats, Knowledge, capacity
+from sonline.merging.state import Floats, Knowledge
 from sonline.parameters import Parameters
 
 NEGLIGIBLE = 1e-14  # eigenvalues below, relative to the largest, are dropped, as the core does
@@ -85,15 +85,15 @@ class Stack:
 def cut(parameters: Parameters, merged: Knowledge, stack: Stack, factors: Floats) -> Knowledge:
     """Sketch the sum again with as many directions as one learner has."""
     T, ev = stack.spectrum(factors)
-    m = capacity(parameters)
+    m = merged.capacity
     left, merged.ev = ev[m:], ev[:m].copy()
     if left.size and parameters.sketch == "isotropic":
         seen = merged.keys.size - (not parameters.intercept)
-        merged.numbers["sketch.tail"] += float(left.sum()) / max(seen - m, 1.0)
+        merged.numbers["tail"] += float(left.sum()) / max(seen - m, 1.0)
     elif left.size and parameters.sketch in ("fd", "rfd"):
         merged.ev -= left[0]
         if parameters.sketch == "rfd":
-            merged.numbers["sketch.tail"] += float(left[0]) / 2
+            merged.numbers["tail"] += float(left[0]) / 2
         merged.ev = merged.ev[merged.ev > NEGLIGIBLE * ev[0]]  # they fall: the last ones go
     merged.V = stack.back(T[: merged.ev.size])
     return merged

@@ -7,7 +7,8 @@ import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from sonline.errors import InvalidInputError, ModelFileError, ParameterError
+from sonline import persistence
+from sonline.errors import InvalidInputError, ParameterError
 from sonline.learner import Feature
 from sonline.model import Model
 from sonline.parameters import LOSSES, Parameters
@@ -81,12 +82,8 @@ class RiverEstimator:
             The file; ModelFileError if it is damaged.
 
         """
-        try:
+        with persistence.reading(path):
             return cls.from_model(Model.load(path))
-        except (KeyError, TypeError, ValueError) as error:
-            if isinstance(error, ModelFileError) and os.fspath(path) in str(error):
-                raise
-            raise ModelFileError(f"{os.fspath(path)}: {error}") from error
 
     @classmethod
     def from_model(cls, model: Model) -> Self:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from sonline.streams.stream import Options
 
 _CHUNK = 1 << 18
+_LONGEST = 64 << 20  # bytes of a line, as in the other text formats
 
 
 class _RowError(Exception):
@@ -40,7 +42,10 @@ class _RowError(Exception):
         """Return where in its line it is wrong, counted from 1."""
         if self.key is None:
             return self.place
-        written = (json.dumps(self.key, ensure_ascii=plain).encode() for plain in (False, True))
+        written = (
+            json.dumps(self.key, ensure_ascii=plain).encode(errors="surrogatepass")
+            for plain in (False, True)
+        )
         return next((text.index(key) + 1 for key in written if key in text), self.place)
 
 
@@ -48,13 +53,44 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object of JSON; a key that stands in it twice is an error, not the last one."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in keys if keys.count(key) > 1)
+        counts = Counter(key for key, _ in pairs)
+        twice = next(key for key, count in counts.items() if count > 1)
         raise _RowError(f"column {twice!r} is there twice", key=twice)
     return found
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_unique)  # made once: json.loads would for each row
+
+
+class _LongLine(bytes):
+    """The first bytes of a line that is too long; ``length`` is that of all of it."""
+
+    length: int
+
+
+class _Rest:
+    """A line that has not come to its end, in pieces: put together once."""
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._pieces: list[bytes] = []
+
+    def add(self, piece: bytes) -> None:
+        """Append to the line; what is beyond the limit is only counted."""
+        if self.length <= _LONGEST:
+            self._pieces.append(piece)
+        self.length += len(piece)
+
+    def taken(self, piece: bytes) -> bytes:
+        """Return the line with its last piece, and begin another one."""
+        self.add(piece)
+        text, length = b"".join(self._pieces), self.length
+        self.length, self._pieces = 0, []
+        if length <= _LONGEST:
+            return text
+        line = _LongLine(text[:65536])
+        line.length = length
+        return line
 
 
 class JsonReader:
@@ -82,13 +118,15 @@ class JsonReader:
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
         seek(source, start.offset)
-        place, rest = start, b""
+        place, rest = start, _Rest()
         while True:
             chunk = source.read(_CHUNK)
-            lines = (rest + chunk).split(b"\n")
-            rest = lines.pop() if chunk else b""
-            if not chunk and lines and not lines[-1]:
-                lines.pop()
+            *lines, last = chunk.split(b"\n")
+            if lines:
+                lines[0] = rest.taken(lines[0])
+            rest.add(last)
+            if not chunk and rest.length:
+                lines = [rest.taken(b"")]
             if lines:
                 batch = self._batch(source.name, lines, place, complete=bool(chunk))
                 place = batch.end
@@ -103,7 +141,7 @@ class JsonReader:
         bad, numbers, ends = [], [], []
         offset, line = start.offset, start.line
         for text in lines:
-            stop = offset + len(text) + 1
+            stop = offset + (text.length if isinstance(text, _LongLine) else len(text)) + 1
             try:
                 row = self._row(text, first=offset == 0)
             except _RowError as wrong:
@@ -141,7 +179,6 @@ class JsonReader:
             weights=np.array(weights, np.float64) if self._options.weight else None,
             tags=tags if self._options.tag else None,
             bad=bad,
-            file=name,
             start=start,
             end=replace(start, offset=offset, line=line, rows=start.rows + len(counts)),
             lines=np.array(numbers, np.int64),
@@ -151,21 +188,9 @@ class JsonReader:
     def _row(
         self, text: bytes, first: bool
     ) -> tuple[list[tuple[str, float]], Any, float, str] | None:
-        try:
-            words = text.decode("utf-8-sig" if first else "utf-8")
-        except UnicodeDecodeError as error:
-            raise _RowError("not valid UTF-8", error.start + 1) from None
-        if not words.strip():
+        row = _parsed(text, first)
+        if row is None:
             return None
-        try:
-            row = _DECODER.decode(words)
-        except json.JSONDecodeError as error:
-            piece = words[error.pos : error.pos + 40]
-            raise _RowError(f"not valid JSON ({error.msg})", error.pos + 1, piece) from None
-        except RecursionError:
-            raise _RowError("JSON nested too deeply") from None
-        if not isinstance(row, dict):
-            raise _RowError("expected an object from columns to values", 1, words[:40])
         pairs = []
         for column, value in row.items():
             if column in self._special or value is None:
@@ -224,6 +249,41 @@ class JsonReader:
                 raise _wrong_kind(self._label, value, "text or a number")
             return token_of(value)
         return self._number(self._label, value)
+
+
+def _parsed(text: bytes, first: bool) -> dict[str, Any] | None:
+    """Return the object of a line; None for a blank one."""
+    if isinstance(text, _LongLine):
+        raise _RowError(f"the line has {text.length} bytes, more than {_LONGEST}", _LONGEST + 1)
+    try:
+        words = text.decode("utf-8-sig" if first else "utf-8")
+    except UnicodeDecodeError as error:
+        raise _RowError("not valid UTF-8", error.start + 1) from None
+    if not words.strip():
+        return None
+    try:
+        row = _DECODER.decode(words)
+    except json.JSONDecodeError as error:
+        piece = words[error.pos : error.pos + 40]
+        raise _RowError(f"not valid JSON ({error.msg})", error.pos + 1, piece) from None
+    except RecursionError:
+        raise _RowError("JSON nested too deeply") from None
+    except ValueError as error:  # an integer with thousands of digits
+        raise _RowError(f"not valid JSON ({error})") from None
+    if not isinstance(row, dict):
+        raise _RowError("expected an object from columns to values", 1, words[:40])
+    if "\\u" in words:
+        _refuse_half_characters(row)
+    return row
+
+
+def _refuse_half_characters(row: dict[str, Any]) -> None:
+    """Raise an error about an escape that is one half of a pair: no text can hold it."""
+    try:
+        json.dumps(row, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        half = f"\\u{ord(error.object[error.start]):04x}"
+        raise _RowError("half of a surrogate pair, which is no character", word=half) from None
 
 
 def _wrong_kind(column: str, value: Any, expected: str) -> _RowError:

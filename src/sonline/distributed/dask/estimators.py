@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Callable
 from functools import partial
@@ -15,6 +16,7 @@ from distributed import Client
 
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.dask.engine import DaskEngine, worker_name
+from sonline.distributed.dask.tokens import token_of
 from sonline.distributed.partition import check_on_error, train_arrays
 from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Task, train_rounds
@@ -24,7 +26,6 @@ from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.classifier import SONClassifier as LocalClassifier
 from sonline.estimators.regressor import SONRegressor as LocalRegressor
 from sonline.evaluate import R2, Mean
-from sonline.merging import check_mergeable
 
 
 def _train(model: Any, number: int, settings: dict[str, Any], *arrays: Any) -> Shard:
@@ -68,6 +69,7 @@ class _OverPartitions(OnlineEstimator):
         """Return the accuracy of classes, R² of numbers."""
         if not is_collection(X):
             return float(self._here.score(X, y, sample_weight))
+        X, y, sample_weight = by_name(X, y, sample_weight)
         model = dask.delayed(self._plain(), pure=False, traverse=False)
         measure = dask.delayed(self._measured)
         blocks = partitions(X, y, sample_weight)
@@ -92,8 +94,8 @@ class _OverPartitions(OnlineEstimator):
         client: Client | None,
     ) -> None:
         check_on_error(on_error)
+        X, y, sample_weight = by_name(X, y, sample_weight)
         parameters = self._parameters()
-        check_mergeable(parameters)
         begun = self.warm_start and self.__sklearn_is_fitted__()
         if begun:
             self._check_same_parameters()
@@ -109,7 +111,7 @@ class _OverPartitions(OnlineEstimator):
                 "parameters": parameters.as_dict(),
                 "partitions": len(tasks),
                 "rounds": self.max_iter,
-                "data": dask.base.tokenize(X, y, sample_weight),
+                "data": token_of(itertools.chain.from_iterable(blocks)),
                 "begun": self.progress_.rows if begun else 0,
             }
             kept = Checkpoints(checkpoint, type(self), description, resume)
@@ -200,8 +202,8 @@ class SONClassifier(_OverPartitions, LocalClassifier):
         ----------
         X : dask array, dask data frame, or list of delayed arrays or frames
             The rows. An array with several blocks of columns is brought together by rows.
-        y : dask array or series, or list of delayed ones
-            The labels, in the same partitions.
+        y : dask array or series, list of delayed ones, or str
+            The labels, in the same partitions, or the name of their column in the frame.
         sample_weight : like y, optional
             Importance of each row.
         classes : array, optional
@@ -223,6 +225,7 @@ class SONClassifier(_OverPartitions, LocalClassifier):
         if not is_collection(X):
             return super().fit(X, y, sample_weight)
         with self._as_before_on_error():
+            X, y, sample_weight = by_name(X, y, sample_weight)
             if classes is None and not self.discover_classes:
                 classes = distinct(y, client)
             self._fit_partitions(
@@ -292,18 +295,58 @@ def is_collection(X: Any) -> bool:
     return bool(dask.is_dask_collection(X))
 
 
+def by_name(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
+    """Return the columns that ``y`` and ``sample_weight`` name, and X without them."""
+    names = [name for name in (y, sample_weight) if isinstance(name, str)]
+    if not names:
+        return X, y, sample_weight
+    if not _is_frame(X):
+        raise InvalidInputError(f"y={names[0]!r} names a column, but X is no Dask data frame")
+    unknown = [name for name in names if name not in X.columns]
+    if unknown:
+        raise InvalidInputError(f"X has no column {unknown[0]!r}; it has {', '.join(X.columns)}")
+    y, sample_weight = (X[one] if isinstance(one, str) else one for one in (y, sample_weight))
+    return X.drop(columns=names), y, sample_weight
+
+
 def partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
     """Return the blocks of rows, each with its labels and weights, all delayed."""
-    columns = [_delayed("X", X), _delayed("y", y)]
-    if sample_weight is not None:
-        columns.append(_delayed("sample_weight", sample_weight))
-    for name, column in zip(("y", "sample_weight"), columns[1:], strict=False):
-        if len(column) != len(columns[0]):
-            raise InvalidInputError(
-                f"X has {len(columns[0])} partitions, {name} has {len(column)}; rechunk or "
-                "repartition it like X"
-            )
+    given = [X, y] if sample_weight is None else [X, y, sample_weight]
+    if all(map(_is_frame, given)):
+        _check_counts([one.npartitions for one in given])
+        # As one expression: by themselves, Dask would read a few columns in fewer partitions than
+        # many, and what both come from twice.
+        together = X.map_partitions(
+            _as_tuple,
+            *given[1:],
+            meta=("rows", object),
+            align_dataframes=False,
+            enforce_metadata=False,
+        )
+        places = range(len(given))
+        return [tuple(block[place] for place in places) for block in together.to_delayed()]
+    names = ("X", "y", "sample_weight")
+    columns = [_delayed(name, one) for name, one in zip(names, given, strict=False)]
+    _check_counts([len(column) for column in columns])
     return list(zip(*columns, strict=True))
+
+
+def _as_tuple(*blocks: Any) -> Any:
+    return blocks
+
+
+def _is_frame(values: Any) -> bool:
+    """Return whether values are a Dask data frame or a series of one."""
+    return hasattr(values, "map_partitions") and hasattr(values, "to_delayed")
+
+
+def _check_counts(counts: list[int]) -> None:
+    for name, count in zip(("y", "sample_weight"), counts[1:], strict=False):
+        if count != counts[0]:
+            raise InvalidInputError(
+                f"X has {counts[0]} partitions, {name} has {count}; rechunk or repartition it "
+                "like X"
+            )
 
 
 def _delayed(name: str, values: Any) -> list[Any]:

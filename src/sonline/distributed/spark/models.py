@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Self, TypeVar
 
 import numpy as np
@@ -22,6 +23,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
+from sonline import persistence
 from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.layout import column, layout_of
@@ -30,6 +32,7 @@ from sonline.distributed.spark.params import LEARNER, SONParams
 from sonline.distributed.spark.prediction import Outputs, Prediction, both, chances
 from sonline.distributed.spark.rows import COLUMNS
 from sonline.errors import InvalidInputError, ModelFileError
+from sonline.learner import OnlineLearner
 from sonline.model import Model
 from sonline.rows import Floats
 
@@ -61,14 +64,12 @@ class _Fitted(SONParams, MLWritable):
         fitted = cls()
         model = Model.from_bytes(data)
         face = model.face
-        try:
+        with persistence.reading("the model"):
             fitted._width = int(face.get("width", -1))
             fitted.rounds_ = [
                 Shard(None, [Figures.from_dict(one) for one in each])
                 for each in face.get("rounds", [])
             ]
-        except (KeyError, TypeError) as error:
-            raise ModelFileError(f"the model is damaged: {error}") from error
         fitted._data, fitted._model = data, model
         fitted._classes = None if model.table is None else model.table.labels
         return fitted
@@ -86,15 +87,58 @@ class _Fitted(SONParams, MLWritable):
     def fromModel(cls, model: Model) -> Self:  # noqa: N802 - as Spark spells names
         """Make a model of pyspark.ml out of a model of any face."""
         fitted = cls._from_bytes(model.to_bytes())
-        fitted._check_task()  # noqa: SLF001 - of this class
+        fitted._check_task()
         given = model.parameters.as_dict()
-        fitted._set(  # noqa: SLF001 - Spark's own way
-            **{name: given[known] for name, known in LEARNER.items()}
-        )
+        fitted._set(**{name: given[known] for name, known in LEARNER.items()})
         return fitted
 
     def _check_task(self) -> None:
         raise NotImplementedError
+
+    def toOnlineLearner(self) -> OnlineLearner:  # noqa: N802 - as Spark spells names
+        """Return a copy of the model as an `OnlineLearner`, to go on without Spark."""
+        return OnlineLearner.from_model(Model.from_bytes(self._data))
+
+    def weights(self, label: Label | None = None, *, scaled: bool = False) -> dict[Any, float]:
+        """Return the weight of each feature seen, by name, or by place in the vectors.
+
+        Parameters
+        ----------
+        label : optional
+            For which class; may be left out for numbers and for two classes, where it is
+            ``classes[1]``.
+        scaled : bool, default=False
+            Weights for features as they come, or for features divided by their root mean square.
+        """
+        return self._model.weights_of(label, scaled)
+
+    def merge(self, others: Iterable[Self]) -> Self:
+        """Return one model that knows what this one and the others have learnt.
+
+        For models of different data frames with the same parameters and classes; features with
+        names are matched by name. See `sonline.OnlineLearner.merge`. Nothing here is changed.
+        """
+        every = [self, *others]
+        for one in every[1:]:
+            if type(one) is not type(self):
+                raise InvalidInputError(
+                    f"a {type(self).__name__} cannot be merged with a {type(one).__name__}"
+                )
+            for what, mine, its in (
+                ("classes", self._classes, one._classes),
+                ("size of vectors", self._width, one._width),
+            ):
+                if mine != its:
+                    raise InvalidInputError(
+                        f"the models to be merged differ in their {what}: {mine} and {its}"
+                    )
+        turns = itertools.zip_longest(*(one.rounds_ for one in every))
+        rounds = [
+            Shard(None, [figures for shard in turn if shard for figures in shard.figures])
+            for turn in turns
+        ]
+        model = self._model.merge([one._model for one in every[1:]])
+        return self._copyValues(type(self).of(model, rounds, self._width))
 
     @property
     def numFeatures(self) -> int:  # noqa: N802 - Spark's name
@@ -269,7 +313,7 @@ class _Writer(MLWriter):
     def saveImpl(self, path: str) -> None:  # noqa: N802 - Spark's name
         spark = self.sparkSession
         DefaultParamsWriter.saveMetadata(self._model, path, spark)
-        data = self._model._data  # noqa: SLF001 - of this module
+        data = self._model._data
         pieces = [
             (number, bytearray(data[first : first + PIECE]))
             for number, first in enumerate(range(0, len(data), PIECE))
@@ -291,9 +335,9 @@ class _Reader(MLReader[M], Generic[M]):
             raise ModelFileError(f"{path}: holds a {metadata['class']}, expected a {wanted}")
         rows = collected(spark.read.parquet(f"{path}/data").orderBy("number"))
         try:
-            model: M = self._kind._from_bytes(b"".join(row["piece"] for row in rows))  # noqa: SLF001
+            model: M = self._kind._from_bytes(b"".join(row["piece"] for row in rows))
         except ModelFileError as error:
             raise ModelFileError(f"{path}: {error}") from error
-        model._resetUid(metadata["uid"])  # noqa: SLF001 - Spark's own way
+        model._resetUid(metadata["uid"])
         DefaultParamsReader.getAndSetParams(model, metadata)
         return model

@@ -22,7 +22,7 @@ from sonline.distributed.spark.learning import Work, fresh, raise_again
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.rows import Layout
 from sonline.errors import InvalidInputError
-from sonline.merging import FAN_IN, check_mergeable, groups
+from sonline.merging import FAN_IN, groups
 from sonline.model import Model
 from sonline.parameters import Parameters
 
@@ -38,7 +38,6 @@ def train(
 
     Returns the model, the figures of each round, and the size of the vectors (-1 without).
     """
-    check_mergeable(parameters)
     model = fresh(parameters, layout.classes)
     checkpoints = None
     folder = params.chosen("checkpointDir")

@@ -308,7 +308,7 @@ class ReferenceLearner:
         if not self.clip or self.label_range is None:
             return z
         low, high = self.label_range
-        return min(max(z, low), high)
+        return min(max(min(max(z, low), high), -self.bound), self.bound)
 
     def _scales_for(self, x: Array) -> Array:
         """Return ``1/s`` for a row to be predicted.

@@ -1,0 +1,58 @@
+// A long batch in slices of rows: without the GIL, with a look at the signals in between, so that
+// Ctrl-C does not wait for the end. Rows of finished slices stay learnt; the exception says how
+// many.
+#pragma once
+
+#include <nanobind/nanobind.h>
+
+#include <algorithm>
+#include <chrono>
+#include <string>
+
+#include "sonline/batch.hpp"
+
+namespace sonline {
+
+// Only there does Python handle signals.
+inline bool on_main_thread() {
+  const auto main = nanobind::module_::import_("threading").attr("main_thread")().attr("ident");
+  return nanobind::cast<unsigned long>(main) == PyThread_get_thread_ident();
+}
+
+// Raises what a signal's handler has raised, with the number of rows that are done.
+[[noreturn]] inline void raise_interrupt(size_t done, size_t rows, const char* what) {
+  nanobind::python_error error;
+  nanobind::handle value = error.value();
+  nanobind::setattr(value, "rows_done", nanobind::int_(done));
+  const auto note =
+      std::to_string(done) + " of " + std::to_string(rows) + " rows have been " + what;
+  value.attr("add_note")(note.c_str());
+  throw nanobind::python_error(error);
+}
+
+// Calls work(slice, first row) for consecutive slices of a batch that has been checked.
+template <class Work>
+void in_slices(const Batch& batch, const char* what, Work&& work) {
+  constexpr size_t kFirst = 1 << 17;  // numbers: some milliseconds
+  using Clock = std::chrono::steady_clock;
+  const size_t numbers = std::max<size_t>(batch.indptr ? batch.stored : batch.rows * batch.cols, 1);
+  size_t size = batch.rows;
+  if (batch.rows > 1 && numbers > kFirst && on_main_thread())
+    size = std::max<size_t>(kFirst / std::max<size_t>(numbers / batch.rows, 1), 1);
+  size_t first = 0;
+  do {
+    const auto begun = Clock::now();
+    const size_t count = std::min(size, batch.rows - first);
+    {
+      nanobind::gil_scoped_release unlocked;
+      work(slice(batch, first, count), first);
+    }
+    first += count;
+    if (first < batch.rows && PyErr_CheckSignals() != 0) raise_interrupt(first, batch.rows, what);
+    const std::chrono::duration<double> taken = Clock::now() - begun;
+    if (taken.count() < 0.02) size *= 2;
+    if (taken.count() > 0.1) size = std::max<size_t>(size / 2, 1);
+  } while (first < batch.rows);
+}
+
+}  // namespace sonline

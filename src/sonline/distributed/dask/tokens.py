@@ -1,0 +1,53 @@
+"""A name for the data of a run that is the same in another process."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable, Mapping
+from typing import Any
+
+from dask._task_spec import Alias, GraphNode, Task, convert_legacy_graph
+from dask.base import tokenize
+
+Tokens = dict[Hashable, str]
+
+
+def token_of(values: Iterable[Any]) -> str:
+    """Return a token of what delayed values are made of: functions, arguments and data.
+
+    Dask's own are random for whatever has been delayed, so that a driver that was started again
+    would not recognise its data. Here each task is named by what it does to the tasks before it,
+    and not by its key.
+    """
+    delayed = list(values)
+    graph: dict[Hashable, Any] = {}
+    for one in delayed:
+        graph.update(one.__dask_graph__())
+    keys = [key for one in delayed for key in one.__dask_keys__()]
+    named = _named(convert_legacy_graph(graph), keys, {})
+    return str(tokenize([named[key] for key in keys]))
+
+
+def _named(graph: Mapping[Hashable, GraphNode], keys: list[Hashable], known: Tokens) -> Tokens:
+    """Return the tokens of tasks, and of all that they need."""
+    names = dict(known)
+    waiting = list(keys)
+    while waiting:
+        key = waiting[-1]
+        node = graph.get(key)
+        missing = [] if node is None or key in names else [*(node.dependencies - names.keys())]
+        if missing:
+            waiting += missing
+            continue
+        waiting.pop()
+        if key not in names:
+            names[key] = str(tokenize(key)) if node is None else _name(node, names)
+    return names
+
+
+def _name(node: GraphNode, names: Tokens) -> str:
+    if isinstance(node, Alias):
+        return names[node.target]
+    if isinstance(node, Task) and node.has_subgraph():
+        inner, last, given = node.args[:3]
+        return _named(inner, [last], {key: names[key] for key in given})[last]
+    return str(tokenize(node.substitute({key: names[key] for key in node.dependencies})))

@@ -1,0 +1,75 @@
+"""Generations, folds and sweeps do not show: kernel and reference agree, however many there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from helpers import KINDS, LOW_RANK, orthonormality, reference_parameters, stream
+from sonline import OnlineLearner, _core
+from sonline.paper.reference import ReferenceEnsemble, ReferenceLearner
+from sonline.parameters import Parameters
+
+ROUNDS, FEATURES = 600, 12
+FORCED = {"condition": 1.05, "cancellation": 1e-4}
+
+
+def forced(parameters: Parameters) -> OnlineLearner:
+    """Return a learner whose sketch folds, or begins a generation, in nearly every row."""
+    model = OnlineLearner(**parameters.as_dict())
+    model._model = _core.Model(parameters.for_core() | FORCED, parameters.dtype == "float32")
+    return model
+
+
+def rows(kind: str, loss: str) -> tuple[Any, Any]:
+    return stream(kind, loss, ROUNDS, FEATURES)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("scaling", ["none", "rms", "gradient"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+@pytest.mark.parametrize("sketch", LOW_RANK)
+def test_forced_upkeep(sketch: str, loss: str, scaling: str, kind: str) -> None:
+    alpha = "relative:50" if kind == "raw" else "relative:2"
+    shared = reference_parameters(sketch=sketch, loss=loss, scaling=scaling, alpha=alpha)
+    X, y = rows(kind, loss)
+    model = forced(Parameters(**shared, dtype="float64"))
+    np.testing.assert_allclose(
+        model.learn(X, y), ReferenceLearner(**shared).learn(X, y), rtol=1e-8, atol=1e-8
+    )
+    stats = model.stats()
+    least = ROUNDS / 8
+    assert stats["folds"] + stats["generations"] > least
+    assert orthonormality(model.basis()) < 1e-10
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_forced_upkeep_of_several_experts(loss: str) -> None:
+    parameters = Parameters(loss=loss, sketch_size=5, dtype="float64")
+    core = parameters.for_core()
+    X, y = rows("emerging", loss)
+    shared = reference_parameters(loss=loss)
+    del shared["alpha"], shared["step"]
+    *experts, constant = parameters.experts
+    oracle = ReferenceEnsemble(experts, constant[0] if core["constant"] else None, **shared)
+    model = forced(parameters)
+    np.testing.assert_allclose(model.learn(X, y), oracle.learn(X, y), rtol=1e-8, atol=1e-8)
+    assert model.stats()["folds"] > ROUNDS / 2
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sketch", LOW_RANK)
+def test_features_that_missed_thousands_of_generations(sketch: str, dtype: str) -> None:
+    """What a feature catches up with late is what it would have caught up with at once."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(4000, 40))
+    X[:, 20:] *= rng.random((4000, 20)) < 0.003  # rare features
+    y = np.sign(X @ rng.normal(size=40))
+    parameters = Parameters(sketch=sketch, alpha="relative:1", sketch_size=4, dtype=dtype)
+    lazy = forced(parameters)
+    plain = OnlineLearner(**parameters.as_dict())
+    digits = 1e-8 if dtype == "float64" else 2e-3
+    np.testing.assert_allclose(lazy.learn(X, y), plain.learn(X, y), rtol=digits, atol=digits)
+    assert orthonormality(lazy.basis()) < (1e-10 if dtype == "float64" else 1e-4)

@@ -1,0 +1,63 @@
+"""In which order and in which groups learners are merged: what is the same, up to rounding."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sonline import OnlineLearner
+from sonline.parameters import SCALINGS, SKETCHES
+
+
+def shards(seed: int, **settings: Any) -> list[OnlineLearner]:
+    """Return learners of rows of different sizes; none of them has seen all features."""
+    truth = np.random.default_rng(99).normal(size=6)
+    made = []
+    for number in range(3):
+        rng = np.random.default_rng(3 * seed + number)
+        rows = 30 + 20 * number
+        X = rng.normal(size=(rows, 6)) * (rng.random((rows, 6)) < 0.6) * (rng.random(6) < 0.7)
+        X *= 10 ** rng.uniform(-2, 2) * 10 ** rng.uniform(-1, 1, 6)
+        margins = X / np.abs(X).max() @ truth + 0.3 * rng.normal(size=rows)
+        learner = OnlineLearner(dtype="float64", sketch_size=3, **settings)
+        y = margins if settings["loss"] == "squared" else np.where(margins > 0, 1.0, -1.0)
+        learner.learn(X, y)
+        made.append(learner)
+    return made
+
+
+def difference(one: OnlineLearner, other: OnlineLearner) -> float:
+    """Return the largest difference of weights, in units of the largest weight."""
+    known, found = one.weights(), other.weights()
+    assert known.keys() == found.keys()
+    mine = np.array([one.bias, *known.values()])
+    theirs = np.array([other.bias, *(found[feature] for feature in known)])
+    return float(np.abs(mine - theirs).max() / np.abs(mine).max())
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("alpha", [1.0, "relative:0.1", "auto"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_the_order_of_learners_does_not_matter(
+    sketch: str, loss: str, alpha: Any, scaling: str
+) -> None:
+    for seed in range(3):
+        a, b, c = shards(seed, sketch=sketch, loss=loss, alpha=alpha, scaling=scaling)
+        assert difference(a.merge([b, c]), c.merge([b, a])) < 1e-10
+
+
+@pytest.mark.parametrize("alpha", [1.0, "relative:0.1"])
+@pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
+@pytest.mark.parametrize("sketch", ["full", "none", "oja", "adagrad"])
+def test_groups_do_not_matter_where_features_are_counted(
+    sketch: str, loss: str, alpha: Any
+) -> None:
+    """RMS scales count the rows of a feature; elsewhere a merged learner has forgotten them."""
+    for seed in range(5):
+        a, b, c = shards(seed, sketch=sketch, loss=loss, alpha=alpha, scaling="rms")
+        at_once = a.merge([b, c])
+        assert difference(at_once, a.merge([b]).merge([c])) < 1e-10
+        assert difference(at_once, a.merge([b.merge([c])])) < 1e-10
