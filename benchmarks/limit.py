@@ -39,7 +39,7 @@ def native() -> ctypes.CDLL:
 def touch_blocks(learner: OnlineLearner, rows: Rows) -> tuple[Run, int]:
     """Return the loop over the blocks that this learner has for these rows, and floats a block."""
     learner.learn(rows.X, rows.y)
-    state = learner._model.save()  # noqa: SLF001 - how wide a block is, and where features lie
+    state = learner.model.core.save()  # how wide a block is, and where features lie
     slots_seen, stride = state["blocks"].shape
     keys = np.asarray(state["features"], dtype=np.int64)
     slot_of = np.zeros(rows.features, dtype=np.uint32)

@@ -134,7 +134,7 @@ def thousand_rows(settings: Settings) -> Iterator[Result]:
     out = np.empty(len(y))
     for m in (10, 0):
         ours = SONClassifier(sketch_size=m).partial_fit(X, y, classes=[-1, 1])
-        bare = OnlineLearner(sketch_size=m)._model  # noqa: SLF001 - nothing in between
+        bare = OnlineLearner(sketch_size=m).model.core  # nothing in between
 
         def learn(bare: Any = bare) -> None:
             bare.learn_csr(X.data, X.indices, X.indptr, signs, None, out)

@@ -28,10 +28,10 @@ def fitted(estimator):
 
 def state_of(estimator):
     """Everything that an estimator is, for comparison."""
-    state = {k: v for k, v in vars(estimator).items() if k != "_learning"}
-    learner = vars(estimator).get("_learning")
-    if learner is not None:
-        document, tensors = learner.__getstate__()
+    state = {k: v for k, v in vars(estimator).items() if k != "_model"}
+    model = vars(estimator).get("_model")
+    if model is not None:
+        document, tensors = model.__getstate__()
         state["document"] = document
         state["tensors"] = {name: (a.shape, a.tobytes()) for name, a in tensors.items()}
     return pickle.dumps(state)

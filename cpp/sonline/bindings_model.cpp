@@ -122,6 +122,8 @@ void bind_model_class(nb::module_& module) {
           [](PyModel& self, nb::sequence rows, OutDoubles out) { self.predict_rows(rows, out); },
           "rows"_a, "out"_a)
       .def("name_keys", &PyModel::name_keys, "names"_a, "add"_a = true)
+      .def("name_count", &PyModel::name_count)
+      .def("names", &PyModel::names)
       .def("features", &PyModel::features)
       .def("weights", [](PyModel& self) { return self.vector(&Model::weights); })
       .def("scales", [](PyModel& self) { return self.vector(&Model::scales); })

@@ -80,6 +80,8 @@ class NameTable {
         throw std::invalid_argument("name offsets must not decrease");
     }
     NameTable table;
+    table.arena_.reserve(blob.size());
+    table.ends_.reserve(offsets.size());
     for (size_t i = 1; i < offsets.size(); ++i) {
       const std::string_view name(blob.data() + offsets[i - 1], offsets[i] - offsets[i - 1]);
       if (table.insert(name) != i - 1) throw std::invalid_argument("names must be distinct");

@@ -98,15 +98,31 @@ class PyModel {
     return to_numpy(keys.data(), {keys.size()});
   }
 
+  NameTable name_table() {
+    const std::scoped_lock lock(shared_->mutex);
+    return shared_->names.table;
+  }
+
+  size_t name_count() {
+    const std::scoped_lock lock(shared_->mutex);
+    return shared_->names.table.size();
+  }
+
+  // All names in the order of their ids, whether features have them yet or not.
+  nb::list names() {
+    const std::scoped_lock lock(shared_->mutex);
+    nb::list names;
+    const NameTable& table = shared_->names.table;
+    for (size_t id = 0; id < table.size(); ++id) names.append(text(table.name(id)));
+    return names;
+  }
+
   nb::list features() {
     const std::scoped_lock lock(shared_->mutex);
     nb::list features;
     for (const Key key : model_->features()) {
       if (key & kNamed) {
-        const auto name = shared_->names.table.name(key & ~kNamed);
-        // Names from files may be any bytes.
-        features.append(nb::steal(PyUnicode_DecodeUTF8(
-            name.data(), static_cast<Py_ssize_t>(name.size()), "backslashreplace")));
+        features.append(text(shared_->names.table.name(key & ~kNamed)));
       } else {
         features.append(nb::int_(key));
       }
@@ -173,6 +189,12 @@ class PyModel {
   }
 
  private:
+  // Names from files may be any bytes.
+  static nb::object text(std::string_view name) {
+    return nb::steal(PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()),
+                                          "backslashreplace"));
+  }
+
   nb::dict with_names(const State& state) const {
     nb::dict fields;
     for (const auto& [name, tensor] : state) fields[name.c_str()] = to_numpy(tensor);
@@ -184,21 +206,28 @@ class PyModel {
   }
 
   template <class Restore>
-  void take(const nb::dict& fields, Restore&& restore) {
+  void take(nb::dict fields, Restore&& restore) {
     const std::scoped_lock lock(shared_->mutex);
     State state;
-    for (auto [name, value] : fields) {
+    // Fields are let go as they are copied: a large model should not be in memory three times.
+    for (nb::handle name : fields.keys()) {
       const auto key = nb::cast<std::string>(name);
-      state[key] = from_numpy(key, nb::cast<Array>(value));
+      state[key] = from_numpy(key, nb::cast<Array>(fields[name]));
+      fields[name] = nb::none();
     }
+    fields.clear();
     StateReader reader(state);
     if (state.contains("names.bytes")) {
       if (shared_.use_count() > 1)
         StateReader::fail("names.bytes", "is there again: other models use these names");
-      const auto bytes = reader.any_array<uint8_t>("names.bytes");
-      const auto offsets = reader.any_array<uint64_t>("names.offsets");
-      shared_->names.table =
-          NameTable::restore({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, offsets);
+      {
+        const auto bytes = reader.any_array<uint8_t>("names.bytes");
+        const auto offsets = reader.any_array<uint64_t>("names.offsets");
+        shared_->names.table = NameTable::restore(
+            {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, offsets);
+      }
+      state.erase("names.bytes");
+      state.erase("names.offsets");
       shared_->reader.forget();
     }
     // Before the model is restored: it has room for every name up to the largest number.

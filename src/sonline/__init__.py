@@ -15,6 +15,8 @@ from sonline.errors import (
 )
 
 if TYPE_CHECKING:
+    import os
+
     from sonline.estimators.classifier import SONClassifier
     from sonline.estimators.regressor import SONRegressor
     from sonline.learner import OnlineLearner
@@ -32,6 +34,7 @@ __all__ = [
     "SONRegressor",
     "SonlineError",
     "__version__",
+    "load",
 ]
 
 # Imported when first asked for: NumPy, SciPy and the core take most of the time that `sonline
@@ -41,6 +44,48 @@ _LAZY = {
     "SONClassifier": "sonline.estimators.classifier",
     "SONRegressor": "sonline.estimators.regressor",
 }
+
+
+# What a model file says about the face that saved it, and where that face is.
+_FACES = {
+    "SONClassifier": ("sonline.estimators.classifier", "SONClassifier"),
+    "SONRegressor": ("sonline.estimators.regressor", "SONRegressor"),
+    "river.SONClassifier": ("sonline.river.classifier", "SONClassifier"),
+    "river.SONRegressor": ("sonline.river.regressor", "SONRegressor"),
+}
+
+
+def load(path: str | os.PathLike[str]) -> Any:
+    """Read a model file: as the estimator that saved it, or else as an `OnlineLearner`.
+
+    Every face opens every file: `OnlineLearner.load`, `SONClassifier.load` and so on choose another
+    one.
+
+    Parameters
+    ----------
+    path : path-like
+        A file that any face of sonline, or the command line, saved.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is damaged or not one of ours.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import sonline
+    >>> file = pathlib.Path(tempfile.mkdtemp(), "model.son")
+    >>> sonline.SONRegressor().fit([[1.0], [2.0]], [1.0, 2.0]).save(file)
+    >>> type(sonline.load(file)).__name__
+    'SONRegressor'
+    """
+    from sonline.model import Model  # noqa: PLC0415 - see below
+
+    model = Model.load(path)
+    name = model.face.get("name")
+    module, face = _FACES.get(str(name), ("sonline.learner", "OnlineLearner"))
+    return getattr(import_module(module), face).from_model(model)
 
 
 def __getattr__(name: str) -> Any:

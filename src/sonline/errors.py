@@ -14,6 +14,8 @@
 A message says which argument, what came, what was expected and what to do about it.
 """
 
+from importlib.util import find_spec
+
 __all__ = [
     "DataFormatError",
     "DivergenceError",
@@ -110,3 +112,20 @@ class DivergenceError(SonlineError, ArithmeticError):
 
 class DownloadError(SonlineError, OSError):
     """A file could not be fetched, or is not what it should be."""
+
+
+def require(package: str, extra: str) -> None:
+    """Raise an error that says what to install if a package is missing.
+
+    Examples
+    --------
+    >>> from sonline.errors import require
+    >>> require("no_such_package", "river")
+    Traceback (most recent call last):
+    ...
+    ModuleNotFoundError: no_such_package is missing: pip install "sonline[river]"
+    """
+    if find_spec(package) is None:
+        raise ModuleNotFoundError(
+            f'{package} is missing: pip install "sonline[{extra}]"', name=package
+        )

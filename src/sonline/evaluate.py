@@ -10,21 +10,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sonline import _core
 from sonline.errors import InvalidInputError
-from sonline.inputs import contiguous
 from sonline.parameters import LOSSES, Parameters
-
-Floats: TypeAlias = NDArray[np.float64]
+from sonline.rows import Floats, contiguous
 
 FEW = 4  # rows that are added up faster without NumPy
 
-__all__ = ["AUC", "R2", "Curve", "Error", "LogLoss", "Loss", "Mean", "Metric", "Point", "losses"]
+__all__ = [
+    "AUC",
+    "R2",
+    "Curve",
+    "Error",
+    "LogLoss",
+    "Loss",
+    "Mean",
+    "Metric",
+    "Point",
+    "Progress",
+    "losses",
+    "measures",
+]
 
 
 class Metric(Protocol):
@@ -57,6 +68,50 @@ def losses(
     out = np.empty(z.size)
     _core.loss_values(loss, z, y, quantile, out)
     return out
+
+
+def measures(
+    parameters: Parameters, raw: Floats, targets: NDArray[Any], classes: int
+) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the loss of each row, and whether its class is wrong: for all faces the same.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Whose loss it is.
+    raw : array of shape (outputs, rows)
+        Raw predictions: one output for numbers and two classes, otherwise one per class.
+    targets : array
+        Numbers, or numbers of classes.
+    classes : int
+        How many classes there are; 0 for numbers, which are never wrong. With more than two, the
+        loss is the mean over "this class or not".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sonline.evaluate import measures
+    >>> from sonline.parameters import Parameters
+    >>> raw = np.array([[2.0, -1.0], [-1.0, 0.5], [-1.0, 0.25]])
+    >>> loss, wrong = measures(Parameters(loss="hinge"), raw, np.array([0, 2]), 3)
+    >>> loss.tolist(), wrong.tolist()
+    ([0.0, 0.75], [False, True])
+    """
+    loss, level = parameters.loss, parameters.quantile
+    values = np.empty(targets.size)
+    if not classes:
+        _core.loss_values(loss, contiguous(raw[0]), targets, level, values)
+        return values, np.zeros(targets.size, np.bool_)
+    if classes == 2:
+        second = targets == 1
+        _core.loss_values(loss, contiguous(raw[0]), 2.0 * second - 1.0, level, values)
+        return values, (raw[0] > 0) != second
+    total = np.zeros(targets.size)
+    for number, line in enumerate(raw):
+        signs = 2.0 * (targets == number) - 1.0
+        _core.loss_values(loss, contiguous(line), signs, level, values)
+        total += values
+    return total / raw.shape[0], raw.argmax(axis=0) != targets
 
 
 @dataclass
@@ -436,6 +491,61 @@ class Curve:
     def _point(self, rows: int) -> Point:
         total, weight = self.total - self._last[0], self.weight - self._last[1]
         return Point(rows, self.average, total / weight if weight > 0 else math.nan)
+
+
+@dataclass
+class Progress:
+    """Measures of predictions made before rows were learnt: loss, mistakes and, of numbers, R².
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Progress
+    >>> progress = Progress()
+    >>> points = progress.update([0.5, 0.25], [True, False])
+    >>> progress.loss.average, progress.error.average
+    (0.375, 0.5)
+    """
+
+    loss: Curve = field(default_factory=Curve)
+    error: Curve = field(default_factory=Curve)
+    r2: R2 = field(default_factory=R2)
+
+    def update(
+        self, loss: ArrayLike, wrong: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> list[Point]:
+        """Take in losses and mistakes of rows; the points of the loss that they completed."""
+        if wrong is not None:
+            self.error.update(wrong, weights)
+        return self.loss.update(loss, weights)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right classes; NaN without rows."""
+        error = self.error
+        return (error.weight - error.total) / error.weight if error.weight > 0 else math.nan
+
+    def merge(self, others: Iterable[Progress], start: Progress | None = None) -> Progress:
+        """Return the measures over all rows; those of a common start count once."""
+        every = list(others)
+        first = start or Progress()
+        return Progress(
+            self.loss.merge([one.loss for one in every], first.loss),
+            self.error.merge([one.error for one in every], first.error),
+            self.r2.merge([one.r2 for one in every], first.r2),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as values that JSON can hold."""
+        return {name: part.as_dict() for name, part in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Progress:
+        """Make measures from what `as_dict` returned."""
+        return cls(
+            Curve.from_dict(plain["loss"]),
+            Curve.from_dict(plain["error"]),
+            R2.from_dict(plain["r2"]),
+        )
 
 
 def _to_json(number: float) -> float | str:

@@ -2,37 +2,28 @@
 
 from __future__ import annotations
 
-import copy
 import os
-from collections.abc import Iterable, Mapping
-from typing import Any, Self, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sonline import _core, persistence
-from sonline.errors import InvalidInputError, ModelFileError
-from sonline.inputs import (
-    LARGEST,
-    Floats,
-    Rows,
-    check_finite,
-    check_same_length,
-    csr_arrays,
-    dense_array,
-    is_mappings,
-    is_sparse,
-    one_number,
-    row_weights,
-    vector,
-)
-from sonline.merging import check_same_parameters, merge_learners
-from sonline.parameters import Parameters
+from sonline.errors import InvalidInputError
+from sonline.evaluate import Progress
+from sonline.labels import label_array
+from sonline.model import Model
+from sonline.parameters import Parameters, documented
+from sonline.persistence import Tensors
+from sonline.rows import LARGEST, Floats, Given, Rows, one_number, row_weights, vector
+
+if TYPE_CHECKING:
+    from sonline.streams import Batch
 
 Feature: TypeAlias = str | int
-KIND = "learner"
 
 
+@documented
 class OnlineLearner:
     """Learn a linear model from rows as they come, in time that depends on their non-zeros only.
 
@@ -41,57 +32,7 @@ class OnlineLearner:
 
     Parameters
     ----------
-    loss : str, default="logistic"
-        "squared" (half the squared error), "logistic", "hinge", "squared_hinge", "quantile".
-    sketch : str, default="isotropic"
-        How the second-order matrix A is kept: "isotropic" (top directions, the rest spread
-        evenly), "oja" and "fd" (the paper's two), "rfd" (robust FD), "full" (all of A, small
-        dimensions only), "adagrad" (its diagonal, the baseline) or "none" (gradient descent).
-    sketch_size : int, default=10
-        m, the number of directions.
-    alpha : float or str, default="auto"
-        The regulariser, 1 / step size. "relative:c" is c times the running mean of the squared
-        norm of the (scaled) rows, which makes it free of units; for "adagrad", of its root.
-        "auto" runs several at once over one sketch, with and without a step that decays, and
-        blends them by how well they have predicted lately. 0 is for sketch="full" only, where
-        the pseudo-inverse makes the learner invariant.
-    bound : float, optional
-        C: before each prediction the weights are projected onto ``|w.x| <= C``.
-    clip : bool, default=False
-        Clip predictions to the range of the labels seen, and take the gradient there.
-    step : {"implicit", "explicit"}, default="implicit"
-        How the weights move. "implicit" takes the gradient where the step ends: it cannot
-        overshoot, whatever alpha is. "explicit" is the paper's step, which can diverge when
-        alpha is small; it needs a number for alpha.
-    curvature : {"auto", "gradient", "hessian"}, default="auto"
-        What is sketched: ``sqrt(sigma + eta) l' x`` as in the paper, or ``sqrt(l'') x``. "auto" is
-        the second where the loss has one.
-    sigma : float, optional
-        Curvature of Assumption 2; None takes what the loss guarantees for ``bound`` (for C = 1
-        without a bound).
-    eta : float or "convex", optional
-        Added curvature; "convex" is the paper's schedule for losses that have none. None is 0 if
-        the loss has curvature and "convex" otherwise.
-    oja_step : float or "scale-free", default="scale-free"
-        c of Oja's step c/t, or the step m / sum of the squared norms, which needs no units.
-    sketch_every : int or "auto", default="auto"
-        The sketch takes in one row, drawn at random, of so many, and counts it as often; all rows
-        are learnt. RMS scales are learnt from the same sample, and from whatever is far beyond
-        them. "auto" is 1 where alpha is given; with alpha="auto" it is 1 for the first 1,024 rows,
-        then 2, 4, 8, 16 and, from 16,384 rows on, 32 (docs/defaults.md has the cost).
-    scaling : {"rms", "none", "gradient"}, default="rms"
-        Divide each feature by its running root mean square over the rows where it is not zero, by
-        nothing, or by the root of its summed squared gradients (the paper's diagonal adaptation).
-    intercept : bool, default=True
-        Whether a constant feature is added.
-    hash_bits : int, optional
-        Hash features into 2^hash_bits. None keeps them exact.
-    dtype : {"float32", "float64"}, default="float32"
-        Type of the per-feature numbers. Small matrices are always double.
-    seed : int, default=0
-        Chooses the hash function of ``hash_bits``. Nothing else is random.
-    quantile : float, default=0.5
-        Level of the quantile loss.
+    {parameters}
 
     Examples
     --------
@@ -129,56 +70,95 @@ class OnlineLearner:
         seed: int = Parameters.seed,
         quantile: float = Parameters.quantile,
     ) -> None:
-        self._start(
-            Parameters(
-                loss=loss,
-                sketch=sketch,
-                sketch_size=sketch_size,
-                alpha=alpha,
-                bound=bound,
-                clip=clip,
-                step=step,
-                curvature=curvature,
-                sigma=sigma,
-                eta=eta,
-                oja_step=oja_step,
-                sketch_every=sketch_every,
-                scaling=scaling,
-                intercept=intercept,
-                hash_bits=hash_bits,
-                dtype=str(np.dtype(dtype)) if not isinstance(dtype, str) else dtype,
-                seed=seed,
-                quantile=quantile,
+        self._take(
+            Model.for_labels(
+                Parameters(
+                    loss=loss,
+                    sketch=sketch,
+                    sketch_size=sketch_size,
+                    alpha=alpha,
+                    bound=bound,
+                    clip=clip,
+                    step=step,
+                    curvature=curvature,
+                    sigma=sigma,
+                    eta=eta,
+                    oja_step=oja_step,
+                    sketch_every=sketch_every,
+                    scaling=scaling,
+                    intercept=intercept,
+                    hash_bits=hash_bits,
+                    dtype=str(np.dtype(dtype)) if not isinstance(dtype, str) else dtype,
+                    seed=seed,
+                    quantile=quantile,
+                )
             )
         )
 
-    def _start(self, parameters: Parameters) -> None:
-        self._parameters = parameters
-        self._binary = parameters.binary
-        self._negative: float | None = None  # which of 0 and -1 the other label is
-        self._model = _core.Model(parameters.for_core(), parameters.dtype == "float32")
+    def _take(self, model: Model) -> None:
+        """Use a model from now on."""
+        self._model = model
+        self._core = model.core
+        # Numbers and -1 or +1 go straight to the core: `learn_one` is called for every row.
+        self._plain = model.table is None or model.table.signs
+        self._learns = self._plain and not model.only_predicts
+        self._binary = model.table is not None
+        self._negative: Any = None  # which of 0 and -1 the other label is, once it has come
+        if model.table is not None and model.table.signs and not model.table.undecided:
+            self._negative = model.table.labels[0]
 
     @property
     def params(self) -> dict[str, Any]:
         """The parameters, by name."""
-        return self._parameters.as_dict()
+        return self._model.parameters.as_dict()
 
-    def learn(self, X: Rows, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Floats:
+    @property
+    def model(self) -> Model:
+        """The model behind it, which all faces share."""
+        return self._model
+
+    @property
+    def classes(self) -> list[Any] | None:
+        """The labels, in the order of `predict_proba`; None if numbers are predicted."""
+        table = self._model.table
+        return None if table is None else list(table.labels)
+
+    @property
+    def progress(self) -> Progress:
+        """Loss and mistakes of the predictions that `learn_stream` made before each row."""
+        return self._model.progress
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn(
+        self,
+        X: Rows | Batch,
+        y: ArrayLike | None = None,
+        sample_weight: ArrayLike | None = None,
+        *,
+        missing: str = "absent",
+    ) -> Floats:
         """Learn from rows, one after another.
 
         Parameters
         ----------
-        X : array, sparse matrix or sequence of mappings, n rows
-            Zeros count as absent. Features may appear at any time.
+        X : array, sparse matrix, data frame, sequence of mappings, or Batch; n rows
+            Zeros count as absent. Features may appear at any time. Data frames (pandas, polars,
+            Arrow) have features by name, whatever the order of their columns; a text in a column
+            is the feature ``column=text``.
         y : array of n numbers
-            Labels: -1 and +1 (or 0 and 1) for the losses of classification.
+            Labels: -1 and +1 (or 0 and 1) for the losses of classification; the labels of its
+            classes for a learner that was loaded from a classifier. A `Batch` has its own.
         sample_weight : array of n numbers, optional
             Importance of each row. A row of weight 0 is only predicted.
+        missing : {"absent", "refuse"}, default="absent"
+            What missing cells of a data frame are.
 
         Returns
         -------
         predictions : array of n floats
-            The raw prediction for each row, made before it was learnt.
+            The raw prediction for each row, made before it was learnt; a column per class if
+            there are more than two.
 
         Raises
         ------
@@ -190,51 +170,116 @@ class OnlineLearner:
             By Ctrl-C, within a moment. ``rows_done`` of it says how many rows have been learnt,
             ``predictions`` has those of these rows.
         """
-        labels, negative = self._labels(y)
-        weights = None if sample_weight is None else row_weights(sample_weight, labels.size)
-        out = np.empty(labels.size)
+        model = self._model
+        if y is None:
+            if not hasattr(X, "indptr") or not hasattr(X, "new_names"):
+                raise InvalidInputError("y is missing: only a Batch of a stream has labels")
+            return self._shaped(self._learn_batch(X, sample_weight))
+        labels: Any = vector("y", y) if self._plain else label_array(y)
+        weights = row_weights(sample_weight, len(labels))
         try:
-            if is_mappings(X):
-                check_same_length(len(X), labels.size)
-                self._model.learn_rows(X, labels, weights, out)
-            elif is_sparse(X):
-                values, indices, indptr = csr_arrays(X)
-                check_same_length(indptr.size - 1, labels.size)
-                self._model.learn_csr(values, indices, indptr, labels, weights, out)
-            else:
-                dense = dense_array(X)
-                check_same_length(dense.shape[0], labels.size)
-                self._model.learn_dense(dense, labels, weights, out)
-        except BaseException as error:
-            if hasattr(error, "rows_done"):  # an interrupt: what has been done is not lost
-                vars(error)["predictions"] = out[: error.rows_done]
-                self._negative = negative
-            raise
-        self._negative = negative
-        return out
+            learnt = model.learn(X, labels, weights, missing=missing)
+        finally:
+            self._settle()
+        return self._shaped(learnt.raw)
 
-    def predict(self, X: Rows) -> Floats:
-        """Return the raw prediction ``w.x`` for each row; changes nothing.
+    def _learn_batch(self, batch: Any, sample_weight: ArrayLike | None) -> Floats:
+        from sonline.training import fitting  # noqa: PLC0415 - streams are not always wanted
+
+        weights = batch.weights
+        if sample_weight is not None:
+            weights = row_weights(sample_weight, len(batch))
+        model = self._model
+        if batch.codes is not None and not model.stats()["rounds"]:
+            model = fitting(model, batch.label_values())
+        learnt = model.learn_batch(batch, weights)
+        self._take(model)
+        return learnt.raw
+
+    def _settle(self) -> None:
+        """Note which labels have come."""
+        table = self._model.table
+        if self._negative is None and table is not None and table.signs and not table.undecided:
+            self._negative = table.labels[0]
+
+    def _shaped(self, raw: Floats) -> Floats:
+        return raw[0] if raw.shape[0] == 1 else raw.T
+
+    def learn_stream(
+        self,
+        source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        label: str | None = None,
+        weight: str | None = None,
+        passes: int = 1,
+        classes: str | Sequence[Any] = "auto",
+        progress: bool = False,
+        checkpoint: str | os.PathLike[str] | None = None,
+        checkpoint_every: int | str | None = None,
+        resume: bool = False,
+        **options: Any,
+    ) -> Progress:
+        r"""Learn from files, globs, addresses or standard input, in bounded memory.
+
+        It is what ``sonline train`` does, to the same bits.
 
         Parameters
         ----------
-        X : array, sparse matrix or sequence of mappings
-            Features never seen count as absent.
-        """
-        if is_mappings(X):
-            out = np.empty(len(X))
-            self._model.predict_rows(X, out)
-        elif is_sparse(X):
-            values, indices, indptr = csr_arrays(X)
-            out = np.empty(indptr.size - 1)
-            self._model.predict_csr(values, indices, indptr, out)
-        else:
-            dense = dense_array(X)
-            out = np.empty(dense.shape[0])
-            self._model.predict_dense(dense, out)
-        return out
+        source : name or sequence of names
+            Files (plain or compressed), globs, addresses, or "-" for standard input.
+        label, weight : str, optional
+            Columns of tables: the label ("label" without), and the importance of rows.
+        passes : int, default=1
+            How often the files are read.
+        classes : {"auto", "binary", "multi"} or sequence, default="auto"
+            What labels mean to a learner that has not learnt yet: "auto" looks at the first rows.
+        progress : bool, default=False
+            Show rows, loss and speed on standard error.
+        checkpoint : path-like, optional
+            A file for model and position on the way.
+        checkpoint_every : int or str, optional
+            Rows (100000) or seconds ("60s") between checkpoints; 30 seconds without.
+        resume : bool, default=False
+            Go on from the checkpoint if there is one.
+        **options
+            More fields of `sonline.streams.Options`: format, features, text, ignore, on_error, ...
 
-    def learn_one(self, x: Mapping[Feature, float | str], y: float, w: float = 1.0) -> float:
+        Returns
+        -------
+        progress : Progress
+            Loss and mistakes of the predictions made before each row of the last pass was learnt.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from sonline import OnlineLearner
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "tiny.csv")
+        >>> _ = file.write_text("age,plan,left\n" + "31,free,1\n45,paid,0\n" * 50)
+        >>> learner = OnlineLearner()
+        >>> learner.learn_stream(file, label="left").loss.rows
+        100
+        >>> learner.features()
+        ['age', 'plan=free', 'plan=paid']
+        """
+        from sonline.training import learn_stream  # noqa: PLC0415 - streams are not always wanted
+
+        model, interrupted = learn_stream(
+            self._model,
+            source,
+            options={"label": label, "weight": weight, **options},
+            passes=passes,
+            classes=classes,
+            progress=progress,
+            checkpoint=checkpoint,
+            checkpoint_every=checkpoint_every,
+            resume=resume,
+        )
+        self._take(model)
+        if interrupted:
+            raise KeyboardInterrupt
+        return self.progress
+
+    def learn_one(self, x: Mapping[Feature, float | str], y: Any, w: float = 1.0) -> Any:
         """Learn from one row given as a mapping; the prediction made before.
 
         Parameters
@@ -247,26 +292,121 @@ class OnlineLearner:
         w : float, default=1
             Importance of the row.
         """
+        if not self._learns:
+            return self._learn_one_class(x, y, w)
         if type(y) is not float and type(y) is not int:
             y = one_number("y", y, "labels of text and other classes are for SONClassifier")
         if type(w) is not float and type(w) is not int:
             w = one_number("w", w, "it is the importance of the row")
-        negative = self._negative
-        if self._binary and y != 1:
-            if y != negative:
-                negative = self._labels([y])[1]
-            y = -1.0
+        new = False
+        if self._binary:
+            if y != 1:
+                new = y != self._negative
+                if new:
+                    self._model.targets([y])
+                y = -1.0 if not new else y
         elif not -LARGEST <= y <= LARGEST:
-            self._labels([y])
+            self._model.targets([y])
         if not 0 <= w <= LARGEST:
             row_weights([w], 1)
-        prediction = self._model.learn_one(x, y, w)
-        self._negative = negative
-        return prediction
+        if new:
+            return self._learn_one_class(x, y, w)
+        return self._core.learn_one(x, y, w)
 
-    def predict_one(self, x: Mapping[Feature, float | str]) -> float:
+    def _learn_one_class(self, x: Mapping[Feature, float | str], y: Any, w: float) -> Any:
+        weights = row_weights(w, 1, "w")
+        targets, table = self._model.targets([y])
+        learnt = self._model.learn_targets(Given("rows", ([x],), 1), targets, table, weights)
+        self._settle()
+        return float(learnt.raw[0, 0]) if learnt.raw.shape[0] == 1 else learnt.raw[:, 0]
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict(self, X: Rows | Batch, *, missing: str = "absent") -> Floats:
+        """Return the raw prediction ``w.x`` for each row; changes nothing.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, sequence of mappings, or Batch
+            Features never seen count as absent.
+        missing : {"absent", "refuse"}, default="absent"
+            What missing cells of a data frame are.
+        """
+        return self._shaped(self._model.predict(X, missing=missing))
+
+    def predict_one(self, x: Mapping[Feature, float | str]) -> Any:
         """Return the raw prediction for one row given as a mapping; changes nothing."""
-        return self._model.predict_one(x)
+        if self._plain:
+            return self._core.predict_one(x)
+        raw = self._model.predict_one(x)
+        return raw[0] if len(raw) == 1 else np.array(raw)
+
+    def predict_proba(self, X: Rows | Batch, *, missing: str = "absent") -> Floats:
+        """Return the probability of each class, a column for each of `classes`.
+
+        Needs ``loss="logistic"``. With more than two classes, those of "this class or not" are
+        divided by their sum.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, sequence of mappings, or Batch
+            The rows.
+        missing : {"absent", "refuse"}, default="absent"
+            What missing cells of a data frame are.
+        """
+        self._model.probabilities(np.zeros((1, 0)))  # says what is wrong before the work
+        return self._model.probabilities(self._model.predict(X, missing=missing)).T
+
+    def predict_proba_one(self, x: Mapping[Feature, float | str]) -> dict[Any, float]:
+        """Return the probability of each label for one row given as a mapping."""
+        raw = np.array(self._model.predict_one(x))[:, np.newaxis]
+        shares = self._model.probabilities(raw)[:, 0].tolist()
+        return dict(zip(self.classes or [], shares, strict=True))
+
+    def explain_one(self, x: Mapping[Feature, float | str], label: Any = None) -> dict[Any, float]:
+        """Return what each feature of a row adds to its raw prediction, largest first.
+
+        The sum of all, and of `bias`, is the prediction, as long as ``bound`` and ``clip`` do not
+        cut it and no value is far beyond the usual size of its feature.
+
+        Parameters
+        ----------
+        x : mapping
+            As `predict_one` takes it.
+        label : optional
+            For which class, if there are more than two.
+
+        Examples
+        --------
+        >>> from sonline import OnlineLearner
+        >>> learner = OnlineLearner(loss="squared")
+        >>> for _ in range(20):
+        ...     before = learner.learn_one({"rooms": 3, "city": "Oslo"}, 5.0)
+        >>> list(learner.explain_one({"rooms": 3, "city": "Oslo", "new": 1}))
+        ['rooms', 'city=Oslo']
+        """
+        return self._model.explain(x, label)
+
+    def compact(self) -> Self:
+        """Return a learner that only predicts, without what only learning needs.
+
+        It is several times smaller; predictions are the same up to rounding.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sonline import OnlineLearner
+        >>> rng = np.random.default_rng(0)
+        >>> X = rng.normal(size=(2000, 50))
+        >>> learner = OnlineLearner()
+        >>> before = learner.learn(X, np.sign(X[:, 0]))
+        >>> small = learner.compact()
+        >>> bool(np.allclose(small.predict(X), learner.predict(X), atol=1e-4))
+        True
+        """
+        return type(self).from_model(self._model.compact())
+
+    # -- merging ---------------------------------------------------------------------------------
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
         """Return one learner that knows what this one and the others have learnt.
@@ -305,43 +445,43 @@ class OnlineLearner:
         >>> merged.stats()["rounds"]
         4000
         """
-        every = [self, *others]
-        common = [] if start is None else [start]
-        check_same_parameters(self._parameters, [one._parameters for one in every[1:] + common])
-        negatives = {one._negative for one in every + common} - {None}
-        if len(negatives) > 1:
-            raise InvalidInputError(
-                "some of the learners to be merged had the labels 0 and 1, others -1 and 1; use "
-                "the same labels for all shards"
-            )
-        if len(every) == 1:
-            return copy.deepcopy(self)
-        origin = None if start is None else [start._model.knowledge()]
-        known = [[one._model.knowledge()] for one in every]
-        (state,) = merge_learners(self._parameters, known, origin)
-        merged = type(self)(**self.params)
-        merged._negative = next(iter(negatives), None)
-        merged._model.adopt(state)
+        merged = type(self).__new__(type(self))
+        models = [one._model for one in others]
+        merged._take(self._model.merge(models, None if start is None else start._model))
         return merged
+
+    # -- inspection ------------------------------------------------------------------------------
 
     def features(self) -> list[Feature]:
         """Return the features seen, in the order of their appearance."""
         return self._model.features()
 
-    def weights(self) -> dict[Feature, float]:
-        """Return the weight of each feature seen, for features as they come (scale taken out)."""
-        weights = self._model.weights()[1:].tolist()
-        # Another thread may have added features since.
-        return dict(zip(self.features(), weights, strict=False))
+    def weights(self, label: Any = None, *, scaled: bool = False) -> dict[Feature, float]:
+        """Return the weight of each feature seen.
+
+        Parameters
+        ----------
+        label : optional
+            For which class, if there are more than two.
+        scaled : bool, default=False
+            Weights for features as they come, or for features divided by their root mean square:
+            only those can be compared where features have different units.
+        """
+        return self._model.weights_of(label, scaled)
 
     @property
-    def bias(self) -> float:
-        """The weight of the constant feature; 0 without one."""
-        return float(self._model.weights()[0])
+    def bias(self) -> Any:
+        """The weight of the constant feature, 0 without one; an array with several outputs."""
+        bias = self._model.weights()[:, 0]
+        return float(bias[0]) if bias.size == 1 else bias
 
     def spectrum(self) -> Floats:
         """Return the eigenvalues that the sketch holds, largest first."""
-        return np.sort(self._model.spectrum())[::-1]
+        return self.spectra()[0]
+
+    def spectra(self) -> list[Floats]:
+        """Return the eigenvalues that the sketch of each output holds."""
+        return self._model.spectra()
 
     def basis(self) -> Floats:
         """Return the directions of the sketch as orthonormal rows, in the order of `spectrum`.
@@ -349,8 +489,8 @@ class OnlineLearner:
         The first column is the intercept (absent without one), the others are those of `features`,
         all in scaled coordinates.
         """
-        rows = self._model.basis()
-        return rows if self._parameters.intercept else rows[:, 1:]
+        rows = self._core.basis()
+        return rows if self._model.parameters.intercept else rows[:, 1:]
 
     def stats(self) -> dict[str, Any]:
         """Return counters: rounds, features, bytes, the alpha in force, and the sketch's upkeep.
@@ -361,68 +501,40 @@ class OnlineLearner:
         """
         return self._model.stats()
 
+    # -- files -----------------------------------------------------------------------------------
+
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write everything to a file; `load` goes on bit for bit as if it had never stopped."""
-        document, tensors = self.__getstate__()
-        persistence.write(path, KIND, document, tensors)
+        self._model.save(path, {"name": "OnlineLearner"})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a learner that `save` wrote.
+        """Read a model that any face of sonline saved, or the command line.
 
         Raises
         ------
         ModelFileError
             If the file is damaged or not one of ours.
         """
-        state = persistence.read(path, KIND)
+        return cls.from_model(Model.load(path))
+
+    @classmethod
+    def from_model(cls, model: Model) -> Self:
+        """Make a learner of a model; they share it."""
         learner = cls.__new__(cls)
-        with persistence.reading(path):
-            learner.__setstate__(state)
+        model.face = {}
+        learner._take(model)
         return learner
 
-    def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
-        document = {"parameters": self.params, "negative_label": self._negative}
-        return document, self._model.save()
+    def __getstate__(self) -> tuple[dict[str, Any], Tensors]:
+        return self._model.__getstate__()
 
-    def __setstate__(self, state: tuple[dict[str, Any], persistence.Tensors]) -> None:
-        document, tensors = state
-        self._start(Parameters(**document["parameters"]))
-        self._negative = document["negative_label"]
-        if self._negative not in (None, 0, -1):
-            raise ModelFileError(f"negative_label must be 0, -1 or None, got {self._negative!r}")
-        self._model.restore(tensors)
+    def __setstate__(self, state: tuple[dict[str, Any], Tensors]) -> None:
+        model = Model.__new__(Model)
+        model.__setstate__(state)
+        self._take(model)
 
     def __repr__(self) -> str:
         default = Parameters().as_dict()
         changed = [f"{k}={v!r}" for k, v in self.params.items() if v != default[k]]
         return f"OnlineLearner({', '.join(changed)})"
-
-    def _labels(self, y: ArrayLike) -> tuple[Floats, float | None]:
-        """Return the labels as the core wants them, and the number for the negative one."""
-        labels = vector("y", y)
-        if not self._binary:
-            check_finite("y", labels)
-            return labels, None
-        positive = labels == 1
-        others = np.unique(labels[~positive])
-        allowed = [0.0, -1.0] if self._negative is None else [self._negative]
-        bad = ~positive & ~np.isin(labels, allowed)
-        if others.size > 1 and not bad.any():
-            bad = labels == others[0]  # both -1 and 0
-        if bad.any():
-            row = int(np.argmax(bad))
-            raise InvalidInputError(
-                f"y: label {labels[row]:g} in row {row}; loss={self._parameters.loss!r} takes "
-                "+1 and -1 (or 1 and 0, but not all three)"
-            )
-        negative = float(others[0]) if others.size else self._negative
-        return np.where(positive, 1.0, -1.0), negative
-
-
-def begin_label_range(learner: OnlineLearner, low: float, high: float) -> None:
-    """Let the range of labels that ``clip`` keeps to begin with these two, as in Vowpal Wabbit."""
-    document, tensors = learner.__getstate__()
-    for name, label in (("label_low", low), ("label_high", high)):
-        tensors[name] = np.full_like(tensors[name], label)
-    learner.__setstate__((document, tensors))

@@ -1,4 +1,4 @@
-"""The parameters of a learner: their defaults, their checks, and what the core is told.
+"""The parameters of a learner: their defaults, their checks, and what the core takes.
 
 Names of losses and sketches come from the core's registries, so that a new one appears here, in
 the messages and on the command line by itself.
@@ -6,10 +6,13 @@ the messages and on the command line by itself.
 
 from __future__ import annotations
 
+import inspect
 import math
-from dataclasses import asdict, dataclass, fields
+import re
+import textwrap
+from dataclasses import asdict, dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, TypeVar
 
 from sonline import _core
 from sonline.errors import ParameterError
@@ -43,28 +46,122 @@ MAX_SKETCH_EVERY = 2**20
 MAX_HASH_BITS = 62
 
 
+def _parameter(default: Any, kind: str, text: str) -> Any:
+    """Return a field with what all faces say about it."""
+    return field(default=default, metadata={"kind": kind, "text": text})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """What an `OnlineLearner` was asked to be; see there for the meaning of each field."""
+    """What an `OnlineLearner` was asked to be: defaults, and the text that all faces show."""
 
-    loss: str = "logistic"
-    sketch: str = "isotropic"
-    sketch_size: int = 10
-    alpha: float | str = AUTO
-    bound: float | None = None
-    clip: bool = False
-    step: str = "implicit"
-    curvature: str = "auto"
-    sigma: float | None = None
-    eta: float | str | None = None
-    oja_step: float | str = SCALE_FREE
-    sketch_every: int | str = AUTO
-    scaling: str = "rms"
-    intercept: bool = True
-    hash_bits: int | None = None
-    dtype: str = "float32"
-    seed: int = 0
-    quantile: float = 0.5
+    loss: str = _parameter(
+        "logistic",
+        "str",
+        "The loss: " + ", ".join(f'"{name}"' for name in LOSSES) + ".",
+    )
+    sketch: str = _parameter(
+        "isotropic",
+        "str",
+        'How the second-order matrix A is kept: "isotropic" (top directions, the rest spread '
+        'evenly), "oja" and "fd" (the paper\'s two), "rfd" (robust FD), "full" (all of A, small '
+        'dimensions only), "adagrad" (its diagonal, the baseline) or "none" (gradient descent).',
+    )
+    sketch_size: int = _parameter(
+        10,
+        "int",
+        "m, the number of directions.",
+    )
+    alpha: float | str = _parameter(
+        AUTO,
+        "float or str",
+        'The regulariser, 1 / step size. "relative:c" is c times the running mean of the '
+        'squared norm of the (scaled) rows, which makes it free of units; for "adagrad", of its '
+        'root. "auto" runs several at once over one sketch, with and without a step that '
+        'decays, and blends them by how well they have predicted lately. 0 is for sketch="full" '
+        "only, where the pseudo-inverse makes the learner invariant.",
+    )
+    bound: float | None = _parameter(
+        None,
+        "float",
+        "C: before each prediction the weights are projected onto ``|w.x| <= C``.",
+    )
+    clip: bool = _parameter(
+        False,
+        "bool",
+        "Clip predictions to the range of the labels seen, and take the gradient there.",
+    )
+    step: str = _parameter(
+        "implicit",
+        '{"implicit", "explicit"}',
+        'How the weights move. "implicit" takes the gradient where the step ends: it cannot '
+        'overshoot, whatever alpha is. "explicit" is the paper\'s step, which can diverge when '
+        "alpha is small; it needs a number for alpha.",
+    )
+    curvature: str = _parameter(
+        "auto",
+        '{"auto", "gradient", "hessian"}',
+        "What is sketched: ``sqrt(sigma + eta) l' x`` as in the paper, or ``sqrt(l'') x``. "
+        '"auto" is the second where the loss has one.',
+    )
+    sigma: float | None = _parameter(
+        None,
+        "float",
+        "Curvature of Assumption 2; None takes what the loss guarantees for ``bound`` (for C = "
+        "1 without a bound).",
+    )
+    eta: float | str | None = _parameter(
+        None,
+        'float or "convex"',
+        'Added curvature; "convex" is the paper\'s schedule for losses that have none. None is 0 '
+        'if the loss has curvature and "convex" otherwise.',
+    )
+    oja_step: float | str = _parameter(
+        SCALE_FREE,
+        'float or "scale-free"',
+        "c of Oja's step c/t, or the step m / sum of the squared norms, which needs no units.",
+    )
+    sketch_every: int | str = _parameter(
+        AUTO,
+        'int or "auto"',
+        "The sketch takes in one row, drawn at random, of so many, and counts it as often; all "
+        "rows are learnt. RMS scales are learnt from the same sample, and from whatever is far "
+        'beyond them. "auto" is 1 where alpha is given; with alpha="auto" it is 1 for the first '
+        "1,024 rows, then 2, 4, 8, 16 and, from 16,384 rows on, 32 (docs/defaults.md has the "
+        "cost).",
+    )
+    scaling: str = _parameter(
+        "rms",
+        '{"rms", "none", "gradient"}',
+        "Divide each feature by its running root mean square over the rows where it is not "
+        "zero, by nothing, or by the root of its summed squared gradients (the paper's diagonal "
+        "adaptation).",
+    )
+    intercept: bool = _parameter(
+        True,
+        "bool",
+        "Whether a constant feature is added.",
+    )
+    hash_bits: int | None = _parameter(
+        None,
+        "int",
+        "Hash features into 2^hash_bits. None keeps them exact.",
+    )
+    dtype: str = _parameter(
+        "float32",
+        '{"float32", "float64"}',
+        "Type of the per-feature numbers. Small matrices are always double.",
+    )
+    seed: int = _parameter(
+        0,
+        "int",
+        "Chooses the hash function of ``hash_bits``. Nothing else is random.",
+    )
+    quantile: float = _parameter(
+        0.5,
+        "float",
+        "Level of the quantile loss.",
+    )
 
     def __post_init__(self) -> None:
         _choice("loss", self.loss, tuple(LOSSES))
@@ -215,6 +312,47 @@ class Parameters:
     def names(cls) -> tuple[str, ...]:
         """Return the names of all parameters, in their order."""
         return tuple(field.name for field in fields(cls))
+
+
+# Names that scikit-learn has for parameters.
+RENAMED = {"fit_intercept": "intercept"}
+
+C = TypeVar("C", bound=type)
+
+
+def documented(cls: C) -> C:
+    """Put what is known about the learner's parameters into the docstring of a face.
+
+    The line ``{parameters}`` stands for those of its constructor that it does not describe itself.
+    """
+    known = {one.name: one for one in fields(Parameters)}
+    entries = []
+    for name, argument in inspect.signature(cls).parameters.items():
+        one = known.get(RENAMED.get(name, name))
+        if one is None or re.search(rf"^    {name}( :|$)", cls.__doc__ or "", re.MULTILINE):
+            continue
+        default = argument.default
+        end = "optional" if default is None else f"default={default!r}".replace("'", '"')
+        text = textwrap.fill(one.metadata["text"], 88, break_on_hyphens=False)
+        entries.append(f"{name} : {one.metadata['kind']}, {end}\n" + textwrap.indent(text, " " * 4))
+    listed = textwrap.indent("\n".join(entries), " " * 4).lstrip()
+    cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", listed)
+    return cls
+
+
+def first_sentence(name: str) -> str:
+    """Return the first sentence about a parameter.
+
+    Examples
+    --------
+    >>> first_sentence("hash_bits")
+    'Hash features into 2^hash_bits.'
+    """
+    text: str = next(one.metadata["text"] for one in fields(Parameters) if one.name == name)
+    return _SENTENCE.split(text.replace("``", ""))[0].removesuffix(".") + "."
+
+
+_SENTENCE = re.compile(r"(?<=[a-zC\")_])\.(?: |$)")
 
 
 def _choice(name: str, value: object, allowed: tuple[str, ...]) -> None:

@@ -3,7 +3,8 @@
 A file holds named arrays and, in the header's metadata, one JSON document. Loading one runs no
 code, and allocates a small multiple of the file's size at most, beside what an empty learner with
 these parameters takes (docs/security.md). The checksum covers names, types, shapes, bytes and the
-document, so that any flipped bit is noticed.
+document, so that any flipped bit is noticed. The same model gives the same bytes.
+docs/model-files.md describes the format.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import json
 import os
 import secrets
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,42 +22,30 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import save_file
+from safetensors.numpy import load, save, save_file
 
 from sonline.errors import ModelFileError
 
-FORMAT = "sonline"
+FORMAT = "sonline"  # the one entry of the metadata: several would have no fixed order
 FORMAT_VERSION = 1
-KNOWN_VERSIONS = {str(number) for number in range(1, FORMAT_VERSION + 1)}
 
 Tensors = dict[str, NDArray[Any]]
 
 
-def write(
-    path: str | os.PathLike[str], kind: str, document: Mapping[str, Any], tensors: Tensors
-) -> None:
+def write(path: str | os.PathLike[str], document: Mapping[str, Any], tensors: Tensors) -> None:
     """Write a model file so that at any moment either the old or the new one is there.
 
     Parameters
     ----------
     path : path-like
         The file; an existing one is replaced.
-    kind : str
-        What the file holds, checked by `read`.
     document : mapping
         Anything JSON can hold.
     tensors : dict of arrays
         The state.
     """
     target = Path(path)
-    text = json.dumps(document, sort_keys=True, allow_nan=False)
-    metadata = {
-        "format": FORMAT,
-        "version": str(FORMAT_VERSION),
-        "kind": kind,
-        "document": text,
-        "checksum": _checksum(FORMAT_VERSION, kind, text, tensors),
-    }
+    metadata = _metadata(document, tensors)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     # A new file has the rights that the umask leaves, which could only be read by changing it.
     with temporary.open("xb") as made:
@@ -68,57 +57,98 @@ def write(
             os.fsync(written.fileno())
         temporary.replace(target)
         _sync_folder(target.parent)
+    except SafetensorError as error:  # how the writer reports a full disk
+        temporary.unlink(missing_ok=True)
+        raise OSError(f"cannot write {os.fspath(path)}: {error}") from error
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
 
 
-def read(path: str | os.PathLike[str], kind: str) -> tuple[dict[str, Any], Tensors]:
+def pack(document: Mapping[str, Any], tensors: Tensors) -> bytes:
+    """Return the content of the file that `write` would make."""
+    return save(tensors, metadata=_metadata(document, tensors))
+
+
+def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     """Read a file that `write` made; the document and the arrays.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged, not one of ours, too new, or holds something else.
+        If the file is damaged, not one of ours, or too new.
     """
     target = Path(path)
     if not target.is_file():
         raise FileNotFoundError(f"no model file {str(target)!r}")
+
+    def opened() -> tuple[dict[str, str], Tensors]:
+        with safe_open(target, framework="numpy") as file:
+            metadata = file.metadata() or {}
+            _header(metadata, str(target))
+            return metadata, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+
+    return _checked(opened, str(target))
+
+
+def unpack(data: bytes, name: str) -> tuple[dict[str, Any], Tensors]:
+    """Return what `pack` was given; ``name`` is for errors."""
+
+    def opened() -> tuple[dict[str, str], Tensors]:
+        length = int.from_bytes(data[:8], "little")
+        metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
+        _header(metadata, name)
+        return metadata, load(data)
+
+    return _checked(opened, name)
+
+
+def _metadata(document: Mapping[str, Any], tensors: Tensors) -> dict[str, str]:
+    text = json.dumps(document, sort_keys=True, allow_nan=False)
+    header = {
+        "checksum": _checksum(FORMAT_VERSION, text, tensors),
+        "document": text,
+        "version": FORMAT_VERSION,
+    }
+    return {FORMAT: json.dumps(header)}
+
+
+def _header(metadata: Mapping[str, str], name: str) -> dict[str, Any]:
+    """Return our entry of the metadata, checked."""
+    if FORMAT not in metadata:
+        raise ModelFileError(f"{name}: not a sonline model")
+    header: dict[str, Any] = json.loads(metadata[FORMAT])
+    version = header.get("version")
+    if isinstance(version, bool) or version not in range(1, FORMAT_VERSION + 1):
+        raise ModelFileError(
+            f"{name}: written in format version {version!r}, this program reads up to "
+            f"{FORMAT_VERSION}; upgrade sonline"
+        )
+    return header
+
+
+def _checked(
+    opened: Callable[[], tuple[dict[str, str], Tensors]], name: str
+) -> tuple[dict[str, Any], Tensors]:
     try:
-        with safe_open(target, framework="numpy") as opened:
-            metadata = opened.metadata() or {}
-            names = list(opened.keys())
-            found = metadata.get("format")
-            if found != FORMAT:
-                raise ModelFileError(f"{target}: not a sonline model (format {found!r})")
-            version = metadata.get("version", "")
-            if version not in KNOWN_VERSIONS:
-                raise ModelFileError(
-                    f"{target}: written in format version {version!r}, this program reads up to "
-                    f"{FORMAT_VERSION}; upgrade sonline"
-                )
-            tensors = {name: opened.get_tensor(name) for name in names}
+        metadata, tensors = opened()
+        header = _header(metadata, name)
+        text = header["document"]
+        if header["checksum"] != _checksum(header["version"], text, tensors):
+            raise ModelFileError(
+                f"{name}: damaged, the checksum does not fit; restore it from a copy"
+            )
+        document: dict[str, Any] = json.loads(text, parse_constant=_refuse_constant)
+        if not isinstance(document, dict):
+            raise ModelFileError(f"{name}: expected a mapping, found {text[:40]!r}")
     except SafetensorError as error:
         raise ModelFileError(
-            f"{target}: not a sonline model, or damaged ({error}); restore it from a copy"
+            f"{name}: not a sonline model, or damaged ({error}); restore it from a copy"
         ) from error
-    except (ValueError, KeyError, TypeError, OverflowError, AttributeError) as error:
-        if isinstance(error, ModelFileError):
+    except _CONTENT_ERRORS as error:
+        if isinstance(error, ModelFileError) and name in str(error):
             raise
-        raise ModelFileError(f"{target}: damaged ({error}); restore it from a copy") from error
-    text = metadata.get("document", "")
-    checksum = _checksum(int(version), metadata.get("kind", ""), text, tensors)
-    if metadata.get("checksum") != checksum:
-        raise ModelFileError(
-            f"{target}: damaged, the checksum does not fit; restore it from a copy"
-        )
-    found = metadata.get("kind")
-    if found != kind:
-        raise ModelFileError(f"{target}: holds a {found}, expected a {kind}")
-    with reading(target):
-        document = json.loads(text, parse_constant=_refuse_constant)
-        if not isinstance(document, dict):
-            raise ModelFileError(f"expected a mapping, found {text[:40]!r}")
+        raise ModelFileError(f"{name}: damaged ({error}); restore it from a copy") from error
     return document, tensors
 
 
@@ -134,7 +164,7 @@ def reading(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
         what = str(error)
         if not isinstance(error, ValueError):  # such as a KeyError, whose text is only the key
             what = f"damaged, {type(error).__name__}: {what}"
-        where = "" if path is None else f"{os.fspath(path)}: "
+        where = "" if path is None or os.fspath(path) in what else f"{os.fspath(path)}: "
         raise ModelFileError(f"{where}{what}") from error
 
 
@@ -153,9 +183,9 @@ def _refuse_constant(word: str) -> NoReturn:
     raise ModelFileError(f"the document holds {word}, which is no JSON")
 
 
-def _checksum(version: int, kind: str, text: str, tensors: Mapping[str, NDArray[Any]]) -> str:
+def _checksum(version: int, text: str, tensors: Mapping[str, NDArray[Any]]) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(json.dumps([version, kind, text]).encode())
+    digest.update(json.dumps([version, text]).encode())
     for name in sorted(tensors):
         array = np.ascontiguousarray(tensors[name])
         digest.update(json.dumps([name, str(array.dtype), array.shape]).encode())

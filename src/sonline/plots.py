@@ -128,7 +128,7 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
 
 
 def largest_weights(model: Any, count: int = 20, ax: Axes | None = None) -> Axes:
-    """Draw the weights of largest size, for features as they come.
+    """Draw the weights of largest size, times the root mean square of their features.
 
     Parameters
     ----------
@@ -143,10 +143,10 @@ def largest_weights(model: Any, count: int = 20, ax: Axes | None = None) -> Axes
     --------
     >>> from sonline import OnlineLearner, plots
     >>> learner = OnlineLearner()
-    >>> for _ in range(3):
-    ...     before = learner.learn_one({"warm": 1.0, "wet": 0.5}, 1)
+    >>> for row in {"warm": 4.0, "wet": 0.5}, {"warm": 4.0}, {"warm": 3.0, "wet": 0.25}:
+    ...     before = learner.learn_one(row, 1)
     >>> [text.get_text() for text in plots.largest_weights(learner).get_yticklabels()]
-    ['warm', 'wet']
+    ['wet', 'warm']
     """
     ax = plt.gca() if ax is None else ax
     weights = sorted(_weights_of(model), key=lambda pair: -abs(pair[1]))[:count][::-1]
@@ -156,30 +156,38 @@ def largest_weights(model: Any, count: int = 20, ax: Axes | None = None) -> Axes
     ax.set_yticks(range(len(names)), names, fontsize="small")
     ax.axvline(0, color="black", linewidth=0.8)
     what = "feature" if len(_labels_of(model)) in (0, 2) else "feature (class)"
-    ax.set(xlabel="weight", ylabel=what, title="Largest weights")
+    ax.set(xlabel="weight times size of the feature", ylabel=what, title="Largest weights")
     return ax
 
 
 def _curve_of(model: Any) -> Curve | None:
-    return model if isinstance(model, Curve) else getattr(model, "progress_", None)
+    if isinstance(model, Curve):
+        return model
+    inner = getattr(model, "model", None)
+    curve: Curve | None = None if inner is None else inner.progress.loss
+    return curve if curve is not None and curve.points else None
 
 
 def _spectra_of(model: Any) -> list[Any]:
-    return model.spectra() if hasattr(model, "spectra") else [model.spectrum()]
+    spectra: list[Any] = model.spectra() if hasattr(model, "spectra") else model.model.spectra()
+    return spectra
 
 
 def _labels_of(model: Any) -> list[Any]:
     """Return the classes of a classifier; nothing for other models."""
     labels = getattr(model, "classes_", None)
-    return [] if labels is None else list(np.asarray(labels).tolist())
+    if labels is not None:
+        return list(np.asarray(labels).tolist())
+    table = model.model.table if hasattr(model, "model") else None
+    return [] if table is None else list(table.labels)
 
 
 def _weights_of(model: Any) -> list[tuple[str, float]]:
     labels = _labels_of(model)
     if len(labels) in (0, 2):
-        return [(str(name), weight) for name, weight in model.weights().items()]
+        return [(str(name), weight) for name, weight in model.weights(scaled=True).items()]
     return [
         (f"{name} ({label})", weight)
         for label in labels
-        for name, weight in model.weights(label).items()
+        for name, weight in model.weights(label, scaled=True).items()
     ]

@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from safetensors import safe_open
 from safetensors.numpy import load_file
 
 SONLINE = Path(sysconfig.get_path("scripts"), "sonline")
@@ -69,7 +68,6 @@ def tensors(path: Path) -> dict[str, bytes]:
     return {name: array.tobytes() for name, array in load_file(path).items()}
 
 
-def identity(path: Path) -> str:
-    """Return the checksum over everything in a model file; its header has no fixed order."""
-    with safe_open(path, framework="numpy") as opened:
-        return opened.metadata()["checksum"]
+def identity(path: Path) -> bytes:
+    """Return a model file: the same model gives the same bytes."""
+    return path.read_bytes()

@@ -13,12 +13,10 @@ import numpy as np
 import psutil
 import pytest
 from distributed import LocalCluster
-from rich.console import Console
 
 from cli.conftest import SONLINE
-from sonline.cli.progress import Display
-from sonline.cli.run import Run, Settings
-from sonline.cli.trained import Trained
+from sonline.model import Model
+from sonline.training import Settings, Training
 
 
 def write(path, rows, *, features=10, seed=0, labels=("-1", "1"), names=False):
@@ -34,19 +32,18 @@ def write(path, rows, *, features=10, seed=0, labels=("-1", "1"), names=False):
 
 def by_itself(path, holdout=0, start=None, **parameters):
     """Train on a file in this process, from a model if there is one."""
-    run = Run(
-        Settings([str(path)], None, parameters, {"on_error": "stop"}, holdout=holdout),
-        Display(Console(), silent=True),
+    run = Training(
+        Settings([str(path)], parameters, {"on_error": "stop"}, holdout=holdout),
+        model=copy.deepcopy(start),
     )
-    run.model = copy.deepcopy(start)
-    run.execute()
+    run.run()
     return run
 
 
 def state(path):
-    model = Trained.load(path)
-    document, tensors = model.learner.__getstate__()
-    return model.labels, document, {name: tensor.tobytes() for name, tensor in tensors.items()}
+    model = Model.load(path)
+    arrays = {name: tensor.tobytes() for name, tensor in model.tensors().items()}
+    return model.table, model.parameters, arrays
 
 
 def test_files_become_what_their_models_merge_to(sonline, tmp_path):
@@ -63,7 +60,7 @@ def test_files_become_what_their_models_merge_to(sonline, tmp_path):
     assert sum(own["partitions"] for own in result["workers"]) == 5
     assert sum(own["rows"] for own in result["workers"]) == 1500
     first, *others = (by_itself(path) for path in files)
-    losses = [run.metrics.loss.average for run in (first, *others)]
+    losses = [run.progress.loss.average for run in (first, *others)]
     assert result["loss"] == pytest.approx(np.mean(losses))
     first.model.merge([run.model for run in others]).save(tmp_path / "by-hand.son")
     assert state(tmp_path / "by-hand.son") == state(tmp_path / "all.son")
@@ -108,9 +105,9 @@ def test_words_and_classes_are_united_and_bad_rows_are_told(sonline, tmp_path):
     assert bad.read_text() == "1 | f0:many\n"
     assert "bad rows skipped" in done.stderr
     assert "worker" in done.stdout
-    model = Trained.load(tmp_path / "m.son")
-    assert model.labels == [1, 2, 3, 4] or sorted(model.labels) == [1, 2, 3, 4]
-    assert set(model.learner.features()) == {f"f{i}" for i in range(10)}
+    model = Model.load(tmp_path / "m.son")
+    assert sorted(model.table.labels) == [1, 2, 3, 4]
+    assert set(model.features()) == {f"f{i}" for i in range(10)}
 
 
 def test_rows_are_held_out_in_every_file(sonline, tmp_path):
@@ -122,14 +119,15 @@ def test_rows_are_held_out_in_every_file(sonline, tmp_path):
         *("--holdout", "4", "--json"),
     )
     result = json.loads(done.stdout)
-    each = [by_itself(path, holdout=4).metrics for path in files]
+    each = [by_itself(path, holdout=4) for path in files]
     for name in ("loss", "error", "holdout_loss", "holdout_error"):
-        curves = [getattr(one, name) for one in each]
+        part = "held" if name.startswith("holdout") else "progress"
+        curves = [getattr(getattr(one, part), name.split("_")[-1]) for one in each]
         wanted = sum(c.total for c in curves) / sum(c.weight for c in curves)
         assert result[name] == pytest.approx(wanted)
-    assert [one.holdout_loss.rows for one in each] == [25, 50]
-    model = Trained.load(tmp_path / "m.son")
-    assert model.learner.stats()["rounds"] == 225
+    assert [one.held.loss.rows for one in each] == [25, 50]
+    model = Model.load(tmp_path / "m.son")
+    assert model.stats()["rounds"] == 225
     assert result["rows"] == 300
 
 

@@ -93,7 +93,7 @@ def test_hashed_names_are_those_of_the_library(sonline, tmp_path):
     learner = OnlineLearner(hash_bits=10, seed=3)
     learner.learn([{name: 1.0} for name in names], [1 if n % 2 else -1 for n in range(200)])
     saved = tensors(tmp_path / "a.son")
-    assert saved["blocks"] == learner.__getstate__()[1]["blocks"].tobytes()
+    assert saved["0.blocks"] == learner.__getstate__()[1]["0.blocks"].tobytes()
 
 
 def test_several_files_globs_and_pipes_are_one_stream(sonline, data, tmp_path):
@@ -240,7 +240,7 @@ def test_nothing_but_bad_rows_is_no_model(sonline, tmp_path):
         (["-", "--passes", "2"], 2, "standard input"),
         (["."], 3, "'.' is a folder"),
         (["data.svm", "other.csv"], 2, "other.csv is csv by its name, but data.svm: svmlight"),
-        (["data.svm", "--label", "y"], 2, "--label names a column of a table"),
+        (["data.svm", "--label", "y"], 2, "(--label) names a column of a table"),
         (["nowhere://file.svm"], 3, "nowhere://file.svm: cannot be read: Protocol not known"),
         (["memory://file.svm"], 3, "no file 'memory://file.svm'"),
     ],

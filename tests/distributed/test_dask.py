@@ -74,7 +74,7 @@ def arrays(*every):
 
 def state(model):
     """Return every array of a fitted estimator, as bytes."""
-    document, tensors = model._learner().__getstate__()
+    document, tensors = model.model.__getstate__()
     return document, {name: tensor.tobytes() for name, tensor in tensors.items()}
 
 
@@ -186,13 +186,13 @@ def test_rounds_go_on_from_the_merged_model(client, data):
     assert [shard.total("rows") for shard in thrice.rounds_] == [PARTS * ROWS] * 3
     assert thrice.rounds_[0].loss == pytest.approx(once.rounds_[0].loss)
     assert thrice.rounds_[2].loss < thrice.rounds_[0].loss
-    assert thrice._learner().stats()["rounds"] == 3 * PARTS * ROWS
+    assert thrice.stats()["rounds"] == 3 * PARTS * ROWS
     regressor = SONRegressor(max_iter=2).fit(dX, dz, sample_weight=da.ones_like(dz))
     assert regressor.score(dX, dz) == pytest.approx(regressor.score(X, z))
     assert regressor.score(dX, dz) > 0.95
     warm = SONClassifier(warm_start=True).fit(dX, dy)
     warm.fit(dX, dy)
-    assert warm._learner().stats()["rounds"] == 2 * PARTS * ROWS
+    assert warm.stats()["rounds"] == 2 * PARTS * ROWS
 
 
 DIES_AND_RESUMES = """

@@ -41,7 +41,7 @@ def main() -> None:
     for sketch in SKETCHES:
         model = OnlineLearner(sketch=sketch, sketch_size=3, dtype="float64", bound=4.0)
         model.learn(rows(40, seed=1), labels(40, seed=2))
-        name = f"learner-{persistence.FORMAT_VERSION}-{sketch}"
+        name = f"model-{persistence.FORMAT_VERSION}-{sketch}"
         model.save(FOLDER / f"{name}.sonline")
         expected = {
             "parameters": model.params,

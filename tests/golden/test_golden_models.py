@@ -14,7 +14,7 @@ from sonline import OnlineLearner, persistence
 from sonline.parameters import SKETCHES
 
 FOLDER = Path(__file__).parent
-FILES = sorted(FOLDER.glob("learner-*.sonline"))
+FILES = sorted(FOLDER.glob("model-*.sonline"))
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +29,7 @@ def make() -> ModuleType:
 
 def test_every_version_and_sketch_has_its_files() -> None:
     versions = range(1, persistence.FORMAT_VERSION + 1)
-    wanted = {f"learner-{version}-{sketch}" for version in versions for sketch in SKETCHES}
+    wanted = {f"model-{version}-{sketch}" for version in versions for sketch in SKETCHES}
     assert wanted <= {file.stem for file in FILES}
 
 

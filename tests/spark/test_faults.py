@@ -15,15 +15,16 @@ import pytest
 from pyspark import TaskContext
 
 from sonline.distributed.spark import SONRegressor, training
-from sonline.distributed.spark.learning import Work, unpacked
+from sonline.distributed.spark.learning import Work
 from sonline.errors import ParameterError
+from sonline.model import Model
 
 BATCHES, ROWS, WIDTH = 6, 200, 5
 SCHEMA = "features array<double>, label double"
 
 
 def same_bits(first, second):
-    return same_state(first._learner, second._learner)
+    return same_state(first.model, second.model)
 
 
 def same_state(first, second):
@@ -117,7 +118,6 @@ sys.path.insert(0, sys.argv[1])
 from conftest import SETTINGS
 from pyspark.sql import SparkSession
 from sonline.distributed.spark import SONRegressor
-from sonline.distributed.spark.learning import packed
 from test_faults import made, rows_but_the_last
 
 builder = SparkSession.builder.master(sys.argv[2])
@@ -129,7 +129,7 @@ spark = builder.getOrCreate()
 """
 WHOLE = """
 model = SONRegressor().fit(made(spark, 3))
-open(sys.argv[3], "wb").write(packed(model._learner))
+open(sys.argv[3], "wb").write(model.model.to_bytes())
 spark.stop()
 """
 UNFINISHED = """
@@ -178,5 +178,5 @@ def test_executors_of_their_own_give_the_same_bits(spark, tmp_path):
     _, said = running.communicate()
     assert running.returncode == 0, said[-3000:]
     here = SONRegressor().fit(made(spark, 3))
-    there, _ = unpacked((tmp_path / "model").read_bytes())
-    assert same_state(here._learner, there)
+    there = Model.from_bytes((tmp_path / "model").read_bytes())
+    assert same_state(here.model, there)

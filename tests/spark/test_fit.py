@@ -14,7 +14,6 @@ from pyspark.ml.tuning import ParamGridBuilder
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
 from sonline import OnlineLearner
-from sonline.classes import ClassLearner
 from sonline.distributed.spark import (
     SONClassificationModel,
     SONClassifier,
@@ -29,6 +28,8 @@ from sonline.errors import (
     ModelFileError,
     ParameterError,
 )
+from sonline.labels import ClassTable
+from sonline.model import Model
 from sonline.parameters import Parameters
 
 ROWS, COLUMNS, PARTITIONS = 600, 4, 5
@@ -90,9 +91,9 @@ def test_a_regression_is_the_merge_of_its_partitions(frame):
         learner.learn(sp.csr_array(X[part]), z[part], 1.0 + part % 3)
     expected = learners[0].merge(learners[1:])
     model = SONRegressor(labelCol="number", weightCol="weight").fit(frame)
-    assert np.array_equal(model._learner.predict(X), expected.predict(X))
+    assert np.array_equal(model.model.predict(X).squeeze(), np.squeeze(expected.predict(X)))
     said = np.array(model.transform(frame).select("prediction").collect())[:, 0]
-    assert np.array_equal(said, expected.predict(X))
+    assert np.array_equal(said, np.squeeze(expected.predict(X)))
     assert model.predict(Vectors.dense(X[0])) == said[0]
     assert model.numFeatures == COLUMNS
     (only,) = model.rounds_
@@ -106,13 +107,13 @@ def test_classes_are_the_merge_of_their_partitions(frame):
     words = [row.word for row in frame.select("word").collect()]
     classes = sorted(set(words))
     codes = np.array([classes.index(word) for word in words])
-    learners = [ClassLearner(Parameters(), 3, growing=False) for _ in range(PARTITIONS)]
+    learners = [Model(Parameters(), ClassTable((0, 1, 2))) for _ in range(PARTITIONS)]
     for learner, part in zip(learners, shards(), strict=True):
         learner.learn(sp.csr_array(X[part]), codes[part])
     expected = learners[0].merge(learners[1:])
     model = SONClassifier(labelCol="word").fit(frame)
     assert model.classes == classes == ["höher", "low", "mid"]
-    assert np.array_equal(model._learner.predict(X), expected.predict(X))
+    assert np.array_equal(model.model.predict(X).squeeze(), np.squeeze(expected.predict(X)))
     made = model.transform(frame).collect()
     raw = np.array([row.rawPrediction.toArray() for row in made])
     assert np.array_equal(raw, expected.predict(X).T)
@@ -135,7 +136,7 @@ def test_every_way_to_hold_features_gives_the_same_model(frame):
         made = model.transform(given).collect()
         assert [row.rawPrediction for row in made] == expected
         assert {row.prediction for row in made} == {0.0, 1.0}
-    assert set(columns._learner.features()) == {"größe", "b c", "x`y", "d.e"}
+    assert set(columns.model.features()) == {"größe", "b c", "x`y", "d.e"}
 
 
 def test_partitions_are_shown_after_each_round(frame, capsys):
@@ -158,7 +159,7 @@ def test_rounds_begin_with_the_merged_model(frame):
             learner.learn(sp.csr_array(X[part]), z[part])
         start = learners[0].merge(learners[1:], start)
     model = SONRegressor(labelCol="number", rounds=3).fit(frame)
-    assert np.array_equal(model._learner.predict(X), start.predict(X))
+    assert np.array_equal(model.model.predict(X).squeeze(), np.squeeze(start.predict(X)))
     losses = [one.loss for one in model.rounds_]
     assert losses[0] > losses[1]
 
@@ -169,7 +170,7 @@ def test_merging_on_the_executors_gives_the_same_bits(frame, monkeypatch):
     here = estimator.fit(words)
     monkeypatch.setattr(training, "ON_DRIVER", 0)
     there = estimator.fit(words)
-    first, second = (model._learner.__getstate__()[1] for model in (here, there))
+    first, second = (model.model.tensors() for model in (here, there))
     assert first.keys() == second.keys()
     assert all(np.array_equal(first[name], second[name]) for name in first)
 
@@ -221,7 +222,7 @@ def test_text_is_predicted_line_by_line(spark):
     model = SONClassifier(featuresCol="text", format="vw").fit(frame)
     said = [row.prediction for row in model.transform(frame).collect()]
     assert said == [1.0, -1.0, None, 1.0, None] * 20
-    assert set(model._learner.features()) == {"a^x", "a^y", "a^z"}
+    assert set(model.model.features()) == {"a^x", "a^y", "a^z"}
 
 
 def test_libsvm_files_both_ways(spark, tmp_path):
@@ -235,14 +236,16 @@ def test_libsvm_files_both_ways(spark, tmp_path):
             file.write(f"{label} {pairs}\n")
     vectors = spark.read.format("libsvm").option("numFeatures", COLUMNS).load(str(path))
     lines = spark.read.text(str(path))
-    expected = ClassLearner(Parameters(), 2, growing=False)
+    expected = Model(Parameters(), ClassTable((0, 1)))
     expected.learn(sp.csr_array(X), (y > 0).astype(np.int64))
     by_vectors = SONClassifier().fit(vectors.coalesce(1))
     by_lines = SONClassifier(featuresCol="value", format="svmlight").fit(lines.coalesce(1))
     assert by_vectors.classes == by_lines.classes == [-1, 1]
-    assert np.array_equal(by_vectors._learner.predict(X), expected.predict(X))
+    assert np.array_equal(by_vectors.model.predict(X).squeeze(), np.squeeze(expected.predict(X)))
     from_one = np.c_[np.zeros(ROWS), X]
-    assert np.array_equal(by_lines._learner.predict(from_one), expected.predict(X))
+    assert np.array_equal(
+        by_lines.model.predict(from_one).squeeze(), np.squeeze(expected.predict(X))
+    )
 
 
 def test_order_column(spark):
@@ -253,7 +256,7 @@ def test_order_column(spark):
     model = SONRegressor(orderCol="time").fit(frame)
     learner = OnlineLearner(loss="squared")
     learner.learn(sp.csr_array(X), z)
-    assert np.array_equal(model._learner.predict(X), learner.predict(X))
+    assert np.array_equal(model.model.predict(X).squeeze(), np.squeeze(learner.predict(X)))
 
 
 # -- frames that are hard to take ------------------------------------------------------------------
@@ -354,7 +357,8 @@ def test_what_cannot_be_is_said_before_any_work(frame):
 def test_divergence_is_an_error_of_its_own(spark):
     table = [(1e30 * (-1) ** i, [1e30 * (i + 1)]) for i in range(40)]
     frame = spark.createDataFrame(table, "label double, features array<double>").coalesce(1)
-    estimator = SONRegressor(sketch="none", alpha=1e-30, scaling="none", dtype="float64")
+    settings = {"sketch": "none", "alpha": 1e-30, "scaling": "none", "step": "explicit"}
+    estimator = SONRegressor(dtype="float64", **settings)
     with pytest.raises(DivergenceError, match="partition 0"):
         estimator.fit(frame)
 

@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonline import OnlineLearner, _core
-from sonline.classes import ClassLearner
 from sonline.errors import InvalidInputError
+from sonline.labels import ClassTable
+from sonline.model import Model
 from sonline.parameters import LOSSES, SKETCHES, Parameters
 
 BINARY = [name for name, info in LOSSES.items() if info["binary"]]
@@ -27,6 +28,10 @@ def stream(classes=4, n=300, d=8, seed=0):
     return X, y
 
 
+def model_of(parameters, classes, growing):
+    return Model(parameters, ClassTable(tuple(range(classes)), growing))
+
+
 def state_of(learner):
     document, tensors = learner.__getstate__()
     return document, {name: (a.dtype, a.shape, a.tobytes()) for name, a in tensors.items()}
@@ -37,16 +42,28 @@ def state_of(learner):
 def test_emerging_classes_are_as_if_declared_at_the_start(sketch, loss):
     X, y = stream()
     parameters = Parameters(sketch=sketch, loss=loss, sketch_size=3, alpha="relative:4")
-    declared = ClassLearner(parameters, classes=4, growing=False)
+    declared = model_of(parameters, 4, growing=False)
     declared.learn(X, y)
-    emerging = ClassLearner(parameters, classes=0, growing=True)
+    emerging = model_of(parameters, 0, growing=True)
     for start in range(0, len(y), 7):
         rows = slice(start, start + 7)
-        while y[rows].max() >= emerging.classes:
-            emerging = emerging.grown()
         emerging.learn(X[rows], y[rows])
-    np.testing.assert_array_equal(emerging.predict(X), declared.predict(X))
-    np.testing.assert_array_equal(emerging.weights(), declared.weights())
+    order = list(emerging.table.labels)
+    np.testing.assert_array_equal(emerging.predict(X), declared.predict(X)[order])
+    np.testing.assert_array_equal(emerging.weights(), declared.weights()[order])
+
+
+@given(cuts=st.lists(st.integers(0, 300), max_size=4))
+def test_how_rows_are_cut_does_not_show_in_the_progressive_loss(cuts):
+    """The loss of a row counts the classes known by then, wherever a batch begins."""
+    X, y = stream()
+    whole, parts = (model_of(Parameters(), 0, growing=True) for _ in range(2))
+    whole.watch(whole.learn(X, y))
+    ends = [0, *sorted(cuts), len(y)]
+    for a, b in zip(ends, ends[1:], strict=False):  # noqa: RUF007 - may hold empty batches
+        parts.watch(parts.learn(X[a:b], y[a:b]))
+    assert parts.progress.as_dict() == whole.progress.as_dict()
+    assert state_of(parts) == state_of(whole)
 
 
 @given(
@@ -57,12 +74,12 @@ def test_emerging_classes_are_as_if_declared_at_the_start(sketch, loss):
 )
 def test_threads_and_batches_do_not_matter(classes, threads, growing, cuts):
     X, y = stream(classes)
-    one = ClassLearner(Parameters(), classes, growing)
-    many = ClassLearner(Parameters(), classes, growing)
-    before = one.learn(X, y)
+    one = model_of(Parameters(), classes, growing)
+    many = model_of(Parameters(), classes, growing)
+    before = one.learn(X, y).raw
     ends = [0, *sorted(cuts), len(y)]
     parts = [
-        many.learn(X[a:b], y[a:b], threads=threads)
+        many.learn(X[a:b], y[a:b], threads=threads).raw
         for a, b in zip(ends, ends[1:], strict=False)  # noqa: RUF007 - may hold empty batches
     ]
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), before)
@@ -73,8 +90,8 @@ def test_many_threads_on_a_large_batch():
     rng = np.random.default_rng(0)
     X = sp.random(4000, 200, density=0.2, format="csr", random_state=0)
     y = rng.integers(0, 7, 4000)
-    one, many = (ClassLearner(Parameters(), 7, growing=False) for _ in range(2))
-    np.testing.assert_array_equal(many.learn(X, y, threads=4), one.learn(X, y))
+    one, many = (model_of(Parameters(), 7, growing=False) for _ in range(2))
+    np.testing.assert_array_equal(many.learn(X, y, threads=4).raw, one.learn(X, y).raw)
     np.testing.assert_array_equal(many.predict(X, threads=4), one.predict(X))
     assert state_of(many) == state_of(one)
 
@@ -82,8 +99,8 @@ def test_many_threads_on_a_large_batch():
 def test_two_classes_are_one_online_learner():
     X, y = stream(2)
     w = np.linspace(0, 2, len(y))
-    pair, single = ClassLearner(Parameters(), 2, growing=False), OnlineLearner()
-    np.testing.assert_array_equal(pair.learn(X, y, w)[0], single.learn(X, 2.0 * y - 1, w))
+    pair, single = model_of(Parameters(), 2, growing=False), OnlineLearner()
+    np.testing.assert_array_equal(pair.learn(X, y, w).raw[0], single.learn(X, 2.0 * y - 1, w))
     assert pair.features() == single.features()
     np.testing.assert_array_equal(pair.weights()[0, 1:], list(single.weights().values()))
 
@@ -91,7 +108,7 @@ def test_two_classes_are_one_online_learner():
 def test_rows_by_name_are_read_once_for_all():
     X, y = stream()
     rows = [{f"f{j}": v for j, v in enumerate(row) if v} for row in X.tolist()]
-    batch, loop = (ClassLearner(Parameters(), 4, growing=True) for _ in range(2))
+    batch, loop = (model_of(Parameters(), 4, growing=True) for _ in range(2))
     batch.learn(rows, y)
     for row, code in zip(rows, y.tolist(), strict=True):
         loop.learn_one(row, code, 1.0)
@@ -104,21 +121,21 @@ def test_rows_by_name_are_read_once_for_all():
 @pytest.mark.parametrize("classes", [0, 1, 2, 3, 5])
 def test_pickling_goes_on_bit_for_bit(classes):
     X, y = stream(max(classes, 1))
-    learner = ClassLearner(Parameters(), 0, growing=True)
-    for _ in range(classes):
-        learner = learner.grown()
+    learner = model_of(Parameters(), 0, growing=True)
+    for label in range(classes):
+        learner = learner.grown(label)
     rows = [{f"f{j}": v for j, v in enumerate(row)} for row in X.tolist()]
     learner.learn(rows[:200], y[:200]) if classes else None
     twin = pickle.loads(pickle.dumps(learner))
     assert state_of(twin) == state_of(learner)
     for each in (twin, learner):
-        each.grown().learn(rows[200:], y[200:])
+        each.grown(classes).learn(rows[200:], y[200:])
     np.testing.assert_array_equal(twin.predict(rows), learner.predict(rows))
 
 
 def test_a_bad_batch_changes_nothing():
     X, y = stream()
-    learner = ClassLearner(Parameters(), 4, growing=False)
+    learner = model_of(Parameters(), 4, growing=False)
     learner.learn(X[:100], y[:100])
     before = state_of(learner)
     bad = X[100:].copy()
@@ -130,7 +147,7 @@ def test_a_bad_batch_changes_nothing():
     rows = sp.csr_array(X[100:])
     rows.indices[17] = 8
     with pytest.raises(InvalidInputError, match=r"feature index 8 in row .*only 8 columns"):
-        learner.learn(rows, y[100:])
+        learner.learn(learner.rows(rows, add=True, bounded=True), y[100:])
     for row in ({"new": 1.0, "worse": float("inf")}, {"new": 1.0, "large": 1e39}, {"a": None}):
         with pytest.raises(InvalidInputError):
             learner.learn_one(row, 0, 1.0)

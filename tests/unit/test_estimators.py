@@ -100,7 +100,7 @@ class TestLearning:
     @pytest.mark.parametrize("estimator", BOTH)
     def test_long_data_in_pieces(self, estimator, monkeypatch):
         model, X, y = fitted(clone(estimator))
-        monkeypatch.setattr("sonline.estimators.rows.PIECE", 100)
+        monkeypatch.setattr("sonline.rows.PIECE", 100)
         for rows in (X, sp.csr_array(X), sp.csr_matrix(X)):
             np.testing.assert_array_equal(clone(model).fit(rows, y).coef_, model.coef_)
         plain = clone(model).set_params(shuffle=False)

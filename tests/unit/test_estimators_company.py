@@ -131,7 +131,7 @@ class TestCompany:
     def test_files_of_another_kind(self, tmp_path):
         model, *_ = fitted(clone(BOTH[0]))
         model.save(tmp_path / "model")
-        with pytest.raises(ModelFileError, match="holds a classifier, expected a regressor"):
+        with pytest.raises(ModelFileError, match="predicts classes, not numbers"):
             SONRegressor.load(tmp_path / "model")
         with pytest.raises(NotFittedError):
             SONClassifier().save(tmp_path / "other")
@@ -140,14 +140,14 @@ class TestCompany:
         "damage",
         [
             lambda d, t: d.pop("classes"),
-            lambda d, t: d["classes"].update(numbers=[0, 0, 1]),
-            lambda d, t: d["classes"].update(labels=[0, 1], numbers=[0, 1]),
-            lambda d, t: d["learner"].update(classes=4),
-            lambda d, t: d["learner"].update(signs=[1.0, 1.0]),
-            lambda d, t: d["learner"].update(signs=[1.0, 1.0, 0.5]),
-            lambda d, t: d["arguments"].update(sketch="big"),
-            lambda d, t: d["arguments"].update(colour="red"),
-            lambda d, t: d["progress"].pop("rows"),
+            lambda d, t: d["classes"].update(labels=[0, 0, 1]),
+            lambda d, t: d["classes"].update(labels=[0, 1]),
+            lambda d, t: d["classes"].update(labels=[0, [1], 2]),
+            lambda d, t: d.update(signs=[1.0, 1.0]),
+            lambda d, t: d.update(signs=[1.0, 1.0, 0.5]),
+            lambda d, t: d["face"]["arguments"].update(sketch="big"),
+            lambda d, t: d["face"]["arguments"].update(colour="red"),
+            lambda d, t: d["progress"]["loss"].pop("rows"),
             lambda d, t: t.pop("names.bytes"),
             lambda d, t: t.pop("1.blocks"),
             lambda d, t: t.update({"1.blocks": t["1.blocks"][:-1]}),
@@ -156,9 +156,9 @@ class TestCompany:
     def test_files_that_do_not_fit_together(self, damage, tmp_path):
         model, *_ = fitted(clone(BOTH[0]))
         model.save(tmp_path / "model")
-        document, tensors = persistence.read(tmp_path / "model", model.kind)
+        document, tensors = persistence.read(tmp_path / "model")
         damage(document, tensors)
-        persistence.write(tmp_path / "damaged", model.kind, document, tensors)
+        persistence.write(tmp_path / "damaged", document, tensors)
         with pytest.raises(ModelFileError, match="damaged: "):
             SONClassifier.load(tmp_path / "damaged")
 

@@ -196,8 +196,34 @@ class TestFiles:
         with pytest.raises(InvalidInputError, match="use pickle"):
             model.save(tmp_path / "model")
         SONRegressor().save(tmp_path / "model")
-        with pytest.raises(ModelFileError, match="river-regressor"):
+        with pytest.raises(ModelFileError, match="predicts numbers, not classes"):
             SONClassifier.load(tmp_path / "model")
+
+
+class TestRowsOfRiver:
+    """What River's own transformers give."""
+
+    @pytest.mark.parametrize("kind", [SONClassifier, SONRegressor])
+    def test_missing_values_are_absent(self, kind):
+        with_gaps, without = kind(), kind()
+        for number in range(20):
+            row, label = {"a": 1.0, "b": number / 4}, number % 3
+            with_gaps.learn_one(row | {"c": float("nan"), "d": None}, label)
+            without.learn_one(row, label)
+        assert state_of(with_gaps) == state_of(without)
+        gaps = {"a": 1.0, "c": float("nan")}
+        assert with_gaps.predict_one(gaps) == without.predict_one({"a": 1.0})
+
+    @pytest.mark.parametrize("kind", [SONClassifier, SONRegressor])
+    def test_names_may_be_tuples(self, kind):
+        model = kind()
+        for number in range(20):
+            row = {("not", "good"): number % 2, ("very", "good"): 1 - number % 2, "n": 1}
+            model.learn_one(row, number % 2)
+        assert set(model.model.features()) == {"('not', 'good')", "('very', 'good')", "n"}
+        rows = [{("not", "good"): 1}, {("very", "good"): 1}]
+        assert model.predict_one(rows[0]) > model.predict_one(rows[1])
+        assert list(model.explain_one({("not", "good"): 1}, 1 if kind is SONClassifier else None))
 
 
 class TestBadInput:
@@ -206,15 +232,15 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("x", "y", "w", "match"),
         [
-            ({"f0": float("nan")}, "a", 1.0, "not a finite number"),
-            ({"f0": 1.0, "new": None}, "a", 1.0, "feature 'new': expected a number"),
-            ({"f0": float("nan")}, "new", 1.0, "not a finite number"),
+            ({"f0": float("inf")}, "a", 1.0, "not a finite number"),
+            ({"f0": 1.0, "new": []}, "a", 1.0, "feature 'new': expected a number"),
+            ({"f0": float("inf")}, "new", 1.0, "not a finite number"),
             ({"f0": 1.0}, None, 1.0, "None is not a label"),
             ({"f0": 1.0}, float("nan"), 1.0, "nan is not a label"),
             ({"f0": 1.0}, 7, 1.0, "label 7 is of another type"),
             ({"f0": 1.0}, ["a"], 1.0, "a label must be a number or a text"),
-            ({"f0": 1.0}, "a", -1.0, "w must be finite and 0 or more"),
-            ({"f0": 1.0}, "new", float("inf"), "w must be finite and 0 or more"),
+            ({"f0": 1.0}, "a", -1.0, "w: -1 in row 0; weights must be 0 or more"),
+            ({"f0": 1.0}, "new", float("inf"), "w: inf in row 0; it must be finite"),
             ("f0", "a", 1.0, "a row must be a mapping"),
             (None, "a", 1.0, "a row must be a mapping"),
             ({"f0": 1.0}, np.int64(3), 1.0, "label 3 is of another type"),
@@ -231,23 +257,23 @@ class TestBadInput:
     def test_batches(self):
         model = learn_all(SONClassifier(), stream(["a", "b", "c"]))
         before = state_of(model)
-        X = pd.DataFrame({"f0": [1.0, 2.0], "g": [3.0, np.nan]})
+        X = pd.DataFrame({"f0": [1.0, 2.0], "g": [3.0, np.inf]})
         for labels in (["a", "new"], ["a"], ["a", 7]):
             with pytest.raises(InvalidInputError):
                 model.learn_many(X, pd.Series(labels, dtype=object))
         for w in ([1.0, 2.0, 3.0], pd.Series([1.0]), [[1.0, 1.0]]):
-            with pytest.raises(InvalidInputError, match="w must be"):
-                model.learn_many(X.fillna(0.0), pd.Series(["a", "b"]), w=w)
+            with pytest.raises(InvalidInputError, match="w must"):
+                model.learn_many(X.replace(np.inf, 0.0), pd.Series(["a", "b"]), w=w)
         X.columns = ["f0", "f0"]
         with pytest.raises(InvalidInputError, match="columns of the same name"):
-            model.learn_many(X.fillna(0.0), pd.Series(["a", "b"]))
+            model.learn_many(X.replace(np.inf, 0.0), pd.Series(["a", "b"]))
         assert state_of(model) == before
 
     def test_predict(self):
         model = learn_all(SONClassifier(), stream(["a", "b", "c"]))
         before = state_of(model)
         for predict in (model.predict_one, model.predict_proba_one):
-            for row in (None, "f0", 3, {"f0": float("nan")}, {"f0": None}, {None: 1.0}):
+            for row in (None, "f0", 3, {"f0": float("inf")}, {"f0": []}, {None: 1.0}):
                 with pytest.raises(InvalidInputError):
                     predict(row)
         assert state_of(model) == before
@@ -259,7 +285,7 @@ class TestBadInput:
     def test_more_than_true_and_false(self):
         model = learn_all(SONClassifier(), stream([False, True]))
         before = state_of(model)
-        with pytest.raises(InvalidInputError, match="label 2 after labels that were True or False"):
+        with pytest.raises(InvalidInputError, match="label 2 in row 0 is not among"):
             model.learn_one({"f0": 1.0}, 2)
         assert state_of(model) == before
 
@@ -270,5 +296,5 @@ class TestBadInput:
             with pytest.raises(InvalidInputError, match="y"):
                 model.learn_one({"a": 1.0}, y)
         with pytest.raises(InvalidInputError, match=r"NaN|finite"):
-            model.learn_many(pd.DataFrame({"a": [np.nan]}), pd.Series([1.0]))
+            model.learn_many(pd.DataFrame({"a": [np.inf]}), pd.Series([1.0]))
         assert state_of(model) == before

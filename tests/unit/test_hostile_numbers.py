@@ -16,8 +16,9 @@ import pytest
 
 from helpers import state_of
 from sonline import OnlineLearner, SONRegressor
-from sonline.classes import ClassLearner
 from sonline.errors import DivergenceError, InvalidInputError, SonlineError
+from sonline.labels import ClassTable
+from sonline.model import Model
 from sonline.parameters import LOSSES, SKETCHES, Parameters
 
 
@@ -156,7 +157,7 @@ def test_items_that_are_no_pairs(items: list[Any]) -> None:
         lambda: model.learn_one(ItemsOf(items), 1),
         lambda: model.predict_one(ItemsOf(items)),
         lambda: model.learn([ItemsOf(items)], [1]),
-        lambda: ClassLearner(Parameters(), 3, False).learn_one(ItemsOf(items), 0, 1.0),
+        lambda: Model(Parameters(), ClassTable((0, 1, 2))).learn_one(ItemsOf(items), 0, 1.0),
     ):
         with pytest.raises(InvalidInputError, match=r"items\(\) of a row must give"):
             use()

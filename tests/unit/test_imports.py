@@ -9,9 +9,9 @@ import sonline
 
 PACKAGE = Path(sonline.__file__).parent
 ORDER = (
-    *("errors", "_core", "parameters", "persistence", "inputs", "merging", "learner", "classes"),
-    *("evaluate", "streams", "plots", "export", "estimators", "river", "distributed", "cli"),
-    "paper",
+    *("errors", "_core", "parameters", "persistence", "labels", "rows", "evaluate", "merging"),
+    *("model", "streams", "display", "training", "learner", "plots", "export", "estimators"),
+    *("river", "distributed", "cli", "paper"),
 )
 EXCEPTIONS = {("paper", "sonline"), ("cli", "sonline")}
 PAPER = {  # what the parts of the paper may import

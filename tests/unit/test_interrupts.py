@@ -20,8 +20,9 @@ import scipy.sparse as sp
 
 from helpers import state_of
 from sonline import OnlineLearner
-from sonline.classes import ClassLearner
 from sonline.errors import InvalidInputError
+from sonline.labels import ClassTable
+from sonline.model import Model
 from sonline.parameters import Parameters
 
 ROWS, FEATURES = 4_000_000, 2  # some seconds
@@ -74,13 +75,13 @@ def test_an_interrupt_keeps_what_has_been_learnt(kind: str) -> None:
 def test_an_interrupt_finds_all_classes_at_the_same_row() -> None:
     X, _ = long_batch()
     codes = np.arange(ROWS) % 3
-    model = ClassLearner(Parameters(), 3, growing=False)
+    model = Model(Parameters(), ClassTable((0, 1, 2)))
     with interrupted("learn"), pytest.raises(KeyboardInterrupt) as caught:
         model.learn(X, codes, threads=2)
     done = caught.value.rows_done  # type: ignore[attr-defined]
     assert 0 < done < ROWS
     assert {each.stats()["rounds"] for each in model._models} == {done}
-    same = ClassLearner(Parameters(), 3, growing=False)
+    same = Model(Parameters(), ClassTable((0, 1, 2)))
     same.learn(X[:done], codes[:done])
     np.testing.assert_array_equal(same.predict(X[:9]), model.predict(X[:9]))
 
@@ -111,7 +112,7 @@ def test_a_fork_while_another_thread_learns_does_not_hang() -> None:
     model = OnlineLearner()
     # The core itself: what Python does before would be of unknown length.
     core = (X, y, None, np.empty(ROWS))
-    learning = threading.Thread(target=model._model.learn_dense, args=core)
+    learning = threading.Thread(target=model.model.core.learn_dense, args=core)
     learning.start()
     time.sleep(0.1)
     assert learning.is_alive()

@@ -92,7 +92,10 @@ BAD_CALLS: dict[str, tuple[Call, str]] = {
     "weight NaN": (lambda m: m.learn(X, Y, [1, 1, np.nan]), "sample_weight: nan in row 2"),
     "weight infinite": (lambda m: m.learn(X, Y, [1, np.inf, 1]), "sample_weight: inf in row 1"),
     "weight negative": (lambda m: m.learn(X, Y, [1, -0.5, 1]), "sample_weight: -0.5 in row 1"),
-    "weights too few": (lambda m: m.learn(X, Y, [1, 1]), "sample_weight has 2 entries, y has 3"),
+    "weights too few": (
+        lambda m: m.learn(X, Y, [1, 1]),
+        "sample_weight must be.*3 rows, got 2",
+    ),
     "weights of text": (lambda m: m.learn(X, Y, ["a", "b", "c"]), "sample_weight must be"),
     "one: label NaN": (lambda m: m.learn_one({"new": 1.0}, np.nan), "y: .*nan"),
     "one: label infinite": (lambda m: m.learn_one({"new": 1.0}, -np.inf), "y: .*inf"),
@@ -181,7 +184,7 @@ def test_values_too_large_for_the_number_type(as_mapping: bool, dtype: str) -> N
 def test_labels_that_a_loss_cannot_take(labels: list[float], loss: str) -> None:
     model = learner(loss=loss)
     before = state_of(model)
-    with pytest.raises(InvalidInputError, match=f"y: label .* in row .*loss='{loss}'"):
+    with pytest.raises(InvalidInputError, match=r"y: label .* in row .*\+1 and -1"):
         model.learn(X, labels)
     assert state_of(model) == before
 

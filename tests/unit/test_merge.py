@@ -9,9 +9,10 @@ import scipy.sparse as sp
 
 from helpers import LOW_RANK, learner, stream
 from sonline import OnlineLearner, SONClassifier, SONRegressor
-from sonline.classes import ClassLearner
 from sonline.errors import InvalidInputError, ParameterError
+from sonline.labels import ClassTable
 from sonline.merging.state import read
+from sonline.model import Model
 from sonline.paper.reference import merged_sketch, merged_weights
 from sonline.parameters import SKETCHES, Parameters
 
@@ -121,8 +122,8 @@ def test_scaled_features_are_merged_in_raw_coordinates(sketch):
     merged = found[0].merge(found[1:])
 
     def known(one):
-        state = one._model.knowledge()
-        return read(one._parameters, state, state["features"])
+        state = one.model.core.knowledge()
+        return read(one.model.parameters, state, state["features"])
 
     every = [known(one) for one in found]
     counts = sum(one.counts for one in every)
@@ -158,9 +159,9 @@ def test_weight_vectors_that_failed_have_no_say():
     found = trained(2, X, y, loss="squared", sketch="oja", scaling="none", intercept=False)
     for one, best in zip(found, (0, -1), strict=True):
         document, tensors = one.__getstate__()
-        share = np.full_like(tensors["ensemble.share"], 1e-9)
+        share = np.full_like(tensors["0.ensemble.share"], 1e-9)
         share[best] = 1.0
-        one.__setstate__((document, tensors | {"ensemble.share": share}))
+        one.__setstate__((document, tensors | {"0.ensemble.share": share}))
     merged = found[0].merge(found[1:])
     each = np.mean([one.predict(X) for one in found], axis=0)
     np.testing.assert_allclose(merged.predict(X), each, atol=1e-6)
@@ -376,9 +377,11 @@ def test_rounds_of_an_estimator_count_the_start_once():
 
 def test_class_learners_need_the_same_classes():
     parameters = Parameters()
-    two, three = (ClassLearner(parameters, n, growing=False) for n in (2, 3))
-    with pytest.raises(InvalidInputError, match="2 classes"):
-        three.merge([two])
+    two, three = (Model(parameters, ClassTable(tuple(range(n)))) for n in (2, 3))
+    with pytest.raises(InvalidInputError, match=r"different classes, such as \[0, 1\]"):
+        two.merge([three])
+    with pytest.raises(InvalidInputError, match="a model of classes cannot be merged with one of"):
+        two.merge([Model(parameters)])
 
 
 def test_river_models_merge():
@@ -404,5 +407,5 @@ def test_river_models_merge():
     flags = [river.SONClassifier() for _ in range(2)]
     flags[0].learn_one({"a": 1.0}, True)
     flags[1].learn_one({"a": 1.0}, "text")
-    with pytest.raises(InvalidInputError, match="do not fit together"):
+    with pytest.raises(InvalidInputError, match="different classes"):
         flags[0].merge(flags[1:])

@@ -33,7 +33,8 @@ def test_report_of_a_classifier_of_three():
     sizes = [bar.get_width() for bar in weights.patches]
     assert sorted(sizes, key=abs) == sizes
     assert len(sizes) == model.coef_.size
-    assert max(sizes, key=abs) == model.coef_.flat[np.abs(model.coef_).argmax()]
+    scaled = [w for label in range(3) for w in model.weights(label, scaled=True).values()]
+    assert max(sizes, key=abs) == max(scaled, key=abs)
 
 
 def test_report_of_numbers_and_of_a_bare_learner():

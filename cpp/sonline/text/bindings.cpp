@@ -18,6 +18,7 @@
 
 #include "sonline/hashing.hpp"
 #include "sonline/names.hpp"
+#include "sonline/py_model.hpp"
 #include "sonline/text/parser.hpp"
 
 namespace nb = nanobind;
@@ -67,6 +68,12 @@ NameTable table_of(const char* argument, const std::vector<std::string>& names) 
     }
   }
   return table;
+}
+
+// Names as a list of texts, or those of a model.
+NameTable feature_names(const nb::object& names) {
+  if (nb::isinstance<PyModel>(names)) return nb::cast<PyModel&>(names).name_table();
+  return table_of("names", nb::cast<std::vector<std::string>>(names));
 }
 
 // A Parser with its lock: it is given away between threads, and two calls at once wait.
@@ -144,8 +151,8 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
                  std::string_view features, unsigned hash_bits, uint64_t hash_seed,
                  std::string_view dtype, double largest_value, std::string_view on_error,
                  bool allow_unlabelled, bool namespaces, bool frozen_names, size_t max_line_bytes,
-                 size_t max_error_bytes, int64_t line, int64_t offset,
-                 const std::vector<std::string>& names, const std::vector<std::string>& label_names,
+                 size_t max_error_bytes, int64_t line, int64_t offset, const nb::object& names,
+                 const std::vector<std::string>& label_names,
                  const std::vector<std::string>& namespace_names) {
   Options options;
   options.format = choose<Format>("format", format,
@@ -174,7 +181,7 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
   options.max_line_bytes = max_line_bytes;
   options.max_error_bytes = max_error_bytes;
   new (self) PyParser(options, {line, offset},
-                      {table_of("names", names), table_of("label_names", label_names),
+                      {feature_names(names), table_of("label_names", label_names),
                        table_of("namespace_names", namespace_names)});
 }
 
@@ -189,7 +196,7 @@ void bind_parser(nb::module_& m) {
            "allow_unlabelled"_a = false, "namespaces"_a = false, "frozen_names"_a = false,
            "max_line_bytes"_a = defaults.max_line_bytes,
            "max_error_bytes"_a = defaults.max_error_bytes, "line"_a = 1, "offset"_a = 0,
-           "names"_a = std::vector<std::string>(), "label_names"_a = std::vector<std::string>(),
+           "names"_a = nb::list(), "label_names"_a = std::vector<std::string>(),
            "namespace_names"_a = std::vector<std::string>())
       .def("feed", &PyParser::feed, "data"_a,
            "Return the rows that end within this chunk of bytes; the GIL is released meanwhile.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import io
 import json as jsonlib
 import logging
 import math
@@ -20,19 +19,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
-from rich.console import Console
 
 from sonline.cli import INTERRUPTED
-from sonline.cli.progress import Display, LastingConsole
-from sonline.cli.run import Run, Settings
+from sonline.cli.outputs import GrowingFiles
 from sonline.cli.train import summary
-from sonline.cli.trained import Trained
+from sonline.display import LastingConsole
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Outcome, Task, train_rounds
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, ParameterError
+from sonline.model import Model
 from sonline.streams.sources import STDIN, expand, is_remote
+from sonline.training import Settings, Training
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -62,7 +61,7 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
         raise ParameterError("--cluster needs files that the workers can read, not standard input")
     console = LastingConsole()
     silent = quiet or (json and not console.is_terminal)
-    start, told = _begin(settings, files[0])
+    start, description = _begin(settings, files[0])
     on_worker = replace(settings, passes=1, checkpoint=None, every_seconds=0.0, resume=False)
     tasks = [
         Task(place, name, train_file, (place, _reachable(name), on_worker))
@@ -71,7 +70,7 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
     kept = None
     if settings.checkpoint is not None:
         kept = Checkpoints(
-            settings.checkpoint, Trained, _description(settings, start, files), settings.resume
+            settings.checkpoint, Model, _description(settings, start, files), settings.resume
         )
     try:
         with client_of(cluster) as client, watching(not silent, len(files), console) as watch:
@@ -96,27 +95,27 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
     if settings.bad_rows is not None:
         text = "".join(one.bad for one in outcome.rounds[0].figures)
         settings.bad_rows.write_text(text, encoding="utf-8", errors="surrogateescape")
-    result = report(settings, outcome, told, time.monotonic() - begun)
+    result = report(settings, outcome, description, time.monotonic() - begun)
     if json:
         typer.echo(jsonlib.dumps(result, indent=1))
     elif not quiet:
         typer.echo(f"{summary(result)}\n{workers_table(result)}")
 
 
-def train_file(model: Trained, place: int, name: str, settings: Settings) -> Shard:
+def train_file(model: Model, place: int, name: str, settings: Settings) -> Shard:
     """Let a copy of a model learn a file: what a worker does."""
     from sonline.distributed.dask.engine import worker_name  # noqa: PLC0415 - an extra
 
     begun = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="sonline-") as folder:
         bad = None if settings.bad_rows is None else Path(folder, "bad")
-        run = Run(
-            replace(settings, data=[name], bad_rows=bad),
-            Display(Console(file=io.StringIO()), silent=True),
+        run = Training(
+            replace(settings, data=[name], bad_rows=bad, initial=None),
+            files=GrowingFiles({"bad_rows": bad}, lambda _: None),
+            model=copy.deepcopy(model),
         )
-        run.model = copy.deepcopy(model)
         try:
-            trained = run.execute()
+            trained = run.run()
         except DataFormatError as error:
             raise DataFormatError(
                 f"partition {place}: {error.message}",
@@ -128,7 +127,7 @@ def train_file(model: Trained, place: int, name: str, settings: Settings) -> Sha
         except DivergenceError as error:
             raise DivergenceError(f"partition {place}, {name}: {error}") from None
         kept = "" if bad is None else bad.read_text(encoding="utf-8", errors="surrogateescape")
-    made, numbers = run.metrics, trained.task == "regression"
+    made, held, numbers = run.progress, run.held, trained.table is None
     figures = Figures(
         place,
         name,
@@ -138,36 +137,20 @@ def train_file(model: Trained, place: int, name: str, settings: Settings) -> Sha
         weight=made.loss.weight,
         loss=made.loss.total,
         wrong=math.nan if numbers else made.error.total,
-        held_weight=made.holdout_loss.weight,
-        held_loss=made.holdout_loss.total,
-        held_wrong=math.nan if numbers else made.holdout_error.total,
+        held_weight=held.loss.weight,
+        held_loss=held.loss.total,
+        held_wrong=math.nan if numbers else held.error.total,
         seconds=time.perf_counter() - begun,
-        bytes=moved_bytes(trained.learner),
+        bytes=moved_bytes(trained),
         bad=kept,
     )
     return Shard(trained if run.rows else None, [figures])
 
 
-class _FirstLook(Run):
-    """Looks at the first rows, to make the model that all partitions begin with."""
-
-    def look(self) -> tuple[Trained, str]:
-        with self._open() as stream:
-            next(self._decide(stream, iter(stream)), None)
-            told = stream.told
-        if self.model is None:
-            raise ParameterError(
-                f"{self.settings.data[0]}: there are no rows in it to tell what to learn from; put "
-                "a file with rows first"
-            )
-        return self.model, told
-
-
-def _begin(settings: Settings, first: str) -> tuple[Trained, str]:
+def _begin(settings: Settings, first: str) -> tuple[Model, str]:
     if settings.initial is not None:
-        return Trained.load(settings.initial), ""
-    display = Display(Console(file=io.StringIO()), silent=True)
-    return _FirstLook(replace(settings, data=[first]), display).look()
+        return Model.load(settings.initial), ""
+    return Training(replace(settings, data=[first])).look()
 
 
 def _check(settings: Settings, cluster: str) -> None:
@@ -200,7 +183,7 @@ def _check(settings: Settings, cluster: str) -> None:
             raise ParameterError(f"{path}: there is no folder {path.absolute().parent}; make it")
 
 
-def _description(settings: Settings, start: Trained, files: list[str]) -> dict[str, Any]:
+def _description(settings: Settings, start: Model, files: list[str]) -> dict[str, Any]:
     """Return what must be the same for results of an earlier run to be used."""
     local = [Path(name) for name in files if not is_remote(name)]
     return {
@@ -256,23 +239,25 @@ def _leave_interrupts_to_the_driver() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
-def report(settings: Settings, outcome: Outcome, told: str, seconds: float) -> dict[str, Any]:
+def report(
+    settings: Settings, outcome: Outcome, description: str, seconds: float
+) -> dict[str, Any]:
     """Return the result as values that JSON can hold."""
-    model: Trained = outcome.model
-    stats = model.learner.stats()
+    model: Model = outcome.model
+    stats = model.stats()
     passes = []
     for shard in outcome.rounds:
         one = {"loss": shard.loss, "error": shard.error}
         if settings.holdout:
             one |= {"holdout_loss": shard.held_loss, "holdout_error": shard.held_error}
-        shown = {k: v for k, v in one.items() if model.task != "regression" or "error" not in k}
+        shown = {k: v for k, v in one.items() if model.table is not None or "error" not in k}
         passes.append({"rows": int(shard.total("rows")), **shown})
     every = [one for shard in outcome.rounds for one in shard.figures]
     return {
         "model": None if settings.output is None else str(settings.output),
-        "input": told,
+        "input": description,
         "task": model.task,
-        "classes": model.classes(),
+        "classes": [] if model.table is None else list(model.table.labels),
         "partitions": len(outcome.rounds[-1].figures),
         "rows": sum(one.rows for one in every),
         "skipped": sum(one.skipped for one in every),

@@ -15,8 +15,8 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs, open_output
-from sonline.cli.trained import label_of
 from sonline.errors import DataFormatError, ParameterError
+from sonline.labels import label_of
 from sonline.streams import FORMATS, Batch
 from sonline.streams.sources import compressed, compression_of_name, format_of_name
 
@@ -114,7 +114,7 @@ def _output(path: Path) -> Iterator[IO[bytes]]:
 
 def _batches(data: list[str], options: dict[str, Any]) -> Iterator[Batch]:
     with streams.open(data, **options) as stream:
-        shared.refuse_columns_of_text(stream, options)
+        stream.refuse_columns_of_text(options)
         yield from stream
 
 
@@ -211,9 +211,9 @@ def _write_table(
     data: list[str], options: dict[str, Any], rows: Iterator[Row], kind: str, file: IO[bytes]
 ) -> None:
     """Write rows, after a first reading that tells their columns."""
-    from sonline.streams.tables import _arrow  # noqa: PLC0415 - an extra
+    from sonline.streams import tables  # noqa: PLC0415 - needs an extra
 
-    arrow = _arrow()
+    arrow = tables.arrow()
     columns: dict[str, None] = {}
     special = {"label": False, "weight": False, "tag": False}
     words = False

@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.judge import measures
 from sonline.cli.outputs import GrowingFiles, check_outputs
-from sonline.cli.progress import number
-from sonline.cli.trained import Trained
-from sonline.evaluate import AUC, R2, Curve, LogLoss
+from sonline.display import number
+from sonline.evaluate import AUC, R2, Curve, LogLoss, measures
+from sonline.labels import NEW
+from sonline.model import Model, probabilities
+from sonline.streams import Batch
+from sonline.training import THREADS, stream_options
 
 app = command_app()
 
@@ -25,7 +27,7 @@ app = command_app()
 class Scores:
     """All metrics that fit the task of a model."""
 
-    def __init__(self, model: Trained) -> None:
+    def __init__(self, model: Model) -> None:
         self._model = model
         self._loss = Curve()
         self._error = Curve()
@@ -35,35 +37,42 @@ class Scores:
         self.unknown = 0
 
     def add(
-        self, raw: NDArray[np.float64], targets: NDArray[Any], weights: NDArray[np.float64] | None
+        self,
+        raw: NDArray[np.float64],
+        targets: NDArray[Any],
+        weights: NDArray[np.float64] | None,
+        classes: int | None = None,
     ) -> None:
-        """Take in predictions of rows with their targets."""
+        """Take in predictions of rows with their targets; `NEW` is a class that is not known.
+
+        ``classes`` is how many classes the predictions know, if not all of the model.
+        """
         model = self._model
-        if model.task == "regression":
-            self._loss.update(measures(model, raw, targets)[0], weights)
+        classes = model.classes if classes is None else classes
+        if model.table is None:
+            self._loss.update(measures(model.parameters, raw, targets, 0)[0], weights)
             self._square.update((raw[0] - targets) ** 2, weights)
             self._r2.update(targets, raw[0], weights)
             return
-        known = targets != (-1 if model.task == "classes" else 0)
+        known = targets != NEW
         self.unknown += int((~known).sum())
-        loss, wrong = measures(model, raw, targets)
-        assert wrong is not None  # noqa: S101 - this is no regression
-        self._error.update(np.where(known, wrong, 1.0), weights)
+        loss, wrong = measures(model.parameters, raw, targets, classes)
+        self._error.update(np.where(known, wrong, True), weights)
         own = None if weights is None else weights[known]
         self._loss.update(loss[known], own)
         raw, targets = raw[:, known], targets[known]
-        if len(model.classes()) == 2:
+        if classes == 2:
             signs = np.where(targets == 1, 1.0, -1.0)
             self._auc.update(signs, raw[0], own)
             self._binary_log.update(signs, raw[0], own)
-        elif model.parameters.loss == "logistic" and targets.size:
-            chance = model.probabilities(raw)[targets, np.arange(targets.size)]
+        elif model.probabilistic and targets.size:
+            chance = probabilities(raw, classes)[targets, np.arange(targets.size)]
             self._log.update(-np.log(np.maximum(chance, 1e-300)), own)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the metrics by name; None where there is nothing to measure."""
         model = self._model
-        if model.task == "regression":
+        if model.table is None:
             found = {
                 "loss": self._loss.average,
                 "rmse": math.sqrt(self._square.average) if self._square.rows else math.nan,
@@ -72,16 +81,28 @@ class Scores:
             rows = self._loss.rows
         else:
             found = {"loss": self._loss.average, "error": self._error.average}
-            if len(model.classes()) == 2:
+            if model.classes == 2:
                 found["auc"] = self._auc.value
-            if model.parameters.loss == "logistic":
-                two = len(model.classes()) == 2
+            if model.probabilistic:
+                two = model.classes == 2
                 found["log_loss"] = self._binary_log.value if two else self._log.average
             rows = self._error.rows
         plain: dict[str, Any] = {
             name: None if math.isnan(value) else value for name, value in found.items()
         }
         return {"rows": rows, **plain}
+
+
+def targets_of(model: Model, batch: Batch) -> NDArray[Any]:
+    """Return the targets of a batch; NaN or `NEW` where there is none."""
+    if batch.codes is None or model.table is None:
+        assert batch.labels is not None  # noqa: S101 - one of both is there
+        return batch.labels
+    labels = [batch.names.label(code) for code in range(batch.label_count)]
+    codes = model.table.codes(labels)
+    if model.table.undecided and 0 in labels:  # where -1 has not come, 0 may stand for it
+        codes[labels.index(0)] = 0
+    return np.append(codes, NEW)[batch.codes]
 
 
 @app.command()
@@ -107,27 +128,29 @@ def evaluate(
     Example: sonline evaluate test.svm.gz -m clicks.son --json
     """
     check_outputs([*data, str(model)], bad_rows=bad_rows)
-    trained = Trained.load(model)
-    scores = Scores(trained)
+    loaded = Model.load(model)
+    scores = Scores(loaded)
     files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
     skipped = 0
-    own = trained.options(frozen=not progressive, label_names=list(trained.tokens))
+    reading = stream_options(loaded, frozen=not progressive)
     chosen = {"format": str(format), "on_error": str(on_error)}
-    with files, streams.open(data, **(own | chosen)) as stream:
+    with files, streams.open(data, **(reading | chosen)) as stream:
         if not (quiet or json):
-            typer.echo(stream.told, err=True)
+            typer.echo(stream.description, err=True)
         for batch in stream:
             skipped += batch.skipped
             files.write("bad_rows", batch.bad_text())
             if progressive:
-                for part in trained.learn(batch, batch.weights, stream.files[batch.start.file]):
-                    scores.add(part.raw, part.targets, part.weights)
+                learnt = loaded.learn_batch(batch, batch.weights, THREADS)
+                for rows, raw, classes in learnt.parts():
+                    weights = None if batch.weights is None else batch.weights[rows]
+                    scores.add(raw, learnt.targets[rows], weights, classes)
             else:
-                targets, _ = trained.targets(batch)
-                scores.add(trained.predict(batch), targets, batch.weights)
+                raw = loaded.predict(batch, threads=THREADS)
+                scores.add(raw, targets_of(loaded, batch), batch.weights)
     result = {
         **scores.as_dict(),
-        "loss_name": trained.parameters.loss,
+        "loss_name": loaded.parameters.loss,
         "progressive": progressive,
         "skipped": skipped,
         "unknown_labels": scores.unknown,

@@ -8,18 +8,16 @@ import json as jsonlib
 from pathlib import Path
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.judge import Metrics
-from sonline.cli.progress import number
-from sonline.cli.trained import Trained
+from sonline.display import number
 from sonline.errors import ParameterError
-from sonline.evaluate import Curve
+from sonline.evaluate import Progress
+from sonline.learner import OnlineLearner
+from sonline.model import Model
 from sonline.parameters import Parameters
-from sonline.streams.learners import ManyOutputs
 
 app = command_app()
 
@@ -46,72 +44,54 @@ def inspect(
     """
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise ParameterError(f"--plot {plot}: the name must end in one of {', '.join(PICTURES)}")
-    trained = Trained.load(model)
-    facts = describe(trained, model, top)
+    loaded = Model.load(model)
+    facts = describe(loaded, model, top)
     if plot is not None:
-        _draw(trained, facts, plot)
+        _draw(loaded, facts, plot)
     if json:
         typer.echo(jsonlib.dumps(facts, indent=1))
     elif not quiet:
         typer.echo(_text(facts))
 
 
-class _View:
-    """A model as `sonline.plots` looks at it."""
-
-    def __init__(self, trained: Trained) -> None:
-        self._trained = trained
-        metrics = Metrics.from_dict(trained.run["metrics"])
-        self.progress_: Curve | None = metrics.loss if metrics.loss.points else None
-        if trained.task == "classes":
-            self.classes_ = np.array(trained.labels, dtype=object)
-
-    def spectra(self) -> list[Any]:
-        learner = self._trained.learner
-        return learner.spectra() if isinstance(learner, ManyOutputs) else [learner.spectrum()]
-
-    def weights(self, label: Any = None) -> dict[Any, float]:
-        learner = self._trained.learner
-        if not isinstance(learner, ManyOutputs):
-            return learner.weights()
-        line = 0 if label is None else self._trained.labels.index(label)
-        weights = learner.weights()[line, 1:].tolist()
-        return dict(zip(learner.features(), weights, strict=True))
-
-
-def describe(trained: Trained, path: Path, top: int) -> dict[str, Any]:
+def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
     """Return what there is to know, as values that JSON can hold."""
-    view = _View(trained)
-    stats = trained.learner.stats()
-    names: list[Any] = [None] if len(trained.classes()) <= 2 else list(trained.labels)
+    stats = model.stats()
+    classes = [] if model.table is None else list(model.table.labels)
     largest = []
-    for label in names:
-        weights = view.weights(label)
-        order = sorted(weights.items(), key=lambda item: -abs(item[1]))[:top]
-        for feature, weight in order:
-            entry: dict[str, Any] = {"feature": feature, "weight": weight}
+    for label in [None] if len(classes) <= 2 else classes:
+        weights, scaled = model.weights_of(label), model.weights_of(label, scaled=True)
+        for feature in sorted(scaled, key=lambda name: -abs(scaled[name]))[:top]:
+            entry = {"feature": feature, "weight": weights[feature], "scaled": scaled[feature]}
             largest.append(entry | ({"class": label} if label is not None else {}))
-    largest.sort(key=lambda entry: -abs(entry["weight"]))
-    run = trained.run
-    metrics = Metrics.from_dict(run["metrics"]).summary()
+    largest.sort(key=lambda entry: -abs(entry["scaled"]))
+    run, progress = model.run, model.progress
+    known = {"loss": progress.loss, "error": progress.error}
+    if run:
+        held = Progress.from_dict(run["held"])
+        known |= {"holdout_loss": held.loss, "holdout_error": held.error}
     return {
         "file": str(path),
         "file_bytes": path.stat().st_size,
-        "task": trained.task,
-        "classes": trained.classes(),
-        "features_by": trained.features,
-        "parameters": trained.parameters.as_dict(),
+        "saved_by": model.face.get("name", ""),
+        "task": model.task,
+        "classes": classes,
+        "features_by": model.reading.features or ("name" if model.core.name_count() else "index"),
+        "parameters": model.parameters.as_dict(),
         "rounds": stats["rounds"],
         "sweeps": stats["sweeps"],
         "features": stats["features"],
         "alpha": stats["alpha"],
         "memory_bytes": stats["bytes"],
-        "rows": run["rows"],
-        "skipped": run["skipped"],
-        "files": run["files"],
-        "position": run["position"],
-        "progressive": {k: v for k, v in metrics.items() if v == v},  # noqa: PLR0124 - no NaN
-        "spectrum": [spectrum.tolist() for spectrum in view.spectra()],
+        "rows": run.get("rows", progress.loss.rows),
+        "skipped": run.get("skipped", 0),
+        "files": run.get("files", []),
+        "position": run.get("position"),
+        "progressive": {
+            **{name: curve.average for name, curve in known.items() if curve.weight > 0},
+            "rows": sum(curve.rows for name, curve in known.items() if name.endswith("loss")),
+        },
+        "spectrum": [spectrum.tolist() for spectrum in model.spectra()],
         "largest_weights": largest[:top],
     }
 
@@ -124,7 +104,8 @@ def _text(facts: dict[str, Any]) -> str:
         f"{facts['file']}: {facts['file_bytes']:,} bytes, {facts['memory_bytes']:,} in memory",
         f"task        {facts['task']}"
         + (f", classes {', '.join(map(str, facts['classes'][:20]))}" if facts["classes"] else ""),
-        f"rows        {facts['rows']:,} from {', '.join(facts['files'])}",
+        f"rows        {facts['rows']:,}"
+        + (f" from {', '.join(facts['files'])}" if facts["files"] else ""),
         f"rounds      {facts['rounds']:,} ({facts['sweeps']:,} sweeps)",
         f"features    {facts['features']:,} by {facts['features_by']}",
         *(
@@ -141,14 +122,14 @@ def _text(facts: dict[str, Any]) -> str:
     if len(facts["spectrum"]) > SPECTRA:
         out.append(f"            and {len(facts['spectrum']) - SPECTRA} more, which --json shows")
     if facts["largest_weights"]:
-        out.append("largest weights")
+        out.append("largest weights (times the root mean square of the feature; as it comes)")
     for entry in facts["largest_weights"]:
         whose = f"  (class {entry['class']})" if "class" in entry else ""
-        out.append(f"{entry['weight']:>14.6g}  {entry['feature']}{whose}")
+        out.append(f"{entry['scaled']:>14.6g} {entry['weight']:>14.6g}  {entry['feature']}{whose}")
     return "\n".join(out)
 
 
-def _draw(trained: Trained, facts: dict[str, Any], path: Path) -> None:
+def _draw(model: Model, facts: dict[str, Any], path: Path) -> None:
     try:
         import matplotlib as mpl  # noqa: PLC0415 - an extra
     except ImportError:
@@ -156,7 +137,7 @@ def _draw(trained: Trained, facts: dict[str, Any], path: Path) -> None:
     mpl.use("agg")
     from sonline import plots  # noqa: PLC0415 - needs matplotlib
 
-    figure = plots.report(_View(trained))
+    figure = plots.report(OnlineLearner.from_model(model))
     if path.suffix.lower() != ".html":
         figure.savefig(path, dpi=150)
         return

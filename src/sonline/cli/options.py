@@ -22,9 +22,9 @@ from sonline.parameters import (
     SKETCHES,
     STEPS,
     Parameters,
+    first_sentence,
 )
-from sonline.streams import FORMATS, Stream
-from sonline.streams.sources import TEXT_FORMATS
+from sonline.streams import FORMATS
 
 CHOICES = {
     "loss": tuple(LOSSES),
@@ -90,17 +90,6 @@ Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but er
 Terse = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
 
 
-def refuse_columns_of_text(stream: Stream, given: dict[str, Any]) -> None:
-    """Raise an error if options name columns and the data has none."""
-    if stream.options.format not in TEXT_FORMATS:
-        return
-    for name in ("label", "weight", "tag", "text", "ignore"):
-        if given.get(name):
-            raise ParameterError(
-                f"--{name} names a column of a table, and this is none: {stream.told}"
-            )
-
-
 READING: dict[str, tuple[Any, Any]] = {
     "format": (Format, "auto"),
     "label": (LabelColumn, None),
@@ -128,12 +117,11 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
 
     The options that were given arrive as a dict of the fields of `Parameters`.
     """
-    texts = _help_texts()
     added = []
     for known in fields(Parameters):
         flag = known.name.replace("_", "-")
         settings: dict[str, Any] = {
-            "help": f"{texts.get(known.name, '')} [default: {_shown(known.default)}]".strip(),
+            "help": f"{first_sentence(known.name)} [default: {_shown(known.default)}]",
             "show_default": False,
             "rich_help_panel": "Learner",
         }
@@ -214,14 +202,3 @@ def parsed(name: str, value: Any) -> Any:
 def _shown(default: Any) -> str:
     words = {True: "yes", False: "no", None: "none"}
     return words[default] if isinstance(default, (bool, type(None))) else str(default)
-
-
-def _help_texts() -> dict[str, str]:
-    """Return the first sentence about each parameter in the documentation of `OnlineLearner`."""
-    from sonline.learner import OnlineLearner  # noqa: PLC0415 - only for commands that learn
-
-    doc = inspect.getdoc(OnlineLearner) or ""
-    found = re.findall(r"^(\w+) : [^\n]*\n((?:    [^\n]*\n|\n(?=    ))+)", doc, re.MULTILINE)
-    texts = {name: " ".join(text.split()).replace("``", "") for name, text in found}
-    sentence = re.compile(r"(?<=[a-zC\")])\.(?: |$)")
-    return {name: sentence.split(text)[0] + "." for name, text in texts.items()}

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.judge import lines
 from sonline.cli.outputs import GrowingFiles, check_outputs, open_output
-from sonline.cli.trained import Trained
 from sonline.errors import ParameterError
+from sonline.model import Model
 from sonline.streams import Batch
+from sonline.training import THREADS, prediction_lines, stream_options
 
 app = command_app()
 
@@ -34,7 +34,7 @@ def predict(
     model: shared.ModelFile,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="Where to [default: standard output]."),
+        typer.Option("--output", "-o", help="The file for predictions [default: standard output]."),
     ] = None,
     kind: Annotated[
         str,
@@ -57,14 +57,14 @@ def predict(
     Example: sonline predict new.svm.gz -m clicks.son --as label
     """
     check_outputs([*data, str(model)], output=output, bad_rows=bad_rows)
-    trained = Trained.load(model)
+    loaded = Model.load(model)
     if kind not in KINDS:
         raise ParameterError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}")
     _run(
-        trained,
+        loaded,
         data,
         output,
-        check_kind(trained, kind),
+        check_kind(loaded, kind),
         {"format": str(format), "on_error": str(on_error)},
         bad_rows=bad_rows,
         json=json,
@@ -73,7 +73,7 @@ def predict(
 
 
 def _run(
-    trained: Trained,
+    model: Model,
     data: list[str],
     output: Path | None,
     kind: str,
@@ -84,21 +84,19 @@ def _run(
     quiet: bool,
 ) -> None:
     skipped = unknown = 0
-    own = trained.options(
-        tokens=True, unlabelled=True, frozen=True, label_names=list(trained.tokens)
-    )
+    reading = stream_options(model, tokens=True, unlabelled=True, frozen=True)
     target: IO[str] = sys.stdout
     if output is not None:
         target = io.TextIOWrapper(cast(Any, open_output(output)), encoding="utf-8")
     files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
     try:
-        with files, streams.open(data, **(own | options)) as stream:
+        with files, streams.open(data, **(reading | options)) as stream:
             if not quiet and output is not None:
-                typer.echo(stream.told, err=True)
+                typer.echo(stream.description, err=True)
             for batch in stream:
-                raw = trained.predict(batch)
-                text = _objects(trained, raw, batch) if json else None
-                target.write(text or lines(trained, raw, kind, batch.tags))
+                raw = model.predict(batch, threads=THREADS)
+                text = _objects(model, raw, batch) if json else None
+                target.write(text or prediction_lines(model, raw, kind, batch.tags))
                 target.flush()
                 skipped += batch.skipped
                 unknown += batch.unknown_features
@@ -114,30 +112,29 @@ def _run(
         typer.echo(f"{unknown} values of features that the model does not know", err=True)
 
 
-def check_kind(trained: Trained, kind: str) -> str:
+def check_kind(model: Model, kind: str) -> str:
     """Return what to print: "probability", "label" or "raw"."""
-    logistic = trained.task != "regression" and trained.parameters.loss == "logistic"
     if kind == "auto":
-        return "probability" if logistic else "raw"
-    if kind == "probability" and not logistic:
+        return "probability" if model.probabilistic else "raw"
+    if kind == "probability" and not model.probabilistic:
         raise ParameterError(
             "probabilities need loss='logistic' and classes; this model has "
-            f"loss={trained.parameters.loss!r}: use --as label or --as raw"
+            f"loss={model.parameters.loss!r}: use --as label or --as raw"
         )
-    if kind == "label" and trained.task == "regression":
+    if kind == "label" and model.table is None:
         raise ParameterError("this model predicts numbers, not labels: use --as raw")
     return kind
 
 
-def _objects(trained: Trained, raw: NDArray[np.float64], batch: Batch) -> str:
+def _objects(model: Model, raw: NDArray[np.float64], batch: Batch) -> str:
     """Return a JSON object for each row."""
     columns: dict[str, list[Any]] = {"raw": raw.T.tolist() if len(raw) > 1 else raw[0].tolist()}
-    if trained.task != "regression":
-        names = trained.classes()
-        columns["label"] = [names[code] for code in trained.chosen(raw).tolist()]
-        if trained.parameters.loss == "logistic":
-            shares = trained.probabilities(raw).T.tolist()
-            columns["probability"] = shares if len(names) != 2 else [share[1] for share in shares]
+    if model.table is not None:
+        columns["label"] = model.labels(raw)
+        if model.probabilistic:
+            shares = model.probabilities(raw).T.tolist()
+            two = model.classes == 2
+            columns["probability"] = [share[1] for share in shares] if two else shares
     if batch.tags is not None:
         columns["tag"] = list(batch.tags)
     rows = zip(*columns.values(), strict=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsonlib
 import math
-import re
 import shlex
 import sys
 from pathlib import Path
@@ -14,15 +13,13 @@ import typer
 
 from sonline.cli import INTERRUPTED, command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import check_outputs
-from sonline.cli.progress import Display, LastingConsole, number
-from sonline.cli.run import Run, Settings
-from sonline.cli.trained import Trained
+from sonline.cli.outputs import GrowingFiles, check_outputs
+from sonline.display import Display, LastingConsole, number
 from sonline.errors import ParameterError
+from sonline.model import Model
+from sonline.training import EVERY_SECONDS, Settings, Training, checkpoint_times
 
 app = command_app()
-
-EVERY_SECONDS = 30.0  # between checkpoints, if nothing else is said
 
 
 @app.command()
@@ -61,7 +58,7 @@ def train(
         bool, typer.Option("--resume", help="Go on from --checkpoint (or else from --output).")
     ] = False,
     initial: Annotated[
-        Path | None, typer.Option("--from", help="Learn on with this model, on other data.")
+        Path | None, typer.Option("--from", help="Continue training this model, on other data.")
     ] = None,
     cluster: Annotated[
         str | None,
@@ -80,7 +77,7 @@ def train(
 
     Example: sonline train clicks.svm.gz -o clicks.son --checkpoint clicks.part
     """
-    every_rows, every_seconds = _every(checkpoint_every, checkpoint)
+    every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
     settings = Settings(
         data=data,
         output=output,
@@ -121,12 +118,13 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
     console = LastingConsole()
     silent = quiet or (json and not console.is_terminal)
     display = Display(console, silent, settings.loss_scale)
-    run = Run(settings, display)
+    outputs = {"predictions": settings.predictions, "bad_rows": settings.bad_rows}
+    run = Training(settings, display, GrowingFiles(outputs, display.say))
     with display:
-        model = run.execute()
+        model = run.run()
         target = run.resumable if run.interrupted else settings.output
         if target is not None:
-            model.save(target)
+            model.save(target, {"name": "command line"})
     if run.interrupted and target is None:
         sys.stderr.write(f"interrupted after {run.rows} rows; no model was asked for\n")
         raise typer.Exit(INTERRUPTED)
@@ -137,23 +135,22 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
         )
         raise typer.Exit(INTERRUPTED)
     if json:
-        typer.echo(jsonlib.dumps(report(run, model), indent=1))
+        typer.echo(jsonlib.dumps(report(run, model, display.seconds()), indent=1))
     elif not quiet:
         to_errors = str(settings.predictions) == "-"
-        typer.echo(summary(report(run, model)), err=to_errors)
+        typer.echo(summary(report(run, model, display.seconds())), err=to_errors)
 
 
-def report(run: Run, model: Trained) -> dict[str, Any]:
+def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
     """Return the result as values that JSON can hold."""
-    stats = model.learner.stats()
-    each = [*run.past, run.metrics.summary()]
-    seconds = run.display.seconds()
+    stats = model.stats()
+    each = [*run.past, run.summary()]
     plain = [{k: _shown(k, v, run.settings.loss_scale) for k, v in one.items()} for one in each]
     return {
         "model": None if run.settings.output is None else str(run.settings.output),
-        "input": run.told,
+        "input": run.description,
         "task": model.task,
-        "classes": model.classes(),
+        "classes": [] if model.table is None else list(model.table.labels),
         "rows": run.rows,
         "skipped": run.skipped,
         "passes": plain,
@@ -200,17 +197,3 @@ def summary(result: dict[str, Any]) -> str:
         f"model           {where} ({result['model_bytes']:,} bytes in memory)",
     ]
     return "\n".join(lines)
-
-
-def _every(text: str | None, checkpoint: Path | None) -> tuple[int, float]:
-    """Return after how many rows and after how many seconds to save; 0 is never."""
-    if text is None:
-        return 0, EVERY_SECONDS if checkpoint else 0.0
-    if checkpoint is None:
-        raise ParameterError("--checkpoint-every needs --checkpoint FILE")
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s?)", text)
-    if not found or float(found[1]) <= 0 or not (found[2] or found[1].isdigit()):
-        raise ParameterError(
-            f"--checkpoint-every must be rows (100000) or seconds (60s), got {text!r}"
-        )
-    return (0, float(found[1])) if found[2] else (int(found[1]), 0.0)

@@ -10,20 +10,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
+import numpy as np
 import typer
 
 from sonline import streams
 from sonline.cli import command_app
-from sonline.cli.evaluate import Scores
-from sonline.cli.judge import lines
+from sonline.cli.evaluate import Scores, targets_of
 from sonline.cli.outputs import check_outputs, open_output
 from sonline.cli.predict import check_kind
-from sonline.cli.progress import number
-from sonline.cli.run import Settings
 from sonline.cli.train import start
-from sonline.cli.trained import Trained
+from sonline.display import number
 from sonline.errors import ParameterError
-from sonline.learner import OnlineLearner, begin_label_range
+from sonline.labels import NEW
+from sonline.model import Model
+from sonline.training import Settings, prediction_lines, stream_options
 
 app = command_app()
 
@@ -138,7 +138,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         if given.OjaNewton:
             parameters |= _oja_newton(given, loss)
     else:
-        loss = Trained.load(given.initial_regressor).parameters.loss
+        loss = Model.load(given.initial_regressor).parameters.loss
         if given.bit_precision is not None:
             parameters["hash_bits"] = given.bit_precision
         if given.loss_function is not None:
@@ -162,11 +162,10 @@ def settings_of(given: argparse.Namespace) -> Settings:
     )
 
 
-def _prepare(model: Trained, oja_newton: bool) -> None:
+def _prepare(model: Model, oja_newton: bool) -> None:
     # Predictions stay between the labels seen and 0, those of the logistic loss within 50.
     limit = 50.0 if model.parameters.loss == "logistic" else 0.0
-    if isinstance(model.learner, OnlineLearner):
-        begin_label_range(model.learner, -limit, limit)
+    model.begin_label_range(-limit, limit)
     if oja_newton and model.parameters.loss != "squared":
         model.row_weight = 0.5
 
@@ -223,13 +222,11 @@ def _test(given: argparse.Namespace) -> None:
     """Predict rows, and measure the predictions of those that have labels."""
     if given.initial_regressor is None:
         raise ParameterError("vw: -t needs a model: -i FILE")
-    model = Trained.load(given.initial_regressor)
+    model = Model.load(given.initial_regressor)
     loss = model.parameters.loss
     kind = check_kind(model, _kind(given, loss))
     scores = Scores(model)
-    options = model.options(
-        format="vw", unlabelled=True, frozen=True, label_names=list(model.tokens)
-    )
+    options = stream_options(model, format="vw", unlabelled=True, frozen=True)
     target = given.predictions or given.raw_predictions
     read = [given.data, given.initial_regressor]
     check_outputs(read, predictions=None if target is None else Path(_dash(target)))
@@ -237,8 +234,9 @@ def _test(given: argparse.Namespace) -> None:
         for batch in stream:
             raw = model.predict(batch)
             if file is not None:
-                file.write(lines(model, raw, kind, batch.tags))
-            targets, known = model.targets(batch)
+                file.write(prediction_lines(model, raw, kind, batch.tags))
+            targets = targets_of(model, batch)
+            known = ~np.isnan(targets) if model.table is None else targets != NEW
             weights = None if batch.weights is None else batch.weights[known]
             scores.add(raw[:, known], targets[known], weights)
     if given.quiet:

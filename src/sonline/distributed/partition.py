@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 import time
 from typing import Any
 
@@ -13,7 +12,8 @@ from numpy.typing import NDArray
 
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, InvalidInputError, ParameterError
-from sonline.streams.batch import LARGEST_VALUES
+from sonline.evaluate import Progress
+from sonline.rows import LARGEST_VALUES
 
 ON_ERROR = ("stop", "skip")
 FINITE = float(np.finfo(np.float64).max)
@@ -87,33 +87,20 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
     if figures.skipped == rows:
         return Shard(None, [figures])
     model = copy.deepcopy(model)
-    before = _progress(model)
-    more = {} if classes is None or before is not None else {"classes": classes}
+    begun = model.__sklearn_is_fitted__()
+    before = copy.deepcopy(model.model.progress) if begun else Progress()
+    more = {} if classes is None or begun else {"classes": classes}
     try:
         model.partial_fit(X, y, sample_weight=weights, **more)
     except DivergenceError as error:
         raise DivergenceError(f"{name}: {error}") from error
     except ValueError as error:
         raise InvalidInputError(f"{name}: {error}") from error
-    after = _progress(model)
-    assert after is not None  # noqa: S101 - it has learnt
     figures.rows = rows - figures.skipped
-    figures.weight, figures.loss, figures.wrong = (
-        now - then for now, then in zip(after, before or (0.0, 0.0, 0.0), strict=True)
-    )
-    figures.bytes = moved_bytes(model._learner())  # noqa: SLF001 - the estimators are ours
+    figures.take(model.model.progress, before, model.model.table is not None)
+    figures.bytes = moved_bytes(model.model)
     figures.seconds = time.perf_counter() - begun
     return Shard(model, [figures])
-
-
-def _progress(model: Any) -> tuple[float, float, float] | None:
-    """Return weight, loss and mistakes so far, added up; None before the first row."""
-    if not model.__sklearn_is_fitted__():
-        return None
-    curve = model.progress_
-    if not hasattr(model, "classes_"):
-        return curve.weight, curve.total, math.nan
-    return curve.weight, curve.total, (1 - model.progressive_score_) * curve.weight
 
 
 def _loaded(values: Any) -> Any:

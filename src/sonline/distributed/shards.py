@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from sonline.evaluate import Progress
+
 
 @dataclass
 class Figures:
@@ -52,6 +54,12 @@ class Figures:
     bytes: int = 0
     resumed: bool = False
     bad: str = ""
+
+    def take(self, now: Progress, before: Progress, classes: bool) -> None:
+        """Set loss and mistakes to what has come since a model had other measures."""
+        self.weight = now.loss.weight - before.loss.weight
+        self.loss = now.loss.total - before.loss.total
+        self.wrong = now.error.total - before.error.total if classes else math.nan
 
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as values that JSON can hold."""
@@ -131,7 +139,6 @@ def figures_of(shard: Shard) -> list[Figures]:
     return shard.figures
 
 
-def moved_bytes(learner: Any) -> int:
-    """Return the size of a learner's state: what is moved to merge it."""
-    _, tensors = learner.__getstate__()
-    return int(sum(tensor.nbytes for tensor in tensors.values()))
+def moved_bytes(model: Any) -> int:
+    """Return the size of a model's arrays: what is moved to merge it."""
+    return int(sum(tensor.nbytes for tensor in model.tensors().values()))

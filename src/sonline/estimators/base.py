@@ -2,41 +2,45 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from sonline import persistence
-from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, ParameterError
-from sonline.estimators.rows import Order
+from sonline.errors import (
+    DivergenceError,
+    InvalidInputError,
+    ModelFileError,
+    ParameterError,
+    require,
+)
+from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve
-from sonline.inputs import contiguous
-from sonline.parameters import LOSSES, Parameters
+from sonline.labels import ClassTable
+from sonline.model import Model
+from sonline.parameters import LOSSES, RENAMED, Parameters
+from sonline.rows import Floats, pieces, row_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from onnx import ModelProto
 
-Floats: TypeAlias = NDArray[np.float64]
-
-# Names of the learner's parameters that are called otherwise here.
-RENAMED = {"fit_intercept": "intercept"}
-
 
 class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
 
-    kind: ClassVar[str]  # of the file that `save` writes
+    face: ClassVar[str]  # what the file that `save` writes says of its origin
     losses: ClassVar[tuple[str, ...]]
     # The arguments of the constructor that are the learner's, and what it calls them.
     arguments: ClassVar[list[tuple[str, str]]]
@@ -46,12 +50,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     shuffle: bool
     random_state: Any
     warm_start: bool
+    n_jobs: int | None = None
 
-    progress_: Curve
     n_features_in_: int
     n_iter_: int
-    _begun: Parameters  # with which learning began ...
-    _begun_values: Any  # ... and the arguments as they were given
+    _model: Model
+    _first_values: Any  # the arguments with which learning began
     _values: ClassVar[attrgetter[Any]]  # reads these arguments, in a single call
 
     def __init_subclass__(cls, **more: Any) -> None:
@@ -73,16 +77,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise ParameterError(f"max_iter must be an integer of at least 1, got {passes!r}")
         return Parameters(**{field: getattr(self, name) for name, field in self.arguments})
 
-    def _remember(self, parameters: Parameters) -> None:
-        """Keep the parameters with which learning begins."""
-        self._begun, self._begun_values = parameters, self._values(self)
-
     def _check_same_parameters(self) -> None:
         """Raise an error if the parameters are not those that learning began with."""
-        if self._values(self) == self._begun_values:
+        if self._values(self) == self._first_values:
             return
         for name, field in self.arguments:
-            now, then = getattr(self, name), getattr(self._begun, field)
+            now, then = getattr(self, name), getattr(self._model.parameters, field)
             if now is not then and now != then:
                 raise ParameterError(
                     f"{name} is {now!r}, but this estimator began to learn with {then!r}, which "
@@ -118,10 +118,65 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             where = "in the order of random_state" if not isinstance(rows, slice) else "of X"
             raise DivergenceError(f"pass {number + 1} of fit, rows {where}: {error}") from error
 
-    def _learner(self) -> Any:
-        """Return what learns; an error if there is nothing yet."""
+    def _learn_passes(
+        self, X: Any, labels: Any, sample_weight: ArrayLike | None, table: ClassTable | None
+    ) -> None:
+        """Learn all rows ``max_iter`` times: what `fit` does when labels have been checked."""
+        parameters = self._parameters()
+        going_on = self.warm_start and self.__sklearn_is_fitted__()
+        if going_on:
+            self._check_same_parameters()
+            model = copy.deepcopy(self._model)
+        else:
+            model = Model(parameters, table)
+            self._first_values = self._values(self)
+        count = len(labels)
+        given = row_weights(sample_weight, count)
+        if given is not None and not given.any():
+            raise InvalidInputError(
+                "sample_weight: all are zero, so there is nothing to learn from"
+            )
+        weights = self._weights(given, labels)
+        rows = model.rows(X, add=True, bounded=True)
+        for number, order in enumerate(self._orders(count)):
+            for part, piece in pieces(rows, order):
+                targets, classes = model.targets(labels[part])
+                with self._say_where(number, part):
+                    some = None if weights is None else weights[part]
+                    learnt = model.learn_targets(
+                        piece, targets, classes, some, self._threads(model)
+                    )
+                if number == 0:
+                    model.watch(learnt, None if given is None else given[part])
+        self._model = model
+        self.n_iter_ = self.max_iter
+
+    def _learn_rows(self, X: Any, labels: Any, sample_weight: ArrayLike | None) -> None:
+        """Learn some rows once: what `partial_fit` does when rows and labels have been checked."""
+        model = self._model
+        given = row_weights(sample_weight, len(labels))
+        weights = self._weights(given, labels)
+        rows = model.rows(X, add=True, bounded=True)
+        learnt = model.learn(rows, labels, weights, threads=self._threads(model))
+        model.watch(learnt, given)
+
+    def _weights(self, weights: Floats | None, labels: Any) -> Floats | None:
+        """Return the weights of the rows, those of their classes taken in."""
+        return weights
+
+    def _threads(self, model: Model) -> int:
+        return 1
+
+    def _raw(self, X: Any) -> Floats:
+        """Return the raw predictions, a line per output."""
+        model = self._fitted()
+        rows = model.rows(known_rows(self, X), add=False, bounded=True)
+        return model.predict(rows, threads=self._threads(model))
+
+    def _fitted(self) -> Model:
+        """Return the model; an error if there is none yet."""
         try:
-            return self.__dict__["_learning"]
+            return self.__dict__["_model"]  # type: ignore[no-any-return]
         except KeyError:
             raise NotFittedError(
                 f"This {type(self).__name__} instance is not fitted yet. Call 'fit' or "
@@ -129,7 +184,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             ) from None
 
     def __sklearn_is_fitted__(self) -> bool:
-        return "_learning" in self.__dict__
+        return "_model" in self.__dict__
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -153,18 +208,14 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """
         every = [self, *others]
         common = [] if start is None else [start]
-        learners = [one._learner() for one in every + common]
+        models = [one._fitted() for one in every]
         for one in every[1:] + common:
             self._check_mergeable(one)
         merged: Self = clone(self, safe=False)
-        merged._remember(self._begun)
-        for name in ("n_features_in_", "n_iter_", "feature_names_in_"):
+        for name in ("n_features_in_", "n_iter_", "feature_names_in_", "_first_values"):
             if hasattr(self, name):
                 setattr(merged, name, getattr(self, name))
-        merged.progress_ = self.progress_.merge(
-            [one.progress_ for one in every[1:]], None if start is None else start.progress_
-        )
-        merged._take_merged(every, start, learners)
+        merged._model = models[0].merge(models[1:], None if start is None else start._fitted())
         return merged
 
     def _check_mergeable(self, other: Self) -> None:
@@ -172,60 +223,117 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise InvalidInputError(
                 f"a {type(self).__name__} cannot be merged with a {type(other).__name__}"
             )
-        if other.n_features_in_ != self.n_features_in_:
+        ours, theirs = (getattr(one, "n_features_in_", None) for one in (self, other))
+        if ours != theirs:
             raise InvalidInputError(
-                f"one of the estimators to be merged has {other.n_features_in_} features, another "
-                f"{self.n_features_in_}; all need the same columns"
+                f"one of the estimators to be merged has {theirs} features, another {ours}; all "
+                "need the same columns"
             )
         ours, theirs = (getattr(one, "feature_names_in_", None) for one in (self, other))
         if not np.array_equal([] if ours is None else ours, [] if theirs is None else theirs):
             raise InvalidInputError("the estimators to be merged have different names of columns")
 
-    def _take_merged(self, every: list[Self], start: Self | None, learners: list[Any]) -> None:
-        """Set what is merged of estimators, the start's learner being the last, if there is one."""
-        raise NotImplementedError
-
     # -- inspection ------------------------------------------------------------------------------
+
+    @property
+    def model(self) -> Model:
+        """The model behind it, which all faces share."""
+        return self._fitted()
+
+    @property
+    def progress_(self) -> Curve:
+        """The course of `progressive_loss_`, after 1, 2, 4, 8, ... rows."""
+        return self._attribute("progress_").progress.loss
 
     @property
     def progressive_loss_(self) -> float:
         """Mean loss of the predictions made before each row was learnt for the first time."""
-        self._attribute("progressive_loss_")
-        return self.progress_.average
+        return self._attribute("progressive_loss_").progress.loss.average
 
-    def _attribute(self, name: str) -> Any:
-        """Return the learner for a fitted attribute, which must not exist before."""
-        if "_learning" not in self.__dict__:
+    def _attribute(self, name: str) -> Model:
+        """Return the model for a fitted attribute, which must not exist before."""
+        if "_model" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no {name!r} before it is fitted")
-        return self.__dict__["_learning"]
+        return self._model
 
-    def _by_column(self, features: list[int], weights: Floats) -> Floats:
+    def _by_column(self, weights: Floats) -> Floats:
         """Spread weights by feature seen over all columns of X."""
-        table = np.zeros((weights.shape[0], self.n_features_in_))
-        table[:, features] = weights
+        names = getattr(self, "feature_names_in_", None)
+        columns = {} if names is None else {name: place for place, name in enumerate(names)}
+        places = []
+        for feature in self._model.features():
+            place = feature if isinstance(feature, int) else columns.get(feature)
+            if place is None:
+                raise AttributeError(
+                    f"coef_ has a column for each column of X, and {feature!r} is none: see "
+                    "weights()"
+                )
+            places.append(place)
+        width = getattr(self, "n_features_in_", max(places, default=-1) + 1)
+        table = np.zeros((weights.shape[0], width))
+        table[:, places] = weights
         return table
 
-    def _feature_name(self, column: int) -> str | int:
-        names = getattr(self, "feature_names_in_", None)
-        return column if names is None else str(names[column])
+    def weights(self, label: Any = None, *, scaled: bool = False) -> dict[str | int, float]:
+        """Return the weight of each feature seen, by name (by column, where X had no names).
+
+        Parameters
+        ----------
+        label : optional
+            For which class; may be left out for numbers, and for two classes, where it is
+            ``classes_[1]``.
+        scaled : bool, default=False
+            Weights for features as they come, or for features divided by their root mean square:
+            only those can be compared where features have different units.
+        """
+        model = self._fitted()
+        if label is None and model.classes == 2:
+            label = self.classes_[1]
+        return model.weights_of(label, scaled)
+
+    def explain_one(self, row: Any, label: Any = None) -> dict[str | int, float]:
+        """Return what each feature of a row adds to its raw prediction, largest first.
+
+        Parameters
+        ----------
+        row : mapping, or sequence of numbers
+            By name or column, or all columns.
+        label : optional
+            For which class, as of `weights`.
+        """
+        if not hasattr(row, "items"):
+            names = getattr(self, "feature_names_in_", None)
+            row = dict(enumerate(row) if names is None else zip(names, row, strict=True))
+        model = self._fitted()
+        if label is None and model.classes == 2:
+            label = self.classes_[1]
+        return model.explain(row, label)
+
+    def stats(self) -> dict[str, Any]:
+        """Return counters: rounds, rebases, features, bytes, and the alpha in force."""
+        return self._fitted().stats()
+
+    def compact(self) -> Self:
+        """Return an estimator that only predicts, without what only learning needs."""
+        small = copy.copy(self)
+        small._model = self._fitted().compact()
+        return small
 
     @property
     def experts(self) -> int:
         """How many weight vectors are blended: more than one with ``alpha="auto"``."""
         return len(self._parameters().experts)
 
-    def prediction_range(self) -> tuple[Floats, Floats]:
-        """Return the lowest and highest raw predictions that ``bound`` and ``clip`` allow.
-
-        One of each for every row of `coef_`.
-        """
-        raise NotImplementedError
+    def value_limits(self) -> Floats:
+        """Return, for each column, the size beyond which `predict` cuts values (see `scaling`)."""
+        return self._by_column(self._fitted().limits()[np.newaxis, 1:]).ravel()
 
     def report(self) -> Figure:
         """Draw the progressive loss, the spectrum of the sketch and the largest weights.
 
-        Needs matplotlib (``pip install sonline[plot]``); `sonline.plots` has each plot by itself.
+        Needs matplotlib (``pip install "sonline[plot]"``); `sonline.plots` has each plot by itself.
         """
+        require("matplotlib", "plot")
         from sonline import plots  # noqa: PLC0415 - matplotlib is an extra
 
         return plots.report(self)
@@ -233,8 +341,9 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def to_onnx(self, path: str | os.PathLike[str] | None = None) -> ModelProto:
         """Return the fitted linear model in ONNX, and write it to a file if one is named.
 
-        Needs onnx (``pip install sonline[onnx]``); see `sonline.export.to_onnx`.
+        Needs onnx (``pip install "sonline[onnx]"``); see `sonline.export.to_onnx`.
         """
+        require("onnx", "onnx")
         from sonline import export  # noqa: PLC0415 - onnx is an extra
 
         return export.to_onnx(self, path)
@@ -245,84 +354,65 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """Write the fitted estimator to a file; `load` goes on as if it had never stopped.
 
         The file holds numbers and text only (safetensors), so loading it runs no code, unlike a
-        pickle.
+        pickle. All faces of sonline, and its command line, can open it.
         """
-        document, tensors = self._learner().__getstate__()
+        model = self._fitted()
         names = getattr(self, "feature_names_in_", None)
-        persistence.write(
-            path,
-            self.kind,
-            {
-                "learner": document,
-                "arguments": {k: _to_json(k, v) for k, v in self.get_params(deep=False).items()},
-                "n_features_in": self.n_features_in_,
-                "feature_names_in": None if names is None else [str(name) for name in names],
-                "n_iter": self.n_iter_,
-                "progress": self.progress_.as_dict(),
-                **self._document(),
-            },
-            tensors,
-        )
+        face = {
+            "name": self.face,
+            "arguments": {k: _to_json(k, v) for k, v in self.get_params(deep=False).items()},
+            "n_features_in": getattr(self, "n_features_in_", None),
+            "feature_names_in": None if names is None else [str(name) for name in names],
+            "n_iter": self.n_iter_,
+        }
+        model.save(path, face)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read an estimator that `save` wrote.
+        """Read a model that any face of sonline saved, or the command line.
 
         Raises
         ------
         ModelFileError
-            If the file is damaged or holds something else.
+            If the file is damaged, or predicts numbers instead of classes, or classes instead of
+            numbers.
         """
-        document, tensors = persistence.read(path, cls.kind)
         with persistence.reading(path):
-            arguments = {k: _from_json(v) for k, v in document["arguments"].items()}
-            estimator = cls(**arguments)
-            estimator.n_features_in_ = int(document["n_features_in"])
-            estimator.n_iter_ = int(document["n_iter"])
-            estimator.progress_ = Curve.from_dict(document["progress"])
-            names = document["feature_names_in"]
-            if names is not None:
-                estimator.feature_names_in_ = np.array(names, dtype=object)
+            return cls.from_model(Model.load(path))
+
+    @classmethod
+    def from_model(cls, model: Model) -> Self:
+        """Make an estimator of a model; they share it."""
+        cls._check_task(model)
+        face = model.face
+        if face.get("name") == cls.face:
+            estimator = cls(**{k: _from_json(v) for k, v in face["arguments"].items()})
+            estimator.n_iter_ = int(face["n_iter"])
+            if face["n_features_in"] is not None:
+                estimator.n_features_in_ = int(face["n_features_in"])
+            if face["feature_names_in"] is not None:
+                estimator.feature_names_in_ = np.array(list(face["feature_names_in"]), dtype=object)
+                if isinstance(face["feature_names_in"], str):
+                    raise ModelFileError("the names of the columns must be a list")
                 if estimator.feature_names_in_.shape != (estimator.n_features_in_,):
                     raise ModelFileError("the names of the columns are not as many as the columns")
-            estimator._remember(estimator._parameters())
-            estimator._restore(document, tensors)
-            columns = estimator._learner().features()
-            if not all(isinstance(c, int) and c < estimator.n_features_in_ for c in columns):
-                raise ModelFileError("the learner has features that are no columns")
+            columns = [one for one in model.features() if isinstance(one, int)]
+            if max(columns, default=-1) >= getattr(estimator, "n_features_in_", 2**63):
+                raise ModelFileError("the model has features that are no columns")
+            estimator._parameters()
+        else:
+            given = model.parameters.as_dict()
+            estimator = cls(**{name: given[field] for name, field in cls.arguments})
+            estimator.n_iter_ = 1
+        model.face = {}
+        estimator._model = model
+        estimator._first_values = cls._values(estimator)
         return estimator
 
-    def _document(self) -> dict[str, Any]:
-        """Return what else the file holds."""
+    @classmethod
+    def _check_task(cls, model: Model) -> None:
+        """Raise an error if a model is not what this estimator can be."""
         raise NotImplementedError
-
-    def _restore(self, document: dict[str, Any], tensors: persistence.Tensors) -> None:
-        raise NotImplementedError
-
-
-def sample_weights(sample_weight: ArrayLike | None, rows: int, some: bool = False) -> Floats | None:
-    """Return the weights as the core takes them; with ``some``, not all of them may be 0."""
-    if sample_weight is None:
-        return None
-    try:
-        weights = np.asarray(sample_weight, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"sample_weight must be numbers: {error}") from error
-    weights = np.full(rows, weights) if weights.ndim == 0 else contiguous(weights)
-    if weights.shape != (rows,):
-        raise InvalidInputError(
-            f"sample_weight must be one number for each of the {rows} rows, got shape "
-            f"{weights.shape}"
-        )
-    bad = ~(np.isfinite(weights) & (weights >= 0))
-    if bad.any():
-        row = int(np.argmax(bad))
-        raise InvalidInputError(
-            f"sample_weight: {weights[row]:g} in row {row}; it must be a finite number of 0 or more"
-        )
-    if some and not weights.any():
-        raise InvalidInputError("sample_weight: all are zero, so there is nothing to learn from")
-    return weights
 
 
 def losses_that(are_binary: bool) -> tuple[str, ...]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -11,19 +10,17 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_consistent_length
 
-from sonline import _core
-from sonline.classes import ClassLearner, probabilities
-from sonline.errors import InvalidInputError, ParameterError
-from sonline.estimators.base import Floats, losses_that, sample_weights
-from sonline.estimators.fitted import FittedClassifier
-from sonline.estimators.labels import ClassTable, Codes, Labels, as_labels
-from sonline.estimators.rows import CHECKS, Rows, known_rows, pieces
-from sonline.evaluate import Curve, Mean
-from sonline.parameters import Parameters
-
-LOGISTIC = "logistic"
+from sonline.errors import InvalidInputError, ModelFileError, ParameterError
+from sonline.estimators.base import OnlineEstimator, losses_that
+from sonline.estimators.labels import Labels, as_labels, table_of
+from sonline.estimators.rows import checked_rows, known_rows
+from sonline.labels import ClassTable
+from sonline.model import PROBABILISTIC as LOGISTIC
+from sonline.model import Model, probabilities
+from sonline.parameters import Parameters, documented
+from sonline.rows import Floats
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -32,7 +29,8 @@ def _is_logistic(estimator: Any) -> bool:
     return True
 
 
-class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  # no types there
+@documented
+class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # no types there
     """Linear classifier that learns in one pass by Sketched Online Newton.
 
     It needs neither scaled features nor a learning rate. Two classes are one learner; more are one
@@ -44,11 +42,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
     loss : str, default="logistic"
         "logistic", "hinge", "squared_hinge", or "squared" on labels -1 and +1. Probabilities need
         "logistic".
-    sketch, sketch_size, alpha, bound, clip, step, curvature, sigma, eta, oja_step, sketch_every,
-    scaling, dtype
-        As of `sonline.OnlineLearner`, with its defaults.
-    fit_intercept : bool, default=True
-        Whether a constant feature is added.
+    {parameters}
     max_iter : int, default=1
         Passes over the data that `fit` makes.
     shuffle : bool, default=True
@@ -85,7 +79,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         Passes that the last `fit` made; 1 after `partial_fit`.
     progressive_loss_ : float
         Mean loss of the predictions made before each row was learnt for the first time; for more
-        than two classes, of the sum over the learners.
+        than two classes, the mean over "this class or not".
     progressive_score_ : float
         Accuracy of those predictions.
     progress_ : sonline.evaluate.Curve
@@ -106,7 +100,7 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
     True
     """
 
-    kind: ClassVar[str] = "classifier"
+    face: ClassVar[str] = "SONClassifier"
     losses: ClassVar[tuple[str, ...]] = (*losses_that(are_binary=True), "squared")
 
     def __init__(
@@ -176,30 +170,15 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
             The fitted estimator. After an error it is as it was before.
         """
         with self._as_before_on_error():
-            parameters = self._parameters()
+            self._parameters()
             going_on = self.warm_start and self.__sklearn_is_fitted__()
-            rows, labels = validate_data(self, X, as_labels("y", y), reset=not going_on, **CHECKS)
-            if going_on:
-                self._check_same_parameters()
-                learner, codes = self._grown_for(labels)
-                learner = copy.deepcopy(learner)
-                self.progress_, self._right = copy.deepcopy((self.progress_, self._right))
-            else:
-                self._table = ClassTable.of("y", labels)
-                self._table.refuse_single()
-                codes, _ = self._table.codes(labels)
-                learner = self._begin(parameters)
-            given = sample_weights(sample_weight, labels.size, some=True)
-            weights = self._weights(given, codes, labels)
-            for number, order in enumerate(self._orders(labels.size)):
-                for part, piece in pieces(rows, order):
-                    some = None if weights is None else weights[part]
-                    with self._say_where(number, part):
-                        margins = self._learn(learner, piece, codes[part], some)
-                    if number == 0:
-                        self._watch(margins, codes[part], None if given is None else given[part])
-            self._learning = learner
-            self.n_iter_ = self.max_iter
+            labels = as_labels("y", y)
+            rows = checked_rows(self, X, reset=not going_on)
+            check_consistent_length(rows if not isinstance(rows, list) else rows[0], labels)
+            table = table_of("y", labels, bool(self.discover_classes))
+            if not going_on:
+                _refuse_single(table)
+            self._learn_passes(rows, labels, sample_weight, table)
         return self
 
     def partial_fit(
@@ -228,113 +207,86 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
             The estimator. After an error it is as it was before, except after a `DivergenceError`.
         """
         with self._as_before_on_error():
-            if "_learning" not in self.__dict__:
-                rows, labels = validate_data(self, X, as_labels("y", y), **CHECKS)
-                self._declare(labels, classes)
-                self._learning = self._begin(self._parameters())
-                self.n_iter_ = 1
-            else:
+            labels = as_labels("y", y)
+            if self.__sklearn_is_fitted__():
                 self._check_same_parameters()
                 if classes is not None:
                     self._compare(classes)
-                rows, labels = known_rows(self, X), as_labels("y", y)
-                if rows.shape[0] != labels.size:
-                    raise InvalidInputError(
-                        f"X has {rows.shape[0]} rows, y has {labels.size} labels"
-                    )
+                rows = known_rows(self, X)
+            else:
+                parameters = self._parameters()
+                rows = checked_rows(self, X, reset=True)
+                self._model = Model(parameters, self._declared(labels, classes))
+                self._first_values = self._values(self)
+                self.n_iter_ = 1
             if self.class_weight == "balanced":
                 raise ParameterError(
                     "class_weight='balanced' needs all labels at once, as fit has them; for "
                     "partial_fit name the weight of each class: class_weight={label: weight, ...}"
                 )
-            learner, codes = self._grown_for(labels)
-            given = sample_weights(sample_weight, labels.size)
-            weights = self._weights(given, codes, labels)
-            margins = self._learn(learner, rows, codes, weights)
-            self._learning = learner
-        self._watch(margins, codes, given)
+            self._learn_rows(rows, labels, sample_weight)
         return self
 
     # -- classes ---------------------------------------------------------------------------------
 
-    def _declare(self, labels: Labels, classes: ArrayLike | None) -> None:
-        """Set the classes of the first `partial_fit`."""
+    def _declared(self, labels: Labels, classes: ArrayLike | None) -> ClassTable:
+        """Return the classes of the first `partial_fit`."""
         if classes is not None:
-            self._table = ClassTable.of("classes", as_labels("classes", classes))
-            self._table.refuse_single()
-        elif self.discover_classes:
-            self._table = ClassTable.of("y", labels)
-        else:
-            raise InvalidInputError(
-                "classes must be passed on the first call to partial_fit: all labels that will "
-                "ever come; or make the estimator with discover_classes=True"
-            )
+            named = as_labels("classes", classes)
+            table = table_of("classes", named, bool(self.discover_classes))
+            _refuse_single(table)
+            return table
+        if self.discover_classes:
+            return ClassTable(growing=True)
+        raise InvalidInputError(
+            "classes must be passed on the first call to partial_fit: all labels that will "
+            "ever come; or make the estimator with discover_classes=True"
+        )
 
     def _compare(self, classes: ArrayLike) -> None:
         """Raise an error if classes are named again and others than before."""
-        named = ClassTable.of("classes", as_labels("classes", classes)).labels
+        named = np.unique(as_labels("classes", classes))
         if not np.array_equal(named, self.classes_):
             raise InvalidInputError(
-                f"classes={named.tolist()} is not what the first call of partial_fit said: "
+                f"classes={named.tolist()} is not what the first call of partial_fit had: "
                 f"{self.classes_.tolist()}"
             )
 
-    def _begin(self, parameters: Parameters) -> ClassLearner:
-        """Start to learn the classes."""
-        self._remember(parameters)
-        self.progress_, self._right = Curve(), Mean()
-        return ClassLearner(parameters, self._table.labels.size, bool(self.discover_classes))
+    @property
+    def classes_(self) -> Labels:
+        """The labels, sorted."""
+        table = self._attribute("classes_").table
+        assert table is not None  # noqa: S101 - a classifier has classes
+        return table.array[table.order]
 
-    def _grown_for(self, labels: Labels) -> tuple[ClassLearner, Codes]:
-        """Return the learner with all classes that the labels need, and the labels' places.
-
-        The table of classes is set with it; the learner that is in use stays as it is.
-        """
-        learner = self._learning
-        codes, new = self._table.codes(labels)
-        if new.any():
-            if not learner.growing:
-                self._table.refuse(labels, new)
-            self._table = self._table.grown(labels[new])
-            while learner.classes < self._table.labels.size:
-                learner = learner.grown()
-            codes, _ = self._table.codes(labels)
-        return learner, codes
+    def _in_order(self, lines: Floats) -> Floats:
+        """Bring lines, one per output of the model, into the order of `classes_`."""
+        table = self._model.table
+        assert table is not None  # noqa: S101 - a classifier has classes
+        if len(table) == 2:
+            return lines if table.order[1] == 1 else -lines
+        return lines[table.order]
 
     # -- learning and predicting -----------------------------------------------------------------
 
-    def _weights(self, weights: Floats | None, codes: Codes, labels: Labels) -> Floats | None:
+    def _weights(self, weights: Floats | None, labels: Labels) -> Floats | None:
         """Return the weights of the rows, those of their classes taken in."""
         if self.class_weight is None:
             return weights
-        by_class = compute_class_weight(self.class_weight, classes=self._table.labels, y=labels)
-        chosen = np.asarray(by_class, dtype=np.float64)[codes]
+        if isinstance(self.class_weight, dict):
+            for label, weight in self.class_weight.items():
+                if not weight >= 0:
+                    raise ParameterError(
+                        f"class_weight: the weight of class {label!r} is {weight!r}; it must be 0 "
+                        "or more"
+                    )
+        classes = np.unique(labels)
+        by_class = compute_class_weight(self.class_weight, classes=classes, y=labels)
+        chosen = np.asarray(by_class, dtype=np.float64)[np.searchsorted(classes, labels)]
         return chosen if weights is None else chosen * weights
 
-    def _learn(
-        self, learner: ClassLearner, X: Rows, codes: Codes, weights: Floats | None
-    ) -> Floats:
-        numbers = self._table.numbers[codes] if learner.growing else codes
-        return self._table.in_order(learner.learn(X, numbers, weights, self._threads(learner)))
-
-    def _threads(self, learner: ClassLearner) -> int:
-        return 1 if learner.outputs == 1 else min(effective_n_jobs(self.n_jobs), learner.outputs)
-
-    def _watch(self, margins: Floats, codes: Codes, weights: Floats | None) -> None:
-        """Take predictions made before the update into the progressive loss and score."""
-        loss = np.empty(margins.shape[1])
-        if self._table.labels.size == 2:
-            _loss_values(self.loss, margins[0], np.where(codes, 1.0, -1.0), loss)
-            right = (margins[0] > 0) == codes
-        else:
-            own = np.empty(loss.size)
-            loss[:] = 0
-            for number, line in enumerate(margins):
-                _loss_values(self.loss, line, np.where(codes == number, 1.0, -1.0), own)
-                loss += own
-            right = margins.argmax(axis=0) == codes
-        self.progress_.update(loss, weights)
-        self._right.add(right, weights)
+    def _threads(self, model: Model) -> int:
+        return 1 if model.outputs == 1 else min(effective_n_jobs(self.n_jobs), model.outputs)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the raw predictions ``w.x``.
@@ -353,10 +305,8 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         return margins[0] if self.classes_.size == 2 else margins.T
 
     def _margins(self, X: Any) -> Floats:
-        """Return the raw predictions, a line per output."""
-        learner: ClassLearner = self._learner()
-        margins = learner.predict(known_rows(self, X), self._threads(learner))
-        return self._table.in_order(margins)
+        """Return the raw predictions, a line per output, in the order of `classes_`."""
+        return self._in_order(self._raw(X))
 
     def predict(self, X: Any) -> Labels:
         """Return the most likely label of each row.
@@ -396,6 +346,51 @@ class SONClassifier(ClassifierMixin, FittedClassifier):  # type: ignore[misc]  #
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))  # type: ignore[no-any-return]
 
+    # -- inspection ------------------------------------------------------------------------------
 
-def _loss_values(loss: str, margins: Floats, targets: Floats, out: Floats) -> None:
-    _core.loss_values(loss, margins, targets, Parameters.quantile, out)
+    @property
+    def progressive_score_(self) -> float:
+        """Accuracy of the predictions made before each row was learnt for the first time."""
+        return self._attribute("progressive_score_").progress.accuracy
+
+    @property
+    def coef_(self) -> Floats:
+        """Weights of the features, a row per class (one row for two classes)."""
+        weights = self._attribute("coef_").weights()
+        return self._by_column(self._in_order(weights)[:, 1:])
+
+    @property
+    def intercept_(self) -> Floats:
+        """Weights of the constant feature."""
+        return self._in_order(self._attribute("intercept_").weights())[:, 0]
+
+    def spectra(self) -> list[Floats]:
+        """Return the eigenvalues that each learner's sketch holds, in the order of `coef_`."""
+        model = self._fitted()
+        spectra = model.spectra()
+        assert model.table is not None  # noqa: S101 - a classifier has classes
+        return spectra if model.outputs == 1 else [spectra[number] for number in model.table.order]
+
+    def prediction_range(self) -> tuple[Floats, Floats]:
+        """Return the lowest and highest raw predictions that ``bound`` and ``clip`` allow.
+
+        One of each for every row of `coef_`.
+        """
+        low, high = (self._in_order(ends) for ends in self._fitted().ranges())
+        return np.minimum(low, high), np.maximum(low, high)
+
+    @classmethod
+    def _check_task(cls, model: Model) -> None:
+        if model.table is None:
+            raise ModelFileError(
+                "holds a model that predicts numbers, not classes; open it with SONRegressor or "
+                "OnlineLearner"
+            )
+
+
+def _refuse_single(table: ClassTable) -> None:
+    """Raise an error if there is nothing to tell apart."""
+    if len(table) < 2:
+        raise InvalidInputError(
+            f"at least two classes are needed, got {len(table)} class: {list(table.labels)}"
+        )

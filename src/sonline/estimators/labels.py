@@ -1,23 +1,19 @@
-"""Class labels: what came, which class each is."""
+"""Class labels for the scikit-learn estimators, checked as scikit-learn does."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from sonline.errors import InvalidInputError, ModelFileError
+from sonline.errors import InvalidInputError
+from sonline.labels import ClassTable
 
-Floats: TypeAlias = NDArray[np.float64]
 Labels: TypeAlias = NDArray[Any]
-Codes: TypeAlias = NDArray[np.int64]
-
-MOST_TEXT = 1 << 20  # characters in an array; where one label is much longer, objects take less
 
 
 def as_labels(name: str, values: Any) -> Labels:
@@ -62,117 +58,11 @@ def _refuse_mixture(name: str, values: Any) -> None:
         )
 
 
-@dataclass(frozen=True)
-class ClassTable:
-    """The classes of a classifier in the order of their labels.
-
-    `numbers` says which class of the learner each is: classes that are found on the way get the
-    next number, wherever their label belongs.
-    """
-
-    labels: Labels
-    numbers: NDArray[np.intp]
-
-    @classmethod
-    def of(cls, name: str, labels: Labels) -> ClassTable:
-        """Make a table of the distinct labels."""
-        distinct = _distinct(name, labels)
-        return cls(distinct, np.arange(distinct.size))
-
-    def codes(self, labels: Labels) -> tuple[Codes, NDArray[np.bool_]]:
-        """Return the place of each label, and which labels are new (their place means nothing)."""
-        if not self.labels.size or _family(labels) != _family(self.labels):
-            return np.zeros(labels.size, dtype=np.int64), np.ones(labels.size, dtype=np.bool_)
-        places: Codes = self.labels.searchsorted(labels)
-        return places, self.labels.take(places, mode="clip") != labels
-
-    def grown(self, labels: Labels) -> ClassTable:
-        """Return the table with new labels taken in."""
-        if _family(labels) != _family(self.labels):
-            raise InvalidInputError(
-                f"y: label {labels.tolist()[0]!r} is of another type than the classes "
-                f"{self.labels.tolist()}; use text or numbers throughout"
-            )
-        together = np.concatenate([self.labels, _distinct("y", labels)])
-        order = np.argsort(together, kind="stable")
-        numbers = np.append(self.numbers, range(self.numbers.size, order.size))
-        return ClassTable(together[order], numbers[order])
-
-    def places_of(self, union: ClassTable) -> list[int]:
-        """Return for each class of the learner of a larger table which class it is of the one here.
-
-        Classes that are not known here come last, as new ones would.
-        """
-        codes, new = self.codes(union.labels)
-        numbers = np.empty(union.labels.size, dtype=np.intp)
-        numbers[union.numbers[~new]] = self.numbers[codes[~new]]
-        numbers[union.numbers[new]] = range(self.labels.size, union.labels.size)
-        return [int(number) for number in numbers]
-
-    def refuse(self, labels: Labels, new: NDArray[np.bool_]) -> NoReturn:
-        """Raise an error about the first label that is new."""
-        row = int(np.argmax(new))
-        raise InvalidInputError(
-            f"y: label {labels[row : row + 1].tolist()[0]!r} in row {row} is not among the classes "
-            f"{self.labels.tolist()}; name all classes in the first call of partial_fit, or make "
-            "the estimator with discover_classes=True"
-        )
-
-    def refuse_single(self) -> None:
-        """Raise an error if there is nothing to tell apart."""
-        if self.labels.size < 2:
-            raise InvalidInputError(
-                f"at least two classes are needed, got {self.labels.size} class: "
-                f"{self.labels.tolist()}"
-            )
-
-    def in_order(self, lines: Floats) -> Floats:
-        """Bring lines, one per output of the learner, into the order of the labels.
-
-        Two classes have one line: what speaks for the second of them.
-        """
-        if self.labels.size == 2:
-            return lines if self.numbers[1] == 1 else -lines
-        return lines[self.numbers]
-
-    def as_dict(self) -> dict[str, Any]:
-        """Return all of it as values that JSON can hold."""
-        if self.labels.dtype.kind not in "biufUO":
-            raise InvalidInputError(
-                f"labels of type {self.labels.dtype} cannot be written to a model file: only "
-                "text, numbers and booleans can; use pickle"
-            )
-        kind = "object" if self.labels.dtype.kind == "O" else self.labels.dtype.str
-        return {"labels": self.labels.tolist(), "dtype": kind, "numbers": self.numbers.tolist()}
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> ClassTable:
-        """Make a table from what `as_dict` returned."""
-        dtype = np.dtype(plain["dtype"])
-        if dtype.kind not in "biufUO":
-            raise ModelFileError(f"labels cannot be of type {dtype}")
-        if dtype.kind == "U":  # its length is a claim of the file; what is there is the truth
-            longest = max(map(len, plain["labels"]), default=0)
-            dtype = np.dtype("U" if longest * len(plain["labels"]) <= MOST_TEXT else object)
-        labels = np.array(plain["labels"], dtype=dtype)
-        numbers = np.array(plain["numbers"], dtype=np.intp)
-        if labels.ndim != 1 or sorted(numbers.tolist()) != list(range(labels.size)):
-            raise ModelFileError("the numbers of the classes do not fit their labels")
-        if not np.array_equal(np.unique(labels), labels):
-            raise ModelFileError("the labels of the classes are not distinct and in order")
-        return cls(labels, numbers)
-
-
-def _distinct(name: str, labels: Labels) -> Labels:
+def table_of(name: str, labels: Labels, growing: bool) -> ClassTable:
+    """Return the table of the distinct labels, in their order."""
     try:
-        return np.unique(labels)
+        distinct = np.unique(labels)
     except TypeError as error:
         raise InvalidInputError(f"{name} holds labels that cannot be ordered: {error}") from error
-
-
-def _family(labels: Labels) -> str:
-    """Return "text" or "numbers": only labels of one family can be compared."""
-    kind = labels.dtype.kind
-    if kind == "O":
-        return "text" if labels.size and isinstance(labels.flat[0], str) else "numbers"
-    return "text" if kind in "US" else "numbers"
+    kind = "object" if labels.dtype.kind == "O" else str(labels.dtype)
+    return ClassTable(tuple(distinct.tolist()), growing, dtype=kind)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -10,16 +9,15 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from sonline import persistence
-from sonline.classes import prediction_range
-from sonline.estimators.base import Floats, OnlineEstimator, losses_that, sample_weights
-from sonline.estimators.rows import CHECKS, known_rows, pieces
-from sonline.evaluate import R2, Curve, losses
-from sonline.inputs import contiguous
-from sonline.learner import OnlineLearner
-from sonline.parameters import Parameters
+from sonline.errors import ModelFileError
+from sonline.estimators.base import OnlineEstimator, losses_that
+from sonline.estimators.rows import CHECKS, by_name, checked_rows, is_named, known_rows
+from sonline.model import Model
+from sonline.parameters import Parameters, documented
+from sonline.rows import Floats, contiguous
 
 
+@documented
 class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no types there
     """Linear regression that learns in one pass by Sketched Online Newton.
 
@@ -30,13 +28,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     ----------
     loss : str, default="squared"
         "squared" (half the squared error) or "quantile".
-    sketch, sketch_size, alpha, bound, clip, step, curvature, sigma, eta, oja_step, sketch_every,
-    scaling, dtype
-        As of `sonline.OnlineLearner`, with its defaults.
-    fit_intercept : bool, default=True
-        Whether a constant feature is added.
-    quantile : float, default=0.5
-        Level of the quantile loss.
+    {parameters}
     max_iter : int, default=1
         Passes over the data that `fit` makes.
     shuffle : bool, default=True
@@ -81,11 +73,8 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     True
     """
 
-    kind: ClassVar[str] = "regressor"
+    face: ClassVar[str] = "SONRegressor"
     losses: ClassVar[tuple[str, ...]] = losses_that(are_binary=False)
-
-    _learning: OnlineLearner
-    _r2: R2
 
     def __init__(
         self,
@@ -150,26 +139,10 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
             The fitted estimator. After an error it is as it was before.
         """
         with self._as_before_on_error():
-            parameters = self._parameters()
+            self._parameters()
             going_on = self.warm_start and self.__sklearn_is_fitted__()
-            rows, labels = validate_data(self, X, y, reset=not going_on, y_numeric=True, **CHECKS)
-            labels = contiguous(labels, np.float64)
-            if going_on:
-                self._check_same_parameters()
-                learner = copy.deepcopy(self._learning)
-                self.progress_, self._r2 = copy.deepcopy((self.progress_, self._r2))
-            else:
-                learner = self._begin(parameters)
-            weights = sample_weights(sample_weight, labels.size, some=True)
-            for number, order in enumerate(self._orders(labels.size)):
-                for part, piece in pieces(rows, order):
-                    some = None if weights is None else weights[part]
-                    with self._say_where(number, part):
-                        before = learner.learn(piece, labels[part], some)
-                    if number == 0:
-                        self._watch(before, labels[part], some)
-            self._learning = learner
-            self.n_iter_ = self.max_iter
+            rows, labels = self._checked(X, y, reset=not going_on)
+            self._learn_passes(rows, labels, sample_weight, None)
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
@@ -190,17 +163,24 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
             The estimator. After an error it is as it was before, except after a `DivergenceError`.
         """
         with self._as_before_on_error():
-            if "_learning" not in self.__dict__:
-                rows, labels = validate_data(self, X, y, y_numeric=True, **CHECKS)
-                self._learning = self._begin(self._parameters())
-                self.n_iter_ = 1
-            else:
+            if self.__sklearn_is_fitted__():
                 self._check_same_parameters()
                 rows, labels = known_rows(self, X), _numbers(y)
-            weights = sample_weights(sample_weight, labels.size)
-            before = self._learning.learn(rows, labels, weights)
-        self._watch(before, labels, weights)
+            else:
+                parameters = self._parameters()
+                rows, labels = self._checked(X, y, reset=True)
+                self._model = Model(parameters)
+                self._first_values = self._values(self)
+                self.n_iter_ = 1
+            self._learn_rows(rows, labels, sample_weight)
         return self
+
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, Floats]:
+        """Return rows and labels for `fit`."""
+        if is_named(X):
+            return checked_rows(self, X, reset), _numbers(y)
+        rows, labels = validate_data(self, X, y, reset=reset, y_numeric=True, **CHECKS)
+        return by_name(self, rows), contiguous(labels, np.float64)
 
     def predict(self, X: Any) -> Floats:
         """Return the prediction for each row.
@@ -210,76 +190,42 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             The rows.
         """
-        learner: OnlineLearner = self._learner()
-        return learner.predict(known_rows(self, X))
-
-    def _begin(self, parameters: Parameters) -> OnlineLearner:
-        self.progress_, self._r2 = Curve(), R2()
-        self._remember(parameters)
-        return OnlineLearner(**parameters.as_dict())
-
-    def _watch(self, before: Floats, labels: Floats, weights: Floats | None) -> None:
-        """Take predictions made before the update into the progressive loss and score."""
-        self.progress_.update(losses(self.loss, labels, before, self.quantile), weights)
-        self._r2.update(labels, before, weights)
-
-    def _take_merged(self, every: list[Self], start: Self | None, learners: list[Any]) -> None:
-        begun = None if start is None else learners.pop()
-        self._learning = learners[0].merge(learners[1:], begun)
-        self._r2 = every[0]._r2.merge(
-            [one._r2 for one in every[1:]], None if start is None else start._r2
-        )
+        predictions: Floats = self._raw(X)[0]
+        return predictions
 
     # -- inspection ------------------------------------------------------------------------------
 
     @property
     def progressive_score_(self) -> float:
         """R² of the predictions made before each row was learnt for the first time."""
-        self._attribute("progressive_score_")
-        return self._r2.value
+        return self._attribute("progressive_score_").progress.r2.value
 
     @property
     def coef_(self) -> Floats:
         """Weights of the features."""
-        weights = self._attribute("coef_").weights()
-        line = np.array([list(weights.values())])
-        return self._by_column([int(feature) for feature in weights], line).ravel()
+        return self._by_column(self._attribute("coef_").weights()[:, 1:]).ravel()
 
     @property
     def intercept_(self) -> Floats:
         """Weight of the constant feature."""
-        return np.array([self._attribute("intercept_").bias])
-
-    def weights(self) -> dict[str | int, float]:
-        """Return the weight of each feature seen, by name (by column, where X had no names)."""
-        weights = self._learner().weights().items()
-        return {self._feature_name(int(feature)): weight for feature, weight in weights}
+        return self._attribute("intercept_").weights()[:, 0]
 
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues that the sketch holds, as a list of one array."""
-        return [self._learner().spectrum()]
-
-    def value_limits(self) -> Floats:
-        """Return, for each feature, the size beyond which `predict` cuts values (see `scaling`)."""
-        learner = self._learner()
-        limits = learner._model.limits()[np.newaxis, 1:]
-        return self._by_column([int(feature) for feature in learner.features()], limits).ravel()
+        return self._fitted().spectra()
 
     def prediction_range(self) -> tuple[Floats, Floats]:
         """Return the lowest and the highest prediction that ``bound`` and ``clip`` allow."""
-        low, high = prediction_range(self._begun, self._learner().__getstate__()[1])
-        return np.array([low]), np.array([high])
+        low, high = self._fitted().ranges()
+        return low, high
 
-    # -- files -----------------------------------------------------------------------------------
-
-    def _document(self) -> dict[str, Any]:
-        return {"r2": self._r2.as_dict()}
-
-    def _restore(self, document: dict[str, Any], tensors: persistence.Tensors) -> None:
-        self._r2 = R2.from_dict(document["r2"])
-        learner = OnlineLearner.__new__(OnlineLearner)
-        learner.__setstate__((document["learner"], tensors))
-        self._learning = learner
+    @classmethod
+    def _check_task(cls, model: Model) -> None:
+        if model.table is not None:
+            raise ModelFileError(
+                "holds a model that predicts classes, not numbers; open it with SONClassifier or "
+                "OnlineLearner"
+            )
 
 
 def _numbers(y: Any) -> Floats:

@@ -1,8 +1,7 @@
-"""Rows for the scikit-learn estimators: checked as scikit-learn does, cut into pieces."""
+"""Rows for the scikit-learn estimators, checked as scikit-learn does."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,10 +9,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-Rows: TypeAlias = Any  # a 2-D array or a CSR matrix of floats
+from sonline.rows import Column, Rows, is_frame, names_of
+
 Order: TypeAlias = "NDArray[np.intp] | None"
 
-PIECE = 1 << 20  # stored numbers that are learnt between two chances for Ctrl-C
 FLOATS = (np.dtype(np.float64), np.dtype(np.float32))
 CSR = (sp.csr_matrix, sp.csr_array)
 CHECKS: dict[str, Any] = {
@@ -21,6 +20,16 @@ CHECKS: dict[str, Any] = {
     "accept_large_sparse": True,
     "dtype": [np.float64, np.float32],
 }
+
+
+def checked_rows(estimator: Any, X: Any, reset: bool) -> Rows:
+    """Return rows for `fit`; frames stay frames, with their names checked or, if reset, taken."""
+    if is_named(X):
+        if not reset and not hasattr(estimator, "n_features_in_"):
+            return X  # the model comes from another face, which takes columns in any order
+        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        return X
+    return by_name(estimator, validate_data(estimator, X, reset=reset, **CHECKS))
 
 
 def known_rows(estimator: Any, X: Any) -> Rows:
@@ -34,37 +43,25 @@ def known_rows(estimator: Any, X: Any) -> Rows:
         plain
         and X.ndim == 2
         and X.dtype in FLOATS
-        and X.shape[1] == estimator.n_features_in_
+        and X.shape[1] == getattr(estimator, "n_features_in_", None)
         and X.shape[0] > 0
         and not hasattr(estimator, "feature_names_in_")  # these warn if X has no names
     ):
         return X
-    return validate_data(estimator, X, reset=False, **CHECKS)
+    if isinstance(X, (list, tuple)) and X and hasattr(X[0], "items"):
+        return X
+    return checked_rows(estimator, X, reset=False)
 
 
-def pieces(X: Rows, order: Order) -> Iterator[tuple[Any, Rows]]:
-    """Yield the rows in the given order, some at a time: which they are, and themselves."""
-    rows = X.shape[0]
-    stored = X.nnz if sp.issparse(X) else X.size  # type: ignore[attr-defined]
-    length = max(1, PIECE * rows // max(stored, 1))
-    for start in range(0, rows, length):
-        if order is not None:
-            chosen = order[start : start + length]
-            yield chosen, X[chosen]
-        elif length >= rows:
-            yield slice(None), X
-        else:
-            part = slice(start, start + length)
-            yield part, _slice_csr(X, part) if sp.issparse(X) else X[part]
+def is_named(X: Any) -> bool:
+    """Return whether X is a frame whose columns have names."""
+    return is_frame(X) and any(isinstance(name, str) for name in names_of(X))
 
 
-def _slice_csr(X: Rows, part: slice) -> Rows:
-    """Return rows of a CSR matrix without a copy of their numbers.
-
-    Indexing makes one, and so does the constructor with slices of long arrays.
-    """
-    indptr = X.indptr[part.start : part.stop + 1]
-    stored = slice(indptr[0], indptr[-1])
-    rows = type(X)((indptr.size - 1, X.shape[1]), dtype=X.dtype)
-    rows.data, rows.indices, rows.indptr = X.data[stored], X.indices[stored], indptr - indptr[0]
-    return rows
+def by_name(estimator: Any, X: Any) -> Rows:
+    """Return rows without names as columns, if the estimator was fitted to a frame."""
+    names = getattr(estimator, "feature_names_in_", None)
+    if names is None:
+        return X
+    dense: Any = X.toarray() if hasattr(X, "toarray") else X
+    return [Column(str(name), dense[:, place]) for place, name in enumerate(names)]

@@ -19,22 +19,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 import numpy as np
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from sonline import _core
 from sonline.errors import DivergenceError, InvalidInputError, ParameterError, SonlineError
 from sonline.merging.features import NAMES, Keys, NameTable, translated, united
 from sonline.merging.precision import combined
 from sonline.merging.state import State, rank_of, read, turned_round, write
 from sonline.merging.tree import FAN_IN, groups, merge_tree
-from sonline.parameters import Parameters
+from sonline.parameters import AUTO, Parameters
 
 __all__ = [
     "FAN_IN",
     "NAMES",
     "State",
     "check_same_parameters",
+    "compacted",
     "groups",
     "merge_learners",
     "merge_tree",
@@ -131,6 +134,32 @@ def _merge_models(
                 "scale the features or use scaling='rms'"
             )
     return merged
+
+
+def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
+    """Return parameters and knowledge of a learner that predicts as this one and cannot learn on.
+
+    Its weight vectors become their blend, and nothing is left of the sketch.
+    """
+    small = Parameters(
+        **parameters.as_dict()
+        | {"sketch": "none", "sketch_size": 0, "sketch_every": AUTO, "alpha": 1.0}
+        | {"step": Parameters.step}
+    )
+    known = read(parameters, state, state["features"])
+    empty = _core.Model(small.for_core(), small.dtype == "float32").knowledge()
+    blend = replace(
+        known,
+        numbers=known.numbers | dict.fromkeys(("tail", "total", "capacity"), 0.0),
+        share=np.ones(1),
+        experts=empty["ensemble.experts"],
+        weights=(known.share @ known.weights)[np.newaxis],
+        V=known.V[:0],
+        ev=known.ev[:0],
+        dense=None,
+        gradients=None,
+    )
+    return small, {**write(small, blend), **{name: state[name] for name in NAMES}}
 
 
 def check_same_parameters(first: Parameters, others: Sequence[Parameters]) -> None:

@@ -5,7 +5,11 @@ its own (``{"colour": "red"}`` is ``{"colour=red": 1}``). `learn_many` is the sa
 `learn_one`, bit for bit.
 """
 
-from sonline.river.classifier import SONClassifier
-from sonline.river.regressor import SONRegressor
+from sonline.errors import require
+
+require("river", "river")
+
+from sonline.river.classifier import SONClassifier  # noqa: E402 - says what is missing first
+from sonline.river.regressor import SONRegressor  # noqa: E402
 
 __all__ = ["SONClassifier", "SONRegressor"]

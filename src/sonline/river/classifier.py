@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
-import itertools
 import math
-import os
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from river import base
 
-from sonline import persistence
-from sonline.classes import ClassLearner
 from sonline.errors import InvalidInputError, ModelFileError
-from sonline.learner import Feature
-from sonline.parameters import Parameters
-from sonline.river.common import parameters_of, records_of, values_of, weights_of, write
+from sonline.labels import ClassTable, plain
+from sonline.model import PROBABILISTIC as LOGISTIC
+from sonline.model import Model
+from sonline.parameters import Parameters, documented
+from sonline.river.common import (
+    RiverEstimator,
+    arguments_of,
+    cleaned,
+    parameters_of,
+    records_of,
+    values_of,
+)
+from sonline.rows import LARGEST, row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KIND = "river-classifier"  # of the file that `save` writes
-LOGISTIC = "logistic"
-_LARGEST = float(np.finfo(np.float64).max)
 
-
-class SONClassifier(base.MiniBatchClassifier):
+@documented
+class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
     """Classifier that learns by Sketched Online Newton.
 
     Labels may be anything that can be a key of a dictionary and may appear at any time: the result
@@ -38,39 +41,10 @@ class SONClassifier(base.MiniBatchClassifier):
     loss
         "logistic", "hinge", "squared_hinge", or "squared" on labels -1 and +1. Probabilities need
         "logistic".
-    sketch
-        As of `sonline.OnlineLearner`, like the parameters that follow.
-    sketch_size
-        Number of directions that the sketch keeps.
-    alpha
-        The regulariser, 1 / step size.
-    bound
-        Largest size of a raw prediction.
-    clip
-        Whether raw predictions are clipped to -1 ... +1.
-    step
-        "implicit", or "explicit" as in the paper.
-    curvature
-        What is sketched.
-    sigma
-        Curvature that the loss guarantees.
-    eta
-        Added curvature.
-    oja_step
-        Step of Oja's sketch.
-    sketch_every
-        The sketch takes in one row of so many.
-    scaling
-        How features are scaled.
-    intercept
-        Whether a constant feature is added.
-    hash_bits
-        Hash the features into 2^hash_bits. None keeps their names.
+    {parameters}
     dtype
         Type of the numbers kept per feature. "float64", so that the order of the features in a
         dictionary does not show.
-    seed
-        Chooses the hash function of ``hash_bits``. Nothing else is random.
 
     Examples
     --------
@@ -80,6 +54,8 @@ class SONClassifier(base.MiniBatchClassifier):
     Accuracy: ...%
 
     """
+
+    face = "river.SONClassifier"
 
     def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
         self,
@@ -118,9 +94,7 @@ class SONClassifier(base.MiniBatchClassifier):
         self.hash_bits = hash_bits
         self.dtype = dtype
         self.seed = seed
-        self._labels: list[Any] = []
-        self._numbers: dict[Hashable, int] = {}
-        self._learning = ClassLearner(parameters_of(self), classes=0, growing=True)
+        self._model = Model(parameters_of(self), ClassTable(growing=True))
 
     @property
     def _multiclass(self) -> bool:
@@ -139,16 +113,33 @@ class SONClassifier(base.MiniBatchClassifier):
             Importance of the row.
 
         """
+        model = self._model
         try:
-            number = self._numbers[y]
-        except (KeyError, TypeError):  # new, or not hashable, which is said in what follows
-            learner, labels = self._meeting([y])
-            learner.learn_one(x, labels.index(_plain(y)), float(weights_of(w, 1)[0]))
-            self._take(learner, labels)
+            number = model.numbers[y]
+        except (KeyError, TypeError):  # new, or not hashable, which is an error in what follows
+            self._learn([cleaned(x)], [y], w)
             return
-        if type(w) is not float or not 0.0 <= w <= _LARGEST:
-            w = float(weights_of(w, 1)[0])
-        self._learning.learn_one(x, number, w)
+        if type(w) is not float or not 0.0 <= w <= LARGEST:
+            w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
+        try:
+            model.learn_one(x, number, w)
+        except InvalidInputError:  # nothing was learnt; River's own rows may need some care
+            model.learn_one(cleaned(x), number, w)
+
+    def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
+        weights = row_weights(w, len(rows), "w")
+        table = self._model.table
+        try:
+            first = [plain(label) for label in labels[:1]]
+            {label: None for label in labels}  # noqa: C420 - must be hashable
+        except TypeError as error:
+            raise InvalidInputError(f"y: a label must be a number or a text: {error}") from error
+        if first and isinstance(first[0], bool) and not table:
+            model = Model(self._model.parameters, ClassTable((False, True)))
+            model.learn(rows, labels, weights)
+            self._model = model
+            return
+        self._model.learn(rows, labels, weights)
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]  # no kwargs
         """Return the most likely label; None before the first one has come.
@@ -159,8 +150,13 @@ class SONClassifier(base.MiniBatchClassifier):
             From features to numbers or texts.
 
         """
-        number = self._learning.choose_one(x)
-        return self._labels[number] if self._labels else None
+        model = self._model
+        try:
+            number = model.choose_one(x)
+        except InvalidInputError:  # River's own rows may need some care
+            number = model.choose_one(cleaned(x))
+        labels = model.known_labels
+        return labels[number] if labels else None
 
     def predict_proba_one(  # type: ignore[override]  # no kwargs
         self, x: Mapping[Any, Any]
@@ -174,8 +170,8 @@ class SONClassifier(base.MiniBatchClassifier):
 
         """
         self._refuse_without_probabilities()
-        labels = self._labels
-        scores = self._learning.predict_one(x)
+        labels = self._labels()
+        scores = _tolerant(self._model.predict_one, x)
         if len(labels) == 2:
             return {labels[0]: _sigmoid(-scores[0]), labels[1]: _sigmoid(scores[0])}
         if not labels:
@@ -200,16 +196,11 @@ class SONClassifier(base.MiniBatchClassifier):
             Their importance, one number for all or one for each.
 
         """
-        rows, targets, weights = records_of(X), values_of(y), weights_of(w, len(X))
-        if len(targets) != len(rows):
-            raise InvalidInputError(f"X has {len(rows)} rows, y has {len(targets)} labels")
-        if not rows:
-            return
-        learner, labels = self._meeting(targets)
-        numbers = {label: number for number, label in enumerate(labels)}
-        codes = np.array([numbers[target] for target in targets], dtype=np.int64)
-        learner.learn(rows, codes, weights)
-        self._take(learner, labels)
+        rows, labels = records_of(X), values_of(y)
+        if len(labels) != len(rows):
+            raise InvalidInputError(f"X has {len(rows)} rows, y has {len(labels)} labels")
+        if rows:
+            self._learn(rows, labels, w)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the most likely label of each row.
@@ -237,25 +228,7 @@ class SONClassifier(base.MiniBatchClassifier):
 
         self._refuse_without_probabilities()
         chances = [list(self.predict_proba_one(row).values()) for row in records_of(X)]
-        return pd.DataFrame(chances, index=X.index, columns=self._labels, dtype=np.float64)
-
-    def weights(self, label: Any = None) -> dict[Feature, float]:
-        """Return the weight of each feature seen.
-
-        Parameters
-        ----------
-        label
-            For which label; may be left out for two labels, where it is the one that came second
-            (True, for True and False).
-
-        """
-        if label is None and len(self._labels) == 2:
-            label = self._labels[1]
-        if label not in self._numbers:
-            raise InvalidInputError(f"label must be one of {self._labels}, got {label!r}")
-        lines, number = self._learning.weights(), self._numbers[label]
-        line = lines[number] if len(self._labels) != 2 else lines[0] * (1 if number else -1)
-        return dict(zip(self._learning.features(), line[1:].tolist(), strict=True))
+        return pd.DataFrame(chances, index=X.index, columns=self._labels(), dtype=np.float64)
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
         """Return one classifier out of several that learnt from different rows.
@@ -270,56 +243,37 @@ class SONClassifier(base.MiniBatchClassifier):
             What all of them went on from, if they were not new.
 
         """
-        every = [one for one in (self, *others) if one._labels]  # others have not learnt anything
+        every = [one._model for one in (self, *others)]
+        learnt = [one for one in every if one.classes]  # others have not seen anything
         merged: Self = self.clone()
-        if not every:
-            return merged
-        common = [] if start is None or not start._labels else [start]
-        labels = list(dict.fromkeys(label for one in every + common for label in one._labels))
-        learners = [one._learner_for(labels) for one in every + common]
-        begun = learners.pop() if common else None
-        merged._take(learners[0].merge(learners[1:], begun), labels)
+        if learnt:
+            begun = None if start is None or not start._model.classes else start._model
+            merged._model = learnt[0].merge(learnt[1:], begun)
         return merged
 
-    def _learner_for(self, labels: list[Any]) -> ClassLearner:
-        """Return the learner with its classes in the order of these labels."""
-        if self._labels == labels:
-            return self._learning
-        if not self._learning.growing:
-            raise InvalidInputError(
-                f"the classifiers to be merged have labels that do not fit together: {labels}"
-            )
-        new = itertools.count(len(self._labels))
-        return self._learning.arranged(
-            [self._numbers[label] if label in self._numbers else next(new) for label in labels]
-        )
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a file; `load` goes on bit for bit as if it had never stopped."""
-        for label in self._labels:
-            if not isinstance(label, (bool, int, float, str)):
-                raise InvalidInputError(
-                    f"label {label!r} cannot be written to a model file: only text, numbers and "
-                    "booleans can; use pickle"
-                )
-        write(self, KIND, path, labels=self._labels)
-
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a classifier that `save` wrote; ModelFileError if the file is damaged."""
-        document, tensors = persistence.read(path, KIND)
-        with persistence.reading(path):
-            model = cls(**document["arguments"])
-            model._learning.__setstate__((document["learner"], tensors))
-            labels = document["labels"]
-            if len(labels) != model._learning.classes:
-                raise ModelFileError("labels and learners do not fit together")
-            model._take(model._learning, labels)
-        return model
+    def from_model(cls, model: Model) -> Self:
+        """Make an estimator of a model; they share it.
 
-    @property
-    def _raw_memory_usage(self) -> int:
-        return int(super()._raw_memory_usage + self._learning.stats()["bytes"])
+        Parameters
+        ----------
+        model
+            Of any face that has classes.
+
+        """
+        if model.table is None:
+            raise ModelFileError(
+                "holds a model that predicts numbers, not classes; open it with SONRegressor or "
+                "OnlineLearner"
+            )
+        estimator = cls(**arguments_of(cls, model))
+        model.face = {}
+        estimator._model = model
+        return estimator
+
+    def _labels(self) -> list[Any]:
+        table = self._model.table
+        return [] if table is None else list(table.labels)
 
     def _refuse_without_probabilities(self) -> None:
         if self.loss != LOGISTIC:
@@ -327,48 +281,13 @@ class SONClassifier(base.MiniBatchClassifier):
                 f"probabilities need loss={LOGISTIC!r}, this is loss={self.loss!r}"
             )
 
-    def _meeting(self, targets: list[Any]) -> tuple[ClassLearner, list[Any]]:
-        """Return a learner for the labels known and those that come now, and all of them."""
-        learner, labels = self._learning, list(self._labels)
-        try:
-            distinct = dict.fromkeys(map(_plain, targets))
-        except TypeError as error:
-            raise InvalidInputError(f"y: a label must be a number or a text: {error}") from error
-        for label in distinct:
-            if label in self._numbers or label in labels:
-                continue
-            _check_label(label, labels)
-            if not labels and isinstance(label, bool):
-                labels = [False, True]
-                learner = ClassLearner(learner.parameters, classes=2, growing=False)
-                continue
-            if not learner.growing:
-                raise InvalidInputError(f"y: label {label!r} after labels that were True or False")
-            labels.append(label)
-            learner = learner.grown()
-        return learner, labels
 
-    def _take(self, learner: ClassLearner, labels: list[Any]) -> None:
-        self._learning = learner
-        if len(labels) != len(self._labels):
-            self._labels = labels
-            self._numbers = {label: number for number, label in enumerate(labels)}
-
-
-def _plain(label: Any) -> Any:
-    """Return a label of NumPy as Python's own: one of NumPy is no equal of a tuple."""
-    return label.item() if isinstance(label, np.generic) else label
-
-
-def _check_label(label: Any, labels: list[Any]) -> None:
-    """Raise an error about a label that is missing or of another type than those before."""
-    if label is None or label != label:  # noqa: PLR0124 - NaN is not itself
-        raise InvalidInputError(f"y: {label!r} is not a label; leave rows without a label out")
-    if labels and isinstance(label, str) != isinstance(labels[0], str):
-        raise InvalidInputError(
-            f"y: label {label!r} is of another type than the labels before, such as "
-            f"{labels[0]!r}; use text or numbers throughout"
-        )
+def _tolerant(call: Callable[[Any], Any], x: Mapping[Any, Any]) -> Any:
+    """Call a function of the core with a row; River's own rows may need some care."""
+    try:
+        return call(x)
+    except InvalidInputError:
+        return call(cleaned(x))
 
 
 def _sigmoid(z: float) -> float:

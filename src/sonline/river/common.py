@@ -2,21 +2,112 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from typing import TYPE_CHECKING, Any, TypeAlias
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Self
 
 from sonline import persistence
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.learner import Feature
+from sonline.model import Model
 from sonline.parameters import LOSSES, Parameters
+from sonline.rows import is_missing
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Floats: TypeAlias = NDArray[np.float64]
+
+class RiverEstimator:
+    """What both estimators have; only they are public."""
+
+    face: str  # what the file that `save` writes says of its origin
+    _model: Model
+
+    @property
+    def model(self) -> Model:
+        """The model behind it, which all faces share."""
+        return self._model
+
+    def stats(self) -> dict[str, Any]:
+        """Return counters: rounds, rebases, features, bytes, and the alpha in force."""
+        return self._model.stats()
+
+    def weights(self, label: Any = None, *, scaled: bool = False) -> dict[Feature, float]:
+        """Return the weight of each feature seen.
+
+        Parameters
+        ----------
+        label
+            For which label; may be left out for numbers and for two labels, where it is the one
+            that came second (True, for True and False).
+        scaled
+            Weights for features as they come, or for features divided by their root mean square.
+
+        """
+        return self._model.weights_of(label, scaled)
+
+    def explain_one(self, x: Mapping[Any, Any], label: Any = None) -> dict[Feature, float]:
+        """Return what each feature of a row adds to its raw prediction, largest first.
+
+        Parameters
+        ----------
+        x
+            From features to numbers or texts.
+        label
+            For which label, as of `weights`.
+
+        """
+        return self._model.explain(cleaned(x), label)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write everything to a file; `load` goes on bit for bit as if it had never stopped.
+
+        Parameters
+        ----------
+        path
+            The file. All faces of sonline, and its command line, can open it.
+
+        """
+        arguments = self._get_params()  # type: ignore[attr-defined]  # River's
+        self._model.save(path, {"name": self.face, "arguments": arguments})
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that any face of sonline saved, or the command line.
+
+        Parameters
+        ----------
+        path
+            The file; ModelFileError if it is damaged.
+
+        """
+        with persistence.reading(path):
+            return cls.from_model(Model.load(path))
+
+    @classmethod
+    def from_model(cls, model: Model) -> Self:
+        """Make an estimator of a model; they share it.
+
+        Parameters
+        ----------
+        model
+            Of any face.
+
+        """
+        raise NotImplementedError
+
+    @property
+    def _raw_memory_usage(self) -> int:
+        return int(super()._raw_memory_usage + self._model.stats()["bytes"])  # type: ignore[misc]  # River's
+
+
+def arguments_of(cls: type[Any], model: Model) -> dict[str, Any]:
+    """Return the arguments of the constructor for a model of any face."""
+    if model.face.get("name") == cls.face:
+        return dict(model.face["arguments"])
+    given = model.parameters.as_dict()
+    return {name: given[name] for name in inspect.signature(cls).parameters if name in given}
 
 
 def parameters_of(model: Any, binary: bool = True) -> Parameters:
@@ -31,37 +122,33 @@ def parameters_of(model: Any, binary: bool = True) -> Parameters:
     return Parameters(**{name: getattr(model, name) for name in names})
 
 
-def weights_of(w: Any, rows: int) -> Floats:
-    """Return the weights as the core takes them."""
-    try:
-        given = np.asarray(w, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"w must be a number, or one for each row: {error}") from error
-    if given.shape not in ((), (rows,)):
+def cleaned(x: Mapping[Any, Any]) -> Mapping[Any, Any]:
+    """Return a row as the core takes it: names that are tuples as text, without missing values.
+
+    n-grams of River have tuples for names.
+    """
+    if not hasattr(x, "items"):
         raise InvalidInputError(
-            f"w must be a number, or one for each of the {rows} rows, got shape {given.shape}"
+            f"a row must be a mapping from features to numbers, got {type(x).__name__}"
         )
-    weights = np.array(np.broadcast_to(given, rows))
-    if not (np.isfinite(weights) & (weights >= 0)).all():
-        raise InvalidInputError(f"w must be finite and 0 or more, got {w!r}")
-    return weights
+    return {
+        str(name) if isinstance(name, tuple) else name: value
+        for name, value in x.items()
+        if not is_missing(value)
+    }
 
 
 def records_of(X: pd.DataFrame) -> list[dict[Feature, Any]]:
-    """Return the rows of a frame as dictionaries."""
+    """Return the rows of a frame as dictionaries, without missing values."""
     columns = X.columns.tolist()
     if len(set(columns)) < len(columns):
         raise InvalidInputError(f"X has columns of the same name: {columns}")
-    return [dict(zip(columns, row, strict=True)) for row in X.to_numpy().tolist()]
+    records: list[dict[Feature, Any]] = [
+        dict(zip(columns, row, strict=True)) for row in X.to_numpy().tolist()
+    ]
+    return records if not X.isna().to_numpy().any() else [dict(cleaned(row)) for row in records]
 
 
 def values_of(y: Any) -> list[Any]:
     """Return labels as plain Python values."""
     return y.tolist() if hasattr(y, "tolist") else list(y)
-
-
-def write(model: Any, kind: str, path: str | os.PathLike[str], **more: Any) -> None:
-    """Write a model with all its state to a file."""
-    document, tensors = model._learning.__getstate__()
-    arguments = model._get_params()
-    persistence.write(path, kind, {"learner": document, "arguments": arguments, **more}, tensors)

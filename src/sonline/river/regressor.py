@@ -2,65 +2,40 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 from river import base
 
-from sonline import persistence
-from sonline.learner import Feature, OnlineLearner
-from sonline.parameters import Parameters
-from sonline.river.common import parameters_of, records_of, values_of, weights_of, write
+from sonline.errors import InvalidInputError, ModelFileError
+from sonline.model import Model
+from sonline.parameters import Parameters, documented
+from sonline.river.common import (
+    RiverEstimator,
+    arguments_of,
+    cleaned,
+    parameters_of,
+    records_of,
+    values_of,
+)
+from sonline.rows import LARGEST, row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
 
-KIND = "river-regressor"  # of the file that `save` writes
 
-
-class SONRegressor(base.MiniBatchRegressor):
+@documented
+class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
     """Regressor that learns by Sketched Online Newton.
 
     Parameters
     ----------
     loss
         "squared" (half the squared error) or "quantile".
-    sketch
-        As of `sonline.OnlineLearner`, like the parameters that follow.
-    sketch_size
-        Number of directions that the sketch keeps.
-    alpha
-        The regulariser, 1 / step size.
-    bound
-        Largest size of a prediction.
-    clip
-        Whether predictions are clipped to the range of the labels seen.
-    step
-        "implicit", or "explicit" as in the paper.
-    curvature
-        What is sketched.
-    sigma
-        Curvature that the loss guarantees.
-    eta
-        Added curvature.
-    oja_step
-        Step of Oja's sketch.
-    sketch_every
-        The sketch takes in one row of so many.
-    scaling
-        How features are scaled.
-    intercept
-        Whether a constant feature is added.
-    hash_bits
-        Hash the features into 2^hash_bits. None keeps their names.
+    {parameters}
     dtype
         Type of the numbers kept per feature. "float64", so that the order of the features in a
         dictionary does not show.
-    seed
-        Chooses the hash function of ``hash_bits``. Nothing else is random.
-    quantile
-        Level of the quantile loss.
 
     Examples
     --------
@@ -70,6 +45,8 @@ class SONRegressor(base.MiniBatchRegressor):
     MAE: 0...
 
     """
+
+    face = "river.SONRegressor"
 
     def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
         self,
@@ -110,7 +87,7 @@ class SONRegressor(base.MiniBatchRegressor):
         self.dtype = dtype
         self.seed = seed
         self.quantile = quantile
-        self._learning = OnlineLearner(**parameters_of(self, binary=False).as_dict())
+        self._model = Model(parameters_of(self, binary=False))
 
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
         """Learn from one row.
@@ -125,7 +102,14 @@ class SONRegressor(base.MiniBatchRegressor):
             Importance of the row.
 
         """
-        self._learning.learn_one(x, y, w)
+        if type(y) is not float or not -LARGEST <= y <= LARGEST:
+            y = float(self._model.targets([y])[0][0])
+        if type(w) is not float or not 0.0 <= w <= LARGEST:
+            w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
+        try:
+            self._model.core.learn_one(x, y, w)
+        except InvalidInputError:  # nothing was learnt; River's own rows may need some care
+            self._model.core.learn_one(cleaned(x), y, w)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Return the prediction for one row.
@@ -136,7 +120,10 @@ class SONRegressor(base.MiniBatchRegressor):
             From features to numbers or texts.
 
         """
-        return self._learning.predict_one(x)
+        try:
+            return self._model.core.predict_one(x)
+        except InvalidInputError:
+            return self._model.core.predict_one(cleaned(x))
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0) -> None:
         """Learn from rows, one after another: the same as a loop over `learn_one`.
@@ -152,7 +139,7 @@ class SONRegressor(base.MiniBatchRegressor):
 
         """
         if len(X):
-            self._learning.learn(records_of(X), values_of(y), weights_of(w, len(X)))
+            self._model.learn(records_of(X), values_of(y), row_weights(w, len(X), "w"))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the prediction for each row.
@@ -166,11 +153,7 @@ class SONRegressor(base.MiniBatchRegressor):
         import pandas as pd  # noqa: PLC0415 - River itself does without it
 
         rows = records_of(X)
-        return pd.Series(self._learning.predict(rows) if rows else [], index=X.index, dtype=float)
-
-    def weights(self) -> dict[Feature, float]:
-        """Return the weight of each feature seen."""
-        return self._learning.weights()
+        return pd.Series(self._model.predict(rows)[0], index=X.index, dtype=float)
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
         """Return one regressor out of several that learnt from different rows.
@@ -184,25 +167,26 @@ class SONRegressor(base.MiniBatchRegressor):
 
         """
         merged: Self = self.clone()
-        learners = [one._learning for one in others]
-        merged._learning = self._learning.merge(
-            learners, None if start is None else start._learning
-        )
+        models = [one._model for one in others]
+        merged._model = self._model.merge(models, None if start is None else start._model)
         return merged
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a file; `load` goes on bit for bit as if it had never stopped."""
-        write(self, KIND, path)
-
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a regressor that `save` wrote; ModelFileError if the file is damaged."""
-        document, tensors = persistence.read(path, KIND)
-        with persistence.reading(path):
-            model = cls(**document["arguments"])
-            model._learning.__setstate__((document["learner"], tensors))
-        return model
+    def from_model(cls, model: Model) -> Self:
+        """Make an estimator of a model; they share it.
 
-    @property
-    def _raw_memory_usage(self) -> int:
-        return int(super()._raw_memory_usage + self._learning.stats()["bytes"])
+        Parameters
+        ----------
+        model
+            Of any face that predicts numbers.
+
+        """
+        if model.table is not None:
+            raise ModelFileError(
+                "holds a model that predicts classes, not numbers; open it with SONClassifier or "
+                "OnlineLearner"
+            )
+        estimator = cls(**arguments_of(cls, model))
+        model.face = {}
+        estimator._model = model
+        return estimator

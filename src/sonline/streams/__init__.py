@@ -4,14 +4,19 @@ r"""Rows from files, pipes and addresses: batches in bounded memory, parsed ahea
 >>> from sonline import streams
 >>> file = pathlib.Path(tempfile.mkdtemp(), "tiny.svm")
 >>> _ = file.write_text("+1 1:0.5 3:2\n-1 2:1\n")
->>> with streams.open([file]) as stream:
+>>> with streams.open(file) as stream:
 ...     for batch in stream:
 ...         print(batch.labels.tolist(), batch.indices.tolist(), batch.end.offset)
 [1.0, -1.0] [1, 3, 2] 20
 """
 
 from sonline.streams.batch import BadRow, Batch, Position
-from sonline.streams.sources import FORMATS
-from sonline.streams.stream import Options, Stream, open  # noqa: A004 - as gzip.open is called
+from sonline.streams.formats import FORMATS
+from sonline.streams.stream import (
+    Options,
+    Stream,
+    listed,
+    open,  # noqa: A004 - as gzip.open is called
+)
 
-__all__ = ["FORMATS", "BadRow", "Batch", "Options", "Position", "Stream", "open"]
+__all__ = ["FORMATS", "BadRow", "Batch", "Options", "Position", "Stream", "listed", "open"]

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, TypeAlias
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 
-from sonline.errors import DataFormatError
-
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
-
-LARGEST_VALUES = {"float32": 1e18, "float64": 1e150}
-"""The size of a value that a learner takes, by its dtype; see kLargestValue in batch.hpp."""
+from sonline.errors import DataFormatError, InvalidInputError
+from sonline.labels import Label, label_of
+from sonline.rows import Floats
+from sonline.rows import Indices as Integers
 
 
 @dataclass(frozen=True)
@@ -78,6 +74,29 @@ class BadRow:
 
 
 @dataclass
+class Dictionary:
+    """What the ids in the batches of a stream mean; all of them share it.
+
+    Parameters
+    ----------
+    initial : int
+        How many names of features were known when the stream was opened.
+    words : list of str
+        The labels met so far, in the order of their codes.
+    """
+
+    initial: int = 0
+    words: list[str] = field(default_factory=list)
+    _labels: list[Label] = field(default_factory=list)
+
+    def label(self, code: int) -> Label:
+        """Return the label that a code stands for."""
+        while len(self._labels) <= code:
+            self._labels.append(label_of(self.words[len(self._labels)]))
+        return self._labels[code]
+
+
+@dataclass
 class Batch:
     """Rows in CSR form.
 
@@ -107,9 +126,52 @@ class Batch:
     bad: list[BadRow] = field(default_factory=list)
     unknown_features: int = 0
     keeper: object = None  # owns the memory of the arrays
+    names: Dictionary = field(default_factory=Dictionary)
+    file: str = ""
 
     def __len__(self) -> int:
         return int(self.indptr.size) - 1
+
+    @property
+    def label_count(self) -> int:
+        """How many labels the stream has met up to the end of this batch."""
+        return self.first_label + len(self.new_labels)
+
+    def label_values(self) -> list[Label]:
+        """Return the label of each row, where labels are words.
+
+        Raises
+        ------
+        DataFormatError
+            If a row has none, or one that is no label; with its line.
+        """
+        assert self.codes is not None  # noqa: S101 - labels are words
+        codes = self.codes.tolist()
+        labels: dict[int, Label] = {}
+        for row, code in enumerate(codes):
+            if code not in labels:
+                if code < 0:
+                    raise self.error(row, "this row has no label")
+                try:
+                    labels[code] = self.names.label(code)
+                except InvalidInputError as error:
+                    raise self.error(row, str(error)) from None
+        return [labels[code] for code in codes]
+
+    def new_label_values(self) -> list[Label]:
+        """Return the labels that this batch is the first to have."""
+        try:
+            return [label_of(word) for word in self.new_labels]
+        except InvalidInputError:
+            self.label_values()  # says where it is
+            raise
+
+    def error(self, row: int, message: str) -> DataFormatError:
+        """Return an error about a row, with its line and label."""
+        line = None if self.lines is None else int(self.lines[row])
+        code = -1 if self.codes is None else int(self.codes[row])
+        text = self.names.words[code][:40] if code >= 0 else None
+        return DataFormatError(message, file=self.file or None, line=line, text=text)
 
     @property
     def skipped(self) -> int:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.streams.batch import Batch, Integers
+from sonline.rows import Indices as Integers
+from sonline.streams.batch import Batch
 
 _PRIME = np.uint64(16777619)
 

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sonline.errors import DataFormatError
-from sonline.streams.batch import LARGEST_VALUES, BadRow, Batch, Position
-from sonline.streams.rows import RowBuilder, token_of
-from sonline.streams.text import _seek
+from sonline.labels import token_of
+from sonline.rows import LARGEST_VALUES
+from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.rows import RowBuilder
+from sonline.streams.text import seek
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
@@ -98,15 +100,15 @@ class JsonReader:
     ----------
     options : Options
         Of the stream.
-    builder : RowBuilder
-        Knows names and labels.
+    start : Position
+        Where the first file is read on.
     columns : dict
         Filled with the types of the columns.
     """
 
-    def __init__(self, options: Options, builder: RowBuilder, columns: dict[str, str]) -> None:
+    def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
         self._options = options
-        self._builder = builder
+        self._builder = RowBuilder(options)
         self._columns = columns
         self._label = options.label or "label"
         self._special = {self._label, options.weight, options.tag, *options.ignore}
@@ -115,7 +117,7 @@ class JsonReader:
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
-        _seek(source, start.offset)
+        seek(source, start.offset)
         place, rest = start, _Rest()
         while True:
             chunk = source.read(_CHUNK)

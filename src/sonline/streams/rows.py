@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
-from sonline.inputs import contiguous
-from sonline.streams.batch import BadRow, Batch, Floats, Integers, Position
+from sonline.rows import Floats, contiguous
+from sonline.rows import Indices as Integers
+from sonline.streams.batch import BadRow, Batch, Dictionary, Position
 
 if TYPE_CHECKING:
     from sonline.streams.stream import Options
@@ -31,10 +32,12 @@ class RowBuilder:
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self._names = {name: number for number, name in enumerate(options.names)}
+        names = options.names.names() if isinstance(options.names, _core.Model) else options.names
+        self._names = {name: number for number, name in enumerate(names)}
         self._labels = {name: number for number, name in enumerate(options.label_names)}
         self._new_names: list[str] = []
         self._new_labels: list[str] = []
+        self._dictionary = Dictionary(options.name_count, list(options.label_names))
 
     def key(self, name: str) -> int:
         """Return the index, id or slot of a feature; `UNKNOWN` for new names if frozen."""
@@ -78,6 +81,7 @@ class RowBuilder:
         row_ends: Integers | None = None,
         lines: Integers | None = None,
         ends: Integers | None = None,
+        file: str = "",
     ) -> Batch:
         """Return rows with these numbers of features as a batch; unknown keys are left out."""
         unknown = 0
@@ -98,6 +102,7 @@ class RowBuilder:
             numbers = labels
         new_names, self._new_names = self._new_names, []
         new_labels, self._new_labels = self._new_labels, []
+        self._dictionary.words += new_labels
         if weights is not None and (weights == 1).all():
             weights = None
         return Batch(
@@ -120,6 +125,8 @@ class RowBuilder:
             row_ends=row_ends,
             bad=bad,
             unknown_features=unknown,
+            names=self._dictionary,
+            file=file,
         )
 
 
@@ -132,18 +139,3 @@ def label_column(options: Options, columns: list[str], file: str) -> str | None:
         return None
     shown = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
     raise ParameterError(f"{file}: no column {wanted!r}; name it with --label (there are {shown})")
-
-
-def token_of(value: object) -> str:
-    """Return the word for a label of any type; 1.0 and 1 are the same one.
-
-    Examples
-    --------
-    >>> token_of(1.0), token_of(True), token_of("spam")
-    ('1', '1', 'spam')
-    """
-    if isinstance(value, bool):
-        return str(int(value))
-    if isinstance(value, float) and value.is_integer():
-        return str(int(value))
-    return str(value)

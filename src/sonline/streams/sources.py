@@ -18,28 +18,10 @@ from typing import IO, Any, cast
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.streams.files import Patient
+from sonline.streams.formats import FORMATS, by_line, by_magic, by_suffix
 
 STDIN = "-"
-FORMATS = ("svmlight", "vw", "csv", "tsv", "jsonl", "parquet", "arrow")
-TEXT_FORMATS = ("svmlight", "vw")
 
-_SUFFIXES = {
-    ".svm": "svmlight",
-    ".svmlight": "svmlight",
-    ".libsvm": "svmlight",
-    ".vw": "vw",
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".arrows": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-}
 _COMPRESSED_SUFFIXES = {
     ".gz": "gzip",
     ".bgz": "gzip",
@@ -54,9 +36,7 @@ _MAGIC = {
     b"\xfd7zXZ\x00": "xz",
     b"\x28\xb5\x2f\xfd": "zstd",
 }
-_PARQUET, _ARROW = b"PAR1", (b"ARROW1", b"\xff\xff\xff\xff")
 _SAMPLE = 1 << 16
-_SVMLIGHT_LINE = re.compile(rb"[^\s:,|]+([ \t]+qid:\d+)?([ \t]+\d+:\S+)*[ \t]*(#.*)?")
 
 
 def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
@@ -123,12 +103,12 @@ class Source:
 
     def read(self, size: int) -> bytes:
         """Return some bytes as soon as there are any; none at the end."""
-        with _reaching(self.name), self.damage_said():
+        with _reaching(self.name), self.named_damage():
             read1 = getattr(self.plain, "read1", self.plain.read)
             return cast(bytes, read1(size))
 
     @contextmanager
-    def damage_said(self) -> Iterator[None]:
+    def named_damage(self) -> Iterator[None]:
         """Turn errors about compressed data into one that names the file."""
         try:
             yield
@@ -170,7 +150,7 @@ def guess_format(source: Source) -> tuple[str, str]:
     if source.compression is not None:
         patient: Any = Patient(source.plain, _tells_format)
         source.plain = cast(IO[bytes], io.BufferedReader(patient, _SAMPLE))
-    with _reaching(source.name), source.damage_said():
+    with _reaching(source.name), source.named_damage():
         sample = bytes(cast(Any, source.plain).peek(_SAMPLE))
     return format_of_content(sample, source.name), "content"
 
@@ -186,7 +166,7 @@ def format_of_name(name: str) -> str | None:
     suffixes = [suffix.lower() for suffix in PurePosixPath(name).suffixes]
     while suffixes and suffixes[-1] in _COMPRESSED_SUFFIXES:
         suffixes.pop()
-    return _SUFFIXES.get(suffixes[-1]) if suffixes else None
+    return by_suffix(suffixes[-1]) if suffixes else None
 
 
 def compression_of_name(name: str) -> str | None:
@@ -226,23 +206,10 @@ def format_of_content(sample: bytes, name: str = "") -> str:
     >>> format_of_content(b"1 |user age:3\\n")
     'vw'
     """
-    if sample.startswith(_PARQUET):
-        return "parquet"
-    if sample.startswith(_ARROW):
-        return "arrow"
     line = next(_content(sample.split(b"\n")), b"")
-    if not line or _SVMLIGHT_LINE.fullmatch(line):
-        return "svmlight"
-    if line.startswith(b"{"):
-        return "jsonl"
-    if b"|" in line:
-        return "vw"
-    if re.match(rb"\S+([ \t]+\d+:\S*)+", line):
-        return "svmlight"  # with something wrong in it, which its parser will say
-    if b"\t" in line:
-        return "tsv"
-    if b"," in line:
-        return "csv"
+    found = by_magic(sample) or by_line(line)
+    if found is not None:
+        return found
     raise DataFormatError(
         f"cannot tell the format; say it with --format ({', '.join(FORMATS)})",
         file=name or None,
@@ -261,7 +228,7 @@ def _content(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 def _tells_format(head: bytes) -> bool:
     """Return whether the format can be told: from a line that is there as a whole, or a mark."""
-    return head.startswith((_PARQUET, *_ARROW)) or any(_content(head.split(b"\n")[:-1]))
+    return by_magic(head) is not None or any(_content(head.split(b"\n")[:-1]))
 
 
 def _tells_compression_and_format(head: bytes) -> bool:

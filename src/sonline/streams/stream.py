@@ -8,14 +8,14 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from types import TracebackType
-from typing import Any, Protocol, Self, cast
+from typing import Any, Self
 
+from sonline import _core
 from sonline.errors import ParameterError
 from sonline.streams.batch import Batch, Position
+from sonline.streams.formats import FORMATS
 from sonline.streams.sources import (
-    FORMATS,
     STDIN,
-    TEXT_FORMATS,
     Source,
     expand,
     format_of_name,
@@ -51,8 +51,10 @@ class Options:
         What a bad row does.
     frozen : bool
         Features with names that are not known are left out and counted.
-    names, label_names : list of str
-        Names and labels known from before, in the order of their ids.
+    names : list of str, or a model of the core
+        Names known from before, in the order of their ids.
+    label_names : list of str
+        Labels known from before, in the order of their codes.
     label, weight, tag : str, optional
         Columns of tables.
     text, ignore : sequences of str
@@ -73,7 +75,7 @@ class Options:
     unlabelled: bool = False
     on_error: str = "stop"
     frozen: bool = False
-    names: list[str] = field(default_factory=list)
+    names: list[str] | _core.Model = field(default_factory=list)
     label_names: list[str] = field(default_factory=list)
     label: str | None = None
     weight: str | None = None
@@ -83,9 +85,10 @@ class Options:
     columns: dict[str, str] = field(default_factory=dict)
     interactions: Sequence[str] = ()
 
-
-class _Reader(Protocol):
-    def read(self, source: Source, start: Position) -> Iterator[Batch]: ...
+    @property
+    def name_count(self) -> int:
+        """How many names are known from before."""
+        return self.names.name_count() if isinstance(self.names, _core.Model) else len(self.names)
 
 
 class Stream:
@@ -97,8 +100,8 @@ class Stream:
         The names after globs.
     options : Options
         With format and features decided.
-    told : str
-        What was found out about the files, for people.
+    description : str
+        Format and compression of the files, and how they were recognised.
     columns : dict
         Of tables: the type of each column seen so far.
     """
@@ -116,7 +119,7 @@ class Stream:
         first = min(self._start.file, len(files) - 1)
         self._first: Source | None = open_source(files[first])
         try:
-            kind, self.told = self._decide(self._first, options.format)
+            kind, self.description = self._decide(self._first, options.format)
             if options.format == "auto":
                 self._check_names(kind)
             self.options = replace(options, format=kind, features=_features(options, kind))
@@ -150,8 +153,19 @@ class Stream:
             named = format_of_name(name)
             if named not in (None, kind):
                 raise ParameterError(
-                    f"{name} is {named} by its name, but {self.told}; all files of a stream have "
-                    "one format: convert them, or say it with --format"
+                    f"{name} is {named} by its name, but {self.description}; all files of a stream "
+                    "have one format: convert them, or name it with --format"
+                )
+
+    def refuse_columns_of_text(self, given: dict[str, Any]) -> None:
+        """Raise an error if options name columns and the data has none."""
+        if FORMATS[self.options.format].table:
+            return
+        for name in ("label", "weight", "tag", "text", "ignore"):
+            if given.get(name):
+                raise ParameterError(
+                    f"{name} (--{name}) names a column of a table, and this is none: "
+                    f"{self.description}"
                 )
 
     def share(self) -> float | None:
@@ -230,7 +244,7 @@ class Stream:
     def _batches(self) -> Iterator[tuple[Batch, int]]:
         """Yield the batches, each with the bytes of the files that have been read up to there."""
         place = self._start
-        reader = self._reader(place)
+        reader = FORMATS[self.options.format].open(self.options, place, self.columns)
         for turn in range(place.turn, self._passes):
             for number in range(place.file, len(self.files)):
                 source = self._first or open_source(self.files[number])
@@ -246,25 +260,9 @@ class Stream:
                 place = Position(turn=turn, file=number + 1)
             place = Position(turn=turn + 1)
 
-    def _reader(self, start: Position) -> _Reader:
-        if self.options.format in TEXT_FORMATS:
-            from sonline.streams.text import TextReader  # noqa: PLC0415 - what is needed only
-
-            return TextReader(self.options, start)
-        from sonline.streams.rows import RowBuilder  # noqa: PLC0415
-
-        builder = RowBuilder(self.options)
-        if self.options.format == "jsonl":
-            from sonline.streams.jsonlines import JsonReader  # noqa: PLC0415
-
-            return JsonReader(self.options, builder, self.columns)
-        from sonline.streams.tables import TableReader  # noqa: PLC0415
-
-        return cast(_Reader, TableReader(self.options, builder, self.columns))
-
 
 def open(  # noqa: A001 - as gzip.open is called
-    sources: Sequence[str | os.PathLike[str]],
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
     *,
     start: Position | None = None,
     passes: int = 1,
@@ -274,7 +272,7 @@ def open(  # noqa: A001 - as gzip.open is called
 
     Parameters
     ----------
-    sources : sequence of names
+    sources : name or sequence of names
         All of one format.
     start : Position, optional
         Where to go on: the ``end`` of a batch of an earlier stream over the same files.
@@ -288,7 +286,14 @@ def open(  # noqa: A001 - as gzip.open is called
     Stream
         To be closed, or used in a ``with`` statement.
     """
-    return Stream(expand(sources), Options(**options), start, passes)
+    return Stream(expand(listed(sources)), Options(**options), start, passes)
+
+
+def listed(
+    sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+) -> Sequence[str | os.PathLike[str]]:
+    """Return the names of sources as a sequence, also if there is one name only."""
+    return [sources] if isinstance(sources, (str, os.PathLike)) else sources
 
 
 def _is_pipe(name: str) -> bool:

@@ -16,17 +16,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError
-from sonline.streams.batch import LARGEST_VALUES, BadRow, Batch, Floats, Position
+from sonline.labels import token_of
+from sonline.rows import LARGEST_VALUES, Floats
+from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.delimited import ROWS, Delimited, check_names, is_number, pieces
 from sonline.streams.files import Again, SourceFile, peek
-from sonline.streams.rows import RowBuilder, label_column, token_of
+from sonline.streams.rows import RowBuilder, label_column
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
     from sonline.streams.stream import Options
 
 
-def _arrow() -> Any:
+def arrow() -> Any:
+    """Return pyarrow."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
     except ImportError:
@@ -43,16 +46,16 @@ class TableReader:
     ----------
     options : Options
         Of the stream.
-    builder : RowBuilder
-        Knows names and labels.
+    start : Position
+        Where the first file is read on.
     columns : dict
         Types of the columns, those known from before and those found here.
     """
 
-    def __init__(self, options: Options, builder: RowBuilder, columns: dict[str, str]) -> None:
-        self._arrow = _arrow()
+    def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
+        self._arrow = arrow()
         self._options = options
-        self._builder = builder
+        self._builder = RowBuilder(options)
         self._columns = columns
         self._delimited = Delimited(self._arrow, options, columns)
         self._largest = LARGEST_VALUES[options.dtype]
@@ -182,6 +185,7 @@ class TableReader:
             weights=None if weights is None else weights[keep],
             tags=self._tags(table, kept),
             bad=bad,
+            file=name,
             start=start,
             end=replace(start, rows=start.rows + read),
             row_ends=(start.rows + kept + 1).astype(np.int64),

@@ -10,7 +10,8 @@ import numpy as np
 
 from sonline import _core
 from sonline.errors import DataFormatError
-from sonline.streams.batch import LARGEST_VALUES, BadRow, Batch, Position
+from sonline.rows import LARGEST_VALUES
+from sonline.streams.batch import BadRow, Batch, Dictionary, Position
 from sonline.streams.interactions import add_products
 
 if TYPE_CHECKING:
@@ -33,7 +34,9 @@ class TextReader:
         Where the first file is read on.
     """
 
-    def __init__(self, options: Options, start: Position) -> None:
+    def __init__(
+        self, options: Options, start: Position, columns: dict[str, str] | None = None
+    ) -> None:
         self._options = options
         self._parser = _core.TextParser(
             options.format,
@@ -52,8 +55,9 @@ class TextReader:
             names=options.names,
             label_names=options.label_names,
         )
+        self._names = Dictionary(options.name_count, list(options.label_names))
         self._initials: list[str] = []  # of the namespaces met
-        self._first_name = len(options.names)
+        self._first_name = options.name_count
         self._first_label = len(options.label_names)
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
@@ -61,7 +65,7 @@ class TextReader:
         # What the parser counts on top of the file's own lines and bytes.
         lines = self._parser.line - start.line
         self._bytes = self._parser.offset - start.offset
-        _seek(source, start.offset)
+        seek(source, start.offset)
         place = start
         at_start = start.offset == 0
         while chunk := source.read(CHUNK):
@@ -102,6 +106,7 @@ class TextReader:
             rows=start.rows + len(found),
         )
         new_names, new_labels = found.new_names, found.new_labels
+        self._names.words += new_labels
         batch = Batch(
             indptr=found.indptr,
             indices=found.indices,
@@ -122,6 +127,8 @@ class TextReader:
             bad=bad,
             unknown_features=found.unknown_features,
             keeper=found,
+            names=self._names,
+            file=name,
         )
         if self._options.interactions:
             self._initials += [space[:1] or " " for space in found.new_namespaces]
@@ -144,7 +151,7 @@ class TextReader:
         )
 
 
-def _seek(source: Source, offset: int) -> None:
+def seek(source: Source, offset: int) -> None:
     """Go to a byte: at once in a plain file, by reading and discarding elsewhere."""
     if source.seekable:
         source.plain.seek(offset)

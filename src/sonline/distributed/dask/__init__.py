@@ -1,6 +1,11 @@
-"""Training on a Dask cluster; needs ``pip install sonline[dask]``."""
+"""Training on a Dask cluster; needs ``pip install "sonline[dask]"``."""
 
-from sonline.distributed.dask.engine import DaskEngine
-from sonline.distributed.dask.estimators import SONClassifier, SONRegressor
+from sonline.errors import require
+
+require("dask", "dask")
+require("distributed", "dask")
+
+from sonline.distributed.dask.engine import DaskEngine  # noqa: E402 - says what is missing first
+from sonline.distributed.dask.estimators import SONClassifier, SONRegressor  # noqa: E402
 
 __all__ = ["DaskEngine", "SONClassifier", "SONRegressor"]

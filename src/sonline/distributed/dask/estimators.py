@@ -136,7 +136,7 @@ class _OverPartitions(OnlineEstimator):
 
     def _by_partition(self, method: str, X: Any, meta: Any) -> Any:
         """Return a lazy collection of what a method of the fitted estimator says of each block."""
-        self._learner()
+        self._fitted()
         call = partial(_call, self._plain(), method)
         if isinstance(X, da.Array):
             X = _whole_rows(X)

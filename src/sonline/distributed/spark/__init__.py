@@ -8,6 +8,8 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from sonline.errors import require
+
 if TYPE_CHECKING:
     from sonline.distributed.spark.estimators import SONClassifier, SONRegressor
     from sonline.distributed.spark.models import SONClassificationModel, SONRegressionModel
@@ -26,6 +28,7 @@ _LAZY = {
 def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    require("pyspark", "spark")
     value = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value
     return value

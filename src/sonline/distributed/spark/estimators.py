@@ -108,9 +108,9 @@ class SONClassifier(
             raise InvalidInputError(
                 f"at least two classes are needed, the labels have {len(classes)}: {list(classes)}"
             )
-        learner, rounds, width = train(self, parameters, frame, layout.of(classes))
-        model = SONClassificationModel.of(learner, rounds, width, classes)
-        return self._copyValues(model._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
+        model, rounds, width = train(self, parameters, frame, layout.of(classes))
+        fitted = SONClassificationModel.of(model, rounds, width)
+        return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
 
 
 class SONRegressor(
@@ -157,9 +157,9 @@ class SONRegressor(
         _check_loss(parameters, losses_that(are_binary=False))
         layout = layout_of(self, parameters, dataset.schema)
         frame = prepared(self, dataset, layout)
-        learner, rounds, width = train(self, parameters, frame, layout)
-        model = SONRegressionModel.of(learner, rounds, width)
-        return self._copyValues(model._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
+        model, rounds, width = train(self, parameters, frame, layout)
+        fitted = SONRegressionModel.of(model, rounds, width)
+        return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
 
 
 def _declared(given: list[Label]) -> tuple[Label, ...]:

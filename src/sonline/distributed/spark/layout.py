@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from sonline.distributed.spark.jobs import collected
-from sonline.distributed.spark.lines import Label, label_of
+from sonline.distributed.spark.lines import Label, word_label
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.rows import (
     ARRAY,
@@ -32,9 +32,9 @@ from sonline.distributed.spark.rows import (
 from sonline.errors import ParameterError
 from sonline.parameters import Parameters
 from sonline.streams import Options
+from sonline.streams.formats import text_formats
 
 MANY_CLASSES = 1000
-TEXT_FORMATS = ("svmlight", "vw")
 NUMBERS = (NumericType, BooleanType)
 CELLS = (*NUMBERS, StringType)
 
@@ -55,7 +55,7 @@ def layout_of(params: SONParams, parameters: Parameters, schema: StructType) -> 
         weight=weight,
     )
     if text:
-        if text not in TEXT_FORMATS or columns:
+        if text not in text_formats() or columns:
             raise ParameterError(
                 f"format={text!r}, featureCols={columns!r}: format is 'svmlight' or 'vw', for "
                 "lines of text in featuresCol, and goes without featureCols"
@@ -135,7 +135,7 @@ def classes_of(frame: DataFrame, layout: Layout) -> tuple[Label, ...]:
             yield pa.RecordBatch.from_pydict({"word": pa.array(words_of(quiet, batches), "string")})
 
         rows = collected(frame.mapInArrow(words, "word string").distinct().limit(MANY_CLASSES + 1))
-        labels = [label_of(row["word"]) for row in rows]
+        labels = [label for row in rows if (label := word_label(row["word"])) is not None]
         text = any(isinstance(label, str) for label in labels)
         found = {row["word"] for row in rows} if text else set(labels)
     else:

@@ -8,91 +8,34 @@ import itertools
 import json
 import os
 import socket
-import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any, NoReturn, Self, TypeAlias
+from typing import Any, NoReturn
 
-import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 from pyspark import TaskContext
 
-from sonline import errors, persistence
+from sonline import errors
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.rounds import name_of
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.distributed.spark.rows import Layout, RowReader
 from sonline.errors import DataFormatError, DivergenceError, SonlineError
-from sonline.evaluate import losses
+from sonline.labels import ClassTable
+from sonline.model import Model
 from sonline.parameters import Parameters
 from sonline.streams import Batch
-from sonline.streams.learners import ManyOutputs, OneOutput, StreamRows, names_of
-
-Floats: TypeAlias = NDArray[np.float64]
-KIND = "spark-model"
-CLASSES = "class-learner"
 
 
-class Classes(ManyOutputs):
-    """Learners for classes that save themselves."""
-
-    threads = 1  # Spark counts on one for each task
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write them to a file."""
-        document, tensors = self.__getstate__()
-        persistence.write(path, CLASSES, document, tensors)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read what `save` wrote."""
-        learner = cls.__new__(cls)
-        state = persistence.read(path, CLASSES)
-        with persistence.reading(path):
-            learner.__setstate__(state)
-        return learner
-
-
-Learner: TypeAlias = OneOutput | Classes
-
-
-def fresh(parameters: Parameters, classes: Sequence[Any] | None) -> Learner:
-    """Return a learner that has not seen anything."""
-    if classes is None:
-        return OneOutput(**parameters.as_dict())
-    return Classes(parameters, len(classes), growing=False)
-
-
-def packed(learner: Learner, more: dict[str, Any] | None = None) -> bytes:
-    """Return a learner as the bytes of a model file."""
-    document, tensors = learner.__getstate__()
-    with tempfile.TemporaryDirectory(prefix="sonline-") as folder:
-        path = Path(folder, "model")
-        persistence.write(path, KIND, {"learner": document, "more": more or {}}, tensors)
-        return path.read_bytes()
-
-
-def unpacked(data: bytes) -> tuple[Learner, dict[str, Any]]:
-    """Return what `packed` put in."""
-    with tempfile.TemporaryDirectory(prefix="sonline-") as folder:
-        path = Path(folder, "model")
-        path.write_bytes(data)
-        document, tensors = persistence.read(path, KIND)
-    with persistence.reading("the model"):
-        state = document["learner"]
-        kind: type[Learner] = Classes if "signs" in state else OneOutput
-        learner = kind.__new__(kind)
-        learner.__setstate__((state, tensors))
-        more: dict[str, Any] = document["more"]
-    return learner, more
+def fresh(parameters: Parameters, classes: Sequence[Any] | None) -> Model:
+    """Return a model that has not seen anything."""
+    return Model(parameters, None if classes is None else ClassTable(tuple(classes)))
 
 
 @dataclass(frozen=True)
 class Work:
-    """What every executor is told for one round.
+    """What every executor needs for one round.
 
     Parameters
     ----------
@@ -100,7 +43,7 @@ class Work:
         Which columns hold what.
     parameters : Parameters
         Of the learner.
-    model : Learner
+    model : Model
         What each partition begins with.
     checkpoints : Checkpoints, optional
         Where finished partitions are kept, in a folder that all executors see.
@@ -110,7 +53,7 @@ class Work:
 
     layout: Layout
     parameters: Parameters
-    model: Learner
+    model: Model
     checkpoints: Checkpoints | None
     turn: int
 
@@ -134,7 +77,7 @@ class Work:
             "figures": json.dumps(shard.figures[0].as_dict()),
             "width": reader.width,
             "error": error,
-            "model": None if shard.model is None else packed(shard.model),
+            "model": None if shard.model is None else shard.model.to_bytes(),
         }
         yield pa.RecordBatch.from_pylist([row], schema=RESULT)
 
@@ -152,45 +95,41 @@ class Work:
             if found is not None:
                 next(reader.read([first]))  # what it says about the width
                 return found
-        learner = copy.deepcopy(self.model)
+        model = copy.deepcopy(self.model)
         for batch in reader.read(itertools.chain([first], given)):
             if batch.bad and self.layout.options.on_error == "stop":
                 raise batch.bad[0].error()
             figures.skipped += batch.skipped
             if len(batch):
-                self._learn_batch(learner, batch, figures)
+                self._learn_batch(model, batch, figures)
         if figures.rows:
-            figures.bytes = moved_bytes(learner)
+            figures.take(model.progress, self.model.progress, model.table is not None)
+            figures.bytes = moved_bytes(model)
         figures.seconds = time.perf_counter() - begun
-        shard = Shard(learner if figures.rows else None, [figures])
+        shard = Shard(model if figures.rows else None, [figures])
         if self.checkpoints is not None:
             self.checkpoints.save(self.turn, name, shard)
         return shard
 
-    def _learn_batch(self, learner: Learner, batch: Batch, figures: Figures) -> None:
-        """Learn a batch, and take the predictions made before into the figures."""
+    def _learn_batch(self, model: Model, batch: Batch, figures: Figures) -> None:
+        """Learn a batch, and take the predictions made before into the model's progress."""
+        targets = batch.labels if batch.codes is None else batch.codes
+        assert targets is not None  # noqa: S101 - one of both is there
         try:
-            if batch.new_names:
-                learner.add_names(batch.new_names, batch.first_name)
-            targets = batch.labels if batch.codes is None else batch.codes
-            assert targets is not None  # noqa: S101 - one of both is there
-            raw = learner.learn_rows(StreamRows.of(batch), targets, batch.weights)
+            learnt = model.learn_targets(
+                model.rows(batch, add=True), targets, model.table, batch.weights
+            )
         except DivergenceError as error:
             raise DivergenceError(f"{figures.name}, after {figures.rows} rows: {error}") from error
-        loss, wrong = _measured(self.parameters, batch, raw)
-        weights = np.ones(len(batch)) if batch.weights is None else batch.weights
-        figures.wrong = 0.0 if not figures.rows else figures.wrong
+        model.watch(learnt, batch.weights)
         figures.rows += len(batch)
-        figures.weight += float(weights.sum())
-        figures.loss += float((loss * weights).sum())
-        figures.wrong += float((wrong * weights).sum())
 
     def _named_layout(self) -> Layout:
         """Return the layout with the names that the model knows, in the order of their ids."""
         options = self.layout.options
         if options.features != "name":
             return self.layout
-        return replace(self.layout, options=replace(options, names=names_of(self.model)))
+        return replace(self.layout, options=replace(options, names=self.model.names()))
 
 
 RESULT = pa.schema(
@@ -222,23 +161,3 @@ def raise_again(text: str) -> NoReturn:
     name, message, place = json.loads(text)
     kind = getattr(errors, name)
     raise kind(message, **place)
-
-
-def _measured(parameters: Parameters, batch: Batch, raw: Floats) -> tuple[Floats, Floats]:
-    """Return the loss of each prediction, and whether it was the wrong class."""
-    if batch.codes is None:
-        assert batch.labels is not None  # noqa: S101 - one of both is there
-        loss = losses(parameters.loss, batch.labels, raw[0], parameters.quantile)
-        return loss, np.full(len(batch), np.nan)
-    codes = batch.codes
-    lines = range(raw.shape[0]) if raw.shape[0] > 1 else [1]
-    total = np.zeros(len(batch))
-    for line, code in zip(raw, lines, strict=True):
-        total += losses(parameters.loss, np.where(codes == code, 1.0, -1.0), line)
-    return total, np.asarray(chosen(raw) != codes, dtype=np.float64)
-
-
-def chosen(raw: Floats) -> NDArray[np.int64]:
-    """Return the place of the predicted class of each row."""
-    places = raw[0] > 0 if raw.shape[0] == 1 else raw.argmax(axis=0)
-    return np.asarray(places, dtype=np.int64)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TypeAlias, cast
@@ -11,6 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sonline.errors import InvalidInputError
+from sonline.labels import label_of
 from sonline.streams import BadRow, Batch
 from sonline.streams.rows import UNKNOWN
 
@@ -37,21 +38,6 @@ class Lines:
         return b""
 
 
-def label_of(word: str) -> Label:
-    """Return the label that a word says: a number where it is a finite one.
-
-    Examples
-    --------
-    >>> label_of("+1"), label_of("spam"), label_of("nan")
-    (1.0, 'spam', 'nan')
-    """
-    try:
-        number = float(word)
-    except ValueError:
-        return word
-    return number if math.isfinite(number) else word
-
-
 class KnownClasses:
     """Turns the words that lines have as labels into places of classes; other rows are bad ones."""
 
@@ -65,8 +51,8 @@ class KnownClasses:
     def codes(self, batch: Batch) -> Batch:
         """Return the batch with places for codes and without rows of other classes."""
         for word in batch.new_labels:
-            label = word if self._text else label_of(word)
-            self._codes.append(self._places.get(label, UNKNOWN))
+            label = word if self._text else word_label(word)
+            self._codes.append(UNKNOWN if label is None else self._places.get(label, UNKNOWN))
             self._words.append(word)
         words, lines = batch.codes, batch.lines
         assert words is not None and lines is not None  # noqa: S101, PT018 - of text
@@ -93,3 +79,11 @@ class KnownClasses:
             ends=None,
             bad=sorted([*batch.bad, *bad], key=lambda row: row.line or 0),
         )
+
+
+def word_label(word: str) -> Label | None:
+    """Return the label that a word means; None for nan and the like, which are none."""
+    try:
+        return label_of(word)
+    except InvalidInputError:
+        return None

@@ -23,16 +23,18 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
+from sonline import persistence
 from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.layout import column, layout_of
-from sonline.distributed.spark.learning import Classes, Learner, packed, unpacked
 from sonline.distributed.spark.lines import Label
-from sonline.distributed.spark.params import SONParams
-from sonline.distributed.spark.prediction import Floats, Outputs, Prediction, both, chances
+from sonline.distributed.spark.params import LEARNER, SONParams
+from sonline.distributed.spark.prediction import Outputs, Prediction, both, chances
 from sonline.distributed.spark.rows import COLUMNS
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.learner import OnlineLearner
+from sonline.model import Model
+from sonline.rows import Floats
 
 M = TypeVar("M", "SONClassificationModel", "SONRegressionModel")
 PIECE = 1 << 24  # bytes of a model in one row of its table
@@ -41,57 +43,74 @@ PIECE = 1 << 24  # bytes of a model in one row of its table
 class _Fitted(SONParams, MLWritable):
     """What both models share."""
 
-    _data: bytes  # the learner and what else is to be kept, as a model file
-    _learner: Learner
+    _data: bytes  # a model file
+    _model: Model
     _classes: tuple[Label, ...] | None
     _width: int  # of the vectors learnt; -1 where there were none
     rounds_: list[Shard]
 
     @classmethod
-    def of(
-        cls,
-        learner: Learner,
-        rounds: Sequence[Shard],
-        width: int,
-        classes: Sequence[Label] | None = None,
-    ) -> Self:
-        """Make a model."""
-        more = {
+    def of(cls, model: Model, rounds: Sequence[Shard], width: int) -> Self:
+        """Make a model of pyspark.ml."""
+        model.face = {
+            "name": f"spark.{cls.__name__}",
             "rounds": [[one.as_dict() for one in each.figures] for each in rounds],
             "width": width,
-            "classes": None if classes is None else list(classes),
         }
-        return cls._from_bytes(packed(learner, more))
+        return cls._from_bytes(model.to_bytes())
 
     @classmethod
     def _from_bytes(cls, data: bytes) -> Self:
-        model = cls()
-        learner, more = unpacked(data)
-        try:
-            classes = more["classes"]
-            model._width = int(more["width"])
-            model.rounds_ = [
-                Shard(None, [Figures.from_dict(one) for one in each]) for each in more["rounds"]
+        fitted = cls()
+        model = Model.from_bytes(data)
+        face = model.face
+        with persistence.reading("the model"):
+            fitted._width = int(face.get("width", -1))
+            fitted.rounds_ = [
+                Shard(None, [Figures.from_dict(one) for one in each])
+                for each in face.get("rounds", [])
             ]
-        except (KeyError, TypeError) as error:
-            raise ModelFileError(f"the model is damaged: {error}") from error
-        model._data, model._learner = data, learner
-        model._classes = None if classes is None else tuple(classes)
-        return model
+        fitted._data, fitted._model = data, model
+        fitted._classes = None if model.table is None else model.table.labels
+        return fitted
 
     @property
-    def numFeatures(self) -> int:  # noqa: N802 - Spark's name
-        """The size of the vectors, or the number of features seen where they have names."""
-        return self._width if self._width >= 0 else len(self._learner.features())
+    def model(self) -> Model:
+        """The model behind it, which all faces share."""
+        return self._model
 
-    @property
-    def progressiveLoss(self) -> float:  # noqa: N802 - as Spark spells names
-        """Mean loss of the predictions made in the first round before each row was learnt."""
-        return self.rounds_[0].loss
+    def saveModel(self, path: str) -> None:  # noqa: N802 - as Spark spells names
+        """Write a model file that all faces of sonline can open, on the driver's disk."""
+        self._model.save(path)
 
-    def write(self) -> MLWriter:
-        """Return what `save` uses."""
-        return _Writer(self)
+    @classmethod
+    def fromModel(cls, model: Model) -> Self:  # noqa: N802 - as Spark spells names
+        """Make a model of pyspark.ml out of a model of any face."""
+        fitted = cls._from_bytes(model.to_bytes())
+        fitted._check_task()
+        given = model.parameters.as_dict()
+        fitted._set(**{name: given[known] for name, known in LEARNER.items()})
+        return fitted
+
+    def _check_task(self) -> None:
+        raise NotImplementedError
+
+    def toOnlineLearner(self) -> OnlineLearner:  # noqa: N802 - as Spark spells names
+        """Return a copy of the model as an `OnlineLearner`, to go on without Spark."""
+        return OnlineLearner.from_model(Model.from_bytes(self._data))
+
+    def weights(self, label: Label | None = None, *, scaled: bool = False) -> dict[Any, float]:
+        """Return the weight of each feature seen, by name, or by place in the vectors.
+
+        Parameters
+        ----------
+        label : optional
+            For which class; may be left out for numbers and for two classes, where it is
+            ``classes[1]``.
+        scaled : bool, default=False
+            Weights for features as they come, or for features divided by their root mean square.
+        """
+        return self._model.weights_of(label, scaled)
 
     def merge(self, others: Iterable[Self]) -> Self:
         """Return one model that knows what this one and the others have learnt.
@@ -113,16 +132,27 @@ class _Fitted(SONParams, MLWritable):
                     raise InvalidInputError(
                         f"the models to be merged differ in their {what}: {mine} and {its}"
                     )
-        learner: Any = self._learner
         turns = itertools.zip_longest(*(one.rounds_ for one in every))
         rounds = [
             Shard(None, [figures for shard in turn if shard for figures in shard.figures])
             for turn in turns
         ]
-        merged = type(self).of(
-            learner.merge([one._learner for one in every[1:]]), rounds, self._width, self._classes
-        )
-        return self._copyValues(merged)
+        model = self._model.merge([one._model for one in every[1:]])
+        return self._copyValues(type(self).of(model, rounds, self._width))
+
+    @property
+    def numFeatures(self) -> int:  # noqa: N802 - Spark's name
+        """The size of the vectors, or the number of features seen where they have names."""
+        return self._width if self._width >= 0 else len(self._model.features())
+
+    @property
+    def progressiveLoss(self) -> float:  # noqa: N802 - as Spark spells names
+        """Mean loss of the predictions made in the first round before each row was learnt."""
+        return self.rounds_[0].loss if self.rounds_ else self._model.progress.loss.average
+
+    def write(self) -> MLWriter:
+        """Return what `save` uses."""
+        return _Writer(self)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         layout = layout_of(self, self.learner_parameters(), dataset.schema)
@@ -165,7 +195,7 @@ class _Fitted(SONParams, MLWritable):
         if isinstance(value, SparseVector):
             ends = np.array([0, value.indices.size])
             row = sp.csr_array((value.values, value.indices, ends), shape=(1, value.size))
-        return self._learner.predict(row).reshape(-1)
+        return self._model.predict(row).reshape(-1)
 
 
 class SONClassificationModel(
@@ -198,48 +228,10 @@ class SONClassificationModel(
         """How many classes there are."""
         return len(self.classes)
 
-    def weights(self, label: Label | None = None) -> dict[str | int, float]:
-        """Return the weight of each feature seen, by name, or by place in the vectors.
-
-        Parameters
-        ----------
-        label : optional
-            For which class; may be left out for two classes, where it is ``classes[1]``.
-        """
-        learner = self._of_classes()
-        line, sign = self._line(label)
-        weights = sign * learner.weights()[line, 1:]
-        return dict(zip(learner.features(), weights.tolist(), strict=True))
-
-    def toOnlineLearner(self, label: Label | None = None) -> OnlineLearner:  # noqa: N802 - as Spark spells names
-        """Return the learner of a class, to go on without Spark: +1 is this class, -1 any other.
-
-        Parameters
-        ----------
-        label : optional
-            For which class; may be left out for two classes, where it is ``classes[1]``.
-        """
-        line, sign = self._line(label)
-        return self._of_classes().learner_of(line, sign)
-
-    def _of_classes(self) -> Classes:
-        assert isinstance(self._learner, Classes)  # noqa: S101 - that is what is trained
-        return self._learner
-
-    def _line(self, label: Label | None) -> tuple[int, float]:
-        """Return which output speaks for a class, and with which sign."""
-        two = self.numClasses == 2
-        if label is None and two:
-            return 0, 1.0
-        if label not in self.classes:
-            raise InvalidInputError(f"label must be one of {self.classes}, got {label!r}")
-        place = self.classes.index(label)
-        return (0, 1.0 if place == 1 else -1.0) if two else (place, 1.0)
-
     @property
     def progressiveError(self) -> float:  # noqa: N802 - as Spark spells names
         """Share of mistakes among the predictions made before each row was learnt."""
-        return self.rounds_[0].error
+        return self.rounds_[0].error if self.rounds_ else self._model.progress.error.average
 
     def predict(self, value: Vector) -> Any:
         """Return the label of one row."""
@@ -258,6 +250,10 @@ class SONClassificationModel(
     def read(cls) -> MLReader[SONClassificationModel]:
         """Return what `load` uses."""
         return _Reader(cls)
+
+    def _check_task(self) -> None:
+        if self._model.table is None:
+            raise ModelFileError("the model predicts numbers, not classes: SONRegressionModel")
 
     def _outputs(self) -> Outputs:
         logistic = self.getOrDefault("loss") == "logistic"
@@ -287,16 +283,6 @@ class SONRegressionModel(_Fitted, PredictionModel[Vector], MLReadable["SONRegres
         super().__init__()
         self._setDefault(loss="squared")
 
-    def weights(self) -> dict[str | int, float]:
-        """Return the weight of each feature seen, by name, or by place in the vectors."""
-        return self.toOnlineLearner().weights()
-
-    def toOnlineLearner(self) -> OnlineLearner:  # noqa: N802 - as Spark spells names
-        """Return the learner, to go on without Spark."""
-        learner = OnlineLearner.__new__(OnlineLearner)
-        learner.__setstate__(self._learner.__getstate__())
-        return learner
-
     def predict(self, value: Vector) -> float:
         """Return the prediction for one row."""
         return float(self._raw(value)[0])
@@ -305,6 +291,10 @@ class SONRegressionModel(_Fitted, PredictionModel[Vector], MLReadable["SONRegres
     def read(cls) -> MLReader[SONRegressionModel]:
         """Return what `load` uses."""
         return _Reader(cls)
+
+    def _check_task(self) -> None:
+        if self._model.table is not None:
+            raise ModelFileError("the model predicts classes, not numbers: SONClassificationModel")
 
     def _outputs(self) -> Outputs:
         return Outputs(self.getPredictionCol(), "", "", None, ())

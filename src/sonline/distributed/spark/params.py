@@ -8,29 +8,16 @@ from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol
 
 from sonline.errors import ParameterError
-from sonline.parameters import Parameters
+from sonline.parameters import Parameters, first_sentence
+
+
+def _spark_name(name: str) -> str:
+    first, *more = ("fit_" + name if name == "intercept" else name).split("_")
+    return first + "".join(word.capitalize() for word in more)
+
 
 # Spark's names of the learner's parameters.
-LEARNER = {
-    "loss": "loss",
-    "sketch": "sketch",
-    "sketchSize": "sketch_size",
-    "sketchEvery": "sketch_every",
-    "alpha": "alpha",
-    "bound": "bound",
-    "clip": "clip",
-    "step": "step",
-    "curvature": "curvature",
-    "sigma": "sigma",
-    "eta": "eta",
-    "ojaStep": "oja_step",
-    "scaling": "scaling",
-    "fitIntercept": "intercept",
-    "hashBits": "hash_bits",
-    "dtype": "dtype",
-    "seed": "seed",
-    "quantile": "quantile",
-}
+LEARNER = {_spark_name(name): name for name in Parameters.names()}
 ON_ERROR = ("stop", "skip")
 
 
@@ -41,25 +28,6 @@ def param(name: str, doc: str, converter: Any = None) -> Param[Any]:
 
 class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
     """What estimators and models share; only those are public."""
-
-    loss = param("loss", "the loss", TypeConverters.toString)
-    sketch = param("sketch", "how the second-order matrix is kept", TypeConverters.toString)
-    sketchSize = param("sketchSize", "number of directions", TypeConverters.toInt)  # noqa: N815
-    sketchEvery = param("sketchEvery", "sketch one row of so many: a number or 'auto'")  # noqa: N815
-    alpha = param("alpha", "regulariser: a number, 'relative:NUMBER' or 'auto'")
-    bound = param("bound", "bound on predictions; None for none")
-    clip = param("clip", "clip predictions to the labels seen", TypeConverters.toBoolean)
-    step = param("step", "'implicit' or 'explicit'", TypeConverters.toString)
-    curvature = param("curvature", "'auto', 'gradient' or 'hessian'", TypeConverters.toString)
-    sigma = param("sigma", "curvature of the loss; None for what it guarantees")
-    eta = param("eta", "added curvature: a number, 'convex' or None")
-    ojaStep = param("ojaStep", "step of Oja's sketch: a number or 'scale-free'")  # noqa: N815
-    scaling = param("scaling", "'rms', 'none' or 'gradient'", TypeConverters.toString)
-    fitIntercept = param("fitIntercept", "add a constant feature", TypeConverters.toBoolean)  # noqa: N815
-    hashBits = param("hashBits", "hash features into 2^hashBits; None keeps them")  # noqa: N815
-    dtype = param("dtype", "'float32' or 'float64'", TypeConverters.toString)
-    seed = param("seed", "chooses the hash function", TypeConverters.toInt)
-    quantile = param("quantile", "level of the quantile loss", TypeConverters.toFloat)
 
     featureCols = param(  # noqa: N815
         "featureCols",
@@ -114,3 +82,13 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
     def chosen(self, name: str) -> Any:
         """Return a parameter that need not be set; None without it, or if it is empty."""
         return (self.getOrDefault(name) or None) if self.isDefined(name) else None
+
+
+def _converter(default: Any) -> Any:
+    """Return what Spark checks a parameter with; None where it may be of several types."""
+    return {int: TypeConverters.toInt, bool: TypeConverters.toBoolean}.get(type(default))
+
+
+for _name, _field in LEARNER.items():
+    _param = param(_name, first_sentence(_field), _converter(getattr(Parameters, _field)))
+    setattr(SONParams, _name, _param)

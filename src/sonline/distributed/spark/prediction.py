@@ -6,7 +6,7 @@ import functools
 from collections import deque
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -15,15 +15,13 @@ from pyspark import TaskContext
 from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
-from sonline.classes import probabilities
-from sonline.distributed.spark.learning import Learner, chosen, unpacked
 from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.rows import COLUMNS, LINES, Layout, RowReader
 from sonline.errors import InvalidInputError
+from sonline.model import Model, probabilities
+from sonline.rows import Floats
 from sonline.streams import Batch
-from sonline.streams.learners import StreamRows, names_of
 
-Floats: TypeAlias = NDArray[np.float64]
 VECTOR_TYPE = pa.struct(
     [
         pa.field("type", pa.int8(), nullable=False),
@@ -63,7 +61,7 @@ class Outputs:
         """Return the label of each row."""
         if self.classes is None:
             return list(raw[0])
-        places = chosen(raw)
+        places = raw[0] > 0 if raw.shape[0] == 1 else raw.argmax(axis=0)
         if self.thresholds:
             if len(self.thresholds) != len(self.classes):
                 raise InvalidInputError(
@@ -72,7 +70,7 @@ class Outputs:
             with np.errstate(divide="ignore", invalid="ignore"):
                 scaled = np.nan_to_num(chances(raw) / np.array(self.thresholds), posinf=np.inf)
             places = scaled.argmax(axis=1)
-        return [self.classes[place] for place in places.tolist()]
+        return [self.classes[int(place)] for place in places.tolist()]
 
     def columns(self, raw: Floats, kept: NDArray[np.intp], rows: int) -> pa.StructArray:
         """Return the columns for so many rows; null where nothing was predicted."""
@@ -94,7 +92,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What every executor is told."""
+    """What every executor needs."""
 
     model: bytes
     layout: Layout  # of rows without labels
@@ -111,10 +109,10 @@ class Prediction:
     def _iterate(self, given: Iterator[pa.Array]) -> Iterator[pa.Array]:
         context = TaskContext.get()
         name = f"partition {context.partitionId() if context else 0}"
-        learner = _learner(self.model)
+        model = _model(self.model)
         layout = self.layout
         if layout.options.features == "name":
-            layout = replace(layout, options=replace(layout.options, names=names_of(learner)))
+            layout = replace(layout, options=replace(layout.options, names=model.core))
         waiting: deque[int] = deque()
 
         def tables() -> Iterator[pa.RecordBatch]:
@@ -130,29 +128,29 @@ class Prediction:
                 raise batch.bad[0].error()
             while True:
                 rows = waiting.popleft()
-                yield self._predicted(learner, batch if rows else None, rows)
+                yield self._predicted(model, batch if rows else None, rows)
                 if rows:
                     break
         for rows in waiting:
-            yield self._predicted(learner, None, rows)
+            yield self._predicted(model, None, rows)
 
-    def _predicted(self, learner: Learner, batch: Batch | None, rows: int) -> pa.StructArray:
+    def _predicted(self, model: Model, batch: Batch | None, rows: int) -> pa.StructArray:
         if batch is None:
-            return self.outputs.columns(np.empty((learner.outputs, 0)), np.empty(0, np.intp), rows)
+            return self.outputs.columns(np.empty((model.outputs, 0)), np.empty(0, np.intp), rows)
         if self.layout.kind == LINES:
             assert batch.lines is not None  # noqa: S101 - of text
             kept = batch.lines - batch.start.line
         else:
             assert batch.row_ends is not None  # noqa: S101 - of tables
             kept = batch.row_ends - 1 - batch.start.rows
-        raw = learner.predict_rows(StreamRows.of(batch))
+        raw = model.predict(batch)
         return self.outputs.columns(raw, kept.astype(np.intp), rows)
 
 
 @functools.lru_cache(maxsize=4)
-def _learner(model: bytes) -> Learner:
-    """Return the learner; a worker process meets the same one in many tasks."""
-    return unpacked(model)[0]
+def _model(data: bytes) -> Model:
+    """Return the model; a worker process meets the same one in many tasks."""
+    return Model.from_bytes(data)
 
 
 def _vectors(table: Floats, kept: NDArray[np.intp], absent: NDArray[np.bool_]) -> pa.StructArray:

@@ -17,15 +17,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sonline.distributed.spark.lines import KnownClasses, Label, Lines
+from sonline.rows import LARGEST_VALUES, Floats
+from sonline.rows import Indices as Integers
 from sonline.streams import BadRow, Batch, Options, Position
-from sonline.streams.batch import LARGEST_VALUES
-from sonline.streams.rows import RowBuilder
 from sonline.streams.sources import Source
 from sonline.streams.tables import TableReader
 from sonline.streams.text import TextReader
 
-Floats: TypeAlias = NDArray[np.float64]
-Integers: TypeAlias = NDArray[np.int64]
 Reasons: TypeAlias = dict[int, str]
 
 VECTOR, ARRAY, COLUMNS, LINES = "vector", "array", "columns", "lines"
@@ -191,7 +189,7 @@ class _ColumnReader(TableReader):
     """Takes the tables that Spark hands over for those of a file."""
 
     def __init__(self, layout: Layout, tables: Iterator[pa.RecordBatch]) -> None:
-        super().__init__(layout.options, RowBuilder(layout.options), dict(layout.options.columns))
+        super().__init__(layout.options, Position(), dict(layout.options.columns))
         self._given = tables
 
     def _tables(self, source: Source) -> Iterator[Any]:

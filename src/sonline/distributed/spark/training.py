@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, replace
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
@@ -18,18 +18,12 @@ from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Round, train_rounds
 from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
-from sonline.distributed.spark.learning import (
-    Learner,
-    Work,
-    fresh,
-    packed,
-    raise_again,
-    unpacked,
-)
+from sonline.distributed.spark.learning import Work, fresh, raise_again
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.rows import Layout
 from sonline.errors import InvalidInputError
 from sonline.merging import FAN_IN, groups
+from sonline.model import Model
 from sonline.parameters import Parameters
 
 RESULT = "partition int, figures string, width int, error string, model binary"
@@ -39,10 +33,10 @@ ON_DRIVER = 1 << 26  # bytes of models that the driver merges by itself
 
 def train(
     params: SONParams, parameters: Parameters, frame: DataFrame, layout: Layout
-) -> tuple[Learner, list[Shard], int]:
+) -> tuple[Model, list[Shard], int]:
     """Learn the partitions of a prepared frame and merge, as many rounds as asked for.
 
-    Returns the learner, the figures of each round, and the size of the vectors (-1 without).
+    Returns the model, the figures of each round, and the size of the vectors (-1 without).
     """
     model = fresh(parameters, layout.classes)
     checkpoints = None
@@ -132,7 +126,7 @@ def _one_width(rows: Sequence[Row]) -> int:
     return int(known[0]["width"]) if known else -1
 
 
-def _merged(shards: DataFrame, filled: Sequence[Figures], start: Any) -> Learner | None:
+def _merged(shards: DataFrame, filled: Sequence[Figures], start: Any) -> Model | None:
     """Merge the models of the partitions, in the tree that `OnlineLearner.merge` has.
 
     Small ones on the driver; large ones level by level on the executors, until few are left. The
@@ -162,16 +156,14 @@ def _node(start: Any) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
 
     def merge(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
         rows = sorted(zip(*table.select(["place", "model"]).to_pydict().values(), strict=True))
-        merged = packed(merge_packed([model for _, model in rows], start))
+        merged = merge_packed([model for _, model in rows], start).to_bytes()
         columns = [pa.array([key[0].as_py()], "int32"), pa.array([merged], "binary")]
         return pa.Table.from_arrays(columns, ["place", "model"])
 
     return merge
 
 
-def merge_packed(models: Sequence[bytes], start: Any) -> Learner:
-    """Return the learner that several become."""
-    first, *others = (unpacked(model)[0] for model in models)
-    if not others:
-        return first
-    return first.merge(cast(Any, others), start)  # all are of one kind
+def merge_packed(models: Sequence[bytes], start: Model | None) -> Model:
+    """Return the model that several become."""
+    first, *others = (Model.from_bytes(model) for model in models)
+    return first.merge(others, start) if others else first

@@ -18,7 +18,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from sonline import OnlineLearner
-from sonline.learner import begin_label_range
 from sonline.paper.datasets import Dataset
 from sonline.paper.datasets.contents import Floats
 
@@ -75,7 +74,7 @@ def make(settings: Mapping[str, Any]) -> OnlineLearner:
     """
     learner = OnlineLearner(**settings)
     if settings["clip"]:
-        begin_label_range(learner, -1.0, 1.0)
+        learner.model.begin_label_range(-1.0, 1.0)
     return learner
 
 

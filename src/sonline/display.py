@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -136,9 +136,9 @@ class Display:
             f"{point.rows:>12} {label[:10]:>10} {predicted()[:10]:>10} {features:>9}"
         )
 
-    def update(self, now: Now) -> None:
-        """Show what is known now; between two calls the clock goes on."""
-        self._shown = now, self.seconds()
+    def update(self, **facts: Any) -> None:
+        """Show the fields of `Now`; between two calls the clock goes on."""
+        self._shown = Now(**facts), self.seconds()
 
     def seconds(self) -> float:
         """Return the time since `begin`."""

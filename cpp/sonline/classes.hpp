@@ -1,0 +1,109 @@
+// One model per class over one pass of the data.
+//
+// Model k learns "is it class target[k]": the label +1 for rows of that class and -1 for all
+// others. With sign[k] = -1 it learns the opposite and its prediction is turned round, which by the
+// symmetry of the losses is the same learner. So when a third class appears, the copy of the model
+// of two classes with sign -1 becomes class 0.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+#include "sonline/batch.hpp"
+#include "sonline/model.hpp"
+#include "sonline/parallel.hpp"
+
+namespace sonline {
+
+class Classes {
+ public:
+  // The models are borrowed; `largest` is the largest value that they take.
+  Classes(std::vector<Model*> models, std::vector<int64_t> targets, std::vector<double> signs,
+          double largest)
+      : models_(std::move(models)),
+        targets_(std::move(targets)),
+        signs_(std::move(signs)),
+        largest_(largest) {
+    if (models_.empty() || targets_.size() != models_.size() || signs_.size() != models_.size())
+      throw std::invalid_argument("every model needs a target and a sign");
+  }
+
+  size_t size() const { return models_.size(); }
+
+  // Checks a whole batch, once for all models and before any of them learns.
+  void check(Batch& batch) const {
+    validate(batch, largest_);
+    batch.checked = true;
+  }
+
+  size_t useful_threads(const Batch& batch, size_t threads) const {
+    const size_t numbers = (batch.indptr ? batch.stored : batch.rows * batch.cols) * size();
+    return std::min(threads, numbers / kNumbersPerThread);
+  }
+
+  // The predictions of model k, made before each update, go to out + k * stride.
+  void learn(const Batch& batch, const int64_t* codes, const double* weights, double* out,
+             size_t stride, size_t threads) {
+    for_each_index(size(), threads, [&](size_t k) {
+      std::vector<double> labels(batch.rows);
+      for (size_t row = 0; row < batch.rows; ++row) labels[row] = label(k, codes[row]);
+      models_[k]->learn(batch, labels.data(), weights, out + k * stride);
+      turn(k, out + k * stride, batch.rows);
+    });
+  }
+
+  void learn_row(const Batch& row, int64_t code, double weight) {
+    for (size_t k = 0; k < size(); ++k) {
+      const double y = label(k, code);
+      double prediction;
+      models_[k]->learn(row, &y, &weight, &prediction);
+    }
+  }
+
+  void predict(const Batch& batch, double* out, size_t stride, size_t threads) {
+    for_each_index(size(), threads, [&](size_t k) {
+      models_[k]->predict(batch, out + k * stride);
+      turn(k, out + k * stride, batch.rows);
+    });
+  }
+
+  // The predictions for one row; valid until the next call.
+  const std::vector<double>& predict_row(const Batch& row) {
+    margins_.resize(size());
+    for (size_t k = 0; k < size(); ++k) {
+      models_[k]->predict(row, &margins_[k]);
+      turn(k, &margins_[k], 1);
+    }
+    return margins_;
+  }
+
+  // The class with the largest prediction, the first of them where several have it. A single model
+  // speaks for its class or against it, and then for class 0.
+  int64_t choose(const Batch& row) {
+    predict_row(row);
+    if (size() == 1) return margins_[0] > 0 ? targets_[0] : 0;
+    const auto best = std::max_element(margins_.begin(), margins_.end());
+    return targets_[static_cast<size_t>(best - margins_.begin())];
+  }
+
+ private:
+  // What a thread must have to do before it is worth its start of some 20 microseconds.
+  static constexpr size_t kNumbersPerThread = 1 << 14;
+
+  double label(size_t k, int64_t code) const {
+    return code == targets_[k] ? signs_[k] : -signs_[k];
+  }
+
+  void turn(size_t k, double* predictions, size_t rows) const {
+    if (signs_[k] < 0)
+      for (size_t row = 0; row < rows; ++row) predictions[row] = -predictions[row];
+  }
+
+  std::vector<Model*> models_;
+  std::vector<int64_t> targets_;
+  std::vector<double> signs_, margins_;
+  double largest_;
+};
+
+}  // namespace sonline

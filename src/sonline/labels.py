@@ -1,0 +1,313 @@
+"""Class labels: the only place where words and values become classes, and classes numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NoReturn, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonline.errors import InvalidInputError, ModelFileError
+
+Label: TypeAlias = Hashable
+Codes: TypeAlias = NDArray[np.int64]
+
+NEW = -1  # stands for the number of a label that the table does not have
+MOST_TEXT = 1 << 20  # characters in an array; beyond, objects take less
+FEW = 16  # labels that are looked up faster one by one
+_STORED = (bool, int, float, str)
+
+
+def label_of(token: str) -> int | float | str:
+    """Return the label that a word of a file means: a number where it is one.
+
+    Examples
+    --------
+    >>> label_of("+1"), label_of("2.5"), label_of("spam")
+    (1, 2.5, 'spam')
+    """
+    try:
+        # Python's own spellings are words: 1_000, and digits of other scripts.
+        number = float(token) if token.isascii() and "_" not in token else None
+    except ValueError:
+        return token
+    if number is None:
+        return token
+    if not math.isfinite(number):
+        raise InvalidInputError("a label must be a finite number or a word")
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def token_of(value: object) -> str:
+    """Return the word for a value of any type; 1.0 and 1 are the same one.
+
+    Examples
+    --------
+    >>> token_of(1.0), token_of(True), token_of("spam")
+    ('1', '1', 'spam')
+    """
+    if isinstance(value, bool):
+        return str(int(value))
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def plain(label: Any) -> Any:
+    """Return a NumPy scalar as a value of Python."""
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def label_array(y: Any) -> NDArray[Any]:
+    """Return labels of any type as a vector."""
+    labels = np.atleast_1d(np.asarray(y))
+    if labels.ndim != 1:
+        raise InvalidInputError(f"y must have one dimension, got shape {labels.shape}")
+    return labels
+
+
+@dataclass(frozen=True)
+class ClassTable:
+    """The classes of a model; the number of a class is its place in ``labels``.
+
+    Parameters
+    ----------
+    labels : tuple
+        The labels, distinct.
+    growing : bool
+        Whether labels that are not in the table become new classes.
+    signs : bool
+        Labels are -1 and 1, or 0 and 1.
+    undecided : bool
+        Neither -1 nor 0 has come yet: the first label may turn out to be 0.
+    dtype : str, optional
+        The type of array that the labels came in.
+
+    Examples
+    --------
+    >>> table = ClassTable(("no", "yes"))
+    >>> table.codes(["yes", "no", "maybe"]).tolist()
+    [1, 0, -1]
+    """
+
+    labels: tuple[Any, ...] = ()
+    growing: bool = False
+    signs: bool = False
+    undecided: bool = False
+    dtype: str | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.numbers) != len(self.labels):
+            raise InvalidInputError(f"classes must be different, got {list(self.labels)}")
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @cached_property
+    def numbers(self) -> dict[Any, int]:
+        """The number of each label."""
+        return {label: number for number, label in enumerate(self.labels)}
+
+    @cached_property
+    def array(self) -> NDArray[Any]:
+        """The labels as an array, in the order of their numbers."""
+        if self.dtype is None:
+            return np.array(self.labels)
+        if self.dtype == "object":
+            values = np.empty(len(self.labels), dtype=object)
+            values[:] = self.labels
+            return values
+        return np.array(self.labels, dtype=np.dtype(self.dtype))
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """The numbers of the classes in the order of their labels."""
+        return np.argsort(self.array, kind="stable")
+
+    @cached_property
+    def _sorted(self) -> NDArray[Any]:
+        return self.array[self.order]
+
+    def codes(self, labels: Any) -> Codes:
+        """Return the number of each label; `NEW` for those that are not in the table."""
+        if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biufUM":
+            numbers = self.numbers
+            return np.array([numbers.get(plain(label), NEW) for label in labels], np.int64)
+        if labels.size <= FEW and labels.dtype.kind != "M":
+            numbers = self.numbers
+            return np.array([numbers.get(label, NEW) for label in labels.tolist()], np.int64)
+        if not self.labels or _is_text(labels) != _is_text(self.array):
+            return np.full(labels.size, NEW, np.int64)
+        if len(self.labels) == 2 and labels.dtype.kind != "U":  # most often, and fast
+            first, second = self.array
+            return np.where(labels == second, 1, np.where(labels == first, 0, NEW))
+        places = np.minimum(self._sorted.searchsorted(labels), len(self.labels) - 1)
+        return np.where(self._sorted[places] == labels, self.order[places], NEW)
+
+    def met(self, labels: Sequence[Any] | NDArray[Any]) -> tuple[ClassTable, Codes]:
+        """Return the table with the new labels taken in, in their order, and all numbers.
+
+        Raises
+        ------
+        InvalidInputError
+            If labels are new and the table does not grow; with the row.
+        """
+        codes = self.codes(labels)
+        if codes.size == 0 or codes.min() != NEW:
+            return self, codes
+        table = self._signed(labels, codes) if self.signs else self._grown(labels, codes)
+        return table, table.codes(labels)
+
+    def _grown(self, labels: Any, codes: Codes) -> ClassTable:
+        if not self.growing:
+            self.refuse(labels, codes)
+        kind = str(labels.dtype) if isinstance(labels, np.ndarray) else None
+        return self.added(_distinct(labels, codes == NEW), kind)
+
+    def added(self, labels: Iterable[Any], dtype: str | None = None) -> ClassTable:
+        """Return the table with these labels at its end."""
+        new = tuple(labels)
+        known = self.labels
+        for label in new:
+            if label is None or label != label:  # noqa: PLR0124 - NaN is not itself
+                raise InvalidInputError(
+                    f"y: {label!r} is not a label; leave rows without a label out"
+                )
+            if known and isinstance(label, str) != isinstance(known[0], str):
+                raise InvalidInputError(
+                    f"y: label {label!r} is of another type than the classes {list(known[:20])}; "
+                    "use text or numbers throughout"
+                )
+            known = known or (label,)
+        return replace(self, labels=(*self.labels, *new), dtype=self._widened(dtype))
+
+    def _widened(self, dtype: str | None) -> str | None:
+        """Return a type of array for the labels so far and those of another type."""
+        own = self.dtype
+        if own is None or dtype is None or own == dtype:
+            return own if self.labels else dtype
+        if "object" in (own, dtype):
+            return "object"
+        return str(np.result_type(np.dtype(own), np.dtype(dtype)))
+
+    def _signed(self, labels: Any, codes: Codes) -> ClassTable:
+        """Return the table of 0 and 1, if that is what the labels are; there is no way back."""
+        new = _distinct(labels, codes == NEW)
+        if self.undecided and new == [0] and not (codes == 0).any():
+            return replace(self, labels=(0, 1), undecided=False)
+        return self.refuse(labels, codes)
+
+    def refuse(self, labels: Any, codes: Codes) -> NoReturn:
+        """Raise an error about the first label that is new."""
+        row = int(np.argmax(codes == NEW))
+        label = plain(labels[row])
+        if isinstance(label, float) and label.is_integer() and abs(label) < 1e15:
+            label = int(label)
+        if self.signs:
+            raise InvalidInputError(
+                f"y: label {label!r} in row {row}; labels must be +1 and -1 (or 1 and 0, but not "
+                "all three); other labels need a classifier"
+            )
+        shown = ", ".join(repr(plain(known)) for known in self.labels[:20])
+        more = ", ..." if len(self.labels) > 20 else ""
+        raise InvalidInputError(
+            f"y: label {label!r} in row {row} is not among the classes [{shown}{more}]; name all "
+            "classes at the start, or let them be discovered (discover_classes=True)"
+        )
+
+    def settled(self, codes: Codes) -> ClassTable:
+        """Return the table after such rows: when -1 has come, 0 cannot stand for it."""
+        if self.undecided and (codes == 0).any():
+            return replace(self, undecided=False)
+        return self
+
+    def union(self, others: Iterable[ClassTable]) -> ClassTable:
+        """Return one table for models to be merged."""
+        table = self
+        for other in others:
+            new = [label for label in other.labels if label not in table.numbers]
+            if table.undecided:
+                table = other if other.signs else table
+            elif table.signs and other.signs:
+                if not other.undecided and new:
+                    raise InvalidInputError(
+                        "some of the models to be merged have the labels 0 and 1, others -1 and "
+                        "1; use the same labels everywhere"
+                    )
+            elif new:
+                if not table.growing:
+                    raise InvalidInputError(
+                        f"the models to be merged have different classes, such as "
+                        f"{list(table.labels)} and {list(other.labels)}; name all classes at the "
+                        "start, or let them be discovered (discover_classes=True)"
+                    )
+                table = table.added(new, other.dtype)
+        return table
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as values that JSON can hold."""
+        for label in self.labels:
+            if not isinstance(label, _STORED):
+                raise InvalidInputError(
+                    f"labels of type {self.dtype or type(label).__name__} cannot be written to a "
+                    f"model file (such as {label!r}): only text, numbers and booleans can; use "
+                    "pickle"
+                )
+        return {
+            "labels": list(self.labels),
+            "growing": self.growing,
+            "signs": self.signs,
+            "undecided": self.undecided,
+            "dtype": self.dtype,
+        }
+
+    @classmethod
+    def from_dict(cls, document: dict[str, Any]) -> ClassTable:
+        """Make a table from what `as_dict` returned."""
+        labels = tuple(document["labels"])
+        if any(not isinstance(label, _STORED) for label in labels):
+            raise ModelFileError(f"labels must be text, numbers or booleans, got {labels}")
+        growing, signs, undecided = (
+            bool(document[name]) for name in ("growing", "signs", "undecided")
+        )
+        if signs and labels not in ((-1, 1), (0, 1)):
+            raise ModelFileError(f"labels must be -1 and 1, or 0 and 1, got {list(labels)}")
+        return cls(labels, growing, signs, undecided, _stored_dtype(document["dtype"], labels))
+
+
+def _stored_dtype(name: Any, labels: tuple[Any, ...]) -> str | None:
+    """Return the type of labels that a file names, if it is one for them."""
+    if name is None or name == "object":
+        return None if name is None else "object"
+    dtype = np.dtype(name)
+    if dtype.kind not in "biufU":
+        raise ModelFileError(f"labels cannot be of type {dtype}")
+    if dtype.kind == "U":  # its length is a claim of the file; what is there is the truth
+        longest = max((len(label) for label in labels), default=0)
+        if longest * len(labels) > MOST_TEXT:
+            return "object"
+        if dtype.itemsize > 4 * max(longest, 1) * FEW:
+            return None
+    return str(dtype)
+
+
+SIGNS = ClassTable((-1, 1), signs=True, undecided=True)
+
+
+def _distinct(labels: Any, chosen: NDArray[np.bool_]) -> list[Any]:
+    """Return the labels of some rows, each once, in the order of their appearance."""
+    if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
+        values, first = np.unique(labels[chosen], return_index=True)
+        return list(values[np.argsort(first)].tolist())
+    rows = np.flatnonzero(chosen).tolist()
+    return list(dict.fromkeys(plain(labels[row]) for row in rows))
+
+
+def _is_text(labels: NDArray[Any]) -> bool:
+    return labels.dtype.kind in "US" or (
+        labels.dtype.kind == "O" and labels.size > 0 and isinstance(labels.flat[0], str)
+    )

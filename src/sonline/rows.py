@@ -1,0 +1,451 @@
+"""Rows and weights as the core takes them, checked: arrays, sparse matrices, frames, mappings.
+
+Arrays and sparse matrices have features by index, their columns. Frames (pandas, polars, Arrow) and
+mappings have them by name: a column of numbers is a feature, a text in a column is the feature
+``column=text`` with the number 1, and what is missing is absent.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sonline.errors import InvalidInputError
+from sonline.labels import token_of
+
+Rows: TypeAlias = Any
+"""A 2-D array, a sparse matrix, a frame, or a sequence of mappings from feature to number."""
+
+Floats: TypeAlias = NDArray[np.float64]
+Keys: TypeAlias = NDArray[np.uint64]
+Indices: TypeAlias = NDArray[np.int64]
+KeysOf: TypeAlias = Callable[[list[str]], Keys]
+
+PIECE = 1 << 20  # stored numbers that are learnt between two chances for Ctrl-C
+LARGEST = 1e150  # size of a label or weight; their squares must stay finite
+LARGEST_VALUES = {"float32": 1e18, "float64": 1e150}
+"""The size of a value that a learner takes, by its dtype; see kLargestValue in batch.hpp."""
+NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
+UNKNOWN = np.uint64(2**64 - 1)  # the key of a name that a model does not have
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def contiguous(values: ArrayLike, dtype: Any = None) -> NDArray[Any]:
+    """Return an array that the core can read as it lies: in one piece, and aligned.
+
+    Arrays that Dask deserialises may be unaligned.
+    """
+    array = np.ascontiguousarray(values, dtype=dtype)
+    return array if array.flags.aligned else array.copy()
+
+
+def one_number(name: str, value: Any, hint: str) -> float:
+    """Return a single number of any type."""
+    try:
+        if not isinstance(value, str):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InvalidInputError(f"{name} must be a number, got {value!r}; {hint}")
+
+
+def vector(name: str, values: ArrayLike) -> Floats:
+    """Return numbers as a vector."""
+    try:
+        given = np.asarray(values)
+        numbers = contiguous(given, np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"{name} must be a sequence of numbers: {error}") from error
+    if given.dtype.kind in "SU" and given.size:  # digits: learn_one does not take them either
+        raise InvalidInputError(
+            f"{name} must be a sequence of numbers, got text, such as {given.flat[0].item()!r}"
+        )
+    if numbers.ndim != 1:
+        raise InvalidInputError(f"{name} must have one dimension, got shape {numbers.shape}")
+    return numbers
+
+
+def check_finite(name: str, values: Floats) -> None:
+    """Raise an error about the first number that is not finite, or too large."""
+    bad = ~(np.abs(values) <= LARGEST)
+    if bad.any():
+        row = int(np.flatnonzero(bad)[0])
+        raise InvalidInputError(
+            f"{name}: {values[row]:g} in row {row}; it must be finite and 1e150 in size at most"
+        )
+
+
+def row_weights(weights: Any, count: int, name: str = "sample_weight") -> Floats | None:
+    """Return the weights of so many rows: None if none are given; one number is for all rows."""
+    if weights is None:
+        return None
+    if np.asarray(weights).ndim == 0:
+        weights = np.full(count, one_number(name, weights, "it is the importance of the rows"))
+    numbers = vector(name, weights)
+    if numbers.size != count:
+        raise InvalidInputError(
+            f"{name} must be one number for each of the {count} rows, got {numbers.size}"
+        )
+    check_finite(name, numbers)
+    if numbers.size and numbers.min() < 0:
+        row = int(np.argmax(numbers < 0))
+        raise InvalidInputError(f"{name}: {numbers[row]:g} in row {row}; weights must be 0 or more")
+    return numbers
+
+
+# -- rows ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Given:
+    """Rows in a form that the core has methods for: "dense", "csr" or "rows" (mappings)."""
+
+    kind: str
+    arguments: tuple[Any, ...]
+    count: int
+    columns: int = 0  # that indices must stay below; 0 is no limit
+
+    def part(self, rows: Any) -> Given:
+        """Return some rows: a slice with both ends, or an array of their numbers."""
+        if self.kind == "dense":
+            chosen = self.arguments[0][rows]
+            return Given("dense", (chosen,), chosen.shape[0], self.columns)
+        if self.kind == "rows":
+            return Given("rows", (self.arguments[0][rows],), rows.stop - rows.start)
+        values, indices, indptr = self.arguments
+        if isinstance(rows, slice):
+            ends = indptr[rows.start : rows.stop + 1]
+            stored: Any = slice(ends[0], ends[-1])
+            ends = ends - ends[0]
+        else:
+            lengths = np.diff(indptr)[rows]
+            ends = np.concatenate([[0], np.cumsum(lengths)]).astype(indptr.dtype)
+            stored = np.repeat(indptr[rows] - ends[:-1], lengths) + np.arange(ends[-1])
+        return Given("csr", (values[stored], indices[stored], ends), ends.size - 1, self.columns)
+
+    def call(self, core: Any, method: str, *rest: Any) -> None:
+        """Call a method of a core model with these rows."""
+        getattr(core, f"{method}_{self.kind}")(*self.arguments, *rest)
+
+    def call_group(self, core: Any, method: str, *rest: Any) -> None:
+        """Call a method of a core model with several outputs."""
+        columns = (self.columns,) if self.kind == "csr" else ()
+        getattr(core, f"{method}_{self.kind}")(*self.arguments, *columns, *rest)
+
+
+def pieces(rows: Given, order: NDArray[np.intp] | None = None) -> Iterator[tuple[Any, Given]]:
+    """Yield rows in an order, some at a time: which they are, and themselves."""
+    stored = rows.arguments[0].size if rows.kind != "rows" else rows.count
+    length = max(1, PIECE * rows.count // max(stored, 1))
+    for start in range(0, rows.count, length):
+        if order is not None:
+            chosen = order[start : start + length]
+            yield chosen, rows.part(chosen)
+        elif length >= rows.count:
+            yield slice(None), rows
+        else:
+            part = slice(start, min(start + length, rows.count))
+            yield part, rows.part(part)
+
+
+def rows_of(
+    X: Rows,
+    keys_of: KeysOf,
+    *,
+    largest: float = LARGEST_VALUES["float64"],
+    missing: str = "absent",
+    bounded: bool = False,
+) -> Given:
+    """Return rows of any kind as the core takes them.
+
+    Parameters
+    ----------
+    X : array, sparse matrix, frame or sequence of mappings
+        The rows.
+    keys_of : callable
+        Returns the keys of names; `UNKNOWN` for those that are to be left out.
+    largest : float
+        The size of a value that is allowed, of frames; the core checks all else.
+    missing : {"absent", "refuse"}
+        What missing cells of frames are.
+    bounded : bool, default=False
+        Whether the indices of a sparse matrix must stay below its number of columns.
+    """
+    if isinstance(X, np.ndarray):
+        return _dense(X)
+    if is_sparse(X):  # one of the kinds is a dict
+        values, indices, indptr = csr_arrays(X)
+        return Given("csr", (values, indices, indptr), indptr.size - 1, X.shape[1] * bounded)
+    if isinstance(X, Mapping):
+        raise InvalidInputError("X is a single mapping; use learn_one or predict_one")
+    if isinstance(X, Sequence) and (not len(X) or isinstance(X[0], Mapping)):
+        return Given("rows", (X,), len(X))
+    if isinstance(X, Sequence) and isinstance(X[0], Column):
+        return _named(X, len(X[0]), keys_of, largest)
+    if isinstance(X, Iterator):
+        raise InvalidInputError(
+            f"X is a {type(X).__name__}, which can be read once only: pass list(X), or one row at "
+            "a time to learn_one"
+        )
+    if is_frame(X):
+        columns = columns_of(X, missing)
+        if columns is not None:
+            return _named(columns, len_of(X), keys_of, largest)
+    return _dense(X)
+
+
+def _named(columns: Sequence[Column], count: int, keys_of: KeysOf, largest: float) -> Given:
+    indptr, keys, values = cells(columns, count, keys_of, largest)
+    return Given("csr", (values, keys, indptr), count)
+
+
+def _dense(X: Any) -> Given:
+    rows = dense_array(X)
+    return Given("dense", (rows,), rows.shape[0], rows.shape[1])
+
+
+def is_sparse(X: Rows) -> bool:
+    """Return whether X is a sparse matrix of SciPy.
+
+    Whoever has made one has imported SciPy; nobody else shall wait for it.
+    """
+    scipy_sparse = sys.modules.get("scipy.sparse")
+    return scipy_sparse is not None and bool(scipy_sparse.issparse(X))
+
+
+def csr_arrays(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return values, indices and starts of the rows of a sparse matrix."""
+    if X.ndim != 2:
+        raise InvalidInputError(f"X must have two dimensions, got shape {X.shape}")
+    rows = X.tocsr()
+    values = floats(rows.data)
+    indices, indptr = rows.indices, rows.indptr
+    if indices.dtype != indptr.dtype or indices.dtype not in (np.int32, np.int64):
+        indices, indptr = indices.astype(np.int64), indptr.astype(np.int64)
+    return contiguous(values), contiguous(indices), contiguous(indptr)
+
+
+def dense_array(X: Any) -> NDArray[Any]:
+    """Return a table of numbers as an array, without a copy where that is possible."""
+    try:
+        rows = np.asarray(X)
+    except ValueError as error:
+        raise InvalidInputError(f"X must be a table of numbers: {error}") from error
+    if rows.ndim != 2:
+        raise InvalidInputError(
+            f"X must have two dimensions, got shape {rows.shape}; a single row is X.reshape(1, -1)"
+        )
+    rows = floats(rows)
+    whole = all(stride % rows.itemsize == 0 for stride in rows.strides)
+    return rows if whole and rows.flags.aligned else contiguous(rows)
+
+
+def floats(values: NDArray[Any]) -> NDArray[Any]:
+    """Return float32 and float64 in native order as they are, other numbers as float64."""
+    if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
+        return values
+    if values.dtype.kind == "c":
+        raise InvalidInputError("X: complex numbers cannot be learnt from")
+    try:
+        return values.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInputError(f"X must hold numbers: {error}") from error
+
+
+# -- frames ----------------------------------------------------------------------------------------
+
+
+@dataclass
+class Column:
+    """A column of a frame: numbers (NaN where missing), or places of words (-1 where missing)."""
+
+    name: str
+    numbers: Floats | None = None
+    codes: Indices | None = None
+    words: Sequence[str] = ()
+
+    def __len__(self) -> int:
+        values = self.codes if self.numbers is None else self.numbers
+        return 0 if values is None else len(values)
+
+
+def is_frame(X: Any) -> bool:
+    """Return whether X is a frame of pandas, polars or Arrow."""
+    kind = type(X)
+    package = kind.__module__.partition(".")[0]
+    if package == "polars" and kind.__name__ == "LazyFrame":
+        raise InvalidInputError("X is a LazyFrame; collect() it first")
+    names = {
+        "pandas": ("DataFrame",),
+        "polars": ("DataFrame",),
+        "pyarrow": ("Table", "RecordBatch"),
+    }
+    return any(base.__name__ in names.get(package, ()) for base in kind.__mro__)
+
+
+def len_of(frame: Any) -> int:
+    """Return the number of rows of a frame."""
+    return int(frame.shape[0] if hasattr(frame, "shape") else frame.num_rows)
+
+
+def names_of(frame: Any) -> list[Any]:
+    """Return the names of a frame's columns."""
+    if hasattr(frame, "schema") and hasattr(frame, "num_rows"):
+        return list(frame.schema.names)
+    return list(frame.columns)
+
+
+def columns_of(frame: Any, missing: str = "absent") -> list[Column] | None:
+    """Return the columns of a frame by name; None if it has numbers for names, as arrays have."""
+    names = names_of(frame)
+    if names and all(isinstance(name, (int, np.integer)) for name in names):
+        return None
+    for place, name in enumerate(names):
+        if not isinstance(name, str):
+            raise InvalidInputError(f"X: the name of a column must be text, got {name!r}")
+        if name in names[:place]:
+            raise InvalidInputError(f"X has two columns {name!r}; rename one")
+    package = type(frame).__module__.partition(".")[0]
+    read = {"pandas": _pandas_column, "polars": _polars_column}.get(package, _arrow_column)
+    columns = [
+        read(name, frame.iloc[:, place] if package == "pandas" else frame[name])
+        for place, name in enumerate(names)
+    ]
+    if missing == "refuse":
+        for column in columns:
+            absent = np.isnan(column.numbers) if column.numbers is not None else column.codes == -1
+            if np.any(absent):
+                raise InvalidInputError(
+                    f"X: column {column.name!r} has no value in row {int(np.argmax(absent))}; "
+                    "fill it, or leave missing='absent'"
+                )
+    return columns
+
+
+def _pandas_column(name: str, series: Any) -> Column:
+    kind = series.dtype
+    if hasattr(kind, "categories"):
+        codes = series.cat.codes.to_numpy().astype(np.int64)
+        return Column(name, codes=codes, words=[token_of(v) for v in kind.categories])
+    if getattr(kind, "kind", "O") in "biuf":
+        return Column(name, series.to_numpy(dtype=np.float64, na_value=np.nan))
+    if getattr(kind, "kind", "O") in "OTU" or str(kind).startswith("str"):
+        return _column_of_objects(name, series.to_list())
+    raise _no_feature(name, kind)
+
+
+def _polars_column(name: str, series: Any) -> Column:
+    kind = series.dtype
+    if kind.is_numeric() or str(kind) == "Boolean":
+        numbers = series.cast(sys.modules["polars"].Float64).to_numpy()
+        return Column(name, np.asarray(numbers, np.float64))
+    if str(kind).startswith(("String", "Utf8", "Categorical", "Enum", "Null")):
+        return _column_of_objects(name, series.to_list())
+    raise _no_feature(name, kind)
+
+
+def _arrow_column(name: str, column: Any) -> Column:
+    types = sys.modules["pyarrow"].types
+    kind = column.type
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+        column = column.cast(kind)
+    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+        numbers = column.cast("float64").to_numpy(zero_copy_only=False)
+        return Column(name, np.asarray(numbers, np.float64))
+    if types.is_decimal(kind):
+        return _column_of_objects(name, [v and float(v) for v in column.to_pylist()])
+    if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
+        return _column_of_objects(name, column.to_pylist())
+    raise _no_feature(name, kind)
+
+
+def _column_of_objects(name: str, values: list[Any]) -> Column:
+    """Return a column of texts, or of numbers, with None, NaN and NA for what is missing."""
+    present = [v for v in values if not is_missing(v)]
+    if present and not any(isinstance(v, str) for v in present):
+        for value in present:
+            if not isinstance(value, (bool, int, float, np.number, np.bool_)):
+                raise _no_feature(name, type(value).__name__)
+        return Column(
+            name, np.array([math.nan if is_missing(v) else float(v) for v in values], np.float64)
+        )
+    places: dict[str, int] = {}
+    codes = np.empty(len(values), np.int64)
+    for row, value in enumerate(values):
+        if is_missing(value):
+            codes[row] = -1
+            continue
+        if not isinstance(value, str):
+            raise InvalidInputError(
+                f"X: column {name!r} mixes text and {type(value).__name__}, such as {value!r} in "
+                f"row {row}; convert it to one of them"
+            )
+        codes[row] = places.setdefault(value, len(places))
+    return Column(name, codes=codes, words=list(places))
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a cell is empty: None, NaN or NA of pandas."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def _no_feature(name: str, kind: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"X: column {name!r} has the type {kind}, which is no feature; drop it, or convert it to "
+        "numbers or text"
+    )
+
+
+def cells(
+    columns: Sequence[Column], count: int, keys_of: KeysOf, largest: float
+) -> tuple[Indices, Keys, Floats]:
+    """Return the cells that are not 0 or missing in CSR form: ends of the rows, keys and values.
+
+    Names get their keys in the order of the rows, so that it does not matter how rows are cut.
+    """
+    names: list[str] = []
+    place = np.empty((count, len(columns)), np.int64)  # of the cell's name
+    values = np.zeros((count, len(columns)))
+    for at, column in enumerate(columns):
+        if column.numbers is not None:
+            place[:, at] = len(names)
+            names.append(column.name)
+            present = ~np.isnan(column.numbers)
+            values[present, at] = column.numbers[present]
+        elif column.codes is not None:
+            place[:, at] = column.codes + len(names)
+            names += [f"{column.name}={word}" for word in column.words]
+            values[:, at] = column.codes >= 0
+    bad = ~(np.abs(values) <= largest)
+    if bad.any():
+        row, at = (int(where) for where in np.argwhere(bad)[0])
+        raise InvalidInputError(
+            f"X: {values[row, at]:g} in row {row}, column {columns[at].name!r}; it must be finite "
+            f"and {largest:g} in size at most"
+        )
+    used = values != 0
+    chosen = place[used]
+    distinct, first = np.unique(chosen, return_index=True)
+    order = np.argsort(first)
+    keys = np.full(len(names), UNKNOWN, np.uint64)
+    if distinct.size:
+        keys[distinct[order]] = keys_of([names[number] for number in distinct[order].tolist()])
+    of_cells = keys[chosen]
+    known = of_cells != UNKNOWN
+    ends = np.zeros(count + 1, np.int64)
+    np.cumsum(used.sum(axis=1), out=ends[1:])
+    if not known.all():
+        kept = np.concatenate([[0], np.cumsum(known)])
+        return kept[ends], of_cells[known], values[used][known]
+    return ends, of_cells, values[used]

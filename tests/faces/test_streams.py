@@ -1,0 +1,161 @@
+"""A stream learnt in Python gives the bits of the command line, also after kill -9."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from faces.test_files import CommandLine, tensors
+from sonline import OnlineLearner, streams
+from sonline.errors import DataFormatError, InvalidInputError, ParameterError
+from sonline.model import Model
+
+
+def write(path: Path, rows: int, labels: tuple[Any, ...] = (-1, 1), seed: int = 0) -> Path:
+    rng = np.random.default_rng(seed)
+    truth = np.random.default_rng(1).normal(size=(30, len(labels)))
+    with path.open("w") as file:
+        for _ in range(rows):
+            columns = np.sort(rng.choice(30, 6, replace=False))
+            values = rng.integers(1, 9, 6) / 4
+            label = labels[int(np.argmax(values @ truth[columns]))]
+            if path.suffix == ".jsonl":
+                row = {f"f{c}": v for c, v in zip(columns, values.tolist(), strict=True)}
+                file.write(json.dumps({"label": label, "place": f"p{columns[0]}", **row}) + "\n")
+            else:
+                cells = " ".join(f"{c}:{v:g}" for c, v in zip(columns, values, strict=True))
+                file.write(f"{label} {cells}\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("name", "labels"),
+    [
+        ("rows.svm", (-1, 1)),
+        ("rows.svm", (1, 2, 3, 4)),
+        ("rows.jsonl", (0, 1)),
+        ("rows.jsonl", ("a", "b", "c")),
+    ],
+)
+def test_batches_of_a_stream_are_learnt_as_by_the_command_line(
+    name: str, labels: tuple[Any, ...], tmp_path: Path
+) -> None:
+    data = write(tmp_path / name, 3000, labels)
+    CommandLine.run("train", data, "-o", tmp_path / "m.son", "-q")
+    wanted = Model.load(tmp_path / "m.son")
+    whole = OnlineLearner()
+    progress = whole.learn_stream(data)
+    assert tensors(whole.model) == tensors(wanted)
+    assert progress.as_dict() == wanted.progress.as_dict()
+    assert whole.model.table == wanted.table
+    # By hand, batch after batch; labels of classes are words there.
+    by_hand = OnlineLearner()
+    with streams.open(data, tokens=True) as stream:
+        for batch in stream:
+            assert len(by_hand.learn(batch)) == len(batch)
+    assert tensors(by_hand.model) == tensors(wanted)
+    with streams.open(str(data), tokens=True) as stream:
+        raw = np.concatenate([np.atleast_2d(by_hand.predict(batch).T) for batch in stream], axis=1)
+    lines = CommandLine.run("predict", data, "-m", tmp_path / "m.son", "--as", "raw")
+    assert lines == "".join(" ".join(map(repr, row)) + "\n" for row in raw.T.tolist())
+
+
+def test_several_passes_weights_and_columns(tmp_path: Path) -> None:
+    data = tmp_path / "clicks.csv"
+    rng = np.random.default_rng(0)
+    rows = [f"{a},{b},{c},{w}" for a, b, c, w in zip(
+        rng.integers(0, 9, 500), rng.choice(["x", "y"], 500), rng.integers(0, 2, 500),
+        rng.integers(1, 4, 500), strict=True,
+    )]  # fmt: skip
+    data.write_text("age,plan,clicked,w\n" + "".join(f"{row}\n" for row in rows))
+    more = ["--label", "clicked", "--weight", "w", "--passes", "3"]
+    CommandLine.run("train", data, "-o", tmp_path / "m.son", "-q", *more)
+    learner = OnlineLearner()
+    learner.learn_stream(data, label="clicked", weight="w", passes=3)
+    assert tensors(learner.model) == tensors(Model.load(tmp_path / "m.son"))
+    assert set(learner.features()) == {"age", "plan=x", "plan=y"}
+    # And on with other rows, which the saved model reads in the same way.
+    learner.save(tmp_path / "py.son")
+    CommandLine.run("train", data, "--from", tmp_path / "py.son", "-o", tmp_path / "on.son", "-q")
+    learner.learn_stream(data)
+    assert tensors(learner.model) == tensors(Model.load(tmp_path / "on.son"))
+
+
+_LEARN = """
+import sys
+from sonline import OnlineLearner
+learner = OnlineLearner()
+learner.learn_stream(
+    sys.argv[1], passes=2, checkpoint=sys.argv[2], checkpoint_every=2000, resume=True
+)
+learner.save(sys.argv[3])
+"""
+
+
+@pytest.mark.parametrize("labels", [(-1, 1), (1, 2, 3)])
+def test_kill_in_the_middle_and_resume(labels: tuple[Any, ...], tmp_path: Path) -> None:
+    data = write(tmp_path / "rows.svm", 60_000, labels)
+    part, output = tmp_path / "part", tmp_path / "m.son"
+    command = [sys.executable, "-c", _LEARN, str(data), str(part), str(output)]
+    killed = 0
+    for _ in range(3):
+        before = part.stat().st_mtime_ns if part.exists() else 0
+        process = subprocess.Popen(command)
+        deadline = time.monotonic() + 60
+        while process.poll() is None and time.monotonic() < deadline:
+            if part.exists() and part.stat().st_mtime_ns != before:
+                process.send_signal(signal.SIGKILL)
+                break
+            time.sleep(0.005)
+        killed += process.wait() == -signal.SIGKILL
+    assert killed >= 1
+    subprocess.run(command, check=True)
+    whole = OnlineLearner()
+    progress = whole.learn_stream(data, passes=2)
+    resumed = OnlineLearner.load(output)
+    assert tensors(resumed.model) == tensors(whole.model)
+    assert resumed.progress.as_dict() == progress.as_dict()
+    CommandLine.run("train", data, "--passes", 2, "-o", tmp_path / "c.son", "-q")
+    assert tensors(Model.load(tmp_path / "c.son")) == tensors(whole.model)
+
+
+def test_what_cannot_be_learnt_from_a_stream(tmp_path: Path) -> None:
+    data = write(tmp_path / "rows.svm", 100)
+    learner = OnlineLearner()
+    with pytest.raises(ParameterError, match="resume=True needs checkpoint"):
+        learner.learn_stream(data, resume=True)
+    with pytest.raises(ParameterError, match="checkpoint_every needs checkpoint"):
+        learner.learn_stream(data, checkpoint_every=5)
+    with pytest.raises(InvalidInputError, match="y is missing"):
+        learner.learn(np.eye(3))
+    (tmp_path / "bad.svm").write_text("1 1:1\n2 1:1\nnan 1:1\n")
+    with pytest.raises(DataFormatError, match=r"bad\.svm:3.*finite number or a word"):
+        learner.learn_stream(tmp_path / "bad.svm", classes="multi")
+    (tmp_path / "other.svm").write_text("1 1:1\n-1 1:1\n7 1:1\n")
+    with pytest.raises(DataFormatError, match=r"other\.svm:3"):
+        learner.learn_stream(tmp_path / "other.svm", classes="binary")
+    assert learner.stats()["rounds"] == 0
+
+
+def test_batches_must_be_used_from_the_first_one_on(tmp_path: Path) -> None:
+    """Names come with the batch that has them first."""
+    rows = [json.dumps({"label": 1, f"name {number}": 1.0, "pad": 1}) for number in range(20_000)]
+    (tmp_path / "names.jsonl").write_text("\n".join(rows))
+    with streams.open(tmp_path / "names.jsonl") as stream:
+        first, second, *_ = stream
+    with pytest.raises(InvalidInputError, match="from the first one on"):
+        OnlineLearner().learn(second)
+    learner = OnlineLearner()
+    learner.learn_one({"before": 1.0}, 1)  # ids of the stream are not those of the model
+    learner.learn(first)
+    learner.learn(second)
+    assert len(learner.features()) == 1 + len(first) + len(second) + 1
+    assert learner.predict_one({"name 3": 1.0}) != learner.bias

@@ -1,0 +1,57 @@
+"""Models of Spark and of the other faces: one file, one progressive loss."""
+
+import json
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_iris
+
+from faces.test_files import CommandLine
+from sonline import OnlineLearner, SONClassifier
+from sonline.distributed import spark as faces
+from sonline.errors import ModelFileError
+from sonline.model import Model
+
+NAMES = ["setosa", "versicolor", "virginica"]
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    return X[order], [NAMES[label] for label in y[order]]
+
+
+def frame_of(spark, X, y):
+    table = [(label, row) for label, row in zip(y, X.tolist(), strict=True)]
+    return spark.createDataFrame(table, "label string, features array<double>").coalesce(1)
+
+
+def test_one_partition_has_the_progressive_loss_and_the_bits_of_the_others(spark, iris, tmp_path):
+    X, y = iris
+    wanted = SONClassifier(dtype="float64", shuffle=False).fit(X, y)
+    model = faces.SONClassifier(dtype="float64").fit(frame_of(spark, X, y))
+    assert model.progressiveLoss == wanted.progressive_loss_
+    assert 1 - model.progressiveError == pytest.approx(wanted.progressive_score_)
+    model.saveModel(str(tmp_path / "spark.son"))
+    opened = OnlineLearner.load(tmp_path / "spark.son")
+    np.testing.assert_array_equal(opened.predict(X), wanted.decision_function(X))
+    again = SONClassifier.load(tmp_path / "spark.son")
+    assert again.predict(X).tolist() == wanted.predict(X).tolist()
+    facts = json.loads(CommandLine.run("inspect", tmp_path / "spark.son", "--json"))
+    assert facts["progressive"]["loss"] == wanted.progressive_loss_
+    first, second = opened.model.tensors(), wanted.model.tensors()
+    assert all(np.array_equal(first[name], second[name]) for name in first)
+
+
+def test_a_model_of_another_face_transforms_a_frame(spark, iris, tmp_path):
+    X, y = iris
+    local = SONClassifier(shuffle=False).fit(X, y)
+    local.save(tmp_path / "local.son")
+    model = faces.SONClassificationModel.fromModel(Model.load(tmp_path / "local.son"))
+    made = model.transform(frame_of(spark, X, y)).collect()
+    assert [row.prediction for row in made] == local.predict(X).tolist()
+    raw = np.array([row.rawPrediction.toArray() for row in made])
+    np.testing.assert_array_equal(raw, local.decision_function(X))
+    with pytest.raises(ModelFileError, match="predicts classes, not numbers"):
+        faces.SONRegressionModel.fromModel(Model.load(tmp_path / "local.son"))
