@@ -3,7 +3,7 @@
 ``python tools/requirements.py test dev`` prints the hard dependencies and those of the extras
 ``test`` and ``dev``. The developer environment is made from this list, so that pyproject.toml stays
 the only place where requirements are written. With ``--oldest`` each lower bound becomes the only
-version allowed, but for the extras ``dev`` and ``test``, which users do not need.
+version allowed, but for the tools of developers.
 """
 
 import re
@@ -11,21 +11,21 @@ import sys
 import tomllib
 from pathlib import Path
 
-NOT_FOR_USERS = ("dev", "test")
+TOOLS = re.compile(r"pytest|hypothesis")
 
 
 def requirements(extras: list[str], oldest: bool = False) -> list[str]:
     """Return the sorted requirements of the project and of the named extras."""
     pyproject = Path(__file__).parent.parent / "pyproject.toml"
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
-    for_users = set(project["dependencies"])
-    others: set[str] = set()
+    found = set(project["dependencies"])
     for extra in extras:
-        found = others if extra in NOT_FOR_USERS else for_users
         found.update(project["optional-dependencies"][extra])
     if oldest:
-        for_users = {re.sub(r">=([\w.]+).*", r"==\1", one) for one in for_users}
-    return sorted(for_users | others)
+        found = {
+            one if TOOLS.match(one) else re.sub(r">=([\w.]+).*", r"==\1", one) for one in found
+        }
+    return sorted(found)
 
 
 if __name__ == "__main__":

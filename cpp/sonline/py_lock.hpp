@@ -31,7 +31,7 @@ class ModelMutex {
   void lock() {
     if (!mutex_.try_lock()) {
       if (owner_ == std::this_thread::get_id())
-        throw BadInput("X: reading a row called back into the learner that reads it");
+        throw BadInput("X: a row, or a signal, called back into the learner that is at work");
       if (forks_ != Forks::count())  // its owner is a thread of the parent, and not here
         throw BadInput(
             "this process was forked while another thread used the learner, which is of no use "

@@ -37,6 +37,12 @@ def difference(one: OnlineLearner, other: OnlineLearner) -> float:
     return float(np.abs(mine - theirs).max() / np.abs(mine).max())
 
 
+def rounding(merged: OnlineLearner) -> float:
+    """Return what rounding may become: A is inverted, so it grows with the condition of A."""
+    condition = merged.spectrum().max(initial=0.0) / merged.stats()["alpha"]
+    return max(1e-10, 64 * float(np.finfo(float).eps) * condition)
+
+
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("alpha", [1.0, "relative:0.1", "auto"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
@@ -46,7 +52,8 @@ def test_the_order_of_learners_does_not_matter(
 ) -> None:
     for seed in range(3):
         a, b, c = shards(seed, sketch=sketch, loss=loss, alpha=alpha, scaling=scaling)
-        assert difference(a.merge([b, c]), c.merge([b, a])) < 1e-10
+        merged = a.merge([b, c])
+        assert difference(merged, c.merge([b, a])) < rounding(merged)
 
 
 @pytest.mark.parametrize("alpha", [1.0, "relative:0.1"])
