@@ -4,7 +4,7 @@
 
 Twelve streams, several sketches and losses. Each cost is processor time per non-zero, best of three
 runs; the ratio is to the same sketch with logistic loss on clean rows of the same shape, measured
-in the same round. Writes docs/benchmarks/hostile.md and hostile.png.
+in the same round. Writes docs/benchmarks/hostile.markdown and hostile.png.
 """
 
 from __future__ import annotations
@@ -151,7 +151,7 @@ def write(results: list[dict[str, Any]], rows: int) -> None:
                 ]
                 cells.append(f"{max(found):.2f}" if found else "")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
-    (FOLDER / "hostile.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    (FOLDER / "hostile.markdown").write_text("\n".join(lines) + "\n", encoding="utf-8")
     figure, axes = plt.subplots(1, len(SETTINGS), figsize=(14, 3.6), sharey=True)
     for axis, sketch in zip(axes, SETTINGS, strict=True):
         for name in STREAMS:

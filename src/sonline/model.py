@@ -30,6 +30,7 @@ from sonline.merging import (
     check_same_parameters,
     compacted,
     merge_learners,
+    merge_tree,
     turned_round,
 )
 from sonline.parameters import Parameters
@@ -601,8 +602,10 @@ class Model:
                     )
         merged.reading = Reading(self.reading.features, columns, self.reading.table)
         merged.face = dict(self.face)
-        merged.progress = self.progress.merge(
-            [one.progress for one in every[1:]], None if start is None else start.progress
+        begun = None if start is None else start.progress
+        # In the shape in which the learners are merged: sums round.
+        merged.progress = merge_tree(
+            [one.progress for one in every], lambda some: some[0].merge(some[1:], begun)
         )
         return merged
 

@@ -91,10 +91,10 @@ def test_scales_from_a_sample_are_those_of_all_rows():
     y = np.where(X[:, 1] + rng.normal(size=n) > 0, 1.0, -1.0)
     learner = OnlineLearner(dtype="float64")
     learner.learn(X, y)
-    counts = learner._model.save()["blocks"][1:, -1]
+    counts = learner._model.core.save()["blocks"][1:, -1]
     np.testing.assert_allclose(counts, np.count_nonzero(X, axis=0), rtol=0.02)
     true = [np.sqrt(np.mean(column[column != 0] ** 2)) for column in X.T]
-    np.testing.assert_allclose(learner._model.scales()[1:], true, rtol=0.1)
+    np.testing.assert_allclose(learner._model.core.scales()[1:], true, rtol=0.1)
 
 
 def test_a_change_of_units_costs_no_more_than_with_every_row_in_the_scales():

@@ -140,7 +140,7 @@ def test_caches_recomputed(sketch: str, kind: str, dtype: str) -> None:
     slopes = (model.predict(np.diag(scales)) - bias) / scales
     size = np.abs(weights).max() + abs(bias[0])
     np.testing.assert_allclose(slopes, weights, rtol=digits, atol=digits * size)
-    limits = model._model.limits()[1:]
+    limits = model._model.core.limits()[1:]
     order = [int(feature) for feature in model.features()]
     cut = X.copy()
     cut[:, order] = np.clip(X[:, order], -limits, limits)

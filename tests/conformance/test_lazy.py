@@ -19,7 +19,8 @@ FORCED = {"condition": 1.05, "cancellation": 1e-4}
 def forced(parameters: Parameters) -> OnlineLearner:
     """Return a learner whose sketch folds, or begins a generation, in nearly every row."""
     model = OnlineLearner(**parameters.as_dict())
-    model._model = _core.Model(parameters.for_core() | FORCED, parameters.dtype == "float32")
+    core = _core.Model(parameters.for_core() | FORCED, parameters.dtype == "float32")
+    model._model._arrange([core])
     return model
 
 

@@ -56,7 +56,8 @@ class AdaGrad {
     for (size_t i = 0; i < n; ++i) squares[i] = row_->blocks[i][kSquares];
     for (size_t i = 0; i < n; ++i) {
       const T gx = g * x[i];
-      squares[i] = x[i] * x[i] / std::sqrt(squares[i] + gx * gx + std::numeric_limits<T>::min());
+      const T square = squares[i] + gx * gx, part = x[i] * x[i] / std::sqrt(square);
+      squares[i] = square > 0 ? part : T{0};
     }
     Pair sum{};
     size_t i = 0;

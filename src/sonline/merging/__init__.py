@@ -69,6 +69,13 @@ def merge_learners(
     everything = table.add(names)
 
     def merge(some: Sequence[tuple[Sequence[State], Keys]]) -> tuple[Sequence[State], Keys]:
+        # Nodes of the tree are rounded as models are: wherever they are merged, bits are equal.
+        some = [
+            ([_rounded(parameters, state | names) for state in states], ids)
+            if ids is everything
+            else (states, ids)
+            for states, ids in some
+        ]
         models = [
             _merge_models(
                 parameters,
@@ -100,6 +107,13 @@ def _too_large() -> Iterator[None]:
             f"the learners cannot be merged, their numbers are too large or too small ({error}); "
             "scale the features or use scaling='rms'"
         ) from error
+
+
+def _rounded(parameters: Parameters, state: State) -> State:
+    """Return what a model knows that has taken this over."""
+    model = _core.Model(parameters.for_core(), parameters.dtype == "float32")
+    model.adopt(state)
+    return model.knowledge()
 
 
 def _merge_models(
