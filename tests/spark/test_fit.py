@@ -391,20 +391,17 @@ def test_weights_and_learners_of_classes(frame):
         [row["prediction"] for row in two.transform(frame).select("prediction").collect()],
     )
     assert two.weights(0.0) == {feature: -w for feature, w in two.weights().items()}
-    np.testing.assert_array_equal(
-        two.toOnlineLearner(0.0).predict(X), -two.toOnlineLearner(1.0).predict(X)
-    )
     words = SONClassifier(labelCol="word").fit(frame)
-    margins = np.array([words.toOnlineLearner(label).predict(X) for label in words.classes])
-    chosen = np.array(words.classes)[margins.argmax(axis=0)]
+    learner = words.toOnlineLearner()
+    chosen = np.array(words.classes)[learner.predict(X).argmax(axis=1)]
     said = [row["prediction"] for row in words.transform(frame).select("prediction").collect()]
     np.testing.assert_array_equal(chosen, said)
     for label in words.classes:
-        assert words.weights(label) == words.toOnlineLearner(label).weights()
+        assert words.weights(label) == learner.weights(label)
     with pytest.raises(InvalidInputError, match="label must be one of"):
         words.weights()
     with pytest.raises(InvalidInputError, match="got 'no'"):
-        words.toOnlineLearner("no")
+        words.weights("no")
 
 
 def test_models_can_be_merged(frame):
@@ -416,9 +413,9 @@ def test_models_can_be_merged(frame):
         assert merged.getOrDefault("labelCol") == one.getOrDefault("labelCol")
         assert merged.rounds_[0].total("rows") == ROWS
         label = () if isinstance(merged, SONRegressionModel) else (merged.classes[0],)
-        assert merged.toOnlineLearner(*label).stats()["rounds"] == ROWS
-        alone = one.toOnlineLearner(*label).merge([other.toOnlineLearner(*label)])
-        assert merged.weights(*label) == alone.weights()
+        assert merged.toOnlineLearner().stats()["rounds"] == ROWS
+        alone = one.toOnlineLearner().merge([other.toOnlineLearner()])
+        assert merged.weights(*label) == alone.weights(*label)
     with pytest.raises(InvalidInputError, match="cannot be merged with"):
         merged.merge([SONRegressor(labelCol="number").fit(first)])
     with pytest.raises(InvalidInputError, match="differ in their classes"):
