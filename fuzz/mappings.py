@@ -11,8 +11,9 @@ import numpy as np
 
 from learners import COUNTS, SIZES, look, pick, save_and_load
 from sonline import OnlineLearner
-from sonline.classes import ClassLearner
 from sonline.errors import SonlineError
+from sonline.labels import ClassTable
+from sonline.model import Model
 from sonline.parameters import Parameters
 
 
@@ -98,7 +99,7 @@ def fuzz_mappings(rng: np.random.Generator, folder: Path) -> None:
     learner = OnlineLearner(
         sketch=pick(rng, ["isotropic", "fd", "none"]), hash_bits=pick(rng, [None, None, 3])
     )
-    classes = ClassLearner(Parameters(sketch_size=2), 3, growing=False)
+    classes = Model(Parameters(sketch_size=2), ClassTable((0, 1, 2)))
     learner_at_hand[0] = learner
     actions: list[Callable[[], Any]] = [
         lambda: learner.learn_one(odd_row(rng), 1),

@@ -276,7 +276,12 @@ class ClassTable:
         )
         if signs and labels not in ((-1, 1), (0, 1)):
             raise ModelFileError(f"labels must be -1 and 1, or 0 and 1, got {list(labels)}")
-        return cls(labels, growing, signs, undecided, _stored_dtype(document["dtype"], labels))
+        table = cls(labels, growing, signs, undecided, _stored_dtype(document["dtype"], labels))
+        try:
+            table.array, table.order, table.numbers  # noqa: B018 - made now, where a file is refused
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ModelFileError(f"labels {list(labels)[:5]} do not fit their type") from error
+        return table
 
 
 def _stored_dtype(name: Any, labels: tuple[Any, ...]) -> str | None:

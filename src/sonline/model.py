@@ -777,6 +777,11 @@ class Model:
         self.parameters = Parameters(**document["parameters"])
         self.table = classes
         self.reading = Reading(**document["reading"])
+        for part in (self.reading.columns, self.reading.table, document["run"], document["face"]):
+            if not isinstance(part, Mapping):
+                raise ModelFileError(f"a part of the model must be a mapping, got {part!r}")
+        if not isinstance(self.reading.features, str):
+            raise ModelFileError(f"features must be a word, got {self.reading.features!r}")
         self.progress = Progress.from_dict(document["progress"])
         self.run, self.face = dict(document["run"]), dict(document["face"])
         self.row_weight = float(document["row_weight"])
