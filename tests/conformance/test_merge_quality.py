@@ -99,8 +99,8 @@ def judged(data, sketch, shards, seed, loss):
 def test_merging_beats_shards_and_averages(data, sketch, shards, loss):
     mean, average, merged = judged(data, sketch, shards, 0, loss)
     if data is units and loss == "logistic" and not merged < 0.99 * min(mean, average):
-        # With implicit steps shards of data in other units are good by themselves: merging few of
-        # them may gain less than one per cent.
+        # With implicit steps shards in other units are good by themselves: merging few of them
+        # gains less than one per cent, and with rfd the plain average is better.
         pytest.xfail(f"merged {merged:.4f}, mean {mean:.4f}, average {average:.4f}")
     assert merged < 0.99 * mean
     assert merged < 0.99 * average
