@@ -193,7 +193,7 @@ def test_far_too_long_a_step_of_oja() -> None:
         assert orthonormality(model.basis()) < 1e-8
 
 
-def test_wide_models_are_orthonormal_after_a_rebase() -> None:
+def test_wide_models_are_orthonormal_after_a_sweep() -> None:
     """One feature that is nearly all of a direction, then thousands that are little of it.
 
     Once each of the little ones rounded the sum of all in the Gram matrix, and rows that are a
@@ -204,10 +204,10 @@ def test_wide_models_are_orthonormal_after_a_rebase() -> None:
     X = rng.normal(size=(rounds, features))
     X[:, 0] = 1e3
     model = OnlineLearner(sketch="fd", sketch_size=5, scaling="none", alpha=1.0, dtype="float64")
-    rebases = 0
+    sweeps = 0
     for x, y in zip(X, np.resize([1.0, -1.0], rounds), strict=True):
         model.learn(x[None], [y])
-        if model.stats()["rebases"] > rebases:
-            rebases = model.stats()["rebases"]
+        if model.stats()["sweeps"] > sweeps:
+            sweeps = model.stats()["sweeps"]
             assert orthonormality(model.basis()) < 3e-15
-    assert rebases > 0
+    assert sweeps > 0

@@ -129,7 +129,7 @@ class Appended {
       end_epoch();
     else if (cancels(row, scale))
       fold();
-    const bool due = upkeep_.paid(slots, !(condition_ <= kCondition)) ||
+    const bool due = upkeep_.paid(slots, upkeep_.strain > kMagnified, kStrained) ||
                      lazy_.bytes() > slots * blocks.stride() * sizeof(T) || lazy_.full();
     if (due) sweep(blocks, slots);
   }
@@ -177,7 +177,6 @@ class Appended {
     archive.scalar("sketch.rank", k_);
     archive.scalar("sketch.columns", n_);
     upkeep_.state(archive);
-    archive.scalar("sketch.condition", condition_);
     archive.array("sketch.intercept", intercept_);
     archive.array("sketch.b", b_);
     archive.matrix("sketch.F", F_);
@@ -198,7 +197,8 @@ class Appended {
 
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr double kSpan = kFloat ? 1e-5 : 1e-12;
-  static constexpr double kCondition = kFloat ? 20 : 500;
+  // Magnification of rounding errors in V by one row: a sweep is to come early, or soon.
+  static constexpr double kMagnified = 4, kStrained = kFloat ? 30 : 1e3;
   static constexpr double kCancellation = kFloat ? 64 : 1 << 20;
 
   // Columns of a block: the directions, and rows for about one and a half times as many rounds.
@@ -227,7 +227,7 @@ class Appended {
       amplified = std::max(amplified, rho_ > 0 ? std::fabs(out[n_]) : 0.0);
       next_p_[j] = dot(U[j], p_.data(), k_) + (rho_ > 0 ? U(j, k_) * rho_ / c : 0.0);
     }
-    next_condition_ = condition_ * std::max(amplified / 2, 1.0);
+    next_strain_ = std::max(upkeep_.strain, amplified);
     if (rho_ > 0) b_[n_] = 0;
   }
   SONLINE_AVX2 void next_basis_avx2(double c) { next_basis(c); }
@@ -252,7 +252,7 @@ class Appended {
     std::swap(F_, next_F_);
     k_ = next_rank_;
     n_ += appends;
-    condition_ = next_condition_;
+    upkeep_.strain = next_strain_;
   }
 
   // As in factored.hpp: whether w̄·x has parts so large that w·x has lost too many digits.
@@ -328,8 +328,7 @@ class Appended {
     std::fill(F_.values().begin(), F_.values().end(), 0.0);
     for (size_t i = 0; i < k_; ++i) std::copy_n(inverse[i], i + 1, F_[i]);
     lazy_.forget();
-    condition_ = 1;
-    ++upkeep_.sweeps;
+    upkeep_.swept();
   }
 
   size_t m_, N_, width_;
@@ -343,7 +342,6 @@ class Appended {
   size_t k_ = 0, n_ = 0;  // directions, and columns in use
   Matrix F_;
   Vector b_, intercept_;
-  double condition_ = 1;  // how much the errors of V were magnified since the last sweep
   Upkeep upkeep_;
 
   // The round at hand.
@@ -351,7 +349,7 @@ class Appended {
   Vector b_before_;
   std::vector<T> sums_, update_, copies_;
   Vector Yx_, p_, next_p_, p_hat_, room_;
-  double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0, next_condition_ = 1;
+  double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0, next_strain_ = 1;
   size_t next_rank_ = 0;
   bool absorbed_ = false;
 };

@@ -288,6 +288,8 @@ class Factored {
   static constexpr double kSpan = kFloat ? 1e-5 : 1e-12;
   // Amplification of rounding errors in Z that is tolerated.
   static constexpr double kCondition = kFloat ? 10 : 1e2;
+  // Magnification of rounding errors in V by one row after which V is to be made orthonormal soon.
+  static constexpr double kStrained = kFloat ? 30 : 1e3;
   // Z grows where F shrinks: long before it leaves the range of its type, F becomes I again.
   static constexpr double kSmallest = 1e-6;
   // How much larger than a label the cancelling parts of w·x may be.
@@ -406,6 +408,8 @@ class Factored {
       }
     }
     map_row(row, map, of_x);
+    for (size_t i = 0; i < rank; ++i)
+      upkeep_.strain = std::max(upkeep_.strain, std::fabs(of_x[K_ + i]) * std::sqrt(energy_));
     rule_.accept(next_);
     next_generation(map, rank);
     for (size_t i = first_; i < row.size; ++i) lazy_.mark(row.slots[i]);
@@ -450,7 +454,7 @@ class Factored {
   }
 
   bool sweep_is_paid(size_t slots, size_t bytes_of_block, bool at_generation) const {
-    return upkeep_.paid(slots, at_generation) || lazy_.bytes() > slots * bytes_of_block ||
+    return upkeep_.paid(slots, at_generation, kStrained) || lazy_.bytes() > slots * bytes_of_block ||
            lazy_.full();
   }
 
@@ -484,7 +488,7 @@ class Factored {
     F_ = invert_lower(gram, k_);
     rule_.rebased(gram, k_);
     lazy_.forget();
-    ++upkeep_.sweeps;
+    upkeep_.swept();
   }
 
   // Takes a direction that was only rounding out of V.

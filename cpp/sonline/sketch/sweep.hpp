@@ -114,22 +114,33 @@ inline void remove_row_and_column(Matrix& A, size_t n, size_t lost) {
   for (size_t i = 0; i < n; ++i) A(i, n - 1) = A(n - 1, i) = 0;
 }
 
-// What keeping a factored sketch exact has cost.
+// What keeping a factored sketch exact has cost, and how strained it is.
 struct Upkeep {
   uint64_t work = 0;  // non-zeros read since the last sweep
+  double strain = 1;  // how much a row has magnified rounding errors at most, since then
   int64_t sweeps = 0, generations = 0, folds = 0, caught_up = 0;
 
-  // Whether the non-zeros read since the last sweep are so many that a sweep over all features is a
-  // few per cent of what they cost. One is due at the end of a generation, which has often lost
-  // digits, and from time to time, because rounding drifts even when nothing is strained.
-  bool paid(size_t features, bool at_generation) const {
-    constexpr uint64_t kAtGeneration = 8, kAlways = 64;
-    return work >= (at_generation ? kAtGeneration : kAlways) * features;
+  // Whether the non-zeros read since the last sweep have paid for one over all features. It is a few
+  // per cent of what they cost at the end of a generation, which has often lost digits, and less
+  // otherwise, because rounding drifts even when nothing is strained. Where a row was so nearly in
+  // the span of V that rounding is much of what is new in it, the sweep must come soon: it may cost
+  // a few times what the non-zeros did.
+  bool paid(size_t features, bool at_generation, double strained) const {
+    constexpr uint64_t kStrained = 1, kAtGeneration = 8, kAlways = 64;
+    const uint64_t each = strain > strained ? kStrained : at_generation ? kAtGeneration : kAlways;
+    return work >= each * features;
+  }
+
+  void swept() {
+    work = 0;
+    strain = 1;
+    ++sweeps;
   }
 
   template <class Archive>
   void state(Archive& archive) {
     archive.scalar("sketch.work", work);
+    archive.scalar("sketch.strain", strain);
     archive.scalar("sketch.sweeps", sweeps);
     archive.scalar("sketch.generations", generations);
     archive.scalar("sketch.folds_made", folds);
