@@ -214,17 +214,14 @@ class Factored {
 
   // Writes the step. `scale` is the size of a typical label: errors are judged by it.
   void commit(const Row<T>& row, const BlockStore<T>& blocks, size_t slots, double scale) {
-    const bool sparse = !absorbed_ || (next_.sparse && next_.condition <= condition_);
+    const bool sparse = !absorbed_ || keeps_digits(scale);
     if (sparse)
       write(row);
     else
       change_basis(row);
     upkeep_.work += row.size;
     if (k_ == 0) return;
-    if (largest_entry(F_, k_) < kSmallest)
-      renew();
-    else if (cancels(row, scale))
-      fold();
+    if (cancels(row, scale)) fold();
     if (sweep_is_paid(slots, blocks.stride() * sizeof(T), !sparse)) sweep(blocks, slots);
   }
 
@@ -298,6 +295,19 @@ class Factored {
   // Columns that are written if the sketch does not change: whole vectors are faster, and adding 0
   // to some directions changes nothing.
   size_t weights_width() const { return std::min(padded_width(K_), width_); }
+
+  // Whether the sparse way of absorbing the row loses few digits: of Z, which F amplifies; of w̄,
+  // which gets what V' has too much along x; and none by leaving the range of the type.
+  bool keeps_digits(double scale) const {
+    if (!next_.sparse || !(next_.condition <= condition_)) return false;
+    if (next_.append) return true;
+    constexpr double kLargest = 16;  // beside what a fold would be for
+    for (size_t e = 0; e < K_; ++e) {
+      const double moved = c_ * dot(next_.mu.data(), beta_[e], k_) * energy_;
+      if (!(std::fabs(moved) <= kLargest * cancellation_ * scale)) return false;
+    }
+    return largest_entry(next_.F, next_.rank) >= kSmallest;
+  }
 
   // The sparse way.
   void write(const Row<T>& row) {
