@@ -300,7 +300,7 @@ class Factored {
   // which gets what V' has too much along x; and none by leaving the range of the type.
   bool keeps_digits(double scale) const {
     if (!next_.sparse || !(next_.condition <= condition_)) return false;
-    if (next_.append) return true;
+    if (next_.append || next_.rank == 0) return true;
     constexpr double kLargest = 16;  // beside what a fold would be for
     for (size_t e = 0; e < K_; ++e) {
       const double moved = c_ * dot(next_.mu.data(), beta_[e], k_) * energy_;
