@@ -37,6 +37,7 @@
 #include "sonline/errors.hpp"
 #include "sonline/features.hpp"
 #include "sonline/merge_slots.hpp"
+#include "sonline/resolve.hpp"
 #include "sonline/row.hpp"
 #include "sonline/scales.hpp"
 
@@ -232,60 +233,10 @@ class Learner {
   Row<T>& row() { return rows_[at_]; }
   const Row<T>& row() const { return rows_[at_]; }
 
-  // Fills `row` with the non-zeros of features that are known (or, to learn, new) and the
-  // intercept.
+  // Makes `row` that of the batch, with the blocks of its features.
   template <bool add>
   void resolve(const Batch& batch, size_t row_number, Row<T>& row) {
-    with_row(batch, row_number, [&](auto keys, auto values, size_t n) {
-      row.reserve(n + 1);
-      row.unknown = false;
-      size_t size = 0;
-      Slot* slots = row.slots.data();
-      T* raw = row.raw.data();
-      if (config_.intercept) {
-        slots[0] = kInterceptSlot;
-        raw[0] = T{1};
-        size = 1;
-      }
-      const int hash_bits = config_.hash_bits;
-      const size_t known =
-          hash_bits < 0 ? index_.find_all(keys, values, n, slots + size) : FeatureIndex::kUnusual;
-      if (known == n || (add && known < n)) {
-        if (known < n)
-          for (size_t i = 0; i < n; ++i)
-            if (slots[size + i] == kInterceptSlot)
-              slots[size + i] = index_.add(static_cast<Key>(keys[i]));
-        for (size_t i = 0; i < n; ++i) raw[size + i] = static_cast<T>(values[i]);
-        row.size = size + n;
-        row.slots_seen = index_.size();
-        row.ascending = true;
-        return;
-      }
-      Key previous = 0;
-      bool ascending = true;
-      for (size_t i = 0; i < n; ++i) {
-        if (values[i] == 0) continue;
-        auto key = static_cast<Key>(keys[i]);
-        if (hash_bits >= 0 && !(key & kNamed))
-          key = hash_slot(key, static_cast<unsigned>(hash_bits));
-        ascending &= key >= previous;
-        previous = key + 1;
-        Slot slot = index_.find(key);
-        if (slot == kInterceptSlot) {
-          if (!add) {
-            row.unknown = true;
-            continue;
-          }
-          slot = index_.add(key);
-        }
-        slots[size] = slot;
-        raw[size] = static_cast<T>(values[i]);
-        ++size;
-      }
-      row.size = size;
-      row.slots_seen = index_.size();
-      row.ascending = ascending;
-    });
+    find_features<add>(batch, row_number, config_.intercept, config_.hash_bits, index_, row);
     if (add) blocks_.reserve(index_.size());
     if (!row.ascending) merge_.sum_duplicates(row);
     blocks_.locate(row.slots.data(), row.size, row.blocks.data());

@@ -16,6 +16,14 @@
 namespace sonline {
 namespace {
 
+std::vector<size_t> largest_first(const Vector& values) {
+  std::vector<size_t> order(values.size());
+  std::iota(order.begin(), order.end(), size_t{0});
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t i, size_t j) { return values[i] > values[j]; });
+  return order;
+}
+
 template <class T, class S>
 class ModelOf final : public Model {
  public:
@@ -80,10 +88,7 @@ class ModelOf final : public Model {
   Matrix basis() const override {
     const size_t slots = learner_.index().size(), k = learner_.sketch().rank();
     const Vector values = learner_.sketch().eigenvalues();
-    std::vector<size_t> order(k);  // largest eigenvalue first
-    std::iota(order.begin(), order.end(), size_t{0});
-    std::stable_sort(order.begin(), order.end(),
-                     [&](size_t i, size_t j) { return values[i] > values[j]; });
+    const std::vector<size_t> order = largest_first(values);
     Matrix V(k, slots);
     Vector v(k);
     for (Slot slot = 0; slot < slots; ++slot) {
