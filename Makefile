@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
-EXTRAS ?= test dev docs river arrow remote plot onnx dask spark
+EXTRAS ?= build test dev docs river arrow remote plot onnx dask spark
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 CPP_FILES = $(shell find cpp benchmarks/native -name '*.hpp' -o -name '*.cpp')
@@ -22,24 +22,27 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-demo: build ## install, then run the one-minute demonstration
+demo: ## install what the demonstration needs, then run it
+	@$(MAKE) --no-print-directory build EXTRAS="build plot"
 	$(BIN)/sonline demo --out build/demo.png
 
 test: build ## install, then run the tests
 	$(PYTEST) -n $(JOBS) --dist loadgroup
 
-venv: $(VENV)/.ready ## make the virtual environment with all developer requirements
+# The name says which extras are installed: `make demo` asks for few, `make test` for all.
+READY := $(VENV)/.ready-$(subst $(eval) ,-,$(strip $(EXTRAS)))
+venv: $(READY) ## make the virtual environment with all developer requirements
 
 # Refreshed when requirements change; packages that fit are kept. The lock lets several shells work
-# in one checkout.
-$(VENV)/.ready: pyproject.toml tools/requirements.py
+# in one checkout. Python compiles modules when it first imports them, which are fewer than all.
+$(READY): pyproject.toml tools/requirements.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sonline needs Python 3.11 \
 	or newer, found " + sys.version.split()[0] + "; name another one with make PYTHON=...")'
 	@mkdir -p build
 	flock build/lock sh -c '\
 	  test -x $(BIN)/python || $(PYTHON) -m venv $(VENV); \
 	  $(PYTHON) tools/requirements.py $(EXTRAS) > $(VENV)/requirements.txt && \
-	  $(BIN)/python -m pip install --quiet --requirement $(VENV)/requirements.txt'
+	  $(BIN)/python -m pip install --quiet --no-compile --requirement $(VENV)/requirements.txt'
 	@touch $@
 
 # Incremental: CMake's build directory persists and only changed sources are compiled. The
@@ -126,7 +129,7 @@ coverage: build ## run the tests and show which lines of Python they miss
 # An environment of its own, with the peers and the package as a user would install it.
 BENCH_ARGS ?=
 bench: ## measure speed and memory beside the peers; e.g. BENCH_ARGS="--quick --only learning"
-	$(MAKE) venv VENV=.venv-bench EXTRAS="bench dev"
+	$(MAKE) venv VENV=.venv-bench EXTRAS="bench build"
 	PATH="$(abspath .venv-bench/bin):$$PATH" flock build/lock .venv-bench/bin/python -m pip install \
 	  --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/bench .
 	.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)

@@ -66,7 +66,7 @@ def test_extra_all_names_every_extra_for_users():
     extras = PROJECT["optional-dependencies"]
     (everything,) = extras["all"]
     named = set(re.fullmatch(r"sonline\[(.*)\]", everything)[1].split(","))
-    assert named == set(extras) - {"all", "test", "dev", "docs", "bench"}
+    assert named == set(extras) - {"all", "build", "test", "dev", "docs", "bench"}
 
 
 def test_requirements_tool_prints_extras():

@@ -7,13 +7,17 @@ and step size, at each condition number anew. The isotropic sketch has one setti
 from __future__ import annotations
 
 import math
+import os
 import statistics
 import time
 from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sonline.errors import DivergenceError
 from sonline.learner import OnlineLearner
@@ -21,6 +25,7 @@ from sonline.paper.experiments.streams import ill_conditioned
 
 TUNED_LOSSES = ("squared", "squared_hinge", "logistic")
 Setting = Mapping[str, Any]
+Stream = tuple[NDArray[np.float64], NDArray[np.float64]]
 
 # The bare algorithms: no scaling of features, no constant (the stream is centred).
 BARE: Setting = {"scaling": "none", "intercept": False}
@@ -181,22 +186,28 @@ def _plain(error: float) -> float | None:
 
 
 def compare(plan: Plan) -> Iterator[Trial]:
-    """Run the plan; yield each trial as it ends."""
-    for kappa in plan.kappas:
-        streams = [ill_conditioned(kappa, plan.rows, plan.features, seed) for seed in plan.seeds]
-        for contender in CONTENDERS:
-            for setting in contender.settings(plan.steps):
-                errors, seconds = [], 0.0
-                for X, y in streams:
-                    learner = OnlineLearner(**{**BARE, **setting})
-                    start = time.thread_time()
-                    try:
-                        predictions = learner.learn(X, y)
-                    except DivergenceError:
-                        errors.append(math.nan)
-                    else:
-                        errors.append(float(np.mean((predictions > 0) != (y > 0))))
-                    seconds += time.thread_time() - start
-                yield Trial(
-                    contender, kappa, setting, tuple(errors), seconds / plan.rows / len(streams)
-                )
+    """Run the plan on all processors; yield the trials in order, each as it ends."""
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        for kappa in plan.kappas:
+            streams = [
+                ill_conditioned(kappa, plan.rows, plan.features, seed) for seed in plan.seeds
+            ]
+            for contender in CONTENDERS:
+                trial = partial(_try, contender, kappa, streams)
+                yield from threads.map(trial, contender.settings(plan.steps))
+
+
+def _try(contender: Contender, kappa: int, streams: list[Stream], setting: Setting) -> Trial:
+    errors, seconds = [], 0.0
+    for X, y in streams:
+        learner = OnlineLearner(**{**BARE, **setting})
+        start = time.thread_time()
+        try:
+            predictions = learner.learn(X, y)
+        except DivergenceError:
+            errors.append(math.nan)
+        else:
+            errors.append(float(np.mean((predictions > 0) != (y > 0))))
+        seconds += time.thread_time() - start
+    rows = sum(len(y) for _, y in streams)
+    return Trial(contender, kappa, setting, tuple(errors), seconds / rows)
