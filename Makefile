@@ -16,7 +16,7 @@ export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test venv build lint format typecheck stubs stubs-check docs sanitize fuzz \
+.PHONY: help demo test test-long venv build lint format typecheck stubs stubs-check docs sanitize fuzz \
   fuzz-models fuzz-parser oldest coverage bench bench-instructions readme check clean
 
 help: ## show this list
@@ -26,8 +26,12 @@ demo: ## install what the demonstration needs, then run it
 	@$(MAKE) --no-print-directory build EXTRAS="build plot"
 	$(BIN)/sonline demo --out build/demo.png
 
-test: build ## install, then run the tests
-	$(PYTEST) -n $(JOBS) --dist loadgroup
+RUN_TESTS = $(PYTEST) -n $(JOBS) --dist loadgroup
+test: build ## install, then run the tests, but for the long ones
+	$(RUN_TESTS) -m "not long"
+
+test-long: build ## run the long campaigns, which `make test` leaves out
+	$(RUN_TESTS) -m long
 
 # The name says which extras are installed: `make demo` asks for few, `make test` for all.
 READY := $(VENV)/.ready-$(subst $(eval) ,-,$(strip $(EXTRAS)))
@@ -123,8 +127,8 @@ oldest: ## run the tests with the oldest versions of the dependencies that pypro
 	.venv-oldest/bin/python -m pytest -n $(JOBS) --dist loadgroup -o filterwarnings=default \
 	  --ignore=tests/spark $(OLDEST_ARGS)
 
-coverage: build ## run the tests and show which lines of Python they miss
-	$(PYTEST) -n $(JOBS) --dist loadgroup --cov --cov-report=term
+coverage: build ## run all tests and show which lines of Python they miss
+	$(RUN_TESTS) --cov --cov-report=term
 
 # An environment of its own, with the peers and the package as a user would install it.
 BENCH_ARGS ?=
@@ -140,7 +144,7 @@ bench-instructions: venv ## compare the kernel's instruction counts with the com
 readme: build ## run the demonstration and put its numbers and picture into the README
 	$(BIN)/python tools/readme.py
 
-check: lint typecheck stubs-check docs test ## everything that the CI checks
+check: lint typecheck stubs-check docs test test-long ## everything that the CI checks
 
 clean: ## remove environments, builds and caches
 	rm -rf .venv .venv-bench .venv-oldest .venv-sanitize build dist docs/_build docs/api/generated docs/jupyter_execute \

@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,26 @@ def pytest_configure() -> None:
         os.environ.pop(name, None)
     if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Make all but one in n combinations of the parameters of a test ``long``: mark ``one_in(n)``.
+
+    The sum of the positions of the values decides. So each pair of values is in a quick combination
+    if the positions of the other parameters can add up to n - 1.
+    """
+    mark = item.get_closest_marker("one_in")
+    if mark is not None and sum(_positions(item)) % mark.args[0]:
+        item.add_marker("long")
+
+
+def _positions(item: pytest.Item) -> Iterator[int]:
+    """Where the values of a parametrized test stand in their lists."""
+    chosen = item.callspec.params  # type: ignore[attr-defined]
+    for mark in item.iter_markers("parametrize"):
+        names, values = mark.args
+        value = chosen[names] if isinstance(names, str) else tuple(chosen[one] for one in names)
+        yield list(values).index(value)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

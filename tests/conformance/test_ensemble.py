@@ -20,6 +20,7 @@ def stream(kind: str, *, binary: bool) -> tuple[np.ndarray, np.ndarray]:
     return X, np.where(target > 0, 1.0, -1.0) if binary else target
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("sketch", ["isotropic", "oja", "none"])
 @pytest.mark.parametrize("loss", list(LOSSES))

@@ -24,19 +24,19 @@ def fig1(tmp_path_factory) -> dict[tuple[str, int], float]:
     return {(r["method"], r["kappa"]): r["error"] for r in exhibit.records}
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_first_order_methods_degrade_with_the_condition_number(fig1):
     for method in ("AdaGrad", "Oja m = 0"):
         assert fig1[method, 200] > 1.5 * fig1[method, 10]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_larger_sketches_are_better_on_ill_conditioned_streams(fig1):
     assert fig1["Oja m = 10", 200] < 0.85 * fig1["Oja m = 5", 200] < fig1["Oja m = 0", 200]
     assert fig1["FD m = 11", 200] < 0.7 * fig1["Oja m = 0", 200]
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_the_isotropic_sketch_is_flat_and_near_the_full_matrix(fig1):
     for sketch, full in (
         ("isotropic m = 10", "full matrix"),

@@ -93,7 +93,7 @@ def mistakes_from_random_start(X, y, alpha: float, seed: int, *, diagonal: bool)
 
 
 @pytest.mark.data
-@pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "alpha", "diagonal"),
     [
