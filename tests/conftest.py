@@ -13,7 +13,8 @@ DATA_VARIABLE = "SONLINE_DATA"
 # What rich and typer take for wishes about the terminal; tests that have any say them themselves.
 TERMINAL = ("COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "LINES", "NO_COLOR", "PY_COLORS")
 TERMINAL += ("TTY_COMPATIBLE", "TTY_INTERACTIVE")
-ONE_CLUSTER = ("tests/distributed/", "tests/spark/")  # folders whose tests share a cluster
+# Folders whose tests share a cluster or a build.
+ONE_PROCESS = ("tests/distributed/", "tests/packages/", "tests/spark/")
 
 # The same examples on every run and machine, so that a red test means a change in the code. `make
 # fuzz` looks further, with new examples each time.
@@ -66,18 +67,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep tests that share a cluster in one process of pytest-xdist: each would start its own.
+    """Keep such tests in one process of pytest-xdist: each process would start its own.
 
     The marks that are meant for it have no effect with pytest 9.2 (pytest-dev/pytest-xdist#1386).
     """
     from xdist.scheduler import LoadGroupScheduling  # noqa: PLC0415 - it calls this
 
-    class ByCluster(LoadGroupScheduling):
+    class ByFolder(LoadGroupScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            folders = (folder for folder in ONE_CLUSTER if nodeid.startswith(folder))
+            folders = (folder for folder in ONE_PROCESS if nodeid.startswith(folder))
             return next(folders, None) or super()._split_scope(nodeid)
 
-    return ByCluster(config, log) if config.option.dist == "loadgroup" else None
+    return ByFolder(config, log) if config.option.dist == "loadgroup" else None
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -68,6 +68,7 @@ def test_files_become_what_their_models_merge_to(sonline, tmp_path):
     assert json.loads(said)["error"] < 0.1
 
 
+@pytest.mark.long
 def test_a_cluster_that_runs_is_used_by_its_address(sonline, tmp_path):
     files = [tmp_path / f"part-{n}.svm" for n in range(3)]
     for number, path in enumerate(files):
@@ -89,6 +90,7 @@ def test_a_cluster_that_runs_is_used_by_its_address(sonline, tmp_path):
     assert state(tmp_path / "by-hand.son") == state(tmp_path / "all.son")
 
 
+@pytest.mark.long
 def test_words_and_classes_are_united_and_bad_rows_are_told(sonline, tmp_path):
     write(tmp_path / "a.vw", 200, labels=("1", "2", "3"), names=True)
     write(tmp_path / "b.vw", 200, seed=1, labels=("3", "1", "4"), names=True)
@@ -131,6 +133,7 @@ def test_rows_are_held_out_in_every_file(sonline, tmp_path):
     assert result["rows"] == 300
 
 
+@pytest.mark.long
 def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
     """The last file is a pipe that nobody fills until the driver has been killed."""
     files = [tmp_path / f"part-{number}.svm" for number in range(3)]
@@ -185,6 +188,7 @@ def when_read(pipe, process):
             time.sleep(0.02)
 
 
+@pytest.mark.long
 def test_a_killed_worker_has_a_successor_however_long_that_takes(tmp_path):
     """The only worker dies in the middle of a pipe; Dask by itself would not wait for another."""
     for number in range(2):
@@ -219,6 +223,7 @@ def test_a_killed_worker_has_a_successor_however_long_that_takes(tmp_path):
     assert state(tmp_path / "m.son") == state(tmp_path / "undisturbed.son")
 
 
+@pytest.mark.long
 def test_four_killed_workers_do_not_end_a_run(tmp_path):
     """All files are handed out at once: each death makes all of them suspicious to Dask."""
     for number in range(3):

@@ -52,6 +52,7 @@ def kill_once(arguments, folder, rng):
     return process.returncode != 0
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_killed_at_random_and_resumed_it_ends_with_the_same_bits(scenario, tmp_path):
     text = svmlight(4000, features=300).encode() * 8

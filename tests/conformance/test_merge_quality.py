@@ -182,6 +182,7 @@ def against_the_mean(rng, clip):
     return mean_loss(found[0].merge(found[1:]).predict(X[TRAINED:])) / mean
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("clip", [False, True])
 def test_with_any_parameters_merged_is_rarely_worse_than_the_mean_of_the_shards(clip):
     """By more than one in a hundred at most once in a hundred; on average a tenth better.

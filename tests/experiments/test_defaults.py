@@ -70,6 +70,7 @@ def test_several_alphas_at_once_are_near_the_best_of_them(rows, name):
     assert auto < 0.8 * single.max()
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_the_script_prints_every_table(rows, data_dir, monkeypatch, capsys):
     arguments = ["--data-dir", str(data_dir), "--shuffles", "2"]

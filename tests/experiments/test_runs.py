@@ -93,6 +93,7 @@ def test_another_file_of_a_data_set_makes_other_cells(small):
     assert small.key("splice") != before
 
 
+@pytest.mark.long
 def test_tables_and_pictures_of_what_is_there_and_a_list_of_what_is_missing(small, tmp_path):
     out = tmp_path / "out"
     table = TableError()

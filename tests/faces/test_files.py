@@ -200,6 +200,7 @@ def test_every_face_saves_and_every_face_loads(task: str, by: str, folder: Path)
                 assert found[what] == known[what], f"{what}: {where}"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("by", ["index", "name"])
 @pytest.mark.parametrize("task", TASKS)
 def test_every_command_opens_every_file(task: str, by: str, tmp_path: Path) -> None:

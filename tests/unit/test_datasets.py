@@ -193,6 +193,7 @@ def test_published_files_become_the_rows_of_the_registry(data_dir, name, file):
     assert datasets.fingerprint(X, labels) == datasets.info(name).fingerprint
 
 
+@pytest.mark.long
 @pytest.mark.data
 def test_published_census_becomes_the_rows_of_the_registry(data_dir):
     raw = data_dir / "raw" / "census-income.test.gz"

@@ -326,6 +326,7 @@ def look_at(model: Any) -> None:
         model.predict_one({"a": 1.0})
 
 
+@pytest.mark.long
 @pytest.mark.filterwarnings("ignore:.* encountered:RuntimeWarning")  # metrics of 1e308
 @pytest.mark.parametrize("kind", ["learner", "classifier", "regressor", "river", "river regressor"])
 def test_anything_in_the_place_of_anything(kind: str, tmp_path: Path) -> None:

@@ -107,6 +107,7 @@ def test_the_row_of_an_error_is_that_of_the_batch() -> None:
     assert model.stats()["rounds"] == 0
 
 
+@pytest.mark.long
 def test_a_fork_while_another_thread_learns_does_not_hang() -> None:
     X, y = long_batch()
     model = OnlineLearner()

@@ -140,7 +140,7 @@ def test_full_says_how_many_features_it_takes() -> None:
         learner(sketch="full").learn(np.ones((1, 100_000)), [1.0])
 
 
-@pytest.mark.parametrize("size", [0, 1, 2, 3, 50, 1024])
+@pytest.mark.parametrize("size", [0, 1, 2, 3, 50, pytest.param(1024, marks=pytest.mark.long)])
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_sketches_of_any_size(sketch: str, dtype: str, size: int) -> None:
