@@ -10,7 +10,7 @@ NB_MODULE(_core, module) {
   module.doc() = "The native core of sonline.";
   // Of the interpreter that asks; the module is set up once, for all of them.
   module.def("in_subinterpreter",
-             [] { return PyInterpreterState_Get() != PyInterpreterState_Main(); });
+             [] { return PyInterpreterState_GetID(PyInterpreterState_Get()) != 0; });
   bind_model(module);
   bind_text(module);
 }

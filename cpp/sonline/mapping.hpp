@@ -162,7 +162,7 @@ class MappingReader {
     // As long as everything is as in the rows before, nothing but the numbers has to be read.
     while (place < familiar && (more = PyDict_Next(dict, &position, &key, &value))) {
       if (!PyFloat_CheckExact(value) || !recent[place].is(key)) break;
-      const double number = PyFloat_AS_DOUBLE(value);
+      const double number = float_value(value);
       if (!(std::fabs(number) <= largest)) refuse(key, number);
       keys[place] = recent[place].id();
       values[place++] = number;
@@ -178,7 +178,7 @@ class MappingReader {
   void add(size_t place, PyObject* key, PyObject* value) {
     double number;
     if (PyFloat_CheckExact(value)) {
-      number = PyFloat_AS_DOUBLE(value);
+      number = float_value(value);
     } else if (PyUnicode_Check(value)) {
       return add_text(key, value);
     } else {
@@ -234,15 +234,23 @@ class MappingReader {
     keys_.push_back(id);
   }
 
+#ifdef Py_LIMITED_API  // One module for all versions of Python: nothing of the layout of objects.
+  static double float_value(PyObject* value) { return PyFloat_AsDouble(value); }
+  static Py_hash_t hash_of(PyObject* text) { return PyObject_Hash(text); }
+  static bool same_text(PyObject* one, PyObject* other) {
+    return PyUnicode_Compare(one, other) == 0;
+  }
+#else
+  static double float_value(PyObject* value) { return PyFloat_AS_DOUBLE(value); }
   // Of an object that is exactly a str. Keys of a dict have it with them; -1 otherwise.
   static Py_hash_t hash_of(PyObject* text) { return reinterpret_cast<PyASCIIObject*>(text)->hash; }
-
   static bool same_text(PyObject* one, PyObject* other) {
     const auto length = PyUnicode_GET_LENGTH(one);
     return length == PyUnicode_GET_LENGTH(other) && PyUnicode_KIND(one) == PyUnicode_KIND(other) &&
            std::memcmp(PyUnicode_DATA(one), PyUnicode_DATA(other),
                        static_cast<size_t>(length) * PyUnicode_KIND(one)) == 0;
   }
+#endif
 
   void add_text(PyObject* key, PyObject* value) {
     const auto held = nanobind::borrow(value);
@@ -274,7 +282,9 @@ class MappingReader {
     return {bytes, static_cast<size_t>(length)};
   }
 
-  static std::string type_of(PyObject* object) { return Py_TYPE(object)->tp_name; }
+  static std::string type_of(PyObject* object) {
+    return nanobind::cast<std::string>(nanobind::handle(object).type().attr("__name__"));
+  }
   static std::string repr(PyObject* object) {
     const auto text = nanobind::steal<nanobind::str>(PyObject_Repr(object));
     if (!text.is_valid()) throw nanobind::python_error();

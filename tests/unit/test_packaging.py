@@ -30,6 +30,20 @@ def test_version_is_written_once():
     assert sonline.__version__ == PROJECT["version"] == importlib.metadata.version("sonline")
 
 
+def test_version_in_the_citation_and_the_conda_recipe():
+    for name in ("CITATION.cff", "packaging/conda/recipe.yaml"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        versions = re.findall(r'^ *version: "?([\d.]+)"?$', text, re.MULTILINE)
+        assert versions == [PROJECT["version"]], name
+
+
+def test_conda_recipe_requires_what_the_package_requires():
+    recipe = (ROOT / "packaging/conda/recipe.yaml").read_text(encoding="utf-8")
+    run = recipe.partition("  run:\n")[2].partition("\n\n")[0]
+    required = [line.strip(" -").replace(" ", "") for line in run.splitlines()]
+    assert required == [f"python{PROJECT['requires-python']}", *PROJECT["dependencies"]]
+
+
 def test_package_is_typed():
     package = Path(sonline.__file__).parent
     assert (package / "py.typed").is_file()
@@ -59,7 +73,8 @@ def test_numbers_of_the_readme_can_be_had_again():
 
 
 def test_ci_calls_the_test_command_of_the_readme():
-    assert "\nmake test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    lines = (ROOT / ".ci" / "run").read_text(encoding="utf-8").splitlines()
+    assert {"make test", "make test-long"} <= set(lines)
 
 
 def test_extra_all_names_every_extra_for_users():
