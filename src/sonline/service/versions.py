@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -179,6 +179,11 @@ class Live:
         """Return raw predictions of rows."""
         with self._lock:
             return self.model.predict(x)
+
+    def look(self, inside: Callable[[Model], dict[str, Any]]) -> dict[str, Any]:
+        """Return what a function finds in the model, while nothing is learnt."""
+        with self._lock:
+            return inside(self.model)
 
     # -- snapshots -------------------------------------------------------------------------------
 
