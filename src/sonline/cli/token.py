@@ -34,13 +34,16 @@ def add(
 
     Example: sonline token add --data service --scope predict --scope learn
     """
-    typer.echo(_store(data).add_token(scope or ["predict", "learn"], note))
+    with _store(data) as store:
+        typer.echo(store.add_token(scope or ["predict", "learn"], note))
 
 
 @app.command("list")
 def list_(*, data: Data) -> None:
     """List the tokens, without their secrets."""
-    for token in _store(data).tokens():
+    with _store(data) as store:
+        tokens = store.tokens()
+    for token in tokens:
         made = time.strftime("%Y-%m-%d %H:%M", time.localtime(token.created))
         typer.echo(f"{token.id}  {made}  {','.join(token.scopes):22}  {token.note}".rstrip())
 
@@ -50,5 +53,7 @@ def remove(
     *, data: Data, token: Annotated[str, typer.Argument(help="The first word of `list`.")]
 ) -> None:
     """Remove a token; a running service refuses it within seconds."""
-    if not _store(data).remove_token(token):
+    with _store(data) as store:
+        removed = store.remove_token(token)
+    if not removed:
         raise ParameterError(f"there is no token {token!r}; 'sonline token list' shows them")

@@ -37,7 +37,6 @@ def create_app(
     tokens_required: bool = True,
     rate: float = 0.0,
     service: Service | None = None,
-    started: Callable[[Service], None] = lambda service: None,
 ) -> Starlette:
     """Return the service as an ASGI application.
 
@@ -56,8 +55,6 @@ def create_app(
         Requests a second of each token; 0 is no limit.
     service : Service, optional
         One that has been opened, and is closed by the application.
-    started : callable, optional
-        Called with the service when it has been started.
 
     Examples
     --------
@@ -80,7 +77,6 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         service.start()
-        await run_in_threadpool(started, service)
         sampling = asyncio.create_task(_sample(service))
         try:
             yield

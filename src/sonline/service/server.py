@@ -95,28 +95,7 @@ def run(
             f"{host} can be reached by others, and there is no token yet: make one with "
             f"'sonline token add --data {folder}', or listen on 127.0.0.1"
         )
-    listening = _listen(host, port)
-    scheme = "https" if certificate else "http"
-    shown = f"[{host}]" if ":" in host else host
-
-    def begin(service: Service) -> None:
-        for name, path in models.items():
-            if name not in service.engines:
-                model = Model.load(path)
-                model.face = {}
-                service.create(name, model, "file")
-        if with_demo:
-            demo.start(service)
-        started(f"{scheme}://{shown}:{listening.getsockname()[1]}/")
-
-    app = create_app(
-        folder,
-        limits=limits,
-        tokens_required=not local,
-        rate=rate,
-        service=service,
-        started=begin,
-    )
+    app = create_app(folder, limits=limits, tokens_required=not local, rate=rate, service=service)
     config = uvicorn.Config(
         app,
         access_log=False,
@@ -128,7 +107,22 @@ def run(
         ssl_keyfile=None if key is None else str(key),
     )
     server = Server(config, service)
-    server.run(sockets=[listening])
+    try:
+        with _listen(host, port) as listening:
+            service.start()
+            for name, path in models.items():
+                if name not in service.engines:
+                    model = Model.load(path)
+                    model.face = {}
+                    service.create(name, model, "file")
+            if with_demo:
+                demo.start(service)
+            shown = f"[{host}]" if ":" in host else host
+            scheme = "https" if certificate else "http"
+            started(f"{scheme}://{shown}:{listening.getsockname()[1]}/")
+            server.run(sockets=[listening])
+    finally:
+        service.close()
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -137,6 +131,7 @@ def _listen(host: str, port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((host, port))
+        listening.listen(1024)
     except OSError as error:
         listening.close()
         raise OSError(f"cannot listen on {host}, port {port}: {error.strerror}") from error

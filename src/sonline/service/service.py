@@ -52,6 +52,7 @@ class Service:
         self.watched: dict[str, Watched] = {}
         self.stopping = threading.Event()
         self._changing = threading.Lock()
+        self._started = False
 
     @staticmethod
     def _locked(path: Path) -> TextIO:
@@ -64,7 +65,10 @@ class Service:
         return file
 
     def start(self, wait: bool = False) -> None:
-        """Open all models; their logs are replayed in threads."""
+        """Open all models; their logs are replayed in threads. The second time nothing happens."""
+        if self._started:
+            return
+        self._started = True
         for name in self.store.names():
             self._add(Engine(name, self._folder(name), self.store, self.settings))
         if wait:
@@ -74,6 +78,8 @@ class Service:
     def close(self) -> None:
         """Learn what was taken in, make snapshots, and close everything."""
         self.stopping.set()
+        if self._lock.closed:
+            return
         for engine in self.engines.values():
             engine.close()
         self.store.close()
