@@ -15,6 +15,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -25,6 +26,7 @@ from sonline.service.engine import BusyError, Settings, UnavailableError, Unknow
 from sonline.service.handlers import Api, as_json, log
 from sonline.service.metrics import Metrics
 from sonline.service.openapi import document
+from sonline.service.quick import Quick
 from sonline.service.security import DeniedError, Guard
 from sonline.service.service import Service, UnknownModelError
 
@@ -86,15 +88,28 @@ def create_app(
                 await sampling
             await run_in_threadpool(service.close)
 
+    def checked(
+        scope: str | None, handler: Callable[[Request], Any]
+    ) -> Callable[[Request], Awaitable[Response]]:
+        return lambda request: _answered(request, api, scope, handler)
+
     def route(path: str, scope: str | None, **methods: Callable[[Request], Any]) -> Route:
         async def endpoint(request: Request) -> Response:
-            return await _answered(request, api, scope, methods[request.method.lower()])
+            return await checked(scope, methods[request.method.lower()])(request)
 
         return Route(path, endpoint, methods=[method.upper() for method in methods])
 
     model = "/v1/models/{name}"
     version = model + "/versions/{version:int}"
+    often = {
+        "predict": checked("predict", api.predict),
+        "learn": checked("learn", api.learn),
+        "label": checked("learn", api.label),
+    }
     routes = [
+        route(f"{model}/predict", "predict", post=api.predict),
+        route(f"{model}/learn", "learn", post=api.learn),
+        route(f"{model}/label", "learn", post=api.label),
         route("/healthz", None, get=_healthy),
         route("/readyz", None, get=lambda _: _ready(service)),
         route("/metrics", "predict", get=api.prometheus),
@@ -102,9 +117,6 @@ def create_app(
         route("/v1/models", "predict", get=api.models),
         route("/v1/models", "admin", post=api.create),
         route(model, "predict", get=api.model),
-        route(f"{model}/predict", "predict", post=api.predict),
-        route(f"{model}/learn", "learn", post=api.learn),
-        route(f"{model}/label", "learn", post=api.label),
         route(f"{model}/stats", "predict", get=api.stats),
         route(f"{model}/events", "predict", get=api.events),
         route(f"{model}/versions", "admin", post=api.add_version),
@@ -118,6 +130,7 @@ def create_app(
     app = Starlette(
         routes=_one_per_path(routes),
         lifespan=lifespan,
+        middleware=[Middleware(Quick, answers=often, failed=_failed)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
     app.state.service = service

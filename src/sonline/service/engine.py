@@ -53,6 +53,11 @@ class Settings:
     keep_seconds: float | None = None
 
 
+_GATHER = 0.001  # seconds that a group waits for more, if several requests come at a time
+_MANY = 64  # requests that are enough for a group
+_FEW = 8  # rows
+
+
 class BusyError(SonlineError):
     """Too much is waiting to be learnt."""
 
@@ -290,7 +295,7 @@ class Engine:
         """
         if not self._ready:
             raise UnavailableError("the log is being replayed; try again soon")
-        self._checked_rows.predict(rows.x)  # says what is wrong with the rows
+        self._check_rows(rows)
         if rows.encoding == ARROW:  # features by name, or by index: the model has one of them
             first = rows.x.slice(0, 1) if hasattr(rows.x, "slice") else rows.x[:1]
             self.versions[self.champion].model.rows(first, add=False)
@@ -303,6 +308,14 @@ class Engine:
             if not rows.count:
                 return self._admit(None, None, outcome)
             return self._take_in(rows, outcome)
+
+    def _check_rows(self, rows: Rows) -> None:
+        """Raise an error about rows that cannot be learnt: an empty model says what is wrong."""
+        if rows.count <= _FEW and isinstance(rows.x, list):  # as quick as it gets, in this thread
+            for x in rows.x:
+                self._checked_rows.core.predict_one(x)
+            return
+        self._checked_rows.predict(rows.x)
 
     def label(self, labels: Sequence[LabelRow]) -> Future[Outcome]:
         """Take in the labels of rows that wait; the future is done when they are on disk.
@@ -448,14 +461,20 @@ class Engine:
     # -- the writer ------------------------------------------------------------------------------
 
     def _write_loop(self) -> None:
+        last = 0  # requests in the group before
         while True:
             with self._gate:
                 self._wake_writer.wait_for(lambda: self._queue or self._closing)
+                few = 1 < len(self._queue) + last < _MANY and not self._closing
+            if few:  # others are about to come: a quick disk need not write each alone
+                time.sleep(_GATHER)
+            with self._gate:
                 if not self._queue:
                     self._writer_done = True
                     self._wake_learner.notify_all()
                     return
                 group = self._next_group()
+                last = len(group)
             records = [one.record for one in group if one.record is not None]
             try:
                 if records:

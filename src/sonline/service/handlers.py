@@ -6,6 +6,7 @@ import asyncio
 import json
 import logging
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
@@ -46,6 +47,40 @@ log = logging.getLogger("sonline.service")
 Value = TypeVar("Value")
 
 
+class Bridge:
+    """Futures of other threads for the event loop, which is woken once for all of a group."""
+
+    def __init__(self) -> None:
+        self._done: deque[tuple[asyncio.Future[Outcome], Future[Outcome]]] = deque()
+        self._woken = False
+
+    async def wait(self, future: Future[Outcome]) -> Outcome:
+        """Return the result of a future."""
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Outcome] = loop.create_future()
+
+        def finish(done: Future[Outcome]) -> None:
+            self._done.append((waiter, done))
+            if not self._woken:
+                self._woken = True
+                loop.call_soon_threadsafe(self._flush)
+
+        future.add_done_callback(finish)
+        return await waiter
+
+    def _flush(self) -> None:
+        self._woken = False  # before: what is added from now on wakes the loop again
+        while self._done:
+            waiter, done = self._done.popleft()
+            if waiter.done():  # whoever waited has gone
+                continue
+            error = done.exception()
+            if error is not None:
+                waiter.set_exception(error)
+            else:
+                waiter.set_result(done.result())
+
+
 class NewModel(msgspec.Struct, forbid_unknown_fields=True):
     """The body that makes a model."""
 
@@ -69,6 +104,7 @@ class Api:
         self.guard = guard
         self.limits = limits
         self.metrics = metrics
+        self._bridge = Bridge()
 
     # -- predicting and learning -----------------------------------------------------------------
 
@@ -82,7 +118,7 @@ class Api:
         rows = await self._decoded(body, lambda: self._rows_to_predict(body, kind))
         answer, kept = await self._work(rows.count, lambda: engine.predict(rows, durable))
         if kept is not None and durable:
-            await asyncio.wrap_future(kept)
+            await self._bridge.wait(kept)
         elif kept is not None:
             kept.add_done_callback(_report)
         if kind == JSON:
@@ -121,7 +157,7 @@ class Api:
 
         decoded = await self._decoded(body, rows)
         future = await self._work(decoded.count, lambda: engine.learn(decoded))
-        return self._learnt(request, kind, await asyncio.wrap_future(future))
+        return self._learnt(request, kind, await self._bridge.wait(future))
 
     async def label(self, request: Request) -> Response:
         """Learn rows that were predicted, with their labels."""
@@ -135,7 +171,7 @@ class Api:
 
         labels = await self._decoded(body, rows)
         future = await self._work(len(labels), lambda: engine.label(labels))
-        return self._learnt(request, kind, await asyncio.wrap_future(future))
+        return self._learnt(request, kind, await self._bridge.wait(future))
 
     def _learnt(self, request: Request, kind: str, outcome: Outcome) -> Response:
         name = request.path_params["name"]

@@ -58,17 +58,29 @@ class Metrics:
             buckets=_DELAYS,
             registry=self._registry,
         )
+        # Looking a metric up by its labels takes longer than counting.
+        self._answered: dict[tuple[str, int], Counter] = {}
+        self._by_model: dict[str, tuple[Counter, Histogram]] = {}
         self._registry.register(self)
 
     def answered(self, request: Request, status: int, seconds: float) -> None:
         """Count a request."""
-        self._requests.labels(request.method, str(status)).inc()
+        key = (request.method, status)
+        if key not in self._answered:
+            self._answered[key] = self._requests.labels(request.method, str(status))
+        self._answered[key].inc()
         self._seconds.observe(seconds)
 
     def predicted(self, name: str, rows: int, seconds: float) -> None:
         """Count predictions."""
-        self._predicted.labels(name).inc(rows)
-        self._predict_seconds.labels(name).observe(seconds)
+        if name not in self._by_model:
+            self._by_model[name] = (
+                self._predicted.labels(name),
+                self._predict_seconds.labels(name),
+            )
+        count, histogram = self._by_model[name]
+        count.inc(rows)
+        histogram.observe(seconds)
 
     def acknowledged(self, name: str, outcome: Outcome) -> None:
         """Count events that are on disk."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import OrderedDict
+from functools import lru_cache
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -28,6 +29,15 @@ class DeniedError(SonlineError):
         super().__init__(message)
         self.status = status
         self.retry = retry
+
+
+@lru_cache(maxsize=256)
+def _is_local(host: str) -> bool:
+    """Return whether the name in a request is that of the machine itself."""
+    try:
+        return urlsplit(f"//{host}").hostname in LOOPBACK
+    except ValueError:
+        return False
 
 
 class Rates:
@@ -95,8 +105,7 @@ class Guard:
         self._refuse_other_sites(request)
         client = request.client.host if request.client else "?"
         if not self.needs_token():
-            name = urlsplit(f"//{request.headers.get('host', '')}").hostname
-            if name not in LOOPBACK:
+            if not _is_local(request.headers.get("host", "")):
                 raise DeniedError(
                     421, "without tokens this service answers to localhost only; make a token"
                 )
