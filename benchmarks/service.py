@@ -8,6 +8,7 @@ the machine. FastAPI with River keeps nothing on disk.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import signal
@@ -26,7 +27,7 @@ import numpy as np
 
 FEATURES = 10
 NAME = "bench"
-PEER = '''
+PEER = """
 import json
 import uvicorn
 from fastapi import FastAPI, Request
@@ -52,7 +53,7 @@ async def learn(request: Request):
     return {"learnt": len(rows)}
 
 uvicorn.run(app, port=PORT, log_level="warning", access_log=False)
-'''
+"""
 
 
 def rows(count: int) -> list[dict[str, Any]]:
@@ -79,7 +80,7 @@ def learn_requests(kind: str, batch: int, peer: bool = False) -> list[bytes]:
     for start in range(0, len(every), batch):
         part = every[start : start + batch]
         if kind == "arrow":
-            import pyarrow as pa
+            import pyarrow as pa  # noqa: PLC0415 - an extra
 
             columns: dict[str, Any] = {"y": [row["y"] for row in part]}
             columns |= {f"f{j}": [row["x"][f"f{j}"] for row in part] for j in range(FEATURES)}
@@ -120,9 +121,10 @@ class Connection:
 def load(
     port: int, requests: list[bytes], connections: int, seconds: float, pause: float = 0.0
 ) -> tuple[int, float, list[float]]:
-    """Send requests from several connections; how many were answered, in what time, and how fast."""
+    """Send requests from several connections; how many were answered, in what time, each."""
     stop = time.perf_counter() + seconds
-    answered, latencies = [0] * connections, [[] for _ in range(connections)]  # type: ignore[var-annotated]
+    answered = [0] * connections
+    latencies: list[list[float]] = [[] for _ in range(connections)]
 
     def run(number: int) -> None:
         connection, place = Connection(port), number
@@ -146,7 +148,7 @@ def load(
         thread.start()
     for thread in threads:
         thread.join()
-    return sum(answered), time.perf_counter() - started, sorted(sum(latencies, []))
+    return sum(answered), time.perf_counter() - started, sorted(itertools.chain(*latencies))
 
 
 @contextmanager
@@ -190,7 +192,7 @@ def cpu(pid: int) -> float:
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def measured(
+def measured(  # noqa: PLR0917 - called in one place
     name: str, port: int, pid: int, requests: list[bytes], batch: int, seconds: float, many: int
 ) -> tuple[float, float]:
     before = cpu(pid)
@@ -216,7 +218,10 @@ def main() -> None:
     found: dict[str, tuple[float, float]] = {}
     for name, served in (("sonline", sonline), ("FastAPI + River", peer)):
         with served() as (port, pid):
-            kinds = [("learn, JSON lines of 100", "lines", 100, 4), ("learn, single", "lines", 1, 16)]
+            kinds = [
+                ("learn, JSON lines of 100", "lines", 100, 4),
+                ("learn, single", "lines", 1, 16),
+            ]
             if name == "sonline":
                 kinds.insert(1, ("learn, Arrow of 1,000", "arrow", 1000, 4))
             for label, kind, batch, many in kinds:
@@ -231,7 +236,8 @@ def main() -> None:
                 beside(port, ask, seconds)
     for label in ("learn, JSON lines of 100", "learn, single", "predict, single"):
         mine, other = found[f"sonline: {label}"], found[f"FastAPI + River: {label}"]
-        print(f"ratio, {label}: {mine[0] / other[0]:.1f} by rows/s, {other[1] / mine[1]:.1f} by CPU")
+        rate, each = mine[0] / other[0], other[1] / mine[1]
+        print(f"ratio, {label}: {rate:.1f} by rows/s, {each:.1f} by CPU")
 
 
 def beside(port: int, ask: list[bytes], seconds: float) -> None:

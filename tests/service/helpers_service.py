@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +103,20 @@ def assert_same_bits(first: Model, second: Model) -> None:
     for name, tensor in mine.items():
         assert tensor.tobytes() == other[name].tobytes(), name
     assert first.names() == second.names()
+
+
+@contextmanager
+def served(*options: str, expected: int = 0, end: signal.Signals = signal.SIGTERM) -> Any:
+    """Run ``sonline serve``; its address is ``url``, what it wrote is in ``errors`` afterwards."""
+    command = [sys.executable, "-m", "sonline.cli", "serve", "--port", "0", *options]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        try:
+            words = process.stdout.readline().split()
+            assert words[:1] == ["Open"], process.stderr.read()
+            process.url = words[1]
+            yield process
+        finally:
+            process.send_signal(end)
+            process.errors = process.communicate(timeout=30)[1]
+            assert process.returncode == expected, process.errors

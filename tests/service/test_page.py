@@ -2,12 +2,9 @@
 
 import os
 import shutil
-import signal
-import subprocess
-import sys
-from contextlib import contextmanager
 
 import pytest
+from helpers_service import served
 
 from sonline.service.store import Store
 
@@ -22,18 +19,6 @@ playwright = pytest.importorskip(
 SHOTS = os.environ.get("SONLINE_SCREENSHOTS")  # a folder where pictures are to go
 
 
-@contextmanager
-def served(*options):
-    command = [sys.executable, "-m", "sonline.cli", "serve", "--port", "0", *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stdout is not None
-            yield process.stdout.readline().split()[1]
-        finally:
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(timeout=20) == 0
-
-
 @pytest.fixture(scope="module")
 def browser():
     with playwright.sync_playwright() as started:
@@ -44,8 +29,8 @@ def browser():
 
 @pytest.fixture(scope="module")
 def demo():
-    with served("--demo") as url:
-        yield url
+    with served("--demo") as process:
+        yield process.url
 
 
 def opened(browser, url, **settings):
@@ -98,8 +83,8 @@ def test_the_page_needs_a_token(browser, tmp_path):
     store = Store(tmp_path / "store.db")
     secret, other = store.add_token(["predict"]), store.add_token(["learn"])
     store.close()
-    with served("--data", str(tmp_path)) as url:
-        page = opened(browser, url)
+    with served("--data", str(tmp_path)) as process:
+        page = opened(browser, process.url)
         page.wait_for_selector("#login:not([hidden])")
         page.fill("#token", other)
         page.click("#login button")

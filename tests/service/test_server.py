@@ -5,38 +5,19 @@ import json
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
-from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from contextlib import redirect_stderr, redirect_stdout
 from unittest import mock
 
 import pytest
-from helpers_service import NAME, assert_same_bits, drawn, lines, logged, one_pass
+from helpers_service import NAME, assert_same_bits, drawn, lines, logged, one_pass, served
 
 from sonline import OnlineLearner
 from sonline.cli import main
 from sonline.model import Model
 from sonline.service.client import Client, ServiceError
 from sonline.service.versions import snapshots
-
-SONLINE = [sys.executable, "-m", "sonline.cli"]
-
-
-@contextmanager
-def served(*options, expected=0, end=signal.SIGTERM):
-    command = [*SONLINE, "serve", "--port", "0", *options]
-    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:
-        try:
-            words = process.stdout.readline().split()
-            assert words[:1] == ["Open"], process.stderr.read()
-            process.url = words[1]
-            yield process
-        finally:
-            process.send_signal(end)
-            process.errors = process.communicate(timeout=30)[1]
-            assert process.returncode == expected, process.errors
 
 
 def run(*arguments, text="", environment=()):
