@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import json as jsonlib
 import sys
 from collections.abc import Iterator
 from typing import Annotated, Any
@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sonline.cli import command_app
+from sonline.cli import options as shared
 from sonline.errors import DataFormatError, require
 
 app = command_app()
@@ -38,8 +39,8 @@ def _rows(name: str) -> Iterator[dict[str, Any]]:
             if not line.strip():
                 continue
             try:
-                row = json.loads(line)
-            except json.JSONDecodeError as error:
+                row = jsonlib.loads(line)
+            except jsonlib.JSONDecodeError as error:
                 raise DataFormatError(str(error), file=name, line=number) from None
             if not isinstance(row, dict):
                 raise DataFormatError("expected an object", file=name, line=number)
@@ -54,6 +55,8 @@ def learn(
     url: Url = LOCAL,
     token: Secret = None,
     batch: Annotated[int, typer.Option(min=1, help="Rows in a request.")] = 1000,
+    json: shared.Json = False,
+    quiet: shared.Quiet = False,
 ) -> None:
     """Send rows with labels, such as {"x": {"price": 3.5}, "y": 1}.
 
@@ -62,29 +65,65 @@ def learn(
     Example: sonline client learn clicks rows.ndjson
     """
     with _client(url, model, token) as client:
-        typer.echo(f"{client.learn_many(_rows(file), batch)} learnt")
+        learnt = client.learn_many(_rows(file), batch)
+    if json:
+        typer.echo(jsonlib.dumps({"learnt": learnt}))
+    elif not quiet:
+        typer.echo(f"{learnt} learnt")
 
 
 @app.command()
-def predict(model: Model, file: Rows = "-", *, url: Url = LOCAL, token: Secret = None) -> None:
-    """Predict rows such as {"x": {"price": 3.5}, "id": "a"}, and print an answer a line."""
+def predict(
+    model: Model,
+    file: Rows = "-",
+    *,
+    url: Url = LOCAL,
+    token: Secret = None,
+    json: shared.Json = True,
+    quiet: shared.Terse = False,
+) -> None:
+    """Predict rows such as {"x": {"price": 3.5}, "id": "a"}, and print an answer a line.
+
+    Example: sonline client predict clicks
+    """
     with _client(url, model, token) as client:
         for row in _rows(file):
-            typer.echo(json.dumps(client.predict(row.get("x", {}), row.get("id"))))
+            typer.echo(jsonlib.dumps(client.predict(row.get("x", {}), row.get("id"))))
 
 
 @app.command()
-def label(model: Model, file: Rows = "-", *, url: Url = LOCAL, token: Secret = None) -> None:
-    """Send labels of rows that were predicted, such as {"id": "a", "y": 1}."""
+def label(
+    model: Model,
+    file: Rows = "-",
+    *,
+    url: Url = LOCAL,
+    token: Secret = None,
+    json: shared.Json = True,
+    quiet: shared.Terse = False,
+) -> None:
+    """Send labels of rows that were predicted, such as {"id": "a", "y": 1}.
+
+    Example: sonline client label clicks
+    """
     with _client(url, model, token) as client:
         for row in _rows(file):
             typer.echo(
-                json.dumps(client.label(row.get("id"), row.get("y"), row.get("weight", 1.0)))
+                jsonlib.dumps(client.label(row.get("id"), row.get("y"), row.get("weight", 1.0)))
             )
 
 
 @app.command()
-def show(model: Model, *, url: Url = LOCAL, token: Secret = None) -> None:
-    """Show the versions of a model and how they do."""
+def show(
+    model: Model,
+    *,
+    url: Url = LOCAL,
+    token: Secret = None,
+    json: shared.Json = True,
+    quiet: shared.Terse = False,
+) -> None:
+    """Show the versions of a model and how they do.
+
+    Example: sonline client show clicks
+    """
     with _client(url, model, token) as client:
-        typer.echo(json.dumps(client.describe(), indent=2))
+        typer.echo(jsonlib.dumps(client.describe(), indent=2))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as jsonlib
 import tempfile
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sonline.cli import command_app
+from sonline.cli import options as shared
 from sonline.errors import ParameterError, require
 
 app = command_app()
@@ -49,8 +51,12 @@ def serve(
     ] = 0.0,
     tls_certificate: Annotated[Path | None, typer.Option(help="PEM file, for https.")] = None,
     tls_key: Annotated[Path | None, typer.Option(help="PEM file, for https.")] = None,
+    json: shared.Json = False,
+    quiet: shared.Quiet = False,
 ) -> None:
-    """Serve models that learn from events: durable, with labels that come later, and a live page.
+    """Serve models that learn from events, with a page to watch them.
+
+    Events are on disk before they are acknowledged; labels may come later, by id.
 
     Example: sonline serve --demo
     """
@@ -71,6 +77,13 @@ def serve(
         if not equals or not file:
             raise ParameterError(f"--model must be NAME=FILE, got {one!r}")
         models[check_name(name)] = Path(file)
+
+    def started(url: str) -> None:
+        if json:
+            typer.echo(jsonlib.dumps({"url": url}))
+        elif not quiet:
+            typer.echo(f"Open {url}")
+
     temporary = tempfile.TemporaryDirectory() if data is None else None
     try:
         run(
@@ -90,7 +103,7 @@ def serve(
             certificate=tls_certificate,
             key=tls_key,
             with_demo=demo,
-            started=lambda url: typer.echo(f"Open {url}"),
+            started=started,
         )
     finally:
         if temporary is not None:
