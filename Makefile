@@ -3,7 +3,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 JOBS ?= 2
-EXTRAS ?= build test dev docs river arrow remote plot onnx dask spark
+EXTRAS ?= build test dev docs river arrow remote plot onnx dask spark serve
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 CPP_FILES = $(shell find cpp benchmarks/native -name '*.hpp' -o -name '*.cpp')
@@ -118,7 +118,7 @@ fuzz-parser: ## fuzz the native text parser, guided by coverage, FUZZ_SECONDS fo
 OLDEST_ARGS ?=
 oldest: ## run the tests with the oldest versions of the dependencies that pyproject.toml allows
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
-	$(PYTHON) tools/requirements.py --oldest test river arrow remote plot onnx dask \
+	$(PYTHON) tools/requirements.py --oldest test river arrow remote plot onnx dask serve \
 	  > .venv-oldest/requirements.txt
 	.venv-oldest/bin/python -m pip install --quiet --requirement .venv-oldest/requirements.txt \
 	  scikit-build-core nanobind cmake ninja

@@ -359,7 +359,7 @@ def _arrow_column(name: str, column: Any) -> Column:
         kind = kind.value_type
         column = column.cast(kind)
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
-        numbers = column.cast("float64").to_numpy(zero_copy_only=False)
+        numbers = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
         return Column(name, np.asarray(numbers, np.float64))
     if types.is_decimal(kind):
         return _column_of_objects(name, [v and float(v) for v in column.to_pylist()])

@@ -11,7 +11,7 @@ PACKAGE = Path(sonline.__file__).parent
 ORDER = (
     *("errors", "_core", "parameters", "persistence", "labels", "rows", "evaluate", "merging"),
     *("model", "streams", "display", "training", "learner", "plots", "export", "estimators"),
-    *("river", "distributed", "cli", "paper"),
+    *("river", "distributed", "service", "cli", "paper"),
 )
 EXCEPTIONS = {("paper", "sonline"), ("cli", "sonline")}
 PAPER = {  # what the parts of the paper may import

@@ -1,0 +1,5 @@
+"""``python -m sonline.cli`` is ``sonline``."""
+
+from sonline.cli import main
+
+main()

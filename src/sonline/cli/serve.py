@@ -1,0 +1,110 @@
+"""``sonline serve``: a service that learns from events, and a page to watch it."""
+
+from __future__ import annotations
+
+import json as jsonlib
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sonline.cli import command_app
+from sonline.cli import options as shared
+from sonline.errors import ParameterError, require
+
+app = command_app()
+
+
+@app.command()
+def serve(
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Option(help="Folder for models, logs and tokens; made if it is not there."),
+    ] = None,
+    model: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=FILE: a model file to begin with, if there is no such model yet."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="Beyond this machine only with tokens.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    demo: Annotated[
+        bool, typer.Option("--demo", help="Feed a model with a stream that drifts.")
+    ] = False,
+    label_hours: Annotated[
+        float, typer.Option(min=0.0, help="How long a row waits for its label.")
+    ] = 24.0,
+    label_megabytes: Annotated[
+        int, typer.Option(min=1, help="Of all rows that wait for labels.")
+    ] = 256,
+    keep_gigabytes: Annotated[
+        float, typer.Option(min=0.0, help="Of the log, beyond what the snapshots need.")
+    ] = 10.0,
+    keep_days: Annotated[
+        float | None, typer.Option(min=0.0, help="Age of the log, beyond that.")
+    ] = None,
+    snapshot_minutes: Annotated[float, typer.Option(min=0.1, help="Between snapshots.")] = 5.0,
+    body_megabytes: Annotated[int, typer.Option(min=1, help="Largest body.")] = 16,
+    rate: Annotated[
+        float, typer.Option(min=0.0, help="Requests a second of each token; 0 is no limit.")
+    ] = 0.0,
+    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file, for https.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file, for https.")] = None,
+    json: shared.Json = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Serve models that learn from events, with a page to watch them.
+
+    Events are on disk before they are acknowledged; labels may come later, by id.
+
+    Example: sonline serve --demo
+    """
+    for package in ("uvicorn", "starlette", "msgspec", "prometheus_client"):
+        require(package, "serve")
+    from sonline.service.bodies import Limits  # noqa: PLC0415 - an extra
+    from sonline.service.engine import Settings  # noqa: PLC0415
+    from sonline.service.server import run  # noqa: PLC0415
+    from sonline.service.store import check_name  # noqa: PLC0415
+
+    if data is None and not demo:
+        raise ParameterError("--data is missing: the folder for models and logs (or try --demo)")
+    if (tls_certificate is None) != (tls_key is None):
+        raise ParameterError("--tls-certificate and --tls-key go together")
+    models = {}
+    for one in model or []:
+        name, equals, file = one.partition("=")
+        if not equals or not file:
+            raise ParameterError(f"--model must be NAME=FILE, got {one!r}")
+        models[check_name(name)] = Path(file)
+
+    def started(url: str) -> None:
+        if json:
+            typer.echo(jsonlib.dumps({"url": url}))
+        elif not quiet:
+            typer.echo(f"Open {url}")
+
+    temporary = tempfile.TemporaryDirectory() if data is None else None
+    try:
+        run(
+            data or Path(temporary.name if temporary else ""),
+            host=host,
+            port=port,
+            settings=Settings(
+                label_seconds=label_hours * 3600,
+                label_bytes=label_megabytes << 20,
+                keep_bytes=int(keep_gigabytes * (1 << 30)),
+                keep_seconds=None if keep_days is None else keep_days * 86400,
+                snapshot_seconds=snapshot_minutes * 60,
+            ),
+            limits=Limits(body=body_megabytes << 20),
+            models=models,
+            rate=rate,
+            certificate=tls_certificate,
+            key=tls_key,
+            with_demo=demo,
+            started=started,
+        )
+    finally:
+        if temporary is not None:
+            temporary.cleanup()

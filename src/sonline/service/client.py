@@ -1,0 +1,160 @@
+"""A small client of a service, with retries that cannot learn an event twice."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from sonline.errors import SonlineError
+
+_AGAIN = (429, 503)
+
+
+class ServiceError(SonlineError):
+    """The service refused a request, or could not be reached.
+
+    ``status`` is that of HTTP; 0 if there was no answer.
+    """
+
+    def __init__(self, status: int, message: str) -> None:
+        super().__init__(f"{message} (status {status})" if status else message)
+        self.status = status
+
+
+class Client:
+    """Ask and teach one model of a service.
+
+    Every row that is sent to be learnt gets an id if it has none. So what is sent again after a
+    lost answer is learnt once.
+
+    Parameters
+    ----------
+    url : str
+        Of the service, such as ``http://localhost:8765``.
+    model : str
+        Its name.
+    token : str, optional
+        Made by ``sonline token``.
+    retries : int, default=8
+        How often a request is sent again when the service is busy or away.
+    transport : httpx.BaseTransport, optional
+        For tests.
+
+    Examples
+    --------
+    >>> from sonline.service.client import Client
+    >>> with Client("http://localhost:8765", "clicks") as client:  # doctest: +SKIP
+    ...     client.predict({"price": 3.5}, id="a")["prediction"]
+    ...     client.label("a", 1)
+    """
+
+    def __init__(
+        self,
+        url: str,
+        model: str,
+        token: str | None = None,
+        *,
+        retries: int = 8,
+        timeout: float = 30.0,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        headers = {"authorization": f"Bearer {token}"} if token else {}
+        self._http = httpx.Client(
+            base_url=url, headers=headers, timeout=timeout, transport=transport
+        )
+        self._path = f"/v1/models/{model}"
+        self._retries = retries
+
+    def predict(
+        self,
+        x: Mapping[str, Any] | Sequence[Any],
+        id: str | None = None,  # noqa: A002 - as in the interface
+    ) -> dict[str, Any]:
+        """Predict a row; with an id it is kept until its label comes."""
+        body = {"x": x} if id is None else {"x": x, "id": id}
+        return self._send("POST", "/predict", body)
+
+    def label(self, id: str, y: Any, weight: float = 1.0) -> dict[str, Any]:  # noqa: A002
+        """Send the label of a row that was predicted."""
+        return self._send("POST", "/label", {"id": id, "y": y, "weight": weight})
+
+    def learn(
+        self,
+        x: Mapping[str, Any] | Sequence[Any],
+        y: Any,
+        weight: float = 1.0,
+        id: str | None = None,  # noqa: A002
+    ) -> dict[str, Any]:
+        """Send a row with its label."""
+        row = {"x": x, "y": y, "weight": weight, "id": id or str(uuid.uuid4())}
+        return self._send("POST", "/learn", row)
+
+    def learn_many(self, rows: Iterable[Mapping[str, Any]], batch: int = 1000) -> int:
+        """Send rows, mappings with x, y and maybe id and weight, in batches; how many were new."""
+        learnt, part = 0, []
+        for row in rows:
+            part.append(row if row.get("id") else {**row, "id": str(uuid.uuid4())})
+            if len(part) == batch:
+                learnt += self._lines(part)
+                part = []
+        return learnt + (self._lines(part) if part else 0)
+
+    def _lines(self, rows: Sequence[Mapping[str, Any]]) -> int:
+        body = "\n".join(json.dumps(row) for row in rows)
+        headers = {"content-type": "application/x-ndjson"}
+        answer = self._send("POST", "/learn", content=body.encode(), headers=headers)
+        return int(answer["learnt"])
+
+    def describe(self) -> dict[str, Any]:
+        """Return the versions of the model and how they do."""
+        return self._send("GET", "")
+
+    def _send(self, method: str, path: str, body: Any = None, **rest: Any) -> dict[str, Any]:
+        if body is not None:
+            rest["json"] = body
+        wait = 0.1
+        for turn in range(self._retries + 1):
+            last = turn == self._retries
+            try:
+                answer = self._http.request(method, self._path + path, **rest)
+            except httpx.TransportError as error:
+                if last:
+                    raise ServiceError(0, f"no answer from the service: {error}") from error
+            else:
+                if answer.is_success:
+                    found: dict[str, Any] = answer.json()
+                    return found
+                if last or answer.status_code not in _AGAIN:
+                    raise ServiceError(answer.status_code, _message(answer))
+                wait = max(wait, float(answer.headers.get("retry-after", 0)))
+            time.sleep(min(wait, 5.0))
+            wait *= 2
+        raise AssertionError  # the last turn returns or raises
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _message(answer: httpx.Response) -> str:
+    try:
+        return str(answer.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return answer.text[:200]

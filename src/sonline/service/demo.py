@@ -1,0 +1,104 @@
+"""A stream that never stays the same, so that a newcomer sees the page alive.
+
+Rows have ten features of very different sizes that move together, and a word. What decides the
+label turns slowly, and every minute it jumps. Half of the labels come at once, the others after a
+second or so. A second version without a sketch learns beside.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from sonline.service import bodies
+from sonline.service.bodies import LabelRow, LearnRow, Rows
+from sonline.service.engine import BusyError, Engine, UnavailableError
+from sonline.service.service import Service
+from sonline.service.versions import new_model
+
+NAME = "demo"
+FEATURES = 10
+CITIES = ("Berlin", "Lima", "Osaka")
+_JUMP = 60.0  # seconds
+
+
+class Stream:
+    """Rows and labels of a world that turns."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._rng = np.random.default_rng(seed)
+        self._mixing = self._rng.normal(size=(FEATURES, FEATURES)) * np.geomspace(1, 0.02, FEATURES)
+        self._sizes = np.geomspace(0.01, 1000.0, FEATURES)
+        self._truth = self._rng.normal(size=FEATURES)
+        self._aim = self._truth
+
+    def jump(self) -> None:
+        """Turn to something else."""
+        self._aim = self._rng.normal(size=FEATURES)
+
+    def rows(self, count: int) -> list[tuple[dict[str, Any], int]]:
+        """Return rows with labels."""
+        self._truth = self._truth + (self._aim - self._truth) * min(1.0, count / 2000)
+        hidden = self._rng.normal(size=(count, FEATURES))
+        seen = hidden @ self._mixing.T * self._sizes
+        cities = self._rng.integers(len(CITIES), size=count)
+        score = hidden @ self._truth + (cities - 1.0) + 0.5 * self._rng.logistic(size=count)
+        return [
+            (
+                {f"sensor {j}": float(v) for j, v in enumerate(row)} | {"city": CITIES[city]},
+                1 if value > 0 else -1,
+            )
+            for row, city, value in zip(seen, cities.tolist(), score, strict=True)
+        ]
+
+
+def start(service: Service, rate: float = 400.0) -> threading.Thread:
+    """Make the model of the demonstration if it is not there, and feed it in a thread."""
+    if NAME not in service.engines:
+        service.create(NAME, new_model(), "demonstration")
+    engine = service.engine(NAME)
+    engine.wait_ready()
+    if len(engine.versions) == 1:
+        engine.add_version(new_model(parameters={"sketch": "none"}), "without a sketch")
+    thread = threading.Thread(target=_feed, args=(service, engine, rate), daemon=True)
+    thread.start()
+    return thread
+
+
+def _feed(service: Service, engine: Engine, rate: float) -> None:
+    stream, number = Stream(), 0
+    delayed: deque[tuple[float, LabelRow]] = deque()
+    begun = jumped = time.monotonic()
+    chance = np.random.default_rng(1)
+    prefix = f"{time.time_ns():x}"
+    while not service.stopping.wait(0.05):
+        now = time.monotonic()
+        if now - jumped > _JUMP:
+            jumped = now
+            stream.jump()
+        # The first seconds are quicker, so that there is something to see.
+        wanted = rate * 0.05 * (4.0 if now - begun < 5.0 else 1.0)
+        rows = stream.rows(int(chance.poisson(wanted)))
+        try:
+            for x, y in rows[::2]:
+                number += 1
+                name = f"{prefix}-{number}"
+                started = time.perf_counter()
+                engine.predict(Rows([x], 1, [name]))
+                service.watched[NAME].latencies.append(time.perf_counter() - started)
+                delayed.append((now + chance.exponential(1.0), LabelRow(name, y)))
+            if rows[1::2]:
+                lines = [LearnRow(x, y) for x, y in rows[1::2]]
+                payload = b"\n".join(map(bodies.encode, lines))
+                engine.learn(bodies.rows_to_learn(lines, payload)).result()
+            due = [label for when, label in delayed if when <= now]
+            delayed = deque(one for one in delayed if one[0] > now)
+            if due:
+                outcome = engine.label(due).result()
+                service.watched[NAME].delays.extend(outcome.delays)
+        except (BusyError, UnavailableError):
+            continue

@@ -1,0 +1,102 @@
+"""What is watched of a version while it learns: windows of the last events, and their baselines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonline.evaluate import measures
+from sonline.model import Learnt, Model
+from sonline.rows import Floats
+
+WINDOW = 2000  # events
+BINS = 10  # of probabilities
+_FADE = 10_000  # events after which the calibration has forgotten about two thirds
+
+
+class Monitor:
+    """Means over the last events: loss, error, and two baselines.
+
+    The baselines predict the label of the event before, and what was most common so far (for
+    numbers: their mean), as it was known before each batch of events.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sonline.model import Learnt, Model
+    >>> from sonline.parameters import Parameters
+    >>> model, monitor = Model.for_labels(Parameters()), Monitor()
+    >>> monitor.update(model, Learnt(np.array([[1.0, -1.0]]), np.array([1, 1]), [(0, 2)]))
+    >>> monitor.values()["error"]
+    0.5
+    """
+
+    def __init__(self) -> None:
+        self.events = 0
+        self._ring = np.zeros((4, WINDOW))  # loss, error, last label, prior
+        self._last: float | int | None = None
+        self._counts = np.zeros(0)
+        self._sum = 0.0
+        self._bins = np.zeros((3, BINS))  # events, sum of probabilities, how often it was right
+
+    def update(self, model: Model, learnt: Learnt) -> None:
+        """Take in predictions and labels."""
+        if not len(learnt):
+            return
+        loss, wrong = model.measures(learnt)
+        last, prior = self._baselines(model, learnt.targets)
+        lines = np.stack([loss, loss if wrong is None else wrong, last, prior])[:, -WINDOW:]
+        places = (self.events + len(learnt) - lines.shape[1] + np.arange(lines.shape[1])) % WINDOW
+        self._ring[:, places] = lines
+        self.events += len(learnt)
+        if model.probabilistic and model.classes > 1:
+            self._calibrate(model, learnt)
+
+    def _baselines(self, model: Model, targets: NDArray[Any]) -> tuple[Floats, Floats]:
+        before = np.concatenate([[targets[0] if self._last is None else self._last], targets[:-1]])
+        self._last = targets[-1].item()
+        if model.table is None:
+            mean = self._sum / self.events if self.events else float(targets[0])
+            self._sum += float(targets.sum())
+            guesses = np.stack([before, np.full(targets.size, mean)])
+            return (
+                measures(model.parameters, guesses[:1], targets, 0)[0],
+                measures(model.parameters, guesses[1:], targets, 0)[0],
+            )
+        codes = targets.astype(np.int64)
+        counts = np.bincount(codes, minlength=max(self._counts.size, 1)).astype(np.float64)
+        known = np.zeros_like(counts)
+        known[: self._counts.size] = self._counts
+        likely = int(np.argmax(known)) if known.any() else int(codes[0])
+        self._counts = known + counts
+        return (before != targets).astype(float), (targets != likely).astype(float)
+
+    def _calibrate(self, model: Model, learnt: Learnt) -> None:
+        shares = model.probabilities(learnt.raw)
+        if model.classes == 2:
+            said, right = shares[1], learnt.targets == 1
+        else:
+            said, right = shares.max(axis=0), shares.argmax(axis=0) == learnt.targets
+        places = np.minimum((said * BINS).astype(np.int64), BINS - 1)
+        self._bins *= np.exp(-len(learnt) / _FADE)
+        for line, values in enumerate((np.ones(said.size), said, right.astype(float))):
+            self._bins[line] += np.bincount(places, values, minlength=BINS)
+
+    def values(self) -> dict[str, Any]:
+        """Return the means over the window; None before the first event."""
+        filled = min(self.events, WINDOW)
+        means: list[float | None] = [None] * 4
+        if filled:
+            means = [float(mean) for mean in self._ring[:, :filled].mean(axis=1)]
+        return dict(zip(("loss", "error", "last_label", "prior"), means, strict=True))
+
+    def calibration(self) -> list[list[float]]:
+        """Return, for each bin with events: probability, how often it was right, and how many."""
+        count, said, right = self._bins
+        return [
+            [float(said[bin_] / count[bin_]), float(right[bin_] / count[bin_]), float(count[bin_])]
+            for bin_ in range(BINS)
+            if count[bin_] > 1e-9
+        ]

@@ -1,0 +1,148 @@
+"""Ids: rows that wait for their labels, and ids that have been learnt.
+
+Both are bounded and forget the oldest first. They follow from the log, so that a service that was
+killed goes on with the same ids. Whether an id is accepted is decided before its event is written,
+so nothing of this matters when the log is learnt again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+_OVERHEAD = 400  # bytes of the objects of a kept row, beside its content
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A row that waits for its label: features and the raw predictions served, both as JSON."""
+
+    seq: int
+    time: float
+    x: bytes
+    served: bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes that it takes, about."""
+        return len(self.x) + len(self.served) + _OVERHEAD
+
+
+class Waiting:
+    """Rows that wait for their labels, the oldest first.
+
+    Parameters
+    ----------
+    seconds : float
+        How long a row is kept.
+    limit : int
+        Bytes of all rows.
+
+    Examples
+    --------
+    >>> waiting = Waiting(seconds=60, limit=1 << 20)
+    >>> waiting.keep("a", Kept(1, 0.0, b"{}", b"{}"))
+    >>> waiting.take("a", now=59.0).seq, waiting.take("a", now=59.0)
+    (1, None)
+    """
+
+    def __init__(self, seconds: float, limit: int) -> None:
+        self.seconds = seconds
+        self.limit = limit
+        self.bytes = 0
+        self.expired = 0  # rows whose label did not come in time
+        self.evicted = 0  # rows that had to make room
+        self._rows: dict[str, Kept] = {}
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._rows
+
+    @property
+    def first_seq(self) -> int | None:
+        """The number of the first event that a row is of."""
+        return min((one.seq for one in self._rows.values()), default=None)
+
+    def keep(self, name: str, row: Kept) -> None:
+        """Keep a row in the place of one with its id; what is too old or too much goes."""
+        self._drop(name)
+        self._rows[name] = row
+        self.bytes += row.size
+        self.expire(row.time)
+        while self.bytes > self.limit:
+            self._drop(next(iter(self._rows)))
+            self.evicted += 1
+
+    def peek(self, name: str) -> Kept:
+        """Return a row that is there."""
+        return self._rows[name]
+
+    def take(self, name: str, now: float) -> Kept | None:
+        """Return a row and forget it; None if it is not there, or too old."""
+        self.expire(now)
+        return self._drop(name)
+
+    def give_back(self, name: str, row: Kept) -> None:
+        """Keep a row again whose label could not be written."""
+        self._drop(name)
+        self._rows[name] = row
+        self.bytes += row.size
+
+    def forget(self, name: str) -> None:
+        """Forget a row that could not be written."""
+        self._drop(name)
+
+    def expire(self, now: float) -> None:
+        """Forget what is too old."""
+        while self._rows:
+            name, oldest = next(iter(self._rows.items()))
+            if oldest.time + self.seconds >= now:
+                return
+            self._drop(name)
+            self.expired += 1
+
+    def _drop(self, name: str) -> Kept | None:
+        row = self._rows.pop(name, None)
+        if row is not None:
+            self.bytes -= row.size
+        return row
+
+
+class Remembered:
+    """The last ids that were learnt, and the numbers of their events.
+
+    Examples
+    --------
+    >>> ids = Remembered(limit=2)
+    >>> for number, name in enumerate("abc"):
+    ...     ids.add(name, number)
+    >>> ids.get("a"), ids.get("c")
+    (None, 2)
+    """
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._ids: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @property
+    def first_seq(self) -> int | None:
+        """The number of the oldest event."""
+        return next(iter(self._ids.values()), None)
+
+    def get(self, name: str) -> int | None:
+        """Return the number of the event with an id; None if it is not known."""
+        return self._ids.get(name)
+
+    def add(self, name: str, seq: int) -> None:
+        """Note an id."""
+        self._ids[name] = seq
+        if len(self._ids) > self.limit:
+            del self._ids[next(iter(self._ids))]
+
+    def discard(self, name: str) -> None:
+        """Forget an id whose event could not be written."""
+        self._ids.pop(name, None)

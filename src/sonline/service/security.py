@@ -1,0 +1,154 @@
+"""Who may do what: tokens with scopes, rates, and requests that other pages send.
+
+Without tokens a service is for programs of the same machine: it answers requests that name the
+machine itself, so that a page of another site cannot reach it under a name of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import OrderedDict
+from functools import lru_cache
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+from sonline.errors import SonlineError
+from sonline.service.store import Store, Token
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_CACHED = 5.0  # seconds after which a token that was removed is refused
+_MOST = 10_000  # tokens or clients that are remembered
+
+
+class DeniedError(SonlineError):
+    """A request that is not allowed."""
+
+    def __init__(self, status: int, message: str, retry: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.retry = retry
+
+
+@lru_cache(maxsize=256)
+def _is_local(host: str) -> bool:
+    """Return whether the name in a request is that of the machine itself."""
+    try:
+        return urlsplit(f"//{host}").hostname in LOOPBACK
+    except ValueError:
+        return False
+
+
+class Rates:
+    """How often each client may ask: a bucket that fills up again.
+
+    Examples
+    --------
+    >>> rates = Rates(2.0)
+    >>> [rates.take("a", now) for now in (0.0, 0.1, 0.2, 1.0)]
+    [0.0, 0.0, 0.4, 0.0]
+    """
+
+    def __init__(self, per_second: float) -> None:
+        self.per_second = per_second
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str, now: float | None = None) -> float:
+        """Return 0, or how many seconds to wait."""
+        if self.per_second <= 0:
+            return 0.0
+        now = time.monotonic() if now is None else now
+        full = max(self.per_second, 1.0)
+        level, last = self._buckets.pop(client, (full, now))
+        level = min(full, level + (now - last) * self.per_second)
+        allowed = level >= 1.0
+        self._buckets[client] = (level - 1.0 if allowed else level, now)
+        if len(self._buckets) > _MOST:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else round((1.0 - level) / self.per_second, 3)
+
+
+class Guard:
+    """Checks requests before anything else looks at them.
+
+    Parameters
+    ----------
+    store : Store
+        Knows the tokens.
+    required : bool
+        Whether a token is needed even if none was ever made: a service that listens beyond the
+        machine. Otherwise one is needed as soon as there is one.
+    rate : float
+        Requests a second of each token, or of each address without one; 0 is no limit.
+    """
+
+    def __init__(self, store: Store, required: bool, rate: float = 0.0) -> None:
+        self._store = store
+        self._required = required
+        self._rates = Rates(rate)
+        self._failures = Rates(5.0)
+        self._any: tuple[float, bool] = (-_CACHED, False)
+        self._known: OrderedDict[bytes, tuple[float, Token]] = OrderedDict()
+
+    def needs_token(self) -> bool:
+        """Return whether requests need a token."""
+        if self._required:
+            return True
+        now = time.monotonic()
+        if now - self._any[0] >= 1.0:
+            self._any = now, bool(self._store.tokens())
+        return self._any[1]
+
+    def check(self, request: Request, scope: str) -> str:
+        """Return who asks; raise `DeniedError` if that is not allowed."""
+        self._refuse_other_sites(request)
+        client = request.client.host if request.client else "?"
+        if not self.needs_token():
+            if not _is_local(request.headers.get("host", "")):
+                raise DeniedError(
+                    421, "without tokens this service answers to localhost only; make a token"
+                )
+            self._take(client)
+            return client
+        token = self._token(request, client)
+        if scope not in token.scopes and "admin" not in token.scopes:
+            raise DeniedError(403, f"this token has no scope {scope!r}")
+        self._take(token.id)
+        return token.id
+
+    def _take(self, client: str) -> None:
+        wait = self._rates.take(client)
+        if wait:
+            raise DeniedError(429, "too many requests", wait)
+
+    def _token(self, request: Request, client: str) -> Token:
+        kind, _, text = request.headers.get("authorization", "").partition(" ")
+        if kind.lower() != "bearer" or not text:
+            raise DeniedError(401, "send a token: Authorization: Bearer ...")
+        text = text.strip()
+        now = time.monotonic()
+        key = hashlib.sha256(
+            text.encode(errors="surrogateescape")
+        ).digest()  # no secret is compared
+        known = self._known.get(key)
+        if known is not None and now - known[0] < _CACHED:
+            return known[1]
+        token = self._store.check_token(text)
+        if token is None:
+            self._known.pop(key, None)
+            wait = self._failures.take(client)
+            if wait:
+                raise DeniedError(429, "too many wrong tokens", wait)
+            raise DeniedError(401, "this token is not known")
+        self._known[key] = now, token
+        if len(self._known) > _MOST:
+            self._known.popitem(last=False)
+        return token
+
+    @staticmethod
+    def _refuse_other_sites(request: Request) -> None:
+        """Raise an error about a request that a page of another site makes."""
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+            raise DeniedError(403, "requests of other sites are not taken")

@@ -1,0 +1,138 @@
+"""The server process: uvicorn, logs as JSON lines, and an orderly end."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import uvicorn
+
+from sonline.errors import ParameterError
+from sonline.model import Model
+from sonline.service import demo
+from sonline.service.app import create_app
+from sonline.service.bodies import Limits
+from sonline.service.engine import Settings
+from sonline.service.security import LOOPBACK
+from sonline.service.service import Service
+
+_SWITCH = 0.001  # seconds a thread may keep Python to itself: predictions must not wait for it
+
+
+class Server(uvicorn.Server):
+    """A server that lets open pages go when it is to stop."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Stop taking requests, finish those that came, then close the models."""
+        self._service.stopping.set()
+        # Not that of uvicorn, which raises the signal again: an orderly end is no failure.
+        self.force_exit = self.should_exit and sig == signal.SIGINT
+        self.should_exit = True
+
+
+class JsonLines(logging.Formatter):
+    """A line of JSON for each record."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        facts: dict[str, Any] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created))
+            + f".{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "message": record.getMessage(),
+        }
+        facts |= getattr(record, "facts", {})
+        if record.exc_info:
+            facts["error"] = self.formatException(record.exc_info)
+        return json.dumps(facts)
+
+
+def run(
+    folder: Path,
+    *,
+    host: str,
+    port: int,
+    settings: Settings,
+    limits: Limits,
+    models: dict[str, Path],
+    rate: float = 0.0,
+    certificate: Path | None = None,
+    key: Path | None = None,
+    with_demo: bool = False,
+    started: Callable[[str], None] = lambda url: None,
+) -> None:
+    """Serve a folder until a signal ends it.
+
+    Raises
+    ------
+    ParameterError
+        If it would listen beyond this machine and there is no token.
+    """
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonLines())
+    logging.getLogger("sonline.service").setLevel(logging.INFO)
+    for name in ("sonline.service", "uvicorn.error"):
+        logging.getLogger(name).handlers = [handler]
+        logging.getLogger(name).propagate = False
+    sys.setswitchinterval(_SWITCH)
+    service = Service(folder, settings)
+    local = host in LOOPBACK
+    if not local and not service.store.tokens():
+        service.close()
+        raise ParameterError(
+            f"{host} can be reached by others, and there is no token yet: make one with "
+            f"'sonline token add --data {folder}', or listen on 127.0.0.1"
+        )
+    app = create_app(folder, limits=limits, tokens_required=not local, rate=rate, service=service)
+    config = uvicorn.Config(
+        app,
+        access_log=False,
+        log_config=None,
+        timeout_keep_alive=30,
+        timeout_graceful_shutdown=10,
+        server_header=False,
+        ssl_certfile=None if certificate is None else str(certificate),
+        ssl_keyfile=None if key is None else str(key),
+    )
+    server = Server(config, service)
+    try:
+        with _listen(host, port) as listening:
+            service.start()
+            for name, path in models.items():
+                if name not in service.engines:
+                    model = Model.load(path)
+                    model.face = {}
+                    service.create(name, model, "file")
+            if with_demo:
+                demo.start(service)
+            shown = f"[{host}]" if ":" in host else host
+            scheme = "https" if certificate else "http"
+            started(f"{scheme}://{shown}:{listening.getsockname()[1]}/")
+            server.run(sockets=[listening])
+    finally:
+        service.close()
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    kind = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(kind, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(1024)
+    except OSError as error:
+        listening.close()
+        raise OSError(f"cannot listen on {host}, port {port}: {error.strerror}") from error
+    return listening

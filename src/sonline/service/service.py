@@ -1,0 +1,225 @@
+"""All models of a folder: their names, their engines, and what is sampled of them for the page."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import threading
+import time
+from collections import deque
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+
+from sonline.errors import InvalidInputError, SonlineError
+from sonline.model import Model
+from sonline.service.engine import Engine, Settings
+from sonline.service.store import Store, check_name
+from sonline.service.versions import Live
+
+HISTORY = 600  # samples that a page shows when it is opened, one a second
+MOST_FEATURES = 200_000  # beyond, the weights are not looked at: it would keep learning waiting
+_MOVED = 12  # weights that are shown
+
+
+class UnknownModelError(InvalidInputError):
+    """There is no model of this name."""
+
+
+class InUseError(SonlineError):
+    """Another process serves this folder."""
+
+
+class Service:
+    """The models of a folder.
+
+    Parameters
+    ----------
+    folder : Path
+        Made if it is not there.
+    settings : Settings
+        Of the engines.
+    """
+
+    def __init__(self, folder: Path, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
+        self.folder = folder
+        self.settings = settings
+        folder.mkdir(parents=True, exist_ok=True)
+        self._lock = self._locked(folder / "lock")
+        self.store = Store(folder / "store.db")
+        self.engines: dict[str, Engine] = {}
+        self.watched: dict[str, Watched] = {}
+        self.stopping = threading.Event()
+        self._changing = threading.Lock()
+        self._started = False
+
+    @staticmethod
+    def _locked(path: Path) -> TextIO:
+        file = path.open("w")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            file.close()
+            raise InUseError(f"{path.parent} is served by another process") from None
+        return file
+
+    def start(self, wait: bool = False) -> None:
+        """Open all models; their logs are replayed in threads. The second time nothing happens."""
+        if self._started:
+            return
+        self._started = True
+        for name in self.store.names():
+            self._add(Engine(name, self._folder(name), self.store, self.settings))
+        if wait:
+            for engine in self.engines.values():
+                engine.wait_ready()
+
+    def close(self) -> None:
+        """Learn what was taken in, make snapshots, and close everything."""
+        self.stopping.set()
+        if self._lock.closed:
+            return
+        for engine in self.engines.values():
+            engine.close()
+        self.store.close()
+        self._lock.close()
+
+    def _folder(self, name: str) -> Path:
+        return self.folder / "models" / check_name(name)
+
+    def _add(self, engine: Engine) -> None:
+        engine.start()
+        self.engines = {**self.engines, engine.name: engine}
+        self.watched[engine.name] = Watched(engine)
+
+    @property
+    def ready(self) -> bool:
+        """Whether every model can predict and learn."""
+        return not self.stopping.is_set() and all(one.ready for one in self.engines.values())
+
+    def engine(self, name: str) -> Engine:
+        """Return the engine of a model."""
+        engine = self.engines.get(name)
+        if engine is None:
+            raise UnknownModelError(f"there is no model {name[:80]!r}")
+        return engine
+
+    def create(self, name: str, model: Model, origin: str) -> Engine:
+        """Make a model and wait until it can be used."""
+        with self._changing:
+            check_name(name)
+            if name in self.engines:
+                raise InvalidInputError(f"there is a model {name!r} already")
+            if model.only_predicts:
+                raise InvalidInputError("this is a compact model, which only predicts")
+            folder = self._folder(name)
+            if folder.exists():  # what is left of an attempt that was interrupted
+                shutil.rmtree(folder)
+            engine = Engine.create(name, folder, self.store, model, origin, settings=self.settings)
+            self._add(engine)
+        engine.wait_ready()
+        return engine
+
+
+class Watched:
+    """What is sampled of an engine once a second, and looked at for the page."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.latencies: deque[float] = deque(maxlen=4096)  # seconds, of predictions
+        self.delays: deque[float] = deque(maxlen=4096)  # seconds, of labels
+        self.history: deque[dict[str, Any]] = deque(maxlen=HISTORY)
+        self._before: tuple[float, int] | None = None
+        self._weights: tuple[int, dict[Any, float]] = (0, {})
+        self._seen: tuple[float, dict[str, Any]] = (0.0, {})
+        self._looking = threading.Lock()
+
+    def sample(self) -> dict[str, Any]:
+        """Return the state now, and add it to the history."""
+        engine, now = self.engine, time.monotonic()
+        events = engine.events
+        rate = 0.0
+        if self._before is not None and now > self._before[0]:
+            rate = (events - self._before[1]) / (now - self._before[0])
+        self._before = now, events
+        found: dict[str, Any] = {
+            "time": time.time(),
+            "ready": engine.ready,
+            "problem": engine.failure or engine.disk,
+            "events": events,
+            "rate": rate,
+            "lag": engine.lag,
+            "waiting": len(engine.waiting),
+            "champion": engine.champion,
+            "versions": {str(n): self._version(live) for n, live in engine.versions.items()},
+        }
+        found["p50"], found["p99"] = _quantiles(self.latencies, 1e3)
+        found["delay50"], found["delay99"] = _quantiles(self.delays, 1.0)
+        self.history.append(found)
+        return found
+
+    @staticmethod
+    def _version(live: Live) -> dict[str, Any]:
+        progress = live.model.progress
+        mean = progress.loss.average
+        return live.monitor.values() | {
+            "role": live.info.role,
+            "origin": live.info.origin,
+            "learnt": progress.loss.rows,
+            "mean_loss": mean if np.isfinite(mean) else None,
+            "problem": live.error,
+            "refused": live.refused,
+        }
+
+    def look(self) -> dict[str, Any]:
+        """Return what is inside the champion: looked at every two seconds at most."""
+        with self._looking:
+            if time.monotonic() - self._seen[0] >= 2.0 or not self._seen[1]:
+                self._seen = time.monotonic(), self._look()
+            return self._seen[1]
+
+    def _look(self) -> dict[str, Any]:
+        engine = self.engine
+        live = engine.versions[engine.champion]
+        return live.look(lambda model: self._inside(engine.champion, model)) | {
+            "calibration": live.monitor.calibration()
+        }
+
+    def _inside(self, version: int, model: Model) -> dict[str, Any]:
+        stats = model.stats()
+        found: dict[str, Any] = {
+            "task": model.task,
+            "loss": model.parameters.loss,
+            "features": stats["features"],
+            "bytes": stats["bytes"],
+            "rounds": stats["rounds"],
+            "experts": model.core.expert_shares().tolist(),
+            "spectrum": model.spectra()[0].tolist() if model.outputs else [],
+            "tail": None,
+            "weights": [],
+        }
+        if stats["features"] <= MOST_FEATURES:
+            found["tail"] = float(model.core.knowledge().get("tail", np.nan))
+            if not np.isfinite(found["tail"]):
+                found["tail"] = None
+            found["weights"] = self._moved(version, model)
+        return found
+
+    def _moved(self, version: int, model: Model) -> list[list[Any]]:
+        """Return the weights that moved most since they were looked at: name, weight, before."""
+        if not model.outputs:
+            return []
+        label = None if model.outputs == 1 else model.known_labels[-1]
+        now = model.weights_of(label, scaled=True)
+        before = self._weights[1] if self._weights[0] == version else {}
+        self._weights = version, now
+        moved = sorted(now, key=lambda name: -abs(now[name] - before.get(name, 0.0)))
+        return [[str(name), now[name], before.get(name, 0.0)] for name in moved[:_MOVED]]
+
+
+def _quantiles(values: deque[float], factor: float) -> tuple[float | None, float | None]:
+    if not values:
+        return None, None
+    half, most = np.quantile(np.array(values), [0.5, 0.99]) * factor
+    return float(half), float(most)

@@ -1,0 +1,307 @@
+"""A version of a model that learns: the model, its snapshots, and how it is judged."""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sonline import persistence
+from sonline.errors import (
+    DivergenceError,
+    InvalidInputError,
+    ModelFileError,
+    ParameterError,
+    SonlineError,
+)
+from sonline.labels import ClassTable
+from sonline.model import Learnt, Model
+from sonline.parameters import Parameters
+from sonline.rows import Floats
+from sonline.service.bodies import Rows, Served
+from sonline.service.monitor import Monitor
+from sonline.service.store import Version
+
+SLICE = 512  # rows that are learnt at a time; a prediction waits for that long at most
+KEPT = 2  # snapshots of each version
+TASKS = ("binary", "regression", "classes")
+
+
+class RecoveryError(SonlineError):
+    """A version has no snapshot that can be read."""
+
+
+def new_model(
+    task: str = "binary", classes: Sequence[Any] = (), parameters: dict[str, Any] | None = None
+) -> Model:
+    """Make an empty model.
+
+    Examples
+    --------
+    >>> new_model("classes", parameters={"sketch_size": 5}).growing
+    True
+    """
+    if task not in TASKS:
+        raise ParameterError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
+    given = dict(parameters or {})
+    if task == "regression":
+        given.setdefault("loss", "squared")
+    try:
+        chosen = Parameters(**given)
+    except TypeError as error:
+        raise ParameterError(f"parameters: {error}") from None
+    if chosen.binary != (task != "regression"):
+        raise ParameterError(f"loss={chosen.loss!r} is not for task {task!r}")
+    if task != "classes":
+        if classes:
+            raise ParameterError(f"classes are for task 'classes', not {task!r}")
+        return Model.for_labels(chosen)
+    return Model(chosen, ClassTable(tuple(classes), growing=not classes))
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some rows of a record that has been written: the numbers of its events, and the rows."""
+
+    seq: int
+    rows: Rows
+
+    @property
+    def end(self) -> int:
+        """The number of the event after its last one."""
+        return self.seq + self.rows.count
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Predictions of a version."""
+
+    version: int
+    seq: int  # the number of the next event to be learnt
+    raw: Floats
+    labels: list[Any]
+    probabilities: Floats | None
+    classes: tuple[Any, ...]
+
+
+class Live:
+    """A version in memory.
+
+    Parameters
+    ----------
+    info : Version
+        What the store knows of it.
+    model : Model
+        What it has learnt so far.
+    next_ : int
+        The number of the next event to be learnt.
+    folder : Path
+        For snapshots.
+    """
+
+    def __init__(self, info: Version, model: Model, next_: int, folder: Path) -> None:
+        self.info = info
+        self.model = model
+        self.next = next_
+        self.monitor = Monitor()
+        self.error: str | None = None  # why it has stopped learning
+        self.refused = 0  # events that this version cannot use
+        self.saved = next_  # as far as the last snapshot goes
+        self._folder = folder
+        self._lock = threading.Lock()  # of model and next, between learning and predicting
+
+    # -- learning and predicting -----------------------------------------------------------------
+
+    def learn(self, parts: Sequence[Part]) -> None:
+        """Learn records in the order of the log; those that it knows are left out."""
+        for part in _joined(part for one in parts if one.seq >= self.next for part in _cut(one)):
+            if self.error is not None:
+                return
+            try:
+                self._learn(part)
+            except DivergenceError as error:
+                self.error = f"{error} (in events {part[0].seq} to {part[-1].end - 1})"
+
+    def _learn(self, parts: list[Part]) -> None:
+        rows = _together(parts)
+        try:
+            with self._lock:
+                learnt = self.model.learn(rows.x, rows.y, rows.weights)
+                self.next = parts[-1].end
+                judged = self._served(learnt, rows.served)
+                self.model.watch(judged, rows.weights)
+                self.monitor.update(self.model, judged)
+        except InvalidInputError:  # nothing of it has been learnt
+            if len(parts) > 1:
+                for part in parts:
+                    self._learn([part])
+                return
+            # Rows are checked before they are written, but a shadow may take less.
+            self.refused += rows.count
+            self.next = parts[0].end
+
+    def _served(self, learnt: Learnt, served: Sequence[Served | None] | None) -> Learnt:
+        """Return what was learnt with the predictions that were served, where they were kept."""
+        if served is None or len(learnt.known) > 1:
+            return learnt
+        name = str(self.info.version)
+        found = [
+            (row, one[name])
+            for row, one in enumerate(served)
+            if one is not None and len(one.get(name, ())) == learnt.raw.shape[0]
+        ]
+        if not found:
+            return learnt
+        raw = learnt.raw.copy()
+        for row, values in found:
+            raw[:, row] = values
+        return Learnt(raw, learnt.targets, learnt.known)
+
+    def predict(self, x: Any) -> Answer:
+        """Return predictions of rows."""
+        with self._lock:
+            model = self.model
+            raw = model.predict(x)
+            table, seq = model.table, self.next
+            labels = model.labels(raw) if model.table is None or model.classes else []
+            shares = model.probabilities(raw) if model.probabilistic and model.classes else None
+        labels = labels or [None] * raw.shape[1]
+        return Answer(
+            self.info.version, seq, raw, labels, shares, () if table is None else table.labels
+        )
+
+    def raw(self, x: Any) -> Floats:
+        """Return raw predictions of rows."""
+        with self._lock:
+            return self.model.predict(x)
+
+    def look(self, inside: Callable[[Model], dict[str, Any]]) -> dict[str, Any]:
+        """Return what a function finds in the model, while nothing is learnt."""
+        with self._lock:
+            return inside(self.model)
+
+    # -- snapshots -------------------------------------------------------------------------------
+
+    def content(self, keep_from: int) -> tuple[dict[str, Any], persistence.Tensors]:
+        """Return the content of a model file, as it is now."""
+        with self._lock:
+            face = {"name": "service", "next": self.next, "keep_from": keep_from}
+            return self.model.document() | {"face": face}, self.model.tensors()
+
+    def write(self, document: dict[str, Any], tensors: persistence.Tensors) -> None:
+        """Write a snapshot and remove those that are too old."""
+        next_ = document["face"]["next"]
+        self._folder.mkdir(parents=True, exist_ok=True)
+        persistence.write(_path(self._folder, self.info.version, next_), document, tensors)
+        self.saved = next_
+        for path in snapshots(self._folder, self.info.version)[:-KEPT]:
+            path.unlink()
+
+    @classmethod
+    def load(cls, info: Version, folder: Path) -> tuple[Live, int]:
+        """Read the newest snapshot that is good; also from where on ids are to be read.
+
+        Raises
+        ------
+        RecoveryError
+            If there is none.
+        """
+        reasons = []
+        for path in reversed(snapshots(folder, info.version)):
+            try:
+                model = Model.load(path)
+                next_, keep_from = int(model.face["next"]), int(model.face["keep_from"])
+            except (ModelFileError, KeyError, TypeError, ValueError) as error:
+                reasons.append(str(error))
+                continue
+            model.face = {}
+            return cls(info, model, next_, folder), keep_from
+        raise RecoveryError(
+            f"{folder}: version {info.version} has no good snapshot ({'; '.join(reasons)}); "
+            "restore one from a copy"
+        )
+
+    def remove(self) -> None:
+        """Remove the snapshots."""
+        for path in snapshots(self._folder, self.info.version):
+            path.unlink()
+
+
+def snapshots(folder: Path, version: int) -> list[Path]:
+    """Return the snapshots of a version, the oldest first."""
+    wanted = re.compile(rf"{version:06d}-\d{{20}}\.son")
+    return sorted(path for path in folder.glob("*.son") if wanted.fullmatch(path.name))
+
+
+def next_of(path: Path) -> int:
+    """Return the number of the next event to be learnt of a snapshot."""
+    return int(path.stem.partition("-")[2])
+
+
+def _path(folder: Path, version: int, next_: int) -> Path:
+    return folder / f"{version:06d}-{next_:020d}.son"
+
+
+def _cut(part: Part) -> Iterator[Part]:
+    """Yield the rows of a record, some at a time, the same ones whenever it is learnt."""
+    rows = part.rows
+    if rows.count <= SLICE:
+        yield part
+        return
+    for start in range(0, rows.count, SLICE):
+        end = min(start + SLICE, rows.count)
+        # An Arrow table has `slice`, all others slices.
+        x = rows.x.slice(start, end - start) if hasattr(rows.x, "slice") else rows.x[start:end]
+        yield Part(
+            part.seq + start,
+            Rows(
+                x,
+                end - start,
+                rows.ids[start:end],
+                rows.y[start:end],
+                None if rows.weights is None else rows.weights[start:end],
+                None if rows.served is None else rows.served[start:end],
+            ),
+        )
+
+
+def _joined(parts: Iterator[Part]) -> Iterator[list[Part]]:
+    """Yield parts that can be learnt with one call; batches are loops, so nothing changes."""
+    group: list[Part] = []
+    count = 0
+    for part in parts:
+        plain = isinstance(part.rows.x, list) and isinstance(part.rows.y, list)
+        if group and (not plain or count + part.rows.count > SLICE):
+            yield group
+            group, count = [], 0
+        if not plain:
+            yield [part]
+            continue
+        group.append(part)
+        count += part.rows.count
+    if group:
+        yield group
+
+
+def _together(parts: list[Part]) -> Rows:
+    if len(parts) == 1:
+        return parts[0].rows
+    every = [part.rows for part in parts]
+    weights = None
+    if any(one.weights is not None for one in every):
+        weights = np.concatenate(
+            [np.ones(one.count) if one.weights is None else one.weights for one in every]
+        )
+    return Rows(
+        [x for one in every for x in one.x],
+        sum(one.count for one in every),
+        (),
+        [y for one in every for y in one.y],
+        weights,
+        [s for one in every for s in (one.served or [None] * one.count)],
+    )

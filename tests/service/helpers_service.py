@@ -1,0 +1,122 @@
+"""Rows, engines and what a log says, for the tests of the service."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sonline import OnlineLearner
+from sonline.model import Model
+from sonline.service import bodies
+from sonline.service.bodies import LearnRow, LoggedRow, PredictRow, Rows
+from sonline.service.engine import Engine, Settings
+from sonline.service.log import ARROW, LEARN, Log
+from sonline.service.store import Store
+from sonline.service.versions import new_model
+
+NAME = "clicks"
+
+
+def lines(rows: list[dict[str, Any]]) -> bytes:
+    return b"\n".join(map(bodies.encode, rows))
+
+
+def to_learn(rows: list[dict[str, Any]]) -> Rows:
+    body = lines(rows)
+    return bodies.rows_to_learn(bodies.decode_lines(body, LearnRow), body)
+
+
+def to_predict(rows: list[dict[str, Any]]) -> Rows:
+    decoded = bodies.decode_lines(lines(rows), PredictRow)
+    x = [bodies.features(row.x) for row in decoded]
+    return Rows(x, len(x), [row.id for row in decoded])
+
+
+def drawn(count: int, seed: int = 0, prefix: str = "e") -> list[dict[str, Any]]:
+    """Return rows with ids, of which the label can be learnt."""
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(count, 4))
+    labels = np.where(values[:, 0] - values[:, 1] + 0.3 * rng.normal(size=count) > 0, 1, -1)
+    colours = rng.choice(["red", "green"], count)
+    return [
+        {
+            "id": f"{prefix}{number}",
+            "x": {**{f"f{j}": v for j, v in enumerate(row.tolist())}, "colour": str(colour)},
+            "y": int(label),
+        }
+        for number, (row, label, colour) in enumerate(zip(values, labels, colours, strict=True))
+    ]
+
+
+def make(folder: Path, model: Model | None = None, **rest: Any) -> Engine:
+    """Return an engine that is ready, made the first time."""
+    store = Store(folder / "store.db")
+    settings = rest.pop("settings", Settings())
+    if NAME in store.names():
+        engine = Engine(NAME, folder / NAME, store, settings, **rest)
+    else:
+        model = model or new_model()
+        engine = Engine.create(NAME, folder / NAME, store, model, "test", settings=settings, **rest)
+    engine.start(wait=True)
+    return engine
+
+
+def logged(folder: Path) -> tuple[list[Any], list[Any], list[Any], list[str | None]]:
+    """Return features, labels, weights and ids of all events that were to be learnt."""
+    x, y, weights, ids = [], [], [], []
+    for record in Log(folder / NAME / "log").read(1):
+        if record.kind != LEARN:
+            continue
+        if record.encoding == ARROW:
+            rows = bodies.read_arrow(record.payload, labelled=True)
+            x += [{k: v for k, v in row.items() if v is not None} for row in rows.x.to_pylist()]
+            y += list(rows.y)
+            weights += [1.0] * rows.count if rows.weights is None else list(rows.weights)
+            ids += rows.ids
+            continue
+        for row in bodies.decode_lines(record.payload, LoggedRow):
+            x.append(bodies.features(row.x))
+            y.append(row.y)
+            weights.append(row.weight)
+            ids.append(row.id)
+    return x, y, weights, ids
+
+
+def one_pass(folder: Path, learner: OnlineLearner | None = None) -> Model:
+    """Return what an `OnlineLearner` has after one pass over the log."""
+    x, y, weights, _ = logged(folder)
+    learner = learner or OnlineLearner()
+    if x:
+        learner.learn(x, y, weights)
+    return learner.model
+
+
+def assert_same_bits(first: Model, second: Model) -> None:
+    mine, other = first.tensors(), second.tensors()
+    assert mine.keys() == other.keys()
+    for name, tensor in mine.items():
+        assert tensor.tobytes() == other[name].tobytes(), name
+    assert first.names() == second.names()
+
+
+@contextmanager
+def served(*options: str, expected: int = 0, end: signal.Signals = signal.SIGTERM) -> Any:
+    """Run ``sonline serve``; its address is ``url``, what it wrote is in ``errors`` afterwards."""
+    command = [sys.executable, "-m", "sonline.cli", "serve", "--port", "0", *options]
+    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, **pipes) as process:
+        try:
+            words = process.stdout.readline().split()
+            assert words[:1] == ["Open"], process.stderr.read()
+            process.url = words[1]
+            yield process
+        finally:
+            process.send_signal(end)
+            process.errors = process.communicate(timeout=30)[1]
+            assert process.returncode == expected, process.errors

@@ -1,0 +1,391 @@
+"""The interface over HTTP: every answer, and for every bad request a 4xx with a message."""
+
+import gzip
+import json
+import time
+
+import numpy as np
+import pytest
+from helpers_service import NAME, assert_same_bits, drawn, lines, one_pass
+from starlette.testclient import TestClient
+
+from sonline import OnlineLearner
+from sonline.model import Model
+from sonline.service import create_app
+from sonline.service.bodies import Limits
+from sonline.service.engine import Settings
+
+MODEL = f"/v1/models/{NAME}"
+NDJSON = {"content-type": "application/x-ndjson"}
+ARROW = {"content-type": "application/vnd.apache.arrow.stream"}
+
+
+@pytest.fixture
+def client(tmp_path):
+    app = create_app(tmp_path, tokens_required=False)
+    with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
+        client.folder = tmp_path
+        assert client.post("/v1/models", json={"name": NAME}).status_code == 201
+        yield client
+
+
+def learnt(client) -> int:
+    while client.get(MODEL).json()["lag"]:
+        time.sleep(0.005)
+    described = client.get(MODEL).json()
+    return described["versions"][str(described["champion"])]["learnt"]
+
+
+def model_of(client) -> Model:
+    learnt(client)
+    return client.app.state.service.engine(NAME).versions[1].model
+
+
+def arrow(table) -> bytes:
+    pa = pytest.importorskip("pyarrow")
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def test_one_row_is_predicted_labelled_and_learnt(client):
+    answer = client.post(f"{MODEL}/predict", json={"id": "a", "x": {"f": 1.5, "colour": "red"}})
+    assert answer.status_code == 200
+    assert answer.json() == {
+        "id": "a",
+        "prediction": -1,
+        "raw": [0.0],
+        "version": 1,
+        "learnt": 0,
+        "probabilities": {"-1": 0.5, "1": 0.5},
+    }
+    first = client.post(f"{MODEL}/label", json={"id": "a", "y": 1})
+    assert (first.status_code, first.json()["duplicate"]) == (200, False)
+    again = client.post(f"{MODEL}/label", json={"id": "a", "y": 1})
+    assert again.json() == {"seq": first.json()["seq"], "duplicate": True}
+    assert client.post(f"{MODEL}/label", json={"id": "b", "y": 1}).status_code == 404
+    body = {"id": "c", "x": [[3, 1.0], [7, 2.5]], "y": -1, "weight": 2.0}
+    assert client.post(f"{MODEL}/learn", json=body).status_code == 200
+    assert learnt(client) == 2
+    assert_same_bits(model_of(client), one_pass(client.folder / "models"))
+
+
+def test_json_may_have_line_breaks_and_gaps(client):
+    body = json.dumps({"x": {"f": 1.5, "gone": None, "flag": True}, "y": 1}, indent=2)
+    headers = {"content-type": "application/json"}
+    assert client.post(f"{MODEL}/learn", content=body, headers=headers).status_code == 200
+    assert learnt(client) == 1
+    assert model_of(client).names() == ["f", "flag"]
+
+
+def test_many_rows_as_lines(client):
+    rows = drawn(700)
+    sent = client.post(f"{MODEL}/learn", content=lines(rows[:500]), headers=NDJSON)
+    assert sent.json() == {"learnt": 500, "duplicates": 0, "unknown": [], "seq": 1}
+    asked = [{"id": row["id"], "x": row["x"]} for row in rows[500:]]
+    answers = client.post(f"{MODEL}/predict?durable=1", content=lines(asked), headers=NDJSON)
+    found = [json.loads(line) for line in answers.text.splitlines()]
+    assert [one["id"] for one in found] == [row["id"] for row in rows[500:]]
+    right = [one["prediction"] == row["y"] for one, row in zip(found, rows[500:], strict=True)]
+    assert np.mean(right) > 0.8
+    labels = [{"id": row["id"], "y": row["y"]} for row in rows[500:]] + [{"id": "no", "y": 1}]
+    sent = client.post(f"{MODEL}/label", content=lines(labels), headers=NDJSON).json()
+    assert (sent["learnt"], sent["unknown"]) == (200, ["no"])
+    assert learnt(client) == 700
+    assert_same_bits(model_of(client), one_pass(client.folder / "models"))
+
+
+def test_many_rows_as_arrow(client):
+    pa = pytest.importorskip("pyarrow")
+    rows = drawn(600)
+    table = pa.table(
+        {
+            "id": [row["id"] for row in rows],
+            "y": [row["y"] for row in rows],
+            "weight": [2.0 if row["y"] == 1 else 1.0 for row in rows],
+            **{f"f{j}": [row["x"][f"f{j}"] for row in rows] for j in range(4)},
+            "colour": pa.array([row["x"]["colour"] for row in rows]).dictionary_encode(),
+        }
+    )
+    sent = client.post(f"{MODEL}/learn", content=arrow(table), headers=ARROW)
+    assert sent.json()["learnt"] == 600
+    again = client.post(f"{MODEL}/learn", content=arrow(table.slice(590)), headers=ARROW)
+    assert again.json()["duplicates"] == 10
+    assert learnt(client) == 600
+    learner = OnlineLearner()
+    learner.learn(
+        table.select(["f0", "f1", "f2", "f3", "colour"]),
+        np.array(table["y"]),
+        np.array(table["weight"]),
+    )
+    assert_same_bits(model_of(client), learner.model)
+    asked = table.select(["id", "f0", "colour"]).slice(0, 5)
+    asked = asked.set_column(0, "id", pa.array(list("abcde")))
+    answers = client.post(f"{MODEL}/predict", content=arrow(asked), headers=ARROW)
+    assert len(answers.text.splitlines()) == 5
+    assert client.post(f"{MODEL}/label", json={"id": "c", "y": 1}).status_code == 200
+
+
+def test_arrow_with_indices_and_values(client):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"y": [1, -1], "indices": [[0, 7], []], "values": [[1.0, 2.0], []]})
+    assert client.post(f"{MODEL}/learn", content=arrow(table), headers=ARROW).status_code == 200
+    assert learnt(client) == 2
+    assert model_of(client).features() == [0, 7]
+
+
+def test_arrow_that_would_fill_the_memory_is_refused(client):
+    pa = pytest.importorskip("pyarrow")
+    sink = pa.BufferOutputStream()
+    table = pa.table({"y": [1] * 1000, "f": [0.0] * 1000})
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    packed = client.post(f"{MODEL}/learn", content=bytes(sink.getvalue()), headers=ARROW)
+    assert (packed.status_code, "compressed" in packed.json()["error"]) == (400, True)
+    empty = pa.table({"y": pa.array([1] * 100), "f": pa.nulls(100)})
+    assert client.post(f"{MODEL}/learn", content=arrow(empty), headers=ARROW).status_code == 200
+    wide = pa.table({"y": pa.nulls(10_000_000)})
+    assert client.post(f"{MODEL}/learn", content=arrow(wide), headers=ARROW).status_code == 413
+    word = pa.DictionaryArray.from_arrays(pa.array([0] * 1000), pa.array(["w" * 1_000_000]))
+    long = pa.table({"y": [1] * 1000, "f": word})
+    assert client.post(f"{MODEL}/learn", content=arrow(long), headers=ARROW).status_code == 413
+
+
+def test_damaged_arrow_is_refused(client):
+    pa = pytest.importorskip("pyarrow")
+    body = arrow(pa.table({"y": [1, 1], "f": [0.5, 1.5], "g": ["a", "b"]}))
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        damaged = bytearray(body)
+        for place in rng.integers(0, len(body), rng.integers(1, 5)):
+            damaged[place] = rng.integers(256)
+        answer = client.post(f"{MODEL}/learn", content=bytes(damaged), headers=ARROW)
+        assert answer.status_code in (200, 400, 413), answer.text
+
+
+BAD = [
+    (b"", 400),
+    (b"{", 400),
+    (b"[]", 400),
+    (b"null", 400),
+    (b'{"x": {"f": 1}}', 400),
+    (b'{"x": {"f": 1}, "y": null}', 400),
+    (b'{"x": {"f": 1}, "y": [1]}', 400),
+    (b'{"x": {"f": [1]}, "y": 1}', 400),
+    (b'{"x": {"f": 1e999}, "y": 1}', 400),
+    (b'{"x": {"f": NaN}, "y": 1}', 400),
+    (b'{"x": {"f": 1}, "y": 1e999}', 400),
+    (b'{"x": {"f": 1}, "y": 1, "weight": -1}', 400),
+    (b'{"x": {"f": 1}, "y": 1, "label": 1}', 400),
+    (b'{"x": {"f": 1}, "y": 1, "served": {"1": [5]}}', 400),
+    (b'{"x": {"f": 1}, "y": 1, "id": ""}', 400),
+    (b'{"x": {"f": 1}, "y": 1, "id": 5}', 400),
+    (b'{"x": [[1]], "y": 1}', 400),
+    (b'{"x": [[1, 2], [1, 3]], "y": 1}', 400),
+    (b'{"x": {"\\ud800": 1}, "y": 1}', 400),
+    (b'{"x": {"f": "\xff"}, "y": 1}', 400),
+    (b'{"x":' * 10_000, 400),
+    (b'{"x": {"f": 1' + b"0" * 5000 + b'}, "y": 1}', 400),
+]
+
+
+@pytest.mark.parametrize(("body", "status"), BAD)
+@pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson"])
+def test_bad_bodies_are_refused_and_nothing_is_learnt(client, body, status, kind):
+    for path in ("learn", "label", "predict"):
+        if path == "predict" and b'"x": {"f": 1}' in body:
+            continue
+        answer = client.post(f"{MODEL}/{path}", content=body, headers={"content-type": kind})
+        assert answer.status_code == status, answer.text
+        assert answer.json()["error"]
+        assert "Traceback" not in answer.text
+    assert learnt(client) == 0
+    assert client.app.state.service.engine(NAME).log.next == 1
+
+
+def test_a_bad_row_is_named(client):
+    rows = [{"x": {"f": 1}, "y": 1}] * 3 + [{"x": {"f": []}, "y": 1}]
+    answer = client.post(f"{MODEL}/learn", content=lines(rows), headers=NDJSON)
+    assert answer.json()["error"].startswith("row 3: ")
+
+
+def test_other_bodies_paths_and_methods(client):
+    row = {"x": {"f": 1}, "y": 1}
+    packed = {"content-type": "application/json", "content-encoding": "gzip"}
+    body = gzip.compress(json.dumps(row).encode())
+    assert client.post(f"{MODEL}/learn", content=body, headers=packed).status_code == 415
+    plain = {"content-type": "text/plain"}
+    assert client.post(f"{MODEL}/learn", content=b"{}", headers=plain).status_code == 415
+    assert client.post(f"{MODEL}/learn").status_code == 415
+    assert client.get(f"{MODEL}/learn").status_code == 405
+    assert client.delete("/v1/models").status_code == 405
+    assert client.get("/nothing").status_code == 404
+    for name in ("../../etc", "..%2f..%2fetc", "%2e%2e", "UPPER", "a" * 100, "a.b", "a%00b"):
+        assert client.get(f"/v1/models/{name}").status_code == 404
+        assert client.post(f"/v1/models/{name}/predict", json={"x": {}}).status_code in (404, 405)
+    for name in ("../x", "", "a/b", ".", "A", "a" * 64, "x\u0000", "\u00fc"):
+        assert client.post("/v1/models", json={"name": name}).status_code == 400
+    assert client.post("/v1/models", json={"name": NAME}).status_code == 400
+    for wrong in (
+        {"task": "guess"},
+        {"parameters": {"loss": "wrong"}},
+        {"parameters": {"unknown": 1}},
+        {"parameters": {"sketch_size": "many"}},
+        {"task": "regression", "parameters": {"loss": "logistic"}},
+        {"task": "classes", "classes": ["a", "a"]},
+        {"classes": ["a", "b"]},
+        {"extra": 1},
+    ):
+        answer = client.post("/v1/models", json={"name": "new", **wrong})
+        assert answer.status_code == 400, (wrong, answer.text)
+    assert [one["name"] for one in client.get("/v1/models").json()["models"]] == [NAME]
+
+
+def test_requests_of_other_sites_are_refused(client):
+    assert client.get(MODEL, headers={"origin": "http://evil.example"}).status_code == 403
+    assert client.get(MODEL, headers={"host": "evil.example"}).status_code == 421
+    assert client.get(MODEL, headers={"origin": "http://localhost"}).status_code == 200
+
+
+def test_limits(tmp_path):
+    limits = Limits(body=2000, rows=5, features=3)
+    app = create_app(tmp_path, limits=limits, tokens_required=False)
+    with TestClient(app, base_url="http://localhost") as client:
+        client.post("/v1/models", json={"name": NAME})
+        row = {"x": {"f": 1}, "y": 1}
+        many = client.post(f"{MODEL}/learn", content=lines([row] * 6), headers=NDJSON)
+        assert many.status_code == 413
+        wide = {"x": {f"f{j}": 1 for j in range(4)}, "y": 1}
+        assert client.post(f"{MODEL}/learn", json=wide).status_code == 413
+        large = {"x": {"f" * 3000: 1}, "y": 1}
+        assert client.post(f"{MODEL}/learn", json=large).status_code == 413
+        assert client.post(f"{MODEL}/learn", content=lines([row] * 5), headers=NDJSON).is_success
+
+
+def test_tokens_and_scopes(tmp_path):
+    app = create_app(tmp_path)
+    store = app.state.service.store
+    tokens = {scope: store.add_token([scope]) for scope in ("predict", "learn", "admin")}
+    assert all(secret.encode() not in (tmp_path / "store.db").read_bytes() for secret in tokens)
+    with TestClient(app, base_url="http://service.example") as client:
+        headers = {name: {"authorization": f"Bearer {text}"} for name, text in tokens.items()}
+        assert client.get("/v1/models").status_code == 401
+        assert client.get("/v1/models", headers={"authorization": "Bearer no"}).status_code == 401
+        wrong = {"authorization": headers["admin"]["authorization"][:-1] + "-"}
+        assert client.get("/v1/models", headers=wrong).status_code == 401
+        new = {"name": NAME}
+        assert client.post("/v1/models", json=new, headers=headers["learn"]).status_code == 403
+        assert client.post("/v1/models", json=new, headers=headers["admin"]).status_code == 201
+        row = {"x": {"f": 1}, "y": 1}
+        assert (
+            client.post(f"{MODEL}/learn", json=row, headers=headers["predict"]).status_code == 403
+        )
+        assert client.post(f"{MODEL}/learn", json=row, headers=headers["learn"]).is_success
+        x = {"x": {"f": 1}}
+        assert client.post(f"{MODEL}/predict", json=x, headers=headers["learn"]).status_code == 403
+        assert client.post(f"{MODEL}/predict", json=x, headers=headers["predict"]).is_success
+        assert client.get("/metrics").status_code == 401
+        for public in ("/healthz", "/readyz", "/", "/openapi.json"):
+            assert client.get(public).status_code == 200
+        for _ in range(20):  # whoever guesses is slowed down
+            last = client.get("/v1/models", headers={"authorization": "Bearer son_a.b"})
+        assert last.status_code == 429
+        assert int(last.headers["retry-after"]) >= 1
+        assert client.get("/v1/models", headers=headers["predict"]).is_success
+
+
+def test_rates(tmp_path):
+    app = create_app(tmp_path, tokens_required=False, rate=3)
+    with TestClient(app, base_url="http://localhost") as client:
+        statuses = [client.get("/v1/models").status_code for _ in range(8)]
+        assert statuses[:3] == [200, 200, 200]
+        assert 429 in statuses
+
+
+def test_versions(client):
+    client.post(f"{MODEL}/learn", content=lines(drawn(300)), headers=NDJSON)
+    learnt(client)
+    made = client.post(f"{MODEL}/versions", json={"parameters": {"sketch": "none"}})
+    assert made.json() == {"version": 2}
+    file = client.get(f"{MODEL}/versions/1/file")
+    assert Model.from_bytes(file.content).stats()["rounds"] == 300
+    raw = {"content-type": "application/octet-stream"}
+    assert client.post(f"{MODEL}/versions", content=file.content, headers=raw).json() == {
+        "version": 3
+    }
+    assert client.post(f"{MODEL}/versions", content=b"junk", headers=raw).status_code == 400
+    client.post(f"{MODEL}/learn", content=lines(drawn(100, 1, "n")), headers=NDJSON)
+    assert learnt(client) == 400
+    versions = client.get(MODEL).json()["versions"]
+    assert [versions[n]["learnt"] for n in "123"] == [400, 100, 400]  # the file had its own 300
+    assert versions["2"]["role"] == "shadow"
+    engine = client.app.state.service.engine(NAME)
+    assert_same_bits(engine.versions[1].model, engine.versions[3].model)
+    assert client.post(f"{MODEL}/versions/3/promote").json() == {"champion": 3}
+    assert client.post(f"{MODEL}/predict", json={"x": {}}).json()["version"] == 3
+    assert client.post(f"{MODEL}/rollback").json() == {"champion": 1}
+    assert client.delete(f"{MODEL}/versions/1").status_code == 400
+    assert client.delete(f"{MODEL}/versions/2").status_code == 204
+    assert client.post(f"{MODEL}/versions/2/promote").status_code == 400
+    assert client.get(f"{MODEL}/versions/9/file").status_code == 404
+    assert client.post(f"{MODEL}/snapshot").json() == {"events": 400}
+    again = client.post("/v1/models?name=copy", content=file.content, headers=raw)
+    assert again.json()["versions"]["1"]["origin"] == "file"
+
+
+def test_metrics_and_stats(client):
+    client.post(f"{MODEL}/predict", json={"id": "a", "x": {"f": 1}})
+    client.post(f"{MODEL}/label", json={"id": "a", "y": 1})
+    client.post(f"{MODEL}/learn", content=lines(drawn(300)), headers=NDJSON)
+    learnt(client)
+    text = client.get("/metrics").text
+    for line in (
+        f'sonline_learnt_total{{model="{NAME}"}} 301.0',
+        f'sonline_acknowledged_total{{model="{NAME}"}} 301.0',
+        f'sonline_label_delay_seconds_count{{model="{NAME}"}} 1.0',
+        f'sonline_ready{{model="{NAME}"}} 1.0',
+    ):
+        assert line in text
+    stats = client.get(f"{MODEL}/stats").json()
+    assert stats["now"]["versions"]["1"]["learnt"] == 301
+    assert stats["now"]["versions"]["1"]["error"] < stats["now"]["versions"]["1"]["prior"]
+    assert len(stats["inside"]["experts"]) > 1
+    assert len(stats["inside"]["spectrum"]) > 1
+    assert sum(count for _, _, count in stats["inside"]["calibration"]) > 100
+    assert stats["inside"]["weights"][0][0].startswith(("f0", "f1"))
+
+
+def test_too_much_waiting_is_answered_with_429(tmp_path):
+    app = create_app(tmp_path, tokens_required=False, settings=Settings(backlog=10))
+    with TestClient(app, base_url="http://localhost") as client:
+        client.post("/v1/models", json={"name": NAME})
+        app.state.service.engine(NAME)._held = 10
+        answer = client.post(f"{MODEL}/learn", json={"x": {}, "y": 1})
+        assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
+        app.state.service.engine(NAME)._held = 0
+
+
+def test_a_folder_is_served_once(tmp_path, client):
+    with pytest.raises(Exception, match="another process"):
+        create_app(tmp_path)
+
+
+def test_regression_and_classes(client):
+    for name, task, labels in (
+        ("price", "regression", [1.5, 9.5]),
+        ("word", "classes", ["a", "b"]),
+    ):
+        client.post("/v1/models", json={"name": name, "task": task})
+        path = f"/v1/models/{name}"
+        assert client.post(f"{path}/predict", json={"x": {"f": 1}}).status_code == 200
+        rows = [{"x": {f"f{n % 2}": 1.0}, "y": labels[n % 2]} for n in range(60)]
+        assert client.post(f"{path}/learn", content=lines(rows), headers=NDJSON).is_success
+        while client.get(path).json()["lag"]:
+            time.sleep(0.005)
+        answer = client.post(f"{path}/predict", json={"x": {"f1": 1.0}}).json()
+        assert answer["prediction"] == (pytest.approx(9.5, abs=1) if task == "regression" else "b")
+        assert client.get(f"{path}/stats").status_code == 200
+        wrong = {"x": {"f": 1.0}, "y": "text" if task == "regression" else 3}
+        assert client.post(f"{path}/learn", json=wrong).status_code == 400

@@ -1,0 +1,342 @@
+"""Events are checked, written, acknowledged, learnt: once each, in the order of the log."""
+
+import errno
+import os
+import shutil
+import threading
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+from helpers_service import NAME, assert_same_bits, drawn, make, one_pass, to_learn, to_predict
+
+from sonline import OnlineLearner, load
+from sonline.errors import InvalidInputError
+from sonline.service.bodies import LabelRow
+from sonline.service.engine import BusyError, Settings, UnavailableError, UnknownIdError
+from sonline.service.log import Log, LogError
+from sonline.service.versions import RecoveryError, new_model, snapshots
+
+
+def settled(engine):
+    """Wait until all that was admitted has been learnt."""
+    while engine.lag:
+        time.sleep(0.002)
+    return engine.versions[engine.champion].model
+
+
+def test_what_is_learnt_is_one_pass_over_the_log(tmp_path):
+    engine = make(tmp_path)
+    rows = drawn(1500)
+    for start in range(0, 1500, 70):
+        engine.learn(to_learn(rows[start : start + 70])).result()
+    model = settled(engine)
+    assert_same_bits(model, one_pass(tmp_path))
+    assert model.stats()["rounds"] == 1500
+    engine.close()
+
+
+def test_a_restart_changes_nothing(tmp_path):
+    """Not even with snapshots in between, and the snapshot is an ordinary model file."""
+    engine = make(tmp_path, settings=Settings(snapshot_events=100))
+    rows = drawn(1000)
+    for start in range(0, 500, 10):
+        engine.learn(to_learn(rows[start : start + 10])).result()
+    engine.close()
+    assert load(snapshots(tmp_path / NAME / "snapshots", 1)[-1]).stats()["rounds"] == 500
+    engine = make(tmp_path)
+    assert engine.to_replay > 0  # ids are read, nothing is learnt again
+    engine.learn(to_learn(rows[500:])).result()
+    model = settled(engine)
+    assert model.stats()["rounds"] == 1000
+    assert_same_bits(model, one_pass(tmp_path))
+    assert model.progress.loss.rows == 1000
+    engine.close()
+
+
+def test_without_its_last_snapshot_it_replays_more(tmp_path):
+    engine = make(tmp_path)
+    engine.learn(to_learn(drawn(300))).result()
+    engine.snapshot().result()
+    engine.learn(to_learn(drawn(300, 1, "f"))).result()
+    engine.close()
+    newest = snapshots(tmp_path / NAME / "snapshots", 1)[-1]
+    newest.write_bytes(newest.read_bytes()[:-9])
+    engine = make(tmp_path)
+    assert_same_bits(engine.versions[1].model, one_pass(tmp_path))
+    engine.close()
+    for path in snapshots(tmp_path / NAME / "snapshots", 1):
+        path.write_bytes(b"")
+    with pytest.raises(RecoveryError, match="no good snapshot"):
+        make(tmp_path)
+
+
+def test_duplicates_are_answered_again_and_learnt_once(tmp_path):
+    engine = make(tmp_path)
+    rows = drawn(10)
+    first = engine.learn(to_learn(rows)).result()
+    again = engine.learn(to_learn(rows[5:] + drawn(2, 1, "n") + rows[5:6])).result()
+    assert (first.learnt, first.duplicates) == (10, 0)
+    assert (again.learnt, again.duplicates) == (2, 6)
+    only = engine.learn(to_learn(rows[3:4])).result()
+    assert (only.learnt, only.duplicates, only.seq) == (0, 1, 4)
+    engine.close()
+    engine = make(tmp_path)  # it knows them after a restart, too
+    assert engine.learn(to_learn(rows)).result().duplicates == 10
+    assert settled(engine).stats()["rounds"] == 12
+    engine.close()
+
+
+def test_labels_come_later_and_in_any_order(tmp_path):
+    engine = make(tmp_path)
+    rows = drawn(40)
+    engine.learn(to_learn(drawn(200, 1, "before"))).result()
+    settled(engine)
+    answer, _ = engine.predict(to_predict([{"id": r["id"], "x": r["x"]} for r in rows]))
+    engine.learn(to_learn(drawn(200, 2, "between"))).result()
+    order = np.random.default_rng(0).permutation(40)
+    for number in order[:20]:
+        outcome = engine.label([LabelRow(rows[number]["id"], rows[number]["y"])]).result()
+        assert outcome.learnt == 1
+    engine.close()
+    engine = make(tmp_path)  # the others are still waited for
+    assert len(engine.waiting) == 20
+    rest = [LabelRow(rows[number]["id"], rows[number]["y"]) for number in order[20:]]
+    outcome = engine.label([*rest, rest[0], LabelRow("never", 1)]).result()
+    assert (outcome.learnt, outcome.duplicates, outcome.unknown) == (20, 1, ["never"])
+    with pytest.raises(UnknownIdError, match="'never'"):
+        engine.label([LabelRow("never", 1)])
+    assert engine.label(rest[:1]).result().duplicates == 1
+    assert_same_bits(settled(engine), one_pass(tmp_path))
+    assert answer.raw.shape == (1, 40)
+    engine.close()
+
+
+def test_delayed_labels_judge_the_prediction_that_was_served(tmp_path):
+    engine = make(tmp_path)
+    served = []
+    rows = drawn(60)
+    for start in range(0, 60, 20):
+        part = rows[start : start + 20]
+        answer, _ = engine.predict(to_predict([{"id": r["id"], "x": r["x"]} for r in part]))
+        served += answer.raw[0].tolist()
+        engine.label([LabelRow(r["id"], r["y"]) for r in part]).result()
+        settled(engine)
+    labels = np.array([row["y"] for row in rows])
+    expected = np.log1p(np.exp(-labels * np.array(served))).mean()
+    assert engine.versions[1].model.progress.loss.average == pytest.approx(expected, rel=1e-12)
+    engine.close()
+
+
+def test_rows_wait_no_longer_than_they_may(tmp_path):
+    engine = make(tmp_path, settings=Settings(label_seconds=10))
+    engine.predict(to_predict([{"id": "a", "x": {"f": 1}}]))
+    engine._clock._offset += 11
+    with pytest.raises(UnknownIdError):
+        engine.label([LabelRow("a", 1)])
+    assert engine.waiting.expired == 1
+    engine.close()
+
+
+def test_rows_that_wait_are_bounded_in_bytes(tmp_path):
+    engine = make(tmp_path, settings=Settings(label_bytes=20_000))
+    for number in range(500):
+        engine.predict(to_predict([{"id": f"{number}", "x": {"f": 1.0}}]))
+    assert engine.waiting.bytes <= 20_000
+    assert engine.waiting.evicted > 400
+    assert engine.label([LabelRow("499", 1)]).result().learnt == 1
+    engine.close()
+
+
+@pytest.mark.parametrize(
+    ("row", "message"),
+    [
+        ({"x": {"f": 1e30}, "y": 1}, "too large"),
+        ({"x": {"f": 1}, "y": 3}, "labels must be"),
+        ({"x": {"f": 1}, "y": "yes"}, "numbers"),
+        ({"x": {"f": 1}, "y": 1, "weight": -1}, "0 or more"),
+        ({"x": [[1, 2.0], [1, 3.0]], "y": 1}, "twice"),
+        ({"x": [[-1, 2.0]], "y": 1}, "index -1"),
+    ],
+)
+def test_a_bad_row_changes_nothing(tmp_path, row, message):
+    engine = make(tmp_path)
+    before = engine.log.next
+    with pytest.raises(InvalidInputError, match=message):
+        engine.learn(to_learn([*drawn(3), row]))
+    assert engine.log.next == before
+    assert engine.learn(to_learn(drawn(3))).result().learnt == 3
+    assert settled(engine).stats()["rounds"] == 3
+    engine.close()
+
+
+def test_labels_that_contradict_events_on_their_way_are_refused(tmp_path):
+    """After -1, 0 is no label; also before the -1 has been learnt."""
+    engine = make(tmp_path)
+    engine.learn(to_learn([{"x": {"f": 1}, "y": 1}, {"x": {"f": 1}, "y": -1}]))
+    with pytest.raises(InvalidInputError, match="not all three"):
+        engine.learn(to_learn([{"x": {"f": 1}, "y": 0}]))
+    engine.close()
+
+
+class Disk:
+    def __init__(self):
+        self.full = False
+
+    def write(self, handle, data):
+        if self.full:
+            os.write(handle, data[: len(data) // 2])
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return os.write(handle, data)
+
+
+def test_a_full_disk_acknowledges_nothing_and_recovers(tmp_path):
+    disk = Disk()
+    engine = make(tmp_path, open_log=partial(Log, write=disk.write))
+    engine.learn(to_learn(drawn(50))).result()
+    engine.predict(to_predict([{"id": "waits", "x": {"f0": 1.0}}]), durable=True)[1].result()
+    disk.full = True
+    for _ in range(3):
+        future = engine.learn(to_learn(drawn(20, 1, "lost")))
+        with pytest.raises(UnavailableError, match="cannot be written"):
+            future.result()
+        with pytest.raises(UnavailableError):
+            engine.label([LabelRow("waits", 1)]).result()
+    assert engine.disk
+    disk.full = False
+    assert engine.learn(to_learn(drawn(20, 1, "lost"))).result().learnt == 20
+    assert engine.label([LabelRow("waits", 1)]).result().learnt == 1
+    assert engine.disk is None
+    assert settled(engine).stats()["rounds"] == 71
+    assert_same_bits(settled(engine), one_pass(tmp_path))
+    engine.close()
+    assert_same_bits(make(tmp_path).versions[1].model, one_pass(tmp_path))
+
+
+def test_too_much_waiting_is_refused(tmp_path):
+    blocked = threading.Event()
+
+    def sync(handle):
+        blocked.wait()
+        os.fdatasync(handle)
+
+    blocked.set()
+    settings = Settings(backlog=100)
+    engine = make(tmp_path, settings=settings, open_log=partial(Log, sync=sync))
+    engine.learn(to_learn(drawn(1))).result()
+    blocked.clear()
+    futures = [engine.learn(to_learn(drawn(40, n, f"r{n}-"))) for n in (1, 2)]
+    with pytest.raises(BusyError, match="wait to be learnt"):
+        engine.learn(to_learn(drawn(40, 3, "r3-")))
+    blocked.set()
+    assert [future.result().learnt for future in futures] == [40, 40]
+    assert settled(engine).stats()["rounds"] == 81
+    engine.close()
+
+
+def test_a_shadow_learns_beside_and_can_be_promoted(tmp_path):
+    engine = make(tmp_path)
+    engine.learn(to_learn(drawn(300))).result()
+    version = engine.add_version(new_model(parameters={"sketch": "none"}), "parameters")
+    engine.learn(to_learn(drawn(300, 1, "f"))).result()
+    settled(engine)
+    shadow = engine.versions[version]
+    assert shadow.model.stats()["rounds"] == 300
+    engine.promote(version)
+    assert engine.predict(to_predict([{"x": {"f0": 1.0}}]))[0].version == version
+    engine.close()
+    engine = make(tmp_path)
+    assert engine.champion == version
+    assert engine.versions[version].model.stats()["rounds"] == 300
+    assert engine.versions[1].model.stats()["rounds"] == 600
+    assert engine.roll_back() == 1
+    assert engine.predict(to_predict([{"x": {"f0": 1.0}}]))[0].version == 1
+    engine.remove_version(version)
+    assert list(engine.versions) == [1]
+    with pytest.raises(InvalidInputError, match="task"):
+        engine.add_version(new_model("regression"), "parameters")
+    engine.close()
+
+
+def test_both_versions_are_judged_by_what_they_predicted_when_asked(tmp_path):
+    engine = make(tmp_path)
+    version = engine.add_version(new_model(), "parameters")
+    engine.predict(to_predict([{"id": "a", "x": {"f": 1.0}}]))
+    for number in range(50):
+        engine.learn(to_learn([{"x": {"f": 1.0}, "y": 1}, {"x": {"g": 1.0}, "y": -1}])).result()
+        assert number >= 0
+    settled(engine)
+    rows = [engine.versions[v].model.progress.loss.total for v in (1, version)]
+    engine.label([LabelRow("a", 1)]).result()
+    settled(engine)
+    for before, number in zip(rows, (1, version), strict=True):
+        after = engine.versions[number].model.progress.loss.total
+        assert after - before == pytest.approx(np.log(2))  # both knew nothing then
+    engine.close()
+
+
+def test_regression_and_emerging_classes(tmp_path):
+    for task, labels in (("regression", [1.5, 2.5, 3.5]), ("classes", ["a", "b", "c"])):
+        folder = tmp_path / task
+        engine = make(folder, new_model(task))
+        for number in range(30):
+            y = labels[number % 3]
+            engine.learn(to_learn([{"x": {f"f{number % 3}": 1.0}, "y": y}])).result()
+        settled(engine)
+        answer, _ = engine.predict(to_predict([{"x": {"f1": 1.0}}]))
+        expected = pytest.approx(2.5, abs=0.5) if task == "regression" else "b"
+        assert answer.labels[0] == expected
+        engine.close()
+        again = make(folder)
+        assert_same_bits(again.versions[1].model, engine.versions[1].model)
+        again.close()
+
+
+def test_retention_keeps_what_snapshots_and_waiting_rows_need(tmp_path):
+    settings = Settings(segment_bytes=2000, keep_bytes=0, label_seconds=1000)
+    engine = make(tmp_path, settings=settings)
+    for number in range(40):
+        engine.learn(to_learn(drawn(10, number, f"{number}-"))).result()
+    for _ in range(3):
+        engine.snapshot().result()
+        engine.learn(to_learn(drawn(10, _, f"last{_}-"))).result()
+    engine.close()
+    first = Log(tmp_path / NAME / "log").first
+    assert first > 300
+    oldest = snapshots(tmp_path / NAME / "snapshots", 1)[0]
+    assert first <= int(oldest.stem.partition("-")[2])
+    engine = make(tmp_path, settings=settings)
+    assert engine.versions[1].model.stats()["rounds"] == 430
+    engine.close()
+
+
+def test_a_log_that_ends_before_its_snapshot_is_refused(tmp_path):
+    engine = make(tmp_path)
+    engine.learn(to_learn(drawn(30))).result()
+    engine.close()
+    shutil.rmtree(tmp_path / NAME / "log")
+    with pytest.raises(LogError, match="restore the log"):
+        make(tmp_path)
+
+
+def test_steps_of_the_clock_change_nothing(tmp_path, monkeypatch):
+    engine = make(tmp_path, settings=Settings(label_seconds=100))
+    engine.predict(to_predict([{"id": "a", "x": {"f": 1.0}}]), durable=True)[1].result()
+    monkeypatch.setattr(time, "time", lambda: 1e9)  # years back
+    engine.close()
+    engine = make(tmp_path, settings=Settings(label_seconds=100))
+    assert engine.label([LabelRow("a", 1)]).result().learnt == 1
+    engine.close()
+
+
+def test_an_existing_model_goes_on(tmp_path):
+    learner = OnlineLearner()
+    rows = drawn(500)
+    learner.learn([row["x"] for row in rows], [row["y"] for row in rows])
+    learner.save(tmp_path / "model.son")
+    model = OnlineLearner.load(tmp_path / "model.son").model
+    engine = make(tmp_path / "service", model)
+    engine.learn(to_learn(drawn(500, 1, "more"))).result()
+    assert_same_bits(settled(engine), one_pass(tmp_path / "service", learner))
+    engine.close()

@@ -1,0 +1,68 @@
+"""Requests made from the description of the interface: never a 5xx, never a traceback."""
+
+import os
+
+import httpx
+import pytest
+from helpers_service import NAME, served
+from hypothesis import HealthCheck, given, settings
+from hypothesis.errors import Unsatisfiable
+
+from sonline.service.bodies import Limits
+from sonline.service.openapi import document
+
+schemathesis = pytest.importorskip("schemathesis", reason="no schemathesis (an extra of the tests)")
+
+EXAMPLES = int(os.environ.get("SONLINE_FUZZ_EXAMPLES", "6"))
+OPERATIONS = [
+    (method.upper(), path)
+    for path, operations in document(Limits())["paths"].items()
+    for method in operations
+    if method != "parameters" and not path.endswith("/events")  # which does not end
+]
+
+
+@pytest.fixture(scope="module")
+def description(tmp_path_factory):
+    with served("--data", str(tmp_path_factory.mktemp("service"))) as process:
+        httpx.post(f"{process.url}v1/models", json={"name": NAME}).raise_for_status()
+        yield schemathesis.openapi.from_url(f"{process.url}openapi.json")
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+@pytest.mark.parametrize("mode", ["positive", "negative"])
+def test_the_interface_keeps_to_its_description(description, method, path, mode):
+    """With what the description allows, and with what it does not."""
+    chosen = schemathesis.GenerationMode(mode)
+    strategy = description[path][method].as_strategy(generation_mode=chosen)
+
+    @settings(
+        max_examples=EXAMPLES,
+        deadline=None,
+        derandomize=True,
+        database=None,
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=strategy)
+    def check(case):
+        if "name" in (case.path_parameters or {}) and mode == "positive":
+            case.path_parameters["name"] = NAME
+        response = case.call()
+        assert response.status_code < 500, response.content
+        assert b"Traceback" not in response.content
+        if response.status_code >= 400 and path != "/readyz":
+            assert response.json()["error"]
+        case.validate_response(
+            response,
+            checks=[
+                schemathesis.checks.not_a_server_error,
+                schemathesis.checks.status_code_conformance,
+                schemathesis.checks.content_type_conformance,
+                schemathesis.checks.response_schema_conformance,
+            ],
+        )
+
+    try:
+        check()
+    except Unsatisfiable:
+        pytest.skip("there is nothing that the description does not allow here")

@@ -1,0 +1,96 @@
+"""The live page in a real browser: desktop, phone and dark, and the login."""
+
+import os
+import shutil
+
+import pytest
+from helpers_service import served
+
+from sonline.service.store import Store
+
+BROWSER = shutil.which("chromium")
+pytestmark = [
+    pytest.mark.skipif(BROWSER is None, reason="no chromium (apt-get install chromium)"),
+    pytest.mark.slow,
+]
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="no playwright (pip install playwright)"
+)
+SHOTS = os.environ.get("SONLINE_SCREENSHOTS")  # a folder where pictures are to go
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with playwright.sync_playwright() as started:
+        chromium = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def demo():
+    with served("--demo") as process:
+        yield process.url
+
+
+def opened(browser, url, **settings):
+    page = browser.new_page(**settings)
+    page.problems = []
+    page.on("pageerror", lambda error: page.problems.append(str(error)))
+    page.on(
+        "console",
+        lambda line: line.type == "error" and page.problems.append(f"{line.text} {line.location}"),
+    )
+    page.goto(url)
+    return page
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("desktop", {"viewport": {"width": 1280, "height": 900}}),
+        ("phone", {"viewport": {"width": 390, "height": 844}, "device_scale_factor": 2}),
+        ("dark", {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"}),
+    ],
+)
+def test_the_page_is_alive(browser, demo, name, settings):
+    page = opened(browser, demo, **settings)
+    page.wait_for_selector("#state.good", timeout=10_000)
+    page.wait_for_selector("#experts .bar:nth-child(2)")
+    page.wait_for_selector("#weights tbody tr:nth-child(6)")
+    page.wait_for_selector("#versions tbody tr:nth-child(2)")
+    first = page.inner_text("#events")
+    playwright.expect(page.locator("#events")).not_to_have_text(first)
+    assert page.locator("#error-chart canvas").count() == 1
+    assert page.locator("#calibration circle").count() > 2
+    wide = page.evaluate("document.documentElement.scrollWidth")
+    assert wide <= settings["viewport"]["width"]  # nothing to scroll sideways
+    assert page.problems == []
+    if SHOTS:
+        page.wait_for_timeout(int(os.environ.get("SONLINE_SCREENSHOT_WAIT", "1000")))
+        page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
+    page.close()
+
+
+def test_the_description_of_the_interface(browser, demo):
+    page = opened(browser, f"{demo}docs")
+    page.wait_for_selector("section:nth-child(11)")
+    assert page.problems == []
+    page.close()
+
+
+def test_the_page_needs_a_token(browser, tmp_path):
+    store = Store(tmp_path / "store.db")
+    secret, other = store.add_token(["predict"]), store.add_token(["learn"])
+    store.close()
+    with served("--data", str(tmp_path)) as process:
+        page = opened(browser, process.url)
+        page.wait_for_selector("#login:not([hidden])")
+        page.fill("#token", other)
+        page.click("#login button")
+        playwright.expect(page.locator("#denied")).to_contain_text("scope")
+        page.fill("#token", secret)
+        page.click("#login button")
+        page.wait_for_selector("#empty:not([hidden])")
+        assert "clicks" in page.inner_text("#empty")
+        page.close()

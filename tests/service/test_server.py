@@ -1,0 +1,178 @@
+"""The process: how it starts, what it prints, how it ends, and the client that talks to it."""
+
+import io
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from contextlib import redirect_stderr, redirect_stdout
+from unittest import mock
+
+import pytest
+from helpers_service import NAME, assert_same_bits, drawn, lines, logged, one_pass, served
+
+from sonline import OnlineLearner
+from sonline.cli import main
+from sonline.model import Model
+from sonline.service.client import Client, ServiceError
+from sonline.service.versions import snapshots
+
+
+def run(*arguments, text="", environment=()):
+    """Return exit code, output and errors of a command, run in this process."""
+    out, errors = io.StringIO(), io.StringIO()
+    with (
+        redirect_stdout(out),
+        redirect_stderr(errors),
+        mock.patch.object(sys, "argv", ["sonline", *arguments]),
+        mock.patch.object(sys, "stdin", io.StringIO(text)),
+        mock.patch.dict(os.environ, dict(environment)),
+    ):
+        try:
+            main()
+        except SystemExit as end:
+            return end.code or 0, out.getvalue(), errors.getvalue()
+    raise AssertionError  # the command line always exits
+
+
+def test_from_a_model_file_to_an_orderly_end(tmp_path):
+    learner = OnlineLearner()
+    rows = drawn(300)
+    learner.learn([row["x"] for row in rows], [row["y"] for row in rows])
+    learner.save(tmp_path / "model.son")
+    options = ("--data", str(tmp_path / "data"), "--model", f"{NAME}={tmp_path / 'model.son'}")
+    with served(*options) as process, Client(process.url, NAME) as client:
+        more = drawn(250, 1, "more")
+        assert client.learn_many(more, batch=100) == 250
+        assert client.learn_many(more, batch=100) == 0  # sent again, learnt once
+        assert client.predict({"f0": 2.0}, id="a")["prediction"] == 1
+        assert client.label("a", 1)["duplicate"] is False
+        assert client.label("a", 1)["duplicate"] is True
+        with pytest.raises(ServiceError, match="no row waits"):
+            client.label("b", 1)
+        assert client.learn({"f0": 1.0}, 1)["duplicate"] is False
+        # Sent and not waited for: the end learns it first.
+        body = lines(drawn(500, 2, "last"))
+        client._http.post(
+            f"/v1/models/{NAME}/learn",
+            content=body,
+            headers={"content-type": "application/x-ndjson"},
+        )
+    folder = tmp_path / "data" / "models" / NAME
+    last = Model.load(snapshots(folder / "snapshots", 1)[-1])
+    assert last.stats()["rounds"] == 300 + 250 + 1 + 1 + 500
+    assert_same_bits(last, one_pass(tmp_path / "data" / "models", learner))
+    with served(*options) as process, Client(process.url, NAME) as client:
+        assert client.describe()["versions"]["1"]["learnt"] == 752  # since it is served
+
+
+def test_a_killed_service_loses_nothing(tmp_path):
+    data = str(tmp_path / "data")
+    file = tmp_path / "rows.ndjson"
+    file.write_bytes(lines(drawn(3000)))
+    with (
+        served("--data", data, expected=-signal.SIGKILL, end=signal.SIGKILL) as process,
+        Client(process.url, NAME) as client,
+    ):
+        client._http.post("/v1/models", json={"name": NAME})
+        sent = run("client", "learn", NAME, str(file), "--url", process.url)
+        assert sent == (0, "3000 learnt\n", "")
+    assert len(logged(tmp_path / "data" / "models")[3]) == 3000
+    with served("--data", data) as process, Client(process.url, NAME) as client:
+        while not client.describe()["ready"]:
+            time.sleep(0.01)
+        assert client.describe()["versions"]["1"]["learnt"] == 3000
+
+
+def test_it_listens_beyond_the_machine_only_with_tokens(tmp_path):
+    data = ("--data", str(tmp_path))
+    code, _, errors = run("serve", *data, "--host", "0.0.0.0", "--port", "0")  # noqa: S104
+    assert (code, "sonline token add" in errors) == (2, True)
+    secret = run("token", "add", *data, "--scope", "admin", "--note", "me")[1].strip()
+    assert secret.startswith("son_")
+    listed = run("token", "list", *data)[1]
+    assert "admin" in listed
+    assert secret.partition(".")[2] not in listed
+    with served(*data) as process:
+        with Client(process.url, NAME) as client, pytest.raises(ServiceError, match="token"):
+            client.describe()
+        with Client(process.url, NAME, secret) as client:
+            with pytest.raises(ServiceError, match="no model"):
+                client.describe()
+            assert client._http.post("/v1/models", json={"name": NAME}).status_code == 201
+            known = {"environment": {"SONLINE_TOKEN": secret, "SONLINE_URL": process.url}}
+            answer = run("client", "predict", NAME, text='{"x": {"f": 1.0}, "id": "a"}\n', **known)
+            assert json.loads(answer[1])["id"] == "a"
+            answer = run("client", "label", NAME, text='{"id": "a", "y": 1}', **known)
+            assert json.loads(answer[1])["duplicate"] is False
+            assert json.loads(run("client", "show", NAME, **known)[1])["ready"]
+            code, _, errors = run("client", "learn", NAME, text="{", **known)
+            assert (code, "-:1" in errors) == (3, True)
+            name = listed.split()[0]
+            assert run("token", "remove", *data, name)[0] == 0
+            assert run("token", "remove", *data, name)[0] == 2
+    assert secret not in process.errors  # no secrets in the logs
+    for line in process.errors.splitlines():
+        assert "message" in json.loads(line)
+
+
+def test_wrong_options(tmp_path):
+    data = ("--data", str(tmp_path))
+    assert "--data is missing" in run("serve")[2]
+    assert run("serve", *data, "--model", "name")[0] == 2
+    assert run("serve", *data, "--tls-key", "k")[0] == 2
+    code, _, errors = run("serve", *data, "--port", "0", "--model", f"a={tmp_path}/no.son")
+    assert (code, "no model file" in errors) == (3, True)
+
+
+def test_a_damaged_log_stops_the_start(tmp_path):
+    with served("--data", str(tmp_path)) as process, Client(process.url, NAME) as client:
+        client._http.post("/v1/models", json={"name": NAME})
+        for number in range(3):
+            client.learn_many(drawn(20, number, f"{number}-"))
+    path = next((tmp_path / "models" / NAME / "log").glob("*.log"))
+    damaged = bytearray(path.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    path.write_bytes(damaged)
+    code, _, errors = run("serve", "--data", str(tmp_path), "--port", "0")
+    assert code == 1
+    assert f"{path}: damaged at byte" in errors
+
+
+def test_slow_clients_do_not_stop_others(tmp_path):
+    with served("--data", str(tmp_path)) as process, Client(process.url, NAME) as client:
+        client._http.post("/v1/models", json={"name": NAME})
+        port = int(process.url.rstrip("/").rpartition(":")[2])
+        slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+        for one in slow:
+            one.sendall(
+                f"POST /v1/models/{NAME}/learn HTTP/1.1\r\nhost: localhost\r\n"
+                "content-type: application/json\r\ncontent-length: 1000\r\n\r\n{".encode()
+            )
+        assert client.learn({"f": 1.0}, 1)["duplicate"] is False
+        for one in slow:
+            one.close()
+        assert client.describe()["versions"]["1"]["learnt"] == 1
+
+
+def test_the_client_repeats_what_was_not_answered():
+    httpx = pytest.importorskip("httpx")
+    seen = []
+
+    def answer(request):
+        seen.append(json.loads(request.content))
+        if len(seen) == 1:
+            raise httpx.ConnectError("away")
+        if len(seen) == 2:
+            return httpx.Response(503, json={"error": "full"}, headers={"retry-after": "0"})
+        return httpx.Response(200, json={"seq": 1, "duplicate": False})
+
+    client = Client("http://localhost", NAME, transport=httpx.MockTransport(answer))
+    assert client.learn({"f": 1.0}, 1)["seq"] == 1
+    assert len({one["id"] for one in seen}) == 1
+    client = Client("http://localhost", NAME, retries=0, transport=httpx.MockTransport(answer))
+    seen.clear()
+    with pytest.raises(ServiceError, match="no answer"):
+        client.learn({"f": 1.0}, 1)
