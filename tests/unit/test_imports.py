@@ -9,7 +9,17 @@ import sonline
 
 PACKAGE = Path(sonline.__file__).parent
 ORDER = (
-    *("errors", "_core", "parameters", "persistence", "labels", "rows", "evaluate", "merging"),
+    *(
+        "errors",
+        "_core",
+        "files",
+        "parameters",
+        "persistence",
+        "labels",
+        "rows",
+        "evaluate",
+        "merging",
+    ),
     *("model", "streams", "display", "training", "learner", "plots", "export", "estimators"),
     *("river", "distributed", "cli", "paper"),
 )

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sonline.cli import INTERRUPTED
-from sonline.cli.outputs import GrowingFiles
+from sonline.cli.outputs import GrowingFiles, check_outputs
 from sonline.cli.train import summary
 from sonline.display import LastingConsole
 from sonline.distributed.checkpoints import Checkpoints
@@ -178,9 +178,10 @@ def _check(settings: Settings, cluster: str) -> None:
             f"--cluster must be the address of a Dask scheduler such as tcp://host:8786, or "
             f"local or local:N for N processes here; got {cluster!r}"
         )
-    for path in (settings.output, settings.checkpoint):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ParameterError(f"{path}: there is no folder {path.absolute().parent}; make it")
+    check_outputs(settings.data, output=settings.output, bad_rows=settings.bad_rows)
+    folder = settings.checkpoint
+    if folder is not None and not folder.absolute().parent.is_dir():
+        raise ParameterError(f"{folder}: there is no folder {folder.absolute().parent}; make it")
 
 
 def _description(settings: Settings, start: Model, files: list[str]) -> dict[str, Any]:

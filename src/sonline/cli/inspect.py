@@ -12,6 +12,7 @@ import typer
 
 from sonline.cli import command_app
 from sonline.cli import options as shared
+from sonline.cli.outputs import check_outputs
 from sonline.display import number
 from sonline.errors import ParameterError
 from sonline.evaluate import Progress
@@ -44,6 +45,7 @@ def inspect(
     """
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise ParameterError(f"--plot {plot}: the name must end in one of {', '.join(PICTURES)}")
+    check_outputs([str(model)], plot=plot)
     loaded = Model.load(model)
     facts = describe(loaded, model, top)
     if plot is not None:

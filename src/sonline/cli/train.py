@@ -13,9 +13,10 @@ import typer
 
 from sonline.cli import INTERRUPTED, command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import GrowingFiles, check_outputs
+from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs
 from sonline.display import Display, LastingConsole, number
 from sonline.errors import ParameterError
+from sonline.files import is_replaced
 from sonline.model import Model
 from sonline.training import EVERY_SECONDS, Settings, Training, checkpoint_times
 
@@ -28,7 +29,10 @@ app = command_app()
 def train(
     *,
     data: shared.Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model.", show_default=False)],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The model; without, only the loss is reported."),
+    ] = None,
     parameters: dict[str, Any],
     passes: Annotated[int, typer.Option(min=1, help="How often the files are read.")] = 1,
     holdout: Annotated[
@@ -107,6 +111,7 @@ def train(
 
 def start(settings: Settings, *, json: bool, quiet: bool) -> None:
     """Run, save, and say what came out; leave with 130 if it was interrupted."""
+    _check(settings)
     check_outputs(
         settings.data,
         output=settings.output,
@@ -139,6 +144,18 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
     elif not quiet:
         to_errors = str(settings.predictions) == "-"
         typer.echo(summary(report(run, model, display.seconds())), err=to_errors)
+
+
+def _check(settings: Settings) -> None:
+    if str(settings.output) == STDOUT:
+        raise ParameterError("--output -: a model needs a file; name one")
+    if settings.checkpoint is not None and not is_replaced(settings.checkpoint):
+        raise ParameterError(
+            f"--checkpoint {settings.checkpoint}: a pipe or device cannot be resumed from; name a "
+            "file"
+        )
+    if settings.resume and settings.checkpoint is None and settings.output is None:
+        raise ParameterError("--resume needs the file to go on from: --checkpoint or --output")
 
 
 def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
