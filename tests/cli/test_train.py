@@ -153,7 +153,10 @@ def test_classes_are_recognised_and_may_emerge(sonline, tmp_path):
     wrong = sum(a != b for a, b in zip(labels, truth, strict=True))
     assert judged["error"] == pytest.approx(wrong / 2000)
     shares = sonline("predict", "c.svm", "-m", "c.son").stdout.splitlines()[0].split()
-    assert sum(map(float, shares)) == pytest.approx(1)
+    assert [share.partition(":")[0] for share in shares] == ["1", "2", "3", "4"]
+    assert sum(float(share.partition(":")[2]) for share in shares) == pytest.approx(1)
+    found = json.loads(sonline("predict", "c.svm", "-m", "c.son", "--json").stdout.splitlines()[0])
+    assert list(found["probability"]) == ["1", "2", "3", "4"]
 
 
 def test_words_are_labels_too(sonline, tmp_path):

@@ -11,6 +11,9 @@ and an exit code.
 
 from __future__ import annotations
 
+import io
+import os
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -39,7 +42,8 @@ WRONG_USAGE = 2
 BAD_INPUT = 3
 BAD_MODEL = 4
 DIVERGED = 5
-INTERRUPTED = 130
+SIGNALLED = 128  # and the number of the signal
+INTERRUPTED = SIGNALLED + signal.SIGINT
 
 EXIT_CODES = {
     0: "all done",
@@ -48,7 +52,7 @@ EXIT_CODES = {
     BAD_INPUT: "a file that cannot be read or written, or data that cannot be used",
     BAD_MODEL: "a model file that is damaged, foreign or too new",
     DIVERGED: "learning left the finite numbers",
-    INTERRUPTED: "interrupted with Ctrl-C",
+    INTERRUPTED: "interrupted with Ctrl-C (129 by SIGHUP, 143 by SIGTERM)",
 }
 
 
@@ -112,11 +116,27 @@ def _sonline(
 
 def main() -> None:
     """Run the command line; leave with one of `EXIT_CODES`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names that ASCII cannot hold are written \\u...
+            stream.reconfigure(errors="backslashreplace")
+    nobody = _is_nobody(sys.stdout)
     try:
         app(prog_name="sonline")
+    except SystemExit as left:
+        if left.code == FAILED and _is_nobody(sys.stdout) and not nobody:
+            sys.exit(0)  # the reader of the help has seen enough
+        raise
     except (SonlineError, OSError) as error:
         sys.stderr.write(f"sonline: {error}\n")
         sys.exit(exit_code(error))
+
+
+def _is_nobody(stream: Any) -> bool:
+    """Return whether a stream leads to /dev/null, where broken pipes are led to."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), os.stat(os.devnull))  # noqa: PTH116
+    except (OSError, ValueError):
+        return False
 
 
 def exit_code(error: Exception) -> int:

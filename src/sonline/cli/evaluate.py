@@ -56,11 +56,12 @@ class Scores:
             return
         known = targets != NEW
         self.unknown += int((~known).sum())
-        loss, wrong = measures(model.parameters, raw, targets, classes)
-        self._error.update(np.where(known, wrong, True), weights)
-        own = None if weights is None else weights[known]
-        self._loss.update(loss[known], own)
+        # No prediction of an unknown class can be right, and none has a loss: they are counted.
         raw, targets = raw[:, known], targets[known]
+        own = None if weights is None else weights[known]
+        loss, wrong = measures(model.parameters, raw, targets, classes)
+        self._error.update(wrong, own)
+        self._loss.update(loss, own)
         if classes == 2:
             signs = np.where(targets == 1, 1.0, -1.0)
             self._auc.update(signs, raw[0], own)

@@ -61,7 +61,9 @@ def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
     stats = model.stats()
     classes = [] if model.table is None else list(model.table.labels)
     largest = []
-    for label in [None] if len(classes) <= 2 else classes:
+    two = [] if model.table is None else model.table.sorted_labels()
+    speaking = two[1:] if len(classes) == 2 else [None] if len(classes) < 2 else classes
+    for label in speaking:
         weights, scaled = model.weights_of(label), model.weights_of(label, scaled=True)
         for feature in sorted(scaled, key=lambda name: -abs(scaled[name]))[:top]:
             entry = {"feature": feature, "weight": weights[feature], "scaled": scaled[feature]}

@@ -11,14 +11,14 @@ from typing import Annotated, Any
 
 import typer
 
-from sonline.cli import INTERRUPTED, command_app
+from sonline.cli import SIGNALLED, command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs
 from sonline.display import Display, LastingConsole, number
 from sonline.errors import ParameterError
 from sonline.files import is_replaced
 from sonline.model import Model
-from sonline.training import EVERY_SECONDS, Settings, Training, checkpoint_times
+from sonline.training import ENDING, EVERY_SECONDS, Settings, Training, checkpoint_times
 
 app = command_app()
 
@@ -110,7 +110,7 @@ def train(
 
 
 def start(settings: Settings, *, json: bool, quiet: bool) -> None:
-    """Run, save, and say what came out; leave with 130 if it was interrupted."""
+    """Run, save, and say what came out; leave with 128 and the signal if there was one."""
     _check(settings)
     check_outputs(
         settings.data,
@@ -124,7 +124,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
     silent = quiet or (json and not console.is_terminal)
     display = Display(console, silent, settings.loss_scale)
     outputs = {"predictions": settings.predictions, "bad_rows": settings.bad_rows}
-    run = Training(settings, display, GrowingFiles(outputs, display.say))
+    run = Training(settings, display, GrowingFiles(outputs, display.say), signals=ENDING)
     with display:
         model = run.run()
         target = run.resumable if run.interrupted else settings.output
@@ -132,13 +132,13 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
             model.save(target, {"name": "command line"})
     if run.interrupted and target is None:
         sys.stderr.write(f"interrupted after {run.rows} rows; no model was asked for\n")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(SIGNALLED + run.interrupted)
     if run.interrupted:
         again = shlex.join([*sys.argv[1:], *([] if settings.resume else ["--resume"])])
         sys.stderr.write(
             f"interrupted after {run.rows} rows; saved in {target}. To go on:\n  sonline {again}\n"
         )
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(SIGNALLED + run.interrupted)
     if json:
         typer.echo(jsonlib.dumps(report(run, model, display.seconds()), indent=1))
     elif not quiet:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import glob
 import gzip
+import hashlib
 import io
 import lzma
 import os
@@ -17,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import IO, Any, cast
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
-from sonline.streams.files import Patient
+from sonline.streams.files import Frames, Patient
 from sonline.streams.formats import FORMATS, by_line, by_magic, by_suffix
 
 STDIN = "-"
@@ -67,6 +68,24 @@ def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
     if names.count(STDIN) > 1:
         raise ParameterError("standard input (-) can be read once only")
     return names
+
+
+def fingerprint(name: str, size: int | None = None) -> dict[str, Any] | None:
+    """Return what tells a file from another one; None for pipes and addresses.
+
+    It is that of the first ``size`` bytes: a file that has grown since is still the same. Only the
+    first and the last of them are looked at.
+    """
+    if not os.path.isfile(name):  # noqa: PTH113 - may be remote
+        return None
+    digest = hashlib.blake2b(digest_size=16)
+    with open(name, "rb") as file:  # noqa: PTH123
+        there = os.fstat(file.fileno()).st_size
+        size = there if size is None else min(size, there)
+        for start in (0, max(0, size - _SAMPLE)):
+            file.seek(start)
+            digest.update(file.read(min(_SAMPLE, size - start)))
+    return {"size": size, "digest": digest.hexdigest()}
 
 
 def is_remote(name: str) -> bool:
@@ -285,17 +304,9 @@ def _zstd(raw: IO[bytes]) -> IO[bytes]:
     try:
         import zstandard  # noqa: PLC0415 - an extra
     except ImportError:
-        pass
-    else:
-        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return cast(IO[bytes], reader)
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise InvalidInputError(
-            'zstd needs zstandard or pyarrow: pip install "sonline[arrow]"'
-        ) from None
-    return cast(IO[bytes], pa.CompressedInputStream(raw, "zstd"))
+        raise InvalidInputError('zstd needs zstandard: pip install "sonline[arrow]"') from None
+    frames: Any = Frames(raw, zstandard.ZstdDecompressor().decompressobj)
+    return cast(IO[bytes], io.BufferedReader(frames, _SAMPLE))
 
 
 def _zlib_error() -> type[Exception]:

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.errors import DataFormatError, InvalidInputError, ParameterError
+from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.labels import token_of
 from sonline.rows import LARGEST_VALUES, Floats
 from sonline.streams.batch import BadRow, Batch, Position
@@ -81,7 +81,9 @@ class TableReader:
                 yield batch
                 if batch.bad and self._options.on_error == "stop":
                     return
-        except self._arrow.ArrowInvalid as error:
+        except (self._arrow.ArrowException, OSError, ValueError) as error:
+            if isinstance(error, SonlineError):
+                raise
             reason = str(error).replace("\n", " ")
             hint = ""
             if "straddl" in reason:
