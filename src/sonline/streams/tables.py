@@ -245,10 +245,12 @@ class TableReader:
         """Return the key of each cell; new names are met in the order of the rows."""
         if not used.size:
             return used
-        numbers, firsts = np.unique(used, return_index=True)
+        firsts = np.full(len(names), used.size)
+        firsts[used[::-1]] = np.arange(used.size - 1, -1, -1)  # the last assignment stays
+        order = np.argsort(firsts, kind="stable")
         keys = np.empty(len(names), np.int64)
         try:
-            for number in numbers[np.argsort(firsts)].tolist():
+            for number in order[: np.count_nonzero(firsts < used.size)].tolist():
                 keys[number] = self._builder.key(names[number])
         except DataFormatError as error:
             raise DataFormatError(error.message, file=file) from None
@@ -274,7 +276,11 @@ class TableReader:
             return [None] * table.num_rows if options.tokens else np.full(table.num_rows, np.nan)
         column = table.column(label)
         if options.tokens:
-            tokens = [None if v is None or v != v else token_of(v) for v in column.to_pylist()]  # noqa: PLR0124 - NaN
+            coded = column.dictionary_encode()
+            values = coded.dictionary.to_pylist()
+            words = [None if v is None or v != v else token_of(v) for v in values]  # noqa: PLR0124 - NaN
+            places = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+            tokens = np.array([*words, None], dtype=object)[places].tolist()
             if not options.unlabelled:
                 for row, token in enumerate(tokens):
                     if token is None:

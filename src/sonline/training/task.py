@@ -177,9 +177,12 @@ def reading_of(options: Options) -> Reading:
         "tag": options.tag,
         "text": list(options.text),
         "ignore": list(options.ignore),
+        "delimiter": options.delimiter,
+        "missing": list(options.missing),
         "interactions": list(options.interactions),
     }
-    return Reading(options.features, {}, {name: value for name, value in table.items() if value})
+    kept = {name: value for name, value in table.items() if value}
+    return Reading(options.features, {}, kept | ({} if options.header else {"header": False}))
 
 
 def shown_classes(labels: Sequence[Any], growing: bool) -> str:
