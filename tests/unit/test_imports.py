@@ -21,7 +21,7 @@ ORDER = (
         "merging",
     ),
     *("model", "streams", "display", "training", "learner", "plots", "export", "estimators"),
-    *("river", "distributed", "cli", "paper"),
+    *("river", "distributed", "cli", "paper", "__main__"),
 )
 EXCEPTIONS = {("paper", "sonline"), ("cli", "sonline")}
 PAPER = {  # what the parts of the paper may import

@@ -12,6 +12,7 @@ and an exit code.
 from __future__ import annotations
 
 import io
+import json
 import os
 import signal
 import sys
@@ -27,7 +28,8 @@ from sonline.errors import DivergenceError, ModelFileError, ParameterError, Sonl
 COMMANDS = {
     "train": "Learn a model from a stream of rows: svmlight, Vowpal Wabbit text or tables.",
     "predict": "Predict rows with a model, one line each, in their order.",
-    "evaluate": "Measure a model on rows with labels: loss, error, AUC, log-loss, RMSE.",
+    "evaluate": "Measure a model on rows with labels: loss, error, AUC, F1, confusions, RMSE.",
+    "merge": "Merge models that learnt different rows with the same parameters into one.",
     "inspect": "Show what a model holds: parameters, counters, spectrum, largest weights.",
     "convert": "Convert rows between svmlight, Vowpal Wabbit text, JSON lines and tables.",
     "vw": "Run with the common options of Vowpal Wabbit; others are refused by name.",
@@ -127,8 +129,17 @@ def main() -> None:
             sys.exit(0)  # the reader of the help has seen enough
         raise
     except (SonlineError, OSError) as error:
-        sys.stderr.write(f"sonline: {error}\n")
+        _report(str(error), type(error).__name__, exit_code(error))
         sys.exit(exit_code(error))
+
+
+def _report(message: str, kind: str, code: int) -> None:
+    """Write an error to standard error; with --json as an object, for machines."""
+    if "--json" in sys.argv and "vw" not in sys.argv[1:2]:
+        found = {"error": {"type": kind, "message": message, "exit_code": code}}
+        sys.stderr.write(f"{json.dumps(found)}\n")
+    else:
+        sys.stderr.write(f"sonline: {message}\n")
 
 
 def _is_nobody(stream: Any) -> bool:

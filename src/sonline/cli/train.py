@@ -17,6 +17,7 @@ from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs
 from sonline.display import Display, LastingConsole, number
 from sonline.errors import ParameterError
 from sonline.files import is_replaced
+from sonline.labels import label_of
 from sonline.model import Model
 from sonline.training import ENDING, EVERY_SECONDS, Settings, Training, checkpoint_times
 
@@ -48,6 +49,10 @@ def train(
     classes: Annotated[
         str, typer.Option(help="auto, binary, multi, or the classes (a,b,c).")
     ] = "auto",
+    class_weight: Annotated[
+        list[str] | None,
+        typer.Option(help="CLASS=WEIGHT: rows of this class count so much. May be repeated."),
+    ] = None,
     features: Annotated[
         str, typer.Option(help="auto, index, name or hash (with --hash-bits).")
     ] = "auto",
@@ -88,6 +93,7 @@ def train(
         given=parameters,
         stream=reading | {"features": features},
         classes=classes,
+        class_weights=_class_weights(class_weight or []),
         passes=passes,
         holdout=holdout,
         limit=limit,
@@ -144,6 +150,22 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
     elif not quiet:
         to_errors = str(settings.predictions) == "-"
         typer.echo(summary(report(run, model, display.seconds())), err=to_errors)
+
+
+def _class_weights(given: list[str]) -> dict[Any, float]:
+    weights = {}
+    for word in given:
+        label, _, number = word.rpartition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        if not label or not 0 <= weight < math.inf:
+            raise ParameterError(
+                f"--class-weight must be CLASS=WEIGHT with a weight of 0 or more, got {word!r}"
+            )
+        weights[label_of(label)] = weight
+    return weights
 
 
 def _check(settings: Settings) -> None:

@@ -41,7 +41,7 @@ _SAMPLE = 1 << 16
 
 
 def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Return the names of all files; globs are replaced by what they match, sorted.
+    """Return the names of all files; globs are replaced by what they match, folders by files.
 
     Examples
     --------
@@ -52,9 +52,8 @@ def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
     for source in sources:
         name = os.fspath(source)
         if os.path.isdir(name):  # noqa: PTH112 - may be remote
-            inside = os.path.join(name, "*")  # noqa: PTH118 - as it was written
-            raise IsADirectoryError(f"{name!r} is a folder; name its files, such as {inside!r}")
-        if name == STDIN or is_remote(name) or os.path.exists(name):  # noqa: PTH110 - may be remote
+            names += _in_folder(name)
+        elif name == STDIN or is_remote(name) or os.path.exists(name):  # noqa: PTH110 - may be remote
             names.append(name)
         elif glob.has_magic(name):
             found = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - absolute ones, too
@@ -68,6 +67,22 @@ def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
     if names.count(STDIN) > 1:
         raise ParameterError("standard input (-) can be read once only")
     return names
+
+
+def _in_folder(folder: str) -> list[str]:
+    """Return the files of rows in a folder, by their names; sorted."""
+    files = sorted(
+        entry.path
+        for entry in os.scandir(folder)
+        if entry.is_file() and not entry.name.startswith((".", "_")) and format_of_name(entry.name)
+    )
+    if not files:
+        inside = os.path.join(folder, "*")  # noqa: PTH118 - as it was written
+        raise FileNotFoundError(
+            f"{folder!r} is a folder without files whose names say a format; name them, such as "
+            f"{inside!r}"
+        )
+    return files
 
 
 def fingerprint(name: str, size: int | None = None) -> dict[str, Any] | None:

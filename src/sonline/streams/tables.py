@@ -280,7 +280,7 @@ class TableReader:
             values = coded.dictionary.to_pylist()
             words = [None if v is None or v != v else token_of(v) for v in values]  # noqa: PLR0124 - NaN
             places = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
-            tokens = np.array([*words, None], dtype=object)[places].tolist()
+            tokens: list[str | None] = np.array([*words, None], dtype=object)[places].tolist()
             if not options.unlabelled:
                 for row, token in enumerate(tokens):
                     if token is None:

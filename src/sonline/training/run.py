@@ -229,14 +229,23 @@ class Training:
         self.turn_rows = 0
 
     def _weights(self, batch: Batch) -> tuple[Floats | None, NDArray[np.bool_] | None]:
-        """Return the weights with those of held-out rows 0, and which rows are held out."""
+        """Return the weights to learn with, 0 for held-out rows, and which rows are held out."""
         period = self.settings.holdout
+        weights = self._class_weighted(batch)
         if not period:
-            return batch.weights, None
+            return weights, None
         numbers = self.turn_rows + np.arange(len(batch))
         held = numbers % period == period - 1
-        weights = np.ones(len(batch)) if batch.weights is None else batch.weights
-        return np.where(held, 0.0, weights), held
+        return np.where(held, 0.0, 1.0 if weights is None else weights), held
+
+    def _class_weighted(self, batch: Batch) -> Floats | None:
+        """Return the weights of rows times those of their classes."""
+        chosen = self.settings.class_weights
+        if not chosen or batch.codes is None:
+            return batch.weights
+        labels = [batch.names.label(code) for code in range(batch.label_count)]
+        factors = np.array([chosen.get(label, 1.0) for label in labels])[batch.codes]
+        return factors if batch.weights is None else batch.weights * factors
 
     def _measure(
         self, model: Model, batch: Batch, learnt: Learnt, held: NDArray[np.bool_] | None
@@ -330,6 +339,7 @@ class Training:
             "position": self.position.as_dict(),
             "passes": self.settings.passes,
             "holdout": self.settings.holdout,
+            "class_weights": [[k, v] for k, v in self.settings.class_weights.items()],
             "rows": self.rows,
             "turn_rows": self.turn_rows,
             "skipped": self.skipped,

@@ -25,6 +25,7 @@ class Settings:
     stream: dict[str, Any] = field(default_factory=dict)  # options of the stream
     output: Path | None = None
     classes: str | Sequence[Any] = "auto"
+    class_weights: dict[Any, float] = field(default_factory=dict)  # by label; others have 1
     passes: int = 1
     holdout: int = 0
     limit: int | None = None
