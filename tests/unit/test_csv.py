@@ -6,8 +6,10 @@ import sys
 
 import pytest
 
-from sonline import streams
+from sonline import OnlineLearner, streams
 from sonline.errors import DataFormatError
+from sonline.model import Model
+from sonline.training import stream_options
 
 
 def read(path, **options):
@@ -101,3 +103,15 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     rows, megabytes = map(int, done.stdout.split())
     assert rows == 12000
     assert megabytes < 250
+
+
+def test_a_model_of_columns_without_names_needs_all_of_them(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("1,2.5,3\n-1,4,1\n" * 20)
+    learner = OnlineLearner()
+    learner.learn_stream(file, label="c1", header=False)
+    learner.save(tmp_path / "m.son")
+    file.write_text("2.5,3\n4,1\n")
+    options = stream_options(Model.load(tmp_path / "m.son"), unlabelled=True, frozen=True)
+    with pytest.raises(DataFormatError, match="2 columns, and there were 3 before"):
+        read(file, **options)

@@ -19,8 +19,7 @@ from sonline.errors import ParameterError
 from sonline.evaluate import AUC, R2, Confusion, Curve, LogLoss, measures
 from sonline.labels import NEW, ClassTable
 from sonline.model import Model, probabilities
-from sonline.streams import Batch
-from sonline.training import THREADS, stream_options
+from sonline.training import THREADS, stream_options, targets_of
 
 app = command_app()
 
@@ -129,18 +128,6 @@ class Scores:
                 for label, number in zip(labels, order, strict=True)
             },
         }
-
-
-def targets_of(model: Model, batch: Batch) -> NDArray[Any]:
-    """Return the targets of a batch; NaN or `NEW` where there is none."""
-    if batch.codes is None or model.table is None:
-        assert batch.labels is not None  # noqa: S101 - one of both is there
-        return batch.labels
-    labels = [batch.names.label(code) for code in range(batch.label_count)]
-    codes = model.table.codes(labels)
-    if model.table.undecided and 0 in labels:  # where -1 has not come, 0 may stand for it
-        codes[labels.index(0)] = 0
-    return np.append(codes, NEW)[batch.codes]
 
 
 @app.command()

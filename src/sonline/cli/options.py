@@ -122,7 +122,8 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 
     def collected(values: dict[str, Any]) -> dict[str, Any]:
         values |= {name: values[name] or [] for name in ("text", "ignore", "missing")}
-        values["header"] = not values.pop("no_header")
+        if values.pop("no_header"):
+            values["header"] = False
         if values["delimiter"] is not None:
             values["delimiter"] = values["delimiter"].replace("\\t", "\t")
             if len(values["delimiter"].encode()) != 1:

@@ -13,12 +13,14 @@ import typer
 
 from sonline.cli import SIGNALLED, command_app
 from sonline.cli import options as shared
+from sonline.cli.config import Config, SaveConfig, save_config
 from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs
 from sonline.display import Display, LastingConsole, number
 from sonline.errors import ParameterError
 from sonline.files import is_replaced
 from sonline.labels import label_of
 from sonline.model import Model
+from sonline.streams.sources import expand
 from sonline.training import ENDING, EVERY_SECONDS, Settings, Training, checkpoint_times
 
 app = command_app()
@@ -29,6 +31,7 @@ app = command_app()
 @shared.with_reading
 def train(
     *,
+    context: typer.Context,
     data: shared.Data,
     output: Annotated[
         Path | None,
@@ -39,6 +42,13 @@ def train(
     holdout: Annotated[
         int, typer.Option(min=0, help="Only predict every N-th row, and report it. 0 is never.")
     ] = 0,
+    validation: Annotated[
+        list[str] | None,
+        typer.Option(help="A file to measure after each pass; the model is that of the best pass."),
+    ] = None,
+    patience: Annotated[
+        int, typer.Option(min=1, help="With --validation: stop after so many passes not better.")
+    ] = 3,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many rows.", show_default=False)
     ] = None,
@@ -77,6 +87,8 @@ def train(
     ] = None,
     reading: dict[str, Any],
     bad_rows: shared.BadRows = None,
+    config: Config = None,
+    save_to: SaveConfig = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -86,6 +98,8 @@ def train(
 
     Example: sonline train clicks.svm.gz -o clicks.son --checkpoint clicks.part
     """
+    if save_to is not None:
+        save_config(save_to, context)
     every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
     settings = Settings(
         data=data,
@@ -94,6 +108,8 @@ def train(
         stream=reading | {"features": features},
         classes=classes,
         class_weights=_class_weights(class_weight or []),
+        validation=expand(validation) if validation else [],
+        patience=patience,
         passes=passes,
         holdout=holdout,
         limit=limit,
@@ -176,6 +192,11 @@ def _check(settings: Settings) -> None:
             f"--checkpoint {settings.checkpoint}: a pipe or device cannot be resumed from; name a "
             "file"
         )
+    if settings.validation and (settings.checkpoint is not None or settings.resume):
+        raise ParameterError(
+            "--validation keeps the best pass in memory: it cannot be used with --checkpoint or "
+            "--resume"
+        )
     if settings.resume and settings.checkpoint is None and settings.output is None:
         raise ParameterError("--resume needs the file to go on from: --checkpoint or --output")
 
@@ -193,6 +214,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
         "rows": run.rows,
         "skipped": run.skipped,
         "passes": plain,
+        **({} if run.validation is None else {"best_pass": run.validation.best_pass}),
         "loss_name": model.parameters.loss,
         **{k: v for k, v in plain[-1].items() if k != "rows"},
         "features": stats["features"],
@@ -205,7 +227,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
 def _shown(name: str, value: Any, loss_scale: float) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return None
-    return value * loss_scale if name in ("loss", "holdout_loss") else value
+    return value * loss_scale if name.endswith("loss") else value
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -226,6 +248,12 @@ def summary(result: dict[str, Any]) -> str:
             if "holdout_error" in one:
                 held += f", error {number(one['holdout_error'])}"
             lines.append(f"{'held out' + where:<16}{held}")
+        if "validation_loss" in one:
+            best = ", the best pass" if several and turn == result.get("best_pass") else ""
+            error = (
+                f", error {number(one['validation_error'])}" if "validation_error" in one else ""
+            )
+            lines.append(f"{'validation' + where:<16}{number(one['validation_loss'])}{error}{best}")
     if len(result["classes"]) > 2:
         lines.append(f"classes         {len(result['classes'])}")
     where = result["model"] or "not saved"

@@ -158,6 +158,13 @@ class Delimited:
         table = arrow_csv.read_csv(io.BytesIO(head), read, quiet, convert)
         if not self._options.header:
             table = table.rename_columns([f"c{n + 1}" for n in range(table.num_columns)])
+            most = max((int(known[1:]) for known in self._columns), default=0)
+            if table.num_columns < most:
+                raise DataFormatError(
+                    f"{table.num_columns} columns, and there were {most} before: without names of "
+                    "columns all of them must be there, in their order",
+                    file=name,
+                )
         elif table.num_columns > 1 and None not in map(number_of, table.schema.names):
             raise DataFormatError(
                 "the first row holds numbers, not names of columns; if there are no names, use "

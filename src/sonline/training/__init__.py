@@ -18,7 +18,7 @@ from sonline.training.predictions import prediction_lines, prediction_objects
 from sonline.training.run import Training
 from sonline.training.settings import EVERY_SECONDS, THREADS, Settings, checkpoint_times
 from sonline.training.signals import ENDING
-from sonline.training.task import fitting, stream_options
+from sonline.training.task import fitting, stream_options, targets_of
 
 __all__ = [
     "ENDING",
@@ -32,6 +32,7 @@ __all__ = [
     "prediction_lines",
     "prediction_objects",
     "stream_options",
+    "targets_of",
 ]
 
 

@@ -32,6 +32,7 @@ from sonline.training.task import (
     stream_options,
     table_for,
 )
+from sonline.training.validation import Validation
 from sonline.training.watching import Files, NoFiles, Silent, Watcher
 
 
@@ -78,6 +79,10 @@ class Training:
         self.progress, self.held = Progress(), Progress()
         self.past: list[dict[str, Any]] = []
         self.position = Position()
+        self.validation: Validation | None = None
+        if settings.validation:
+            how = {name: settings.stream[name] for name in ("format",) if name in settings.stream}
+            self.validation = Validation(settings.validation, settings.patience, how)
         self.interrupted: Signals | None = None  # by which signal
         self._signals = signals
         self.description = ""  # of the input
@@ -110,6 +115,12 @@ class Training:
             self.watcher.begin(self.rows, stream.share())
             with interruptible(self._interrupt, self._signals):
                 self._loop(stream)
+            if self.validation is not None and self.model is not None:
+                if not self.validation.last:  # the passes have come to their end
+                    self.validation.enough(self.model)
+                self._note()
+                self.model = self.validation.best(self.model)
+                self.watcher.say(f"the model is that of pass {self.validation.best_pass}")
             if self.model is None:
                 bad = f": all {self.skipped} are bad ones" if self.skipped else ""
                 raise InvalidInputError(f"there are no rows to learn from{bad}")
@@ -144,6 +155,8 @@ class Training:
         for whole in batches:
             left = None if self.settings.limit is None else self.settings.limit - self.rows
             batch = whole if left is None else whole.head(left)
+            if batch.start.turn != self.position.turn and self._pass_is_last():
+                break
             reasons = check.reasons(batch) if check is not None else {}
             if reasons and stream.options.on_error == "stop":
                 row = min(reasons)
@@ -211,8 +224,6 @@ class Training:
         self._files.write("bad_rows", batch.bad_text())
         if model is None:  # nothing but bad rows so far
             return
-        if batch.start.turn != self.position.turn:
-            self._next_pass()
         weights, held = self._weights(batch)
         if len(batch):
             learnt = model.learn_batch(batch, weights, THREADS)
@@ -223,10 +234,18 @@ class Training:
         if self.watcher.is_live:
             self.watcher.update(**self._now(model, stream))
 
-    def _next_pass(self) -> None:
-        self.past.append(self.summary())
+    def _pass_is_last(self) -> bool:
+        """Begin the next pass, unless the validation says that it would be in vain."""
+        if self.validation is not None and self.model is not None:
+            if self.validation.enough(self.model):
+                return True
+            validated, self.validation.last = self.validation.last, {}
+            self.past.append(self.summary() | validated)
+        else:
+            self.past.append(self.summary())
         self.progress, self.held = Progress(), Progress()
         self.turn_rows = 0
+        return False
 
     def _weights(self, batch: Batch) -> tuple[Floats | None, NDArray[np.bool_] | None]:
         """Return the weights to learn with, 0 for held-out rows, and which rows are held out."""
@@ -319,7 +338,8 @@ class Training:
             "holdout_error": self.held.error,
         }
         return {name: curve.average for name, curve in curves.items() if curve.weight > 0} | {
-            "rows": self.progress.loss.rows + self.held.loss.rows
+            "rows": self.progress.loss.rows + self.held.loss.rows,
+            **({} if self.validation is None else self.validation.last),
         }
 
     # -- the state that a later run goes on from -------------------------------------------------

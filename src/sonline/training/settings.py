@@ -26,6 +26,8 @@ class Settings:
     output: Path | None = None
     classes: str | Sequence[Any] = "auto"
     class_weights: dict[Any, float] = field(default_factory=dict)  # by label; others have 1
+    validation: list[str] = field(default_factory=list)  # files that are measured after each pass
+    patience: int = 3  # passes without a smaller loss there, after which it is enough
     passes: int = 1
     holdout: int = 0
     limit: int | None = None

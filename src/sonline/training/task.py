@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sonline.errors import ParameterError
-from sonline.labels import SIGNS, ClassTable, Codes, label_of, token_of
+from sonline.labels import NEW, SIGNS, ClassTable, Codes, label_of, token_of
 from sonline.model import Model, Reading
 from sonline.parameters import Parameters
 from sonline.streams import Batch, Options
@@ -167,6 +168,18 @@ def stream_options(model: Model, **more: Any) -> dict[str, Any]:
         **reading.table,
         **more,
     }
+
+
+def targets_of(model: Model, batch: Batch) -> NDArray[Any]:
+    """Return the targets of a batch; NaN or `NEW` where there is none."""
+    if batch.codes is None or model.table is None:
+        assert batch.labels is not None  # noqa: S101 - one of both is there
+        return batch.labels
+    labels = [batch.names.label(code) for code in range(batch.label_count)]
+    codes = model.table.codes(labels)
+    if model.table.undecided and 0 in labels:  # where -1 has not come, 0 may stand for it
+        codes[labels.index(0)] = 0
+    return np.append(codes, NEW)[batch.codes]
 
 
 def reading_of(options: Options) -> Reading:
