@@ -128,6 +128,23 @@ class ClassTable:
         """The numbers of the classes in the order of their labels."""
         return np.argsort(self.array, kind="stable")
 
+    def in_order(self, lines: NDArray[Any], classes: int | None = None) -> NDArray[Any]:
+        """Bring raw predictions, a line per output, into the order of the sorted labels.
+
+        With two classes the only line is then that of the second label, whichever came first.
+        ``classes`` is how many classes the predictions know, if not all.
+        """
+        count = len(self) if classes is None else classes
+        order = np.argsort(self.array[:count], kind="stable")
+        if count == 2:
+            return lines if order[1] == 1 else -lines
+        return lines[order] if count > 2 else lines
+
+    def sorted_labels(self, classes: int | None = None) -> list[Any]:
+        """Return the labels, or the first so many of them, sorted."""
+        known = self.array[:classes]
+        return [self.labels[number] for number in np.argsort(known, kind="stable").tolist()]
+
     @cached_property
     def _sorted(self) -> NDArray[Any]:
         return self.array[self.order]

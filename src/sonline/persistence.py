@@ -12,8 +12,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
-import stat
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,9 +20,10 @@ from typing import Any, NoReturn
 import numpy as np
 from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
-from safetensors.numpy import load, save, save_file
+from safetensors.numpy import load
 
 from sonline.errors import ModelFileError
+from sonline.files import replacing
 
 FORMAT = "sonline"  # the one entry of the metadata: several would have no fixed order
 FORMAT_VERSION = 1
@@ -44,30 +43,14 @@ def write(path: str | os.PathLike[str], document: Mapping[str, Any], tensors: Te
     tensors : dict of arrays
         The state.
     """
-    target = Path(path)
-    metadata = _metadata(document, tensors)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
-    # A new file has the rights that the umask leaves, which could only be read by changing it.
-    with temporary.open("xb") as made:
-        rights = stat.S_IMODE(os.fstat(made.fileno()).st_mode)
-    try:
-        save_file(tensors, temporary, metadata=metadata)
-        temporary.chmod(rights)  # safetensors makes a file of its own, a private one
-        with temporary.open("rb") as written:
-            os.fsync(written.fileno())
-        temporary.replace(target)
-        _sync_folder(target.parent)
-    except SafetensorError as error:  # how the writer reports a full disk
-        temporary.unlink(missing_ok=True)
-        raise OSError(f"cannot write {os.fspath(path)}: {error}") from error
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        for piece in _pieces(_metadata(document, tensors), tensors):
+            file.write(piece)
 
 
 def pack(document: Mapping[str, Any], tensors: Tensors) -> bytes:
     """Return the content of the file that `write` would make."""
-    return save(tensors, metadata=_metadata(document, tensors))
+    return b"".join(_pieces(_metadata(document, tensors), tensors))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
@@ -111,6 +94,40 @@ def _metadata(document: Mapping[str, Any], tensors: Tensors) -> dict[str, str]:
         "version": FORMAT_VERSION,
     }
     return {FORMAT: json.dumps(header)}
+
+
+def _pieces(metadata: Mapping[str, str], tensors: Tensors) -> Iterator[bytes | memoryview]:
+    """Yield the bytes of a safetensors file, those of arrays without a copy.
+
+    The library's own writer takes a temporary file of its own, which stays if the process is
+    killed, or a copy of everything in memory.
+    """
+    arrays = {name: np.asarray(tensors[name], order="C") for name in tensors}
+    # Large types first, so that every array is aligned; as the library has them.
+    order = sorted(arrays, key=lambda name: (-_TYPES.index(arrays[name].dtype.name), name))
+    header: dict[str, Any] = {"__metadata__": dict(metadata)}
+    end = 0
+    for name in order:
+        start, end = end, end + arrays[name].nbytes
+        kind = arrays[name].dtype
+        header[name] = {
+            "dtype": _CODES[kind.kind] + (str(8 * kind.itemsize) if kind.kind != "b" else ""),
+            "shape": list(arrays[name].shape),
+            "data_offsets": [start, end],
+        }
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    yield len(text).to_bytes(8, "little") + text
+    for name in order:
+        yield arrays[name].reshape(-1).view(np.uint8).data
+
+
+# By rising rank in the library's order.
+_TYPES = (
+    *("bool", "uint8", "int8", "int16", "uint16", "float16", "int32", "uint32", "float32"),
+    *("float64", "int64", "uint64"),
+)
+_CODES = {"b": "BOOL", "u": "U", "i": "I", "f": "F"}
 
 
 def _header(metadata: Mapping[str, str], name: str) -> dict[str, Any]:
@@ -191,17 +208,3 @@ def _checksum(version: int, text: str, tensors: Mapping[str, NDArray[Any]]) -> s
         digest.update(json.dumps([name, str(array.dtype), array.shape]).encode())
         digest.update(array.reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system can."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)

@@ -1,5 +1,6 @@
 """The frame of the command line: names, help, exit codes."""
 
+import os
 import subprocess
 import sys
 import sysconfig
@@ -101,3 +102,48 @@ def test_an_unknown_command_is_refused_with_a_suggestion():
 def test_errors_have_their_exit_codes(error, code):
     assert cli.exit_code(error) == code
     assert code in cli.EXIT_CODES
+
+
+def test_the_module_is_the_command_line():
+    done = subprocess.run(
+        [sys.executable, "-m", "sonline", "--version"], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith("sonline ")
+
+
+def test_help_whose_reader_has_seen_enough_is_no_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [SONLINE, "train", "--help"], stdout=writing, stderr=subprocess.PIPE, check=False
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_terminal_that_knows_ascii_only(sonline, tmp_path):
+    (tmp_path / "m.vw").write_text("1 | größe\n-1 | klein\n" * 5)
+    ascii_only = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    sonline("train", "m.vw", "-o", "m.son", env=ascii_only)
+    done = sonline("inspect", "m.son", env=ascii_only)
+    assert "klein" in done.stdout
+    failed = sonline("train", "größe.vw", env=ascii_only, code=3)
+    assert "gr\\xf6\\xdfe.vw" in failed.stderr
+
+
+def test_reproduce_asks_for_matplotlib_first(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\nfound = u.find_spec\n"
+        "u.find_spec = lambda n, *a: None if n == 'matplotlib' else found(n, *a)\n"
+    )
+    done = subprocess.run(
+        [SONLINE, "reproduce", "fig1"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert "sonline[plot]" in done.stderr

@@ -1,7 +1,11 @@
-"""Outputs that cannot be written: a full disk, a reader that has gone."""
+"""Outputs of every kind: files, links, folders, pipes, devices, a full disk, no reader."""
 
 import os
+import shutil
+import stat
 import subprocess
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -80,3 +84,126 @@ def test_training_goes_on_when_nobody_watches(data, tmp_path):
     assert done.returncode == 0
     assert "rows            4,000" in done.stdout
     assert (tmp_path / "m.son").stat().st_size > 0
+
+
+OUTPUTS = {  # the option, and a command that writes to it
+    "--output": ["train", "data.svm", "-q", "-o"],
+    "--output of vw": ["vw", "data.vw", "--quiet", "-f"],
+    "--checkpoint": ["train", "data.svm", "-q", "-o", "n.son", "--checkpoint"],
+    "--predictions": ["train", "data.svm", "-q", "-o", "n.son", "--predictions"],
+    "--bad-rows": ["train", "data.svm", "-q", "--on-error", "skip", "--bad-rows"],
+    "--output of predict": ["predict", "data.svm", "-m", "m.son", "-q", "-o"],
+    "--output of convert": ["convert", "data.svm", "--to", "vw", "-q", "-o"],
+    "--names": ["convert", "data.svm", "-o", "a.svm", "-q", "--names"],
+    "--plot": ["inspect", "m.son", "-q", "--plot"],
+}
+ALL = pytest.mark.parametrize("command", OUTPUTS.values(), ids=OUTPUTS)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """All that the commands read."""
+    folder = tmp_path_factory.mktemp("made")
+    (folder / "data.svm").write_text(svmlight(300))
+    for command in ("train data.svm -o m.son -q", "convert data.svm -o data.vw -q"):
+        subprocess.run([SONLINE, *command.split()], cwd=folder, check=True)
+    return folder
+
+
+@pytest.fixture
+def inputs(made, tmp_path):
+    return Path(shutil.copytree(made, tmp_path, dirs_exist_ok=True))
+
+
+def refused(sonline, inputs, command, target):
+    """The command says so before it learns, and leaves nothing behind."""
+    before = sorted(inputs.rglob("*"))
+    if "-q" in command:
+        command = [word for word in command if word != "-q"]
+    done = sonline(*command, target, code=3)
+    assert str(target) in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
+    assert "average" not in done.stderr  # the table of a run that has begun
+    assert sorted(inputs.rglob("*")) == before
+
+
+def name_of(command):
+    return "out.png" if command[0] == "inspect" else "out"
+
+
+@ALL
+def test_a_folder_is_refused_first(sonline, inputs, command):
+    (inputs / name_of(command)).mkdir()
+    refused(sonline, inputs, command, name_of(command))
+
+
+@ALL
+def test_a_missing_folder_is_refused_first(sonline, inputs, command):
+    refused(sonline, inputs, command, f"nowhere/{name_of(command)}")
+
+
+@ALL
+def test_a_place_that_cannot_be_written_is_refused_first(sonline, inputs, command):
+    # The kernel's own folder: not even root makes files there.
+    refused(sonline, inputs, command, f"/proc/self/{name_of(command)}")
+
+
+@ALL
+def test_a_link_stays_one(sonline, inputs, command):
+    name = name_of(command)
+    (inputs / "there").mkdir()
+    (inputs / name).symlink_to(inputs / "there" / name)
+    for _ in range(2):  # the file is made, and then replaced
+        if command[0] == "train" and "--checkpoint" in command:
+            command = [*command[:-1], "--checkpoint-every", "100", "--checkpoint"]
+        sonline(*command, name)
+        assert (inputs / name).is_symlink()
+        assert (inputs / "there" / name).is_file()
+        assert not list(inputs.rglob("*.part"))
+
+
+@ALL
+def test_a_device_stays_one(sonline, inputs, command):
+    if command[0] == "inspect":
+        pytest.skip("a plot has a name that says its format")
+    device = inputs / "null"
+    try:
+        os.mknod(device, stat.S_IFCHR | 0o666, os.makedev(1, 3))
+    except PermissionError:
+        device.symlink_to("/dev/null")  # as good: it must not be replaced either
+    sonline(*command, device, code=2 if "--checkpoint" in command else 0)
+    assert stat.S_ISCHR(device.stat().st_mode)
+    assert stat.S_ISCHR(Path("/dev/null").stat().st_mode)
+
+
+@ALL
+def test_a_pipe_is_written_into(sonline, inputs, command):
+    if command[0] == "inspect" or "--checkpoint" in command:
+        pytest.skip("no pipes there")
+    os.mkfifo(inputs / "pipe")
+    found = []
+    reader = threading.Thread(
+        target=lambda: found.append((inputs / "pipe").read_bytes()), daemon=True
+    )
+    reader.start()
+    sonline(*command, "pipe", timeout=60)
+    reader.join(timeout=60)
+    assert stat.S_ISFIFO((inputs / "pipe").stat().st_mode)
+    assert found != [b""] or "--bad-rows" in command
+
+
+def test_no_model_need_be_written(sonline, inputs):
+    done = sonline("train", "data.svm")
+    assert "not saved" in done.stdout
+    assert "--checkpoint or --output" in sonline("train", "data.svm", "--resume", code=2).stderr
+    assert "needs a file" in sonline("train", "data.svm", "-o", "-", code=2).stderr
+
+
+def test_what_a_killed_process_left_is_removed(sonline, inputs):
+    left = inputs / f".m.son.{'0a' * 8}.part"
+    left.write_bytes(b"the beginning of a model")
+    other = inputs / f".n.son.{'0a' * 8}.part"
+    other.write_bytes(b"of another one")
+    sonline("train", "data.svm", "-o", "m.son", "-q")
+    assert not left.exists()
+    assert other.exists()

@@ -113,3 +113,43 @@ def test_tables_resume_within_a_file(sonline, tmp_path, kind):
     sonline("train", f"a.{kind}", "-o", "again.son", "-q", "--limit", 437)
     sonline("train", f"a.{kind}", "-o", "again.son", "-q", "--resume")
     assert identity(tmp_path / "again.son") == identity(tmp_path / "whole.son")
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_signals_that_end_a_process_save_what_was_learnt(tmp_path, sonline, end):
+    process = subprocess.Popen(
+        [SONLINE, "train", "-", "-o", "m.son", "--classes", "binary", "--format", "svmlight"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+    )
+    process.stdin.write(svmlight(10).encode())
+    # A slow pipe: the first rows are learnt, and shown, as they come.
+    while (line := process.stderr.readline()) and line.split()[3:4] != [b"8"]:
+        pass
+    process.send_signal(end)
+    error = process.stderr.read().decode()
+    assert process.wait(60) == 128 + end, error
+    assert "interrupted after 10 rows; saved in m.son" in error
+    assert "rows        10" in sonline("inspect", "m.son").stdout
+    process.stdin.close()
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("change", ["shorter", "other", "longer"])
+def test_resume_looks_whether_the_file_is_the_same(sonline, tmp_path, change):
+    data = tmp_path / "a.svm"
+    text = svmlight(300)
+    data.write_text(text)
+    sonline("train", "a.svm", "-o", "m.son", "-q", "--limit", 200)
+    lines = text.splitlines(keepends=True)
+    if change == "longer":
+        data.write_text(text + lines[0])
+        sonline("train", "a.svm", "-o", "m.son", "-q", "--resume")
+        assert "rows        301" in sonline("inspect", "m.son").stdout
+        return
+    data.write_text("".join(lines[:100]) if change == "shorter" else svmlight(400, seed=1))
+    failed = sonline("train", "a.svm", "-o", "m.son", "--resume", code=2)
+    assert "a.svm is not the file" in failed.stderr

@@ -153,7 +153,10 @@ def test_classes_are_recognised_and_may_emerge(sonline, tmp_path):
     wrong = sum(a != b for a, b in zip(labels, truth, strict=True))
     assert judged["error"] == pytest.approx(wrong / 2000)
     shares = sonline("predict", "c.svm", "-m", "c.son").stdout.splitlines()[0].split()
-    assert sum(map(float, shares)) == pytest.approx(1)
+    assert [share.partition(":")[0] for share in shares] == ["1", "2", "3", "4"]
+    assert sum(float(share.partition(":")[2]) for share in shares) == pytest.approx(1)
+    found = json.loads(sonline("predict", "c.svm", "-m", "c.son", "--json").stdout.splitlines()[0])
+    assert list(found["probability"]) == ["1", "2", "3", "4"]
 
 
 def test_words_are_labels_too(sonline, tmp_path):
@@ -238,7 +241,7 @@ def test_nothing_but_bad_rows_is_no_model(sonline, tmp_path):
         (["data.svm", "--hash-bits", "many"], 2, "integer"),
         (["data.svm", "--holdout", "1"], 2, "holdout"),
         (["-", "--passes", "2"], 2, "standard input"),
-        (["."], 3, "'.' is a folder"),
+        (["nothing"], 3, "'nothing' is a folder"),
         (["data.svm", "other.csv"], 2, "other.csv is csv by its name, but data.svm: svmlight"),
         (["data.svm", "--label", "y"], 2, "(--label) names a column of a table"),
         (["nowhere://file.svm"], 3, "nowhere://file.svm: cannot be read: Protocol not known"),
@@ -247,6 +250,7 @@ def test_nothing_but_bad_rows_is_no_model(sonline, tmp_path):
 )
 def test_what_cannot_be_done_is_said_with_its_exit_code(sonline, data, arguments, code, words):
     (data.parent / "other.csv").write_text("label,x\n1,2\n")
+    (data.parent / "nothing").mkdir()
     assert words in sonline("train", *arguments, "-o", "m.son", code=code, input="").stderr
 
 

@@ -9,9 +9,19 @@ import sonline
 
 PACKAGE = Path(sonline.__file__).parent
 ORDER = (
-    *("errors", "_core", "parameters", "persistence", "labels", "rows", "evaluate", "merging"),
-    *("model", "streams", "display", "training", "learner", "plots", "export", "estimators"),
-    *("river", "distributed", "service", "cli", "paper"),
+    *("errors", "_core", "files", "parameters", "persistence", "labels", "rows", "evaluate"),
+    *(
+        "merging",
+        "model",
+        "streams",
+        "display",
+        "training",
+        "learner",
+        "plots",
+        "export",
+        "estimators",
+    ),
+    *("river", "distributed", "service", "cli", "paper", "__main__"),
 )
 EXCEPTIONS = {("paper", "sonline"), ("cli", "sonline")}
 PAPER = {  # what the parts of the paper may import

@@ -8,6 +8,7 @@ import re
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -190,12 +191,12 @@ def test_saving_replaces_at_once_or_not_at_all(
     wanted = state_of(model)
     model.learn_one({"later": 1.0}, -1)
 
-    def full_disk(*args: object, **kwargs: object) -> None:
-        Path(str(args[1])).write_bytes(b"half of it")
+    def full_disk(*_: object) -> Iterator[bytes]:
+        yield b"half of it"
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(persistence, "save_file", full_disk)
+        patch.setattr(persistence, "_pieces", full_disk)
         with pytest.raises(OSError, match="No space left"):
             model.save(file)
     assert state_of(OnlineLearner.load(file)) == wanted
@@ -203,6 +204,18 @@ def test_saving_replaces_at_once_or_not_at_all(
     model.save(file)
     assert state_of(OnlineLearner.load(file)) == state_of(model)
     assert os.listdir(file.parent) == [file.name]  # noqa: PTH208
+
+
+def test_files_are_those_of_the_library() -> None:
+    types = ["bool", *(f"{sign}int{bits}" for sign in ("", "u") for bits in (8, 16, 32, 64))]
+    types += ["float16", "float32", "float64"]
+    arrays = {f"{n}.{kind}": np.ones(n, kind) for n in range(3) for kind in types}
+    arrays |= {"number": np.array(1.5), "turned é": np.arange(6.0).reshape(2, 3).T}
+    made = persistence.pack({"a": "é\n"}, arrays)
+    length = int.from_bytes(made[:8], "little")
+    metadata = json.loads(made[8 : 8 + length])["__metadata__"]
+    plain = {name: np.asarray(array, order="C") for name, array in arrays.items()}
+    assert made == save(plain, metadata=metadata)
 
 
 def test_files_have_the_usual_rights_and_are_small(file: Path) -> None:

@@ -4,13 +4,16 @@ import bz2
 import gzip
 import lzma
 import os
+import re
 import threading
 import time
 
 import pyarrow as pa
 import pytest
+from pyarrow import parquet
 
 from sonline import streams
+from sonline.errors import DataFormatError
 
 LINES = {
     "svmlight": b"# 1 |a\n\n1 1:0.5 7:2\n-1 3:1\n",
@@ -60,3 +63,40 @@ def all_of(path, **options):
             names += batch.new_names
     assert len(labels) == 2
     return labels, indices, values, names
+
+
+@pytest.mark.parametrize("packed", [name for name in PACKED if name != "plain"])
+def test_a_compressed_file_that_is_cut_off_is_an_error(tmp_path, packed):
+    text = "".join(f"1 1:{n} 2:{n * n % 1009}\n" for n in range(20000)).encode()
+    content = PACKED[packed](text)
+    file = tmp_path / "cut.svm"
+    file.write_bytes(content[: len(content) // 2])
+    with pytest.raises(DataFormatError, match="damaged or cut off"):
+        rows_of(file)
+    file.write_bytes(content + content)  # frames one after another are one file
+    assert rows_of(file) == 40000
+
+
+def rows_of(path):
+    with streams.open([path]) as stream:
+        return sum(map(len, stream))
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+@pytest.mark.parametrize("damage", ["cut", "flipped"])
+def test_damaged_tables_are_named(tmp_path, kind, damage):
+    table = pa.table({"label": [1, -1] * 3000, "x": [float(n) for n in range(6000)]})
+    file = tmp_path / f"bad.{kind}"
+    if kind == "parquet":
+        parquet.write_table(table, file)
+    else:
+        with pa.OSFile(str(file), "wb") as out, pa.ipc.new_stream(out, table.schema) as writer:
+            writer.write_table(table)
+    content = bytearray(file.read_bytes())
+    if damage == "cut":
+        del content[len(content) // 2 :]
+    else:
+        content[8:200] = bytes(255 - byte for byte in content[8:200])
+    file.write_bytes(content)
+    with pytest.raises(DataFormatError, match=re.escape(str(file))):
+        rows_of(file)

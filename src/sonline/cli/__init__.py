@@ -11,6 +11,10 @@ and an exit code.
 
 from __future__ import annotations
 
+import io
+import json
+import os
+import signal
 import sys
 from importlib import import_module
 from typing import Annotated, Any
@@ -24,7 +28,8 @@ from sonline.errors import DivergenceError, ModelFileError, ParameterError, Sonl
 COMMANDS = {
     "train": "Learn a model from a stream of rows: svmlight, Vowpal Wabbit text or tables.",
     "predict": "Predict rows with a model, one line each, in their order.",
-    "evaluate": "Measure a model on rows with labels: loss, error, AUC, log-loss, RMSE.",
+    "evaluate": "Measure a model on rows with labels: loss, error, AUC, F1, confusions, RMSE.",
+    "merge": "Merge models that learnt different rows with the same parameters into one.",
     "inspect": "Show what a model holds: parameters, counters, spectrum, largest weights.",
     "convert": "Convert rows between svmlight, Vowpal Wabbit text, JSON lines and tables.",
     "vw": "Run with the common options of Vowpal Wabbit; others are refused by name.",
@@ -42,7 +47,8 @@ WRONG_USAGE = 2
 BAD_INPUT = 3
 BAD_MODEL = 4
 DIVERGED = 5
-INTERRUPTED = 130
+SIGNALLED = 128  # and the number of the signal
+INTERRUPTED = SIGNALLED + signal.SIGINT
 
 EXIT_CODES = {
     0: "all done",
@@ -51,7 +57,7 @@ EXIT_CODES = {
     BAD_INPUT: "a file that cannot be read or written, or data that cannot be used",
     BAD_MODEL: "a model file that is damaged, foreign or too new",
     DIVERGED: "learning left the finite numbers",
-    INTERRUPTED: "interrupted with Ctrl-C",
+    INTERRUPTED: "interrupted with Ctrl-C (129 by SIGHUP, 143 by SIGTERM)",
 }
 
 
@@ -115,11 +121,36 @@ def _sonline(
 
 def main() -> None:
     """Run the command line; leave with one of `EXIT_CODES`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names that ASCII cannot hold are written \\u...
+            stream.reconfigure(errors="backslashreplace")
+    nobody = _is_nobody(sys.stdout)
     try:
         app(prog_name="sonline")
+    except SystemExit as left:
+        if left.code == FAILED and _is_nobody(sys.stdout) and not nobody:
+            sys.exit(0)  # the reader of the help has seen enough
+        raise
     except (SonlineError, OSError) as error:
-        sys.stderr.write(f"sonline: {error}\n")
+        _report(str(error), type(error).__name__, exit_code(error))
         sys.exit(exit_code(error))
+
+
+def _report(message: str, kind: str, code: int) -> None:
+    """Write an error to standard error; with --json as an object, for machines."""
+    if "--json" in sys.argv and "vw" not in sys.argv[1:2]:
+        found = {"error": {"type": kind, "message": message, "exit_code": code}}
+        sys.stderr.write(f"{json.dumps(found)}\n")
+    else:
+        sys.stderr.write(f"sonline: {message}\n")
+
+
+def _is_nobody(stream: Any) -> bool:
+    """Return whether a stream leads to /dev/null, where broken pipes are led to."""
+    try:
+        return os.path.samestat(os.fstat(stream.fileno()), os.stat(os.devnull))  # noqa: PTH116
+    except (OSError, ValueError):
+        return False
 
 
 def exit_code(error: Exception) -> int:

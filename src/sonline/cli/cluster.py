@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sonline.cli import INTERRUPTED
-from sonline.cli.outputs import GrowingFiles
+from sonline.cli.outputs import GrowingFiles, check_outputs
 from sonline.cli.train import summary
 from sonline.display import LastingConsole
 from sonline.distributed.checkpoints import Checkpoints
@@ -30,8 +30,8 @@ from sonline.distributed.rounds import Outcome, Task, train_rounds
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, ParameterError
 from sonline.model import Model
-from sonline.streams.sources import STDIN, expand, is_remote
-from sonline.training import Settings, Training
+from sonline.streams.sources import STDIN, expand, fingerprint, is_remote
+from sonline.training import ENDING, Settings, Training
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -72,6 +72,9 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
         kept = Checkpoints(
             settings.checkpoint, Model, _description(settings, start, files), settings.resume
         )
+    for one in ENDING:
+        if signal.getsignal(one) is not signal.SIG_IGN:
+            signal.signal(one, signal.default_int_handler)
     try:
         with client_of(cluster) as client, watching(not silent, len(files), console) as watch:
             from sonline.distributed.dask.engine import DaskEngine  # noqa: PLC0415 - an extra
@@ -178,18 +181,18 @@ def _check(settings: Settings, cluster: str) -> None:
             f"--cluster must be the address of a Dask scheduler such as tcp://host:8786, or "
             f"local or local:N for N processes here; got {cluster!r}"
         )
-    for path in (settings.output, settings.checkpoint):
-        if path is not None and not path.absolute().parent.is_dir():
-            raise ParameterError(f"{path}: there is no folder {path.absolute().parent}; make it")
+    check_outputs(settings.data, output=settings.output, bad_rows=settings.bad_rows)
+    folder = settings.checkpoint
+    if folder is not None and not folder.absolute().parent.is_dir():
+        raise ParameterError(f"{folder}: there is no folder {folder.absolute().parent}; make it")
 
 
 def _description(settings: Settings, start: Model, files: list[str]) -> dict[str, Any]:
     """Return what must be the same for results of an earlier run to be used."""
-    local = [Path(name) for name in files if not is_remote(name)]
     return {
         "parameters": start.parameters.as_dict(),
         "files": files,
-        "sizes": [path.stat().st_size for path in local],
+        "contents": [fingerprint(name) for name in files],
         "passes": settings.passes,
         "holdout": settings.holdout,
         "stream": settings.stream,

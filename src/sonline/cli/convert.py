@@ -16,6 +16,7 @@ from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs, open_output
 from sonline.errors import DataFormatError, ParameterError
+from sonline.files import is_replaced, replacing
 from sonline.labels import label_of
 from sonline.streams import FORMATS, Batch
 from sonline.streams.sources import compressed, compression_of_name, format_of_name
@@ -92,24 +93,18 @@ def convert(
 @contextmanager
 def _output(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that appears when all of it has been written; - is standard output."""
-    if str(path) == STDOUT or (path.exists() and not path.is_file()):  # a pipe or a device
+    if str(path) == STDOUT or not is_replaced(path):
         try:
             with open_output(path) as file:
                 yield file
         except BrokenPipeError:  # the reader has seen enough
             return
         return
-    part = path.with_name(f".{path.name}.part")
-    try:
-        with open_output(part) as raw:
-            packed = compressed(raw, compression_of_name(path.name))
-            yield packed
-            if packed is not raw:
-                packed.close()
-        part.replace(path)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
+    with replacing(path) as raw:
+        packed = compressed(raw, compression_of_name(path.name))
+        yield packed
+        if packed is not raw:
+            packed.close()
 
 
 def _batches(data: list[str], options: dict[str, Any]) -> Iterator[Batch]:
@@ -168,7 +163,8 @@ def _write_lines(rows: Iterator[Row], kind: str, file: IO[str], names: Path | No
             note = [f"# {tag.translate(_VW_QUOTES)}"] if tag else []
             file.write(" ".join([*([label] if label is not None else []), *pairs, *note]) + "\n")
     if names is not None:
-        names.write_text("".join(f"{i} {n}\n" for n, i in numbers.items()), encoding="utf-8")
+        with replacing(names) as written:
+            written.write("".join(f"{i} {n}\n" for n, i in numbers.items()).encode())
 
 
 def _check_row(

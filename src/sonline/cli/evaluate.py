@@ -15,13 +15,15 @@ from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import GrowingFiles, check_outputs
 from sonline.display import number
-from sonline.evaluate import AUC, R2, Curve, LogLoss, measures
-from sonline.labels import NEW
+from sonline.errors import ParameterError
+from sonline.evaluate import AUC, R2, Confusion, Curve, LogLoss, measures
+from sonline.labels import NEW, ClassTable
 from sonline.model import Model, probabilities
-from sonline.streams import Batch
-from sonline.training import THREADS, stream_options
+from sonline.training import THREADS, stream_options, targets_of
 
 app = command_app()
+
+MOST_SHOWN = 20  # classes of a confusion matrix for people
 
 
 class Scores:
@@ -34,6 +36,7 @@ class Scores:
         self._square = Curve()
         self._log = Curve()
         self._auc, self._r2, self._binary_log = AUC(), R2(), LogLoss()
+        self.confusion = Confusion()
         self.unknown = 0
 
     def add(
@@ -56,11 +59,14 @@ class Scores:
             return
         known = targets != NEW
         self.unknown += int((~known).sum())
-        loss, wrong = measures(model.parameters, raw, targets, classes)
-        self._error.update(np.where(known, wrong, True), weights)
-        own = None if weights is None else weights[known]
-        self._loss.update(loss[known], own)
+        # No prediction of an unknown class can be right, and none has a loss: they are counted.
         raw, targets = raw[:, known], targets[known]
+        own = None if weights is None else weights[known]
+        loss, wrong = measures(model.parameters, raw, targets, classes)
+        self._error.update(wrong, own)
+        self._loss.update(loss, own)
+        chosen = raw[0] > 0 if classes == 2 else raw.argmax(axis=0)
+        self.confusion.update(targets, chosen, model.classes, own)
         if classes == 2:
             signs = np.where(targets == 1, 1.0, -1.0)
             self._auc.update(signs, raw[0], own)
@@ -83,6 +89,7 @@ class Scores:
             found = {"loss": self._loss.average, "error": self._error.average}
             if model.classes == 2:
                 found["auc"] = self._auc.value
+            found |= self._by_class(model.table)
             if model.probabilistic:
                 two = model.classes == 2
                 found["log_loss"] = self._binary_log.value if two else self._log.average
@@ -92,17 +99,35 @@ class Scores:
         }
         return {"rows": rows, **plain}
 
+    def _by_class(self, table: ClassTable) -> dict[str, float]:
+        """Return precision, recall and F1: of the second label, or the mean over all classes."""
+        each = {name: getattr(self.confusion, name) for name in ("precision", "recall", "f1")}
+        if len(table) == 2:
+            second = table.numbers[table.sorted_labels()[1]]
+            return {name: float(values[second]) for name, values in each.items() if values.size}
+        return {name: float(values.mean()) for name, values in each.items() if values.size}
 
-def targets_of(model: Model, batch: Batch) -> NDArray[Any]:
-    """Return the targets of a batch; NaN or `NEW` where there is none."""
-    if batch.codes is None or model.table is None:
-        assert batch.labels is not None  # noqa: S101 - one of both is there
-        return batch.labels
-    labels = [batch.names.label(code) for code in range(batch.label_count)]
-    codes = model.table.codes(labels)
-    if model.table.undecided and 0 in labels:  # where -1 has not come, 0 may stand for it
-        codes[labels.index(0)] = 0
-    return np.append(codes, NEW)[batch.codes]
+    def by_class(self) -> dict[str, Any]:
+        """Return the confusion matrix and the measures of each class, in sorted order."""
+        table = self._model.table
+        if table is None or not self.confusion.matrix.size:
+            return {}
+        labels = table.sorted_labels()
+        order = [table.numbers[label] for label in labels]
+        confusion = self.confusion
+        return {
+            "labels": labels,
+            "confusion": confusion.matrix[np.ix_(order, order)].tolist(),
+            "classes": {
+                str(label): {
+                    "precision": float(confusion.precision[number]),
+                    "recall": float(confusion.recall[number]),
+                    "f1": float(confusion.f1[number]),
+                    "weight": float(confusion.matrix[number].sum()),
+                }
+                for label, number in zip(labels, order, strict=True)
+            },
+        }
 
 
 @app.command()
@@ -117,13 +142,20 @@ def evaluate(
             help="Learn each row after it was predicted; the model file stays as it is.",
         ),
     ] = False,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="Print this measure alone: loss, error, auc, f1, rmse, ..."),
+    ] = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
     bad_rows: shared.BadRows = None,
     json: shared.Json = False,
     quiet: shared.Terse = False,
 ) -> None:
-    """Measure a model on rows with labels: loss, error, AUC, log-loss, RMSE.
+    """Measure a model on rows with labels: loss, error, AUC, F1, confusions, RMSE.
+
+    Precision, recall and F1 are those of the second of two labels in sorted order, and the mean
+    over classes where there are more.
 
     Example: sonline evaluate test.svm.gz -m clicks.son --json
     """
@@ -156,15 +188,42 @@ def evaluate(
         "unknown_labels": scores.unknown,
     }
     if json:
+        result |= scores.by_class()
+    if metric is not None:
+        if not isinstance(result.get(metric), float):
+            names = [name for name, value in result.items() if isinstance(value, float)]
+            raise ParameterError(f"--metric must be one of {', '.join(names)}; got {metric!r}")
+        result = {metric: result[metric]}
+    if json:
         typer.echo(jsonlib.dumps(result, indent=1))
-        return
+    elif metric is not None:
+        typer.echo(repr(result[metric]))
+    else:
+        typer.echo(_text(result) + _matrix(scores.by_class()))
+
+
+def _text(result: dict[str, Any]) -> str:
+    lines = []
     for name, value in result.items():
         if name in ("loss_name", "progressive"):
             continue
-        if name in ("skipped", "unknown_labels"):
-            if value:
-                typer.echo(f"{name.replace('_', ' '):<15}{value}")
-        elif name == "rows":
-            typer.echo(f"{name:<15}{value}")
-        else:
-            typer.echo(f"{name.replace('_', '-'):<15}{number(value)}")
+        shown = str(value) if name in ("rows", "skipped", "unknown_labels") else number(value)
+        if value != 0 or name not in ("skipped", "unknown_labels"):
+            lines.append(f"{name.replace('_', ' ' if 'unknown' in name else '-'):<15}{shown}")
+    return "\n".join(lines)
+
+
+def _matrix(found: dict[str, Any]) -> str:
+    """Return the confusion matrix for people, if there are not too many classes."""
+    labels = [str(label) for label in found.get("labels", [])]
+    if not 1 < len(labels) <= MOST_SHOWN:
+        return ""
+    cells = [[f"{value:g}" for value in line] for line in found["confusion"]]
+    widths = [max(map(len, column)) for column in zip(labels, *cells, strict=True)]
+    first = max(map(len, labels))
+    lines = [" ".join([" " * first, *map(str.rjust, labels, widths)])]
+    lines += [
+        " ".join([label.ljust(first), *map(str.rjust, line, widths)])
+        for label, line in zip(labels, cells, strict=True)
+    ]
+    return "\n".join(["", "rows by class (down) and predicted class (across)", *lines])

@@ -12,6 +12,7 @@ import typer
 
 from sonline.cli import command_app
 from sonline.cli import options as shared
+from sonline.cli.outputs import check_outputs
 from sonline.display import number
 from sonline.errors import ParameterError
 from sonline.evaluate import Progress
@@ -44,6 +45,7 @@ def inspect(
     """
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise ParameterError(f"--plot {plot}: the name must end in one of {', '.join(PICTURES)}")
+    check_outputs([str(model)], plot=plot)
     loaded = Model.load(model)
     facts = describe(loaded, model, top)
     if plot is not None:
@@ -59,7 +61,9 @@ def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
     stats = model.stats()
     classes = [] if model.table is None else list(model.table.labels)
     largest = []
-    for label in [None] if len(classes) <= 2 else classes:
+    two = [] if model.table is None else model.table.sorted_labels()
+    speaking = two[1:] if len(classes) == 2 else [None] if len(classes) < 2 else classes
+    for label in speaking:
         weights, scaled = model.weights_of(label), model.weights_of(label, scaled=True)
         for feature in sorted(scaled, key=lambda name: -abs(scaled[name]))[:top]:
             entry = {"feature": feature, "weight": weights[feature], "scaled": scaled[feature]}

@@ -75,6 +75,18 @@ TextColumns = Annotated[
 IgnoredColumns = Annotated[
     list[str] | None, typer.Option("--ignore", help="Tables: a column to leave out.")
 ]
+Delimiter = Annotated[
+    str | None,
+    typer.Option("--delimiter", help="CSV: between cells [default: told from the first lines]."),
+]
+NoHeader = Annotated[
+    bool,
+    typer.Option("--no-header", help="CSV, TSV: the first row is data; columns are c1, c2, ..."),
+]
+Missing = Annotated[
+    list[str] | None,
+    typer.Option("--missing", help="CSV, TSV: one more word for a missing cell, beside ?, NA, ..."),
+]
 OnError = Annotated[
     ErrorMode,
     typer.Option(
@@ -97,6 +109,9 @@ READING: dict[str, tuple[Any, Any]] = {
     "tag": (TagColumn, None),
     "text": (TextColumns, None),
     "ignore": (IgnoredColumns, None),
+    "delimiter": (Delimiter, None),
+    "no_header": (NoHeader, False),
+    "missing": (Missing, None),
     "on_error": (OnError, "stop"),
 }
 
@@ -106,7 +121,13 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     added = [_option(name, kind, default) for name, (kind, default) in READING.items()]
 
     def collected(values: dict[str, Any]) -> dict[str, Any]:
-        values |= {name: values[name] or [] for name in ("text", "ignore")}
+        values |= {name: values[name] or [] for name in ("text", "ignore", "missing")}
+        if values.pop("no_header"):
+            values["header"] = False
+        if values["delimiter"] is not None:
+            values["delimiter"] = values["delimiter"].replace("\\t", "\t")
+            if len(values["delimiter"].encode()) != 1:
+                raise ParameterError("--delimiter must be one character, such as ';'")
         return values | {name: str(values[name]) for name in ("format", "on_error")}
 
     return _with_options(command, "reading", added, collected)

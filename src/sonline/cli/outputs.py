@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from sonline.errors import ParameterError
+from sonline.files import check_writable, is_replaced
 from sonline.streams.sources import expand
 
 STDOUT = "-"
@@ -35,21 +36,26 @@ def open_output(path: Path, mode: str = "wb") -> IO[bytes]:
 
 
 def check_outputs(data: list[str], **outputs: Path | None) -> None:
-    """Raise an error if something is to be written over what is read, or twice to one file."""
+    """Raise an error if an output cannot be written, is read, or is named twice.
+
+    Nothing is worse than to find it out when all rows have been learnt.
+    """
     read = [name for name in expand(data) if os.path.isfile(name)]  # noqa: PTH113 - may be remote
-    written: dict[Path, str] = {}
+    written: dict[str, str] = {}
     for name, path in outputs.items():
-        if path is None or str(path) == "-" or (path.exists() and not path.is_file()):
+        if path is None or str(path) == STDOUT:
             continue
         flag = f"--{name.replace('_', '-')}"
-        if any(path.exists() and path.samefile(other) for other in read):
+        if path.is_file() and any(path.samefile(other) for other in read):
             raise ParameterError(f"{flag} {path}: this file is read; name another one")
-        place = path.absolute()
-        if place in written:
+        place = os.path.realpath(path)
+        if place in written and is_replaced(path):
             raise ParameterError(f"{flag} {path}: {written[place]} is the same file")
-        if not place.parent.is_dir():
-            raise ParameterError(f"{flag} {path}: there is no folder {place.parent}; make it")
         written[place] = flag
+        try:
+            check_writable(path)
+        except OSError as error:
+            raise type(error)(f"{flag} {error}") from None
 
 
 class GrowingFiles:

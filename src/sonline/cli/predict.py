@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import io
-import json as jsonlib
 import os
 import sys
 from pathlib import Path
 from typing import IO, Annotated, Any, cast
 
-import numpy as np
 import typer
-from numpy.typing import NDArray
 
 from sonline import streams
 from sonline.cli import command_app
@@ -19,8 +16,7 @@ from sonline.cli import options as shared
 from sonline.cli.outputs import GrowingFiles, check_outputs, open_output
 from sonline.errors import ParameterError
 from sonline.model import Model
-from sonline.streams import Batch
-from sonline.training import THREADS, prediction_lines, stream_options
+from sonline.training import THREADS, prediction_lines, prediction_objects, stream_options
 
 app = command_app()
 
@@ -40,8 +36,8 @@ def predict(
         str,
         typer.Option(
             "--as",
-            help="probability (of the positive class, or of each), label, raw, or auto: "
-            "probability for the logistic loss, raw otherwise.",
+            help="probability (of two classes that of the second label in sorted order, else of "
+            "each), label, raw, or auto: probability for the logistic loss, raw otherwise.",
         ),
     ] = "auto",
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
@@ -93,10 +89,17 @@ def _run(
         with files, streams.open(data, **(reading | options)) as stream:
             if not quiet and output is not None:
                 typer.echo(stream.description, err=True)
+            if not (quiet or json) and kind != "label" and model.classes == 2:
+                assert model.table is not None  # noqa: S101 - it has classes
+                what = "probabilities" if kind == "probability" else "raw predictions"
+                name = model.table.sorted_labels()[1]
+                typer.echo(f"{what} are those of the class {name}", err=True)
             for batch in stream:
                 raw = model.predict(batch, threads=THREADS)
-                text = _objects(model, raw, batch) if json else None
-                target.write(text or prediction_lines(model, raw, kind, batch.tags))
+                if json:
+                    target.write(prediction_objects(model, raw, batch.tags))
+                else:
+                    target.write(prediction_lines(model, raw, kind, batch.tags))
                 target.flush()
                 skipped += batch.skipped
                 unknown += batch.unknown_features
@@ -124,18 +127,3 @@ def check_kind(model: Model, kind: str) -> str:
     if kind == "label" and model.table is None:
         raise ParameterError("this model predicts numbers, not labels: use --as raw")
     return kind
-
-
-def _objects(model: Model, raw: NDArray[np.float64], batch: Batch) -> str:
-    """Return a JSON object for each row."""
-    columns: dict[str, list[Any]] = {"raw": raw.T.tolist() if len(raw) > 1 else raw[0].tolist()}
-    if model.table is not None:
-        columns["label"] = model.labels(raw)
-        if model.probabilistic:
-            shares = model.probabilities(raw).T.tolist()
-            two = model.classes == 2
-            columns["probability"] = [share[1] for share in shares] if two else shares
-    if batch.tags is not None:
-        columns["tag"] = list(batch.tags)
-    rows = zip(*columns.values(), strict=True)
-    return "".join(f"{jsonlib.dumps(dict(zip(columns, row, strict=True)))}\n" for row in rows)

@@ -11,13 +11,17 @@ from typing import Annotated, Any
 
 import typer
 
-from sonline.cli import INTERRUPTED, command_app
+from sonline.cli import SIGNALLED, command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import GrowingFiles, check_outputs
+from sonline.cli.config import Config, SaveConfig, save_config
+from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs
 from sonline.display import Display, LastingConsole, number
 from sonline.errors import ParameterError
+from sonline.files import is_replaced
+from sonline.labels import label_of
 from sonline.model import Model
-from sonline.training import EVERY_SECONDS, Settings, Training, checkpoint_times
+from sonline.streams.sources import expand
+from sonline.training import ENDING, EVERY_SECONDS, Settings, Training, checkpoint_times
 
 app = command_app()
 
@@ -27,13 +31,24 @@ app = command_app()
 @shared.with_reading
 def train(
     *,
+    context: typer.Context,
     data: shared.Data,
-    output: Annotated[Path, typer.Option("--output", "-o", help="The model.", show_default=False)],
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", help="The model; without, only the loss is reported."),
+    ] = None,
     parameters: dict[str, Any],
     passes: Annotated[int, typer.Option(min=1, help="How often the files are read.")] = 1,
     holdout: Annotated[
         int, typer.Option(min=0, help="Only predict every N-th row, and report it. 0 is never.")
     ] = 0,
+    validation: Annotated[
+        list[str] | None,
+        typer.Option(help="A file to measure after each pass; the model is that of the best pass."),
+    ] = None,
+    patience: Annotated[
+        int, typer.Option(min=1, help="With --validation: stop after so many passes not better.")
+    ] = 3,
     limit: Annotated[
         int | None, typer.Option(min=1, help="Stop after so many rows.", show_default=False)
     ] = None,
@@ -44,6 +59,10 @@ def train(
     classes: Annotated[
         str, typer.Option(help="auto, binary, multi, or the classes (a,b,c).")
     ] = "auto",
+    class_weight: Annotated[
+        list[str] | None,
+        typer.Option(help="CLASS=WEIGHT: rows of this class count so much. May be repeated."),
+    ] = None,
     features: Annotated[
         str, typer.Option(help="auto, index, name or hash (with --hash-bits).")
     ] = "auto",
@@ -68,6 +87,8 @@ def train(
     ] = None,
     reading: dict[str, Any],
     bad_rows: shared.BadRows = None,
+    config: Config = None,
+    save_to: SaveConfig = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -77,6 +98,8 @@ def train(
 
     Example: sonline train clicks.svm.gz -o clicks.son --checkpoint clicks.part
     """
+    if save_to is not None:
+        save_config(save_to, context)
     every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
     settings = Settings(
         data=data,
@@ -84,6 +107,9 @@ def train(
         given=parameters,
         stream=reading | {"features": features},
         classes=classes,
+        class_weights=_class_weights(class_weight or []),
+        validation=expand(validation) if validation else [],
+        patience=patience,
         passes=passes,
         holdout=holdout,
         limit=limit,
@@ -106,7 +132,8 @@ def train(
 
 
 def start(settings: Settings, *, json: bool, quiet: bool) -> None:
-    """Run, save, and say what came out; leave with 130 if it was interrupted."""
+    """Run, save, and say what came out; leave with 128 and the signal if there was one."""
+    _check(settings)
     check_outputs(
         settings.data,
         output=settings.output,
@@ -119,7 +146,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
     silent = quiet or (json and not console.is_terminal)
     display = Display(console, silent, settings.loss_scale)
     outputs = {"predictions": settings.predictions, "bad_rows": settings.bad_rows}
-    run = Training(settings, display, GrowingFiles(outputs, display.say))
+    run = Training(settings, display, GrowingFiles(outputs, display.say), signals=ENDING)
     with display:
         model = run.run()
         target = run.resumable if run.interrupted else settings.output
@@ -127,18 +154,51 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
             model.save(target, {"name": "command line"})
     if run.interrupted and target is None:
         sys.stderr.write(f"interrupted after {run.rows} rows; no model was asked for\n")
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(SIGNALLED + run.interrupted)
     if run.interrupted:
         again = shlex.join([*sys.argv[1:], *([] if settings.resume else ["--resume"])])
         sys.stderr.write(
             f"interrupted after {run.rows} rows; saved in {target}. To go on:\n  sonline {again}\n"
         )
-        raise typer.Exit(INTERRUPTED)
+        raise typer.Exit(SIGNALLED + run.interrupted)
     if json:
         typer.echo(jsonlib.dumps(report(run, model, display.seconds()), indent=1))
     elif not quiet:
         to_errors = str(settings.predictions) == "-"
         typer.echo(summary(report(run, model, display.seconds())), err=to_errors)
+
+
+def _class_weights(given: list[str]) -> dict[Any, float]:
+    weights = {}
+    for word in given:
+        label, _, number = word.rpartition("=")
+        try:
+            weight = float(number)
+        except ValueError:
+            weight = math.nan
+        if not label or not 0 <= weight < math.inf:
+            raise ParameterError(
+                f"--class-weight must be CLASS=WEIGHT with a weight of 0 or more, got {word!r}"
+            )
+        weights[label_of(label)] = weight
+    return weights
+
+
+def _check(settings: Settings) -> None:
+    if str(settings.output) == STDOUT:
+        raise ParameterError("--output -: a model needs a file; name one")
+    if settings.checkpoint is not None and not is_replaced(settings.checkpoint):
+        raise ParameterError(
+            f"--checkpoint {settings.checkpoint}: a pipe or device cannot be resumed from; name a "
+            "file"
+        )
+    if settings.validation and (settings.checkpoint is not None or settings.resume):
+        raise ParameterError(
+            "--validation keeps the best pass in memory: it cannot be used with --checkpoint or "
+            "--resume"
+        )
+    if settings.resume and settings.checkpoint is None and settings.output is None:
+        raise ParameterError("--resume needs the file to go on from: --checkpoint or --output")
 
 
 def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
@@ -154,6 +214,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
         "rows": run.rows,
         "skipped": run.skipped,
         "passes": plain,
+        **({} if run.validation is None else {"best_pass": run.validation.best_pass}),
         "loss_name": model.parameters.loss,
         **{k: v for k, v in plain[-1].items() if k != "rows"},
         "features": stats["features"],
@@ -166,7 +227,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
 def _shown(name: str, value: Any, loss_scale: float) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return None
-    return value * loss_scale if name in ("loss", "holdout_loss") else value
+    return value * loss_scale if name.endswith("loss") else value
 
 
 def summary(result: dict[str, Any]) -> str:
@@ -187,6 +248,12 @@ def summary(result: dict[str, Any]) -> str:
             if "holdout_error" in one:
                 held += f", error {number(one['holdout_error'])}"
             lines.append(f"{'held out' + where:<16}{held}")
+        if "validation_loss" in one:
+            best = ", the best pass" if several and turn == result.get("best_pass") else ""
+            error = (
+                f", error {number(one['validation_error'])}" if "validation_error" in one else ""
+            )
+            lines.append(f"{'validation' + where:<16}{number(one['validation_loss'])}{error}{best}")
     if len(result["classes"]) > 2:
         lines.append(f"classes         {len(result['classes'])}")
     where = result["model"] or "not saved"

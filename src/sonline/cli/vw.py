@@ -15,7 +15,7 @@ import typer
 
 from sonline import streams
 from sonline.cli import command_app
-from sonline.cli.evaluate import Scores, targets_of
+from sonline.cli.evaluate import Scores
 from sonline.cli.outputs import check_outputs, open_output
 from sonline.cli.predict import check_kind
 from sonline.cli.train import start
@@ -23,7 +23,7 @@ from sonline.display import number
 from sonline.errors import ParameterError
 from sonline.labels import NEW
 from sonline.model import Model
-from sonline.training import Settings, prediction_lines, stream_options
+from sonline.training import Settings, prediction_lines, stream_options, targets_of
 
 app = command_app()
 

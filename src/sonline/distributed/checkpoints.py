@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
-import tempfile
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from sonline.distributed.shards import Figures, Shard
 from sonline.errors import ModelFileError, ParameterError
+from sonline.files import replacing
 
 RUN = "run.json"
 MERGED = "merged"
@@ -118,15 +118,5 @@ class Checkpoints:
 
 
 def _write_atomically(path: Path, text: str) -> None:
-    with tempfile.NamedTemporaryFile(
-        "w",
-        dir=path.parent,
-        prefix=f".{path.name}.",
-        suffix=".part",
-        encoding="utf-8",
-        delete=False,
-    ) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    Path(file.name).replace(path)
+    with replacing(path) as file:
+        file.write(text.encode())

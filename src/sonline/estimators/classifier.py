@@ -263,9 +263,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         """Bring lines, one per output of the model, into the order of `classes_`."""
         table = self._model.table
         assert table is not None  # noqa: S101 - a classifier has classes
-        if len(table) == 2:
-            return lines if table.order[1] == 1 else -lines
-        return lines[table.order]
+        return table.in_order(lines)
 
     # -- learning and predicting -----------------------------------------------------------------
 

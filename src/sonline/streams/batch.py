@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError, InvalidInputError
 from sonline.labels import Label, label_of
 from sonline.rows import Floats
 from sonline.rows import Indices as Integers
+
+COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")
+NO_LABEL = "a label must be a finite number or a word"
 
 
 @dataclass(frozen=True)
@@ -90,9 +97,12 @@ class Dictionary:
     _labels: list[Label] = field(default_factory=list)
 
     def label(self, code: int) -> Label:
-        """Return the label that a code stands for."""
+        """Return the label that a code stands for; None if its word is none, such as nan."""
         while len(self._labels) <= code:
-            self._labels.append(label_of(self.words[len(self._labels)]))
+            try:
+                self._labels.append(label_of(self.words[len(self._labels)]))
+            except InvalidInputError:
+                self._labels.append(None)
         return self._labels[code]
 
 
@@ -152,19 +162,55 @@ class Batch:
             if code not in labels:
                 if code < 0:
                     raise self.error(row, "this row has no label")
-                try:
-                    labels[code] = self.names.label(code)
-                except InvalidInputError as error:
-                    raise self.error(row, str(error)) from None
+                labels[code] = self.names.label(code)
+                if labels[code] is None:
+                    raise self.error(row, NO_LABEL)
         return [labels[code] for code in codes]
 
     def new_label_values(self) -> list[Label]:
         """Return the labels that this batch is the first to have."""
-        try:
-            return [label_of(word) for word in self.new_labels]
-        except InvalidInputError:
-            self.label_values()  # says where it is
-            raise
+        numbers = range(self.first_label, self.label_count)
+        return [self.names.label(number) for number in numbers]
+
+    def without(self, reasons: Mapping[int, str]) -> Batch:
+        """Return the batch without some rows, which are bad ones now, for these reasons."""
+        keep = np.ones(len(self), np.bool_)
+        keep[list(reasons)] = False
+        counts = np.diff(self.indptr)
+        stored = np.repeat(keep, counts)
+        bad = [self._bad(row, reasons[row]) for row in sorted(reasons)]
+
+        def kept(array: Any) -> Any:
+            return None if array is None else array[keep]
+
+        return replace(
+            self,
+            indptr=np.concatenate([[0], np.cumsum(counts[keep])]).astype(np.int64),
+            indices=self.indices[stored],
+            values=self.values[stored],
+            labels=kept(self.labels),
+            codes=kept(self.codes),
+            weights=kept(self.weights),
+            tags=None if self.tags is None else [self.tags[n] for n in np.flatnonzero(keep)],
+            lines=kept(self.lines),
+            ends=kept(self.ends),
+            row_ends=kept(self.row_ends),
+            bad=sorted([*self.bad, *bad], key=lambda row: row.offset),
+        )
+
+    def _bad(self, row: int, reason: str) -> BadRow:
+        """Return a row that can be read, but not used; its text is read again if it can be."""
+        error = self.error(row, reason)
+        if self.ends is None:
+            number = int(self.row_ends[row]) - 1 if self.row_ends is not None else row
+            text = json.dumps({"row": number + 1, "label": error.text}).encode()
+            return BadRow(self.file, None, None, number, reason, error.text or "", text)
+        before = int(self.ends[row - 1]) if row else self.start.offset
+        content = _read_again(self.file, before, int(self.ends[row]))
+        if content is None:
+            content = json.dumps({"line": error.line, "label": error.text}).encode()
+        text = content.strip(b"\r\n").rpartition(b"\n")[2]  # after blank lines and comments
+        return BadRow(self.file, error.line, None, before, reason, error.text or "", text)
 
     def error(self, row: int, message: str) -> DataFormatError:
         """Return an error about a row, with its line and label."""
@@ -214,3 +260,15 @@ class Batch:
             bad=[row for row in self.bad if row.offset < limit],
             end=end,
         )
+
+
+def _read_again(file: str, start: int, end: int) -> bytes | None:
+    """Return some bytes of a plain file; None if it is none."""
+    try:
+        with Path(file).open("rb") as plain:
+            if not plain.seekable() or plain.read(4).startswith(COMPRESSED):
+                return None
+            plain.seek(start)
+            return plain.read(end - start)
+    except OSError:
+        return None

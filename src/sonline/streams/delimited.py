@@ -18,9 +18,17 @@ if TYPE_CHECKING:
     from sonline.streams.sources import Source
     from sonline.streams.stream import Options
 
-ROWS = 8192  # of a piece
-_BLOCK = 1 << 20  # what types are told from, and what is read at a time from a pipe
-_FILE_BLOCK = 1 << 24  # ... from a file; a row must fit in
+ROWS = 8192  # of a piece at most
+CELLS = 1 << 18  # of a piece of several rows at most: they are in memory several times
+_BLOCK = 1 << 20  # what types are told from, and what is read at a time
+_LARGE_BLOCK = 1 << 24  # ... where the first rows are long; a row must fit in
+DELIMITERS = ",;\t|"
+# Beside those that pyarrow takes for missing: "", NA, N/A, NaN, null, ...
+MISSING = ("?", "None", "none")
+_MANY = 0.9  # so many numbers among its cells, and a column is one of numbers
+_NUMBER = r"^[ \t]*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[ \t]*$"
+_DECIMAL_COMMA = r"^[ \t]*[+-]?\d+,\d+[ \t]*$"
+_LOOKED_AT = 20  # lines that the delimiter is told from
 _LOOKED_FOR = 1_000_000  # rows whose lines are looked for
 
 
@@ -48,7 +56,7 @@ class Delimited:
         self._arrow = arrow
         self._options = options
         self._columns = columns
-        self._delimiter = "\t" if options.format == "tsv" else ","
+        self._delimiter = "\t" if options.format == "tsv" else options.delimiter or ","
         self._kinds: dict[str, str] = {}  # of the columns: "number" or "text"
         self._repaired = False  # bytes of this file were not UTF-8
         self._invalid_rows = 0  # of this file
@@ -58,22 +66,30 @@ class Delimited:
         """Yield pieces of a file; their cells are text."""
         from pyarrow import csv as arrow_csv  # noqa: PLC0415 - what is needed only
 
-        parse = arrow_csv.ParseOptions(
-            delimiter=self._delimiter,
-            newlines_in_values=True,
-            invalid_row_handler=lambda row: self._invalid(row, source.name),
-        )
         self._invalid_rows = 0
         text = Utf8File(source)
         head = peek(text, _BLOCK)
         if not head.strip():
             return
+        if self._options.format == "csv" and self._options.delimiter is None:
+            self._delimiter = sniffed(head)
+        parse = arrow_csv.ParseOptions(
+            delimiter=self._delimiter,
+            newlines_in_values=True,
+            invalid_row_handler=lambda row: self._invalid(row, source.name),
+        )
         self._kinds = self._told(arrow_csv, head, source.name)
-        block = _FILE_BLOCK if source.seekable else _BLOCK
-        read = arrow_csv.ReadOptions(block_size=block, use_threads=False)
+        long = max(map(len, head.split(b"\n"))) > _BLOCK // 8
+        read = arrow_csv.ReadOptions(
+            block_size=_LARGE_BLOCK if long else _BLOCK,
+            use_threads=False,
+            column_names=None if self._options.header else list(self._kinds),
+        )
         # Cells stay text for now, so that one that is no number is a bad row, not a bad file.
         convert = arrow_csv.ConvertOptions(
-            column_types=dict.fromkeys(self._kinds, self._arrow.string()), strings_can_be_null=True
+            column_types=dict.fromkeys(self._kinds, self._arrow.string()),
+            strings_can_be_null=True,
+            null_values=self._nulls(arrow_csv),
         )
         rows = 0
         tables = iter(arrow_csv.open_csv(Again(head, text), read, parse, convert))
@@ -115,7 +131,7 @@ class Delimited:
         try:
             for record in reader:
                 records += bool(record)  # a blank line is none
-                if records == number + 1:  # after the names of the columns
+                if records == number + self._options.header:  # after the names of the columns
                     return before + 1
                 before = reader.line_num
         except csv.Error:
@@ -133,8 +149,30 @@ class Delimited:
             newlines_in_values=True,
             invalid_row_handler=lambda _: "skip",
         )
-        read = arrow_csv.ReadOptions(block_size=2 * _BLOCK, use_threads=False)
-        schema = arrow_csv.read_csv(io.BytesIO(head), read, quiet).schema
+        read = arrow_csv.ReadOptions(
+            block_size=2 * _BLOCK,
+            use_threads=False,
+            autogenerate_column_names=not self._options.header,
+        )
+        convert = arrow_csv.ConvertOptions(null_values=self._nulls(arrow_csv))
+        table = arrow_csv.read_csv(io.BytesIO(head), read, quiet, convert)
+        if not self._options.header:
+            table = table.rename_columns([f"c{n + 1}" for n in range(table.num_columns)])
+            most = max((int(known[1:]) for known in self._columns), default=0)
+            if table.num_columns < most:
+                raise DataFormatError(
+                    f"{table.num_columns} columns, and there were {most} before: without names of "
+                    "columns all of them must be there, in their order",
+                    file=name,
+                )
+        elif table.num_columns > 1 and None not in map(number_of, table.schema.names):
+            raise DataFormatError(
+                "the first row holds numbers, not names of columns; if there are no names, use "
+                "header=False (--no-header), which calls the columns c1, c2, ...",
+                file=name,
+                line=1,
+            )
+        schema = table.schema
         check_names(schema.names, name)
         options = self._options
         label = label_column(options, schema.names, name)
@@ -147,10 +185,46 @@ class Delimited:
             elif field.name in options.text:
                 kind = "text"
             else:
-                number = is_number(self._arrow, field.type)
-                kind = self._columns.get(field.name, "number" if number else "text")
+                kind = self._columns.get(field.name) or "number"
+                if field.name not in self._columns and not is_number(self._arrow, field.type):
+                    kind = "text"
+                    if field.name not in options.ignore:
+                        self._refuse_doubtful(table.column(field.name), field.name, name)
             kinds[field.name] = kind
         return kinds
+
+    def _nulls(self, arrow_csv: Any) -> list[str]:
+        known = arrow_csv.ConvertOptions().null_values
+        return [*known, *MISSING, *self._options.missing]
+
+    def _refuse_doubtful(self, column: Any, name: str, file: str) -> None:
+        """Raise an error about a column that would be one of words for a few cells of it."""
+        from pyarrow import compute  # noqa: PLC0415 - what is needed only
+
+        if not self._arrow.types.is_string(column.type):
+            return
+        cells = column.drop_null()
+        if not len(cells):
+            return
+        numbers = compute.match_substring_regex(cells, _NUMBER)
+        share = compute.mean(numbers.cast("float64")).as_py()
+        if share < _MANY:
+            commas = compute.match_substring_regex(cells, _DECIMAL_COMMA)
+            if compute.mean(commas.cast("float64")).as_py() >= _MANY:
+                raise DataFormatError(
+                    f"column {name!r} has decimal commas, which are not read; write points, or "
+                    f"read the column as words with --text {name}",
+                    file=file,
+                    text=cells[0].as_py(),
+                )
+            return
+        word = cells.filter(compute.invert(numbers))[0].as_py()
+        raise DataFormatError(
+            f"column {name!r} holds numbers, and a word that is none: if it means that nothing is "
+            f"known, use --missing {word}; if the numbers are words, --text {name}",
+            file=file,
+            text=word,
+        )
 
     def typed(self, table: Any) -> tuple[Any, dict[int, str]]:
         """Return a piece of a CSV with its numbers read, and why rows cannot be used."""
@@ -193,7 +267,7 @@ class Delimited:
 
     def _invalid(self, row: Any, name: str) -> str:
         """Take a row with too few or too many cells."""
-        number = int(row.number) - 1  # of rows: the names of the columns do not count
+        number = int(row.number) - self._options.header  # the names of the columns do not count
         reason = f"row {number}: {row.actual_columns} cells, expected {row.expected_columns}"
         text = (row.text or "").encode()
         before = number - 2 - self._invalid_rows
@@ -254,5 +328,27 @@ def is_number(arrow: Any, kind: Any) -> bool:
 
 def pieces(table: Any) -> Iterator[Any]:
     """Yield a table some rows at a time; an empty one as it is."""
-    for first in range(0, max(table.num_rows, 1), ROWS):
-        yield table.slice(first, ROWS)
+    rows = max(1, min(ROWS, CELLS // max(table.num_columns, 1)))
+    for first in range(0, max(table.num_rows, 1), rows):
+        yield table.slice(first, rows)
+
+
+def sniffed(head: bytes) -> str:
+    r"""Return the delimiter of a file from its beginning: the one that splits the first rows alike.
+
+    Examples
+    --------
+    >>> sniffed(b"a;b;c\n1,5;2;3\n"), sniffed(b"a,b\n1;2,3\n")
+    (';', ',')
+    """
+    lines = head.decode("utf-8", "replace").splitlines()[:_LOOKED_AT]
+    best, most = ",", 0
+    for delimiter in DELIMITERS:
+        try:
+            counts = [len(cells) - 1 for cells in csv.reader(lines, delimiter=delimiter) if cells]
+        except csv.Error:  # a cell that is longer than this reader takes
+            continue
+        least = min(counts, default=0)
+        if least > most:
+            best, most = delimiter, least
+    return best

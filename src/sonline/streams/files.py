@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 REPLACED = "\ufffd"  # stands for NULs and bytes that are not UTF-8
 _TAIL = 1 << 12
+_PIECE = 1 << 13  # of compressed bytes: what they become must fit in memory
 
 
 class Readable(Protocol):
@@ -104,6 +105,41 @@ class Again(io.RawIOBase):
         chunk = self._rest.read(len(buffer)) or b""
         buffer[: len(chunk)] = chunk
         return len(chunk)
+
+
+class Frames(io.RawIOBase):
+    """The plain bytes of compressed frames; a file that ends within one is cut off.
+
+    The reader of zstandard takes the end of the file for the end of the frame.
+    """
+
+    def __init__(self, file: Any, begin: Callable[[], Any]) -> None:
+        self._file = file
+        self._begin = begin  # returns what decompresses one frame
+        self._frame: Any = None
+        self._packed = b""
+        self._plain = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Say that this is for reading."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the buffer as far as there is something."""
+        while not self._plain:
+            packed = self._packed or self._file.read1(_PIECE)
+            if not packed:
+                if self._frame is not None:
+                    raise EOFError("it ends within a frame")
+                return 0
+            self._frame = self._frame or self._begin()
+            self._plain = memoryview(self._frame.decompress(packed))
+            self._packed = b""
+            if self._frame.eof:
+                self._packed, self._frame = self._frame.unused_data, None
+        count = min(len(buffer), len(self._plain))
+        buffer[:count], self._plain = self._plain[:count], self._plain[count:]
+        return count
 
 
 class Patient(io.RawIOBase):

@@ -68,6 +68,10 @@ def _looks_svmlight(line: bytes) -> bool:
     return b"|" not in line and _SVMLIGHT_START.match(line) is not None
 
 
+def _looks_csv(line: bytes) -> bool:
+    return (b"," in line or b";" in line) and b"\t" not in line
+
+
 _TEXT, _TABLE = "sonline.streams.text:TextReader", "sonline.streams.tables:TableReader"
 
 # The first whose look fits is taken.
@@ -76,7 +80,7 @@ FORMATS: dict[str, Format] = {
     for one in (
         Format("svmlight", (".svm", ".svmlight", ".libsvm"), _TEXT, (), _looks_svmlight, False),
         Format("vw", (".vw",), _TEXT, (), lambda line: b"|" in line, False),
-        Format("csv", (".csv",), _TABLE, (), lambda line: b"," in line and b"\t" not in line),
+        Format("csv", (".csv",), _TABLE, (), _looks_csv),
         Format("tsv", (".tsv", ".tab"), _TABLE, (), lambda line: b"\t" in line),
         Format(
             "jsonl",

@@ -1,4 +1,8 @@
-"""JSON lines: an object a line, from column to number, text, true, false or null."""
+"""JSON lines: an object a line, from column to number, text, true, false or null.
+
+Nested objects have the features ``column.key``, arrays of numbers ``column.0``, ``column.1``, ...,
+and arrays of words ``column=word`` with the number of times that it is there.
+"""
 
 from __future__ import annotations
 
@@ -195,9 +199,7 @@ class JsonReader:
         for column, value in row.items():
             if column in self._special or value is None:
                 continue
-            pair = self._feature(column, value)
-            if pair is not None:
-                pairs.append(pair)
+            pairs += self._features(column, value)
         weight, tag = 1.0, ""
         if self._options.weight:
             weight = self._number(self._options.weight, row.get(self._options.weight, 1.0))
@@ -208,6 +210,24 @@ class JsonReader:
         if self._options.tag:
             tag = token_of(row.get(self._options.tag) or "")
         return pairs, self._label_of(row), weight, tag
+
+    def _features(self, column: str, value: Any) -> list[tuple[str, float]]:
+        """Return the features of a cell: ``column.key`` of objects, counts of words of arrays."""
+        if isinstance(value, dict):
+            inside = [
+                self._features(f"{column}.{key}", one)
+                for key, one in value.items()
+                if one is not None
+            ]
+            return [pair for pairs in inside for pair in pairs]
+        if not isinstance(value, list):
+            pair = self._feature(column, value)
+            return [] if pair is None else [pair]
+        if value and all(isinstance(one, str) for one in value):
+            self._columns.setdefault(column, "text")
+            return [(f"{column}={one}", float(count)) for one, count in Counter(value).items()]
+        named = {str(place): one for place, one in enumerate(value)}
+        return self._features(column, named)
 
     def _feature(self, column: str, value: Any) -> tuple[str, float] | None:
         if isinstance(value, str) or column in self._text:

@@ -96,8 +96,13 @@ class RowBuilder:
         codes: Integers | None = None
         numbers: Floats | None = None
         if isinstance(labels, list):
-            coded = [UNKNOWN if label is None else self.code(label) for label in labels]
-            codes = np.array(coded, np.int64)
+            for label in dict.fromkeys(labels):
+                if label is not None:
+                    self.code(label)
+            known_codes = self._labels
+            codes = np.array(
+                [UNKNOWN if label is None else known_codes[label] for label in labels], np.int64
+            )
         else:
             numbers = labels
         new_names, self._new_names = self._new_names, []

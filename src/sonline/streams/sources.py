@@ -5,6 +5,7 @@ from __future__ import annotations
 import bz2
 import glob
 import gzip
+import hashlib
 import io
 import lzma
 import os
@@ -17,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import IO, Any, cast
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
-from sonline.streams.files import Patient
+from sonline.streams.files import Frames, Patient
 from sonline.streams.formats import FORMATS, by_line, by_magic, by_suffix
 
 STDIN = "-"
@@ -40,7 +41,7 @@ _SAMPLE = 1 << 16
 
 
 def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Return the names of all files; globs are replaced by what they match, sorted.
+    """Return the names of all files; globs are replaced by what they match, folders by files.
 
     Examples
     --------
@@ -51,9 +52,8 @@ def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
     for source in sources:
         name = os.fspath(source)
         if os.path.isdir(name):  # noqa: PTH112 - may be remote
-            inside = os.path.join(name, "*")  # noqa: PTH118 - as it was written
-            raise IsADirectoryError(f"{name!r} is a folder; name its files, such as {inside!r}")
-        if name == STDIN or is_remote(name) or os.path.exists(name):  # noqa: PTH110 - may be remote
+            names += _in_folder(name)
+        elif name == STDIN or is_remote(name) or os.path.exists(name):  # noqa: PTH110 - may be remote
             names.append(name)
         elif glob.has_magic(name):
             found = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - absolute ones, too
@@ -67,6 +67,40 @@ def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
     if names.count(STDIN) > 1:
         raise ParameterError("standard input (-) can be read once only")
     return names
+
+
+def _in_folder(folder: str) -> list[str]:
+    """Return the files of rows in a folder, by their names; sorted."""
+    files = sorted(
+        entry.path
+        for entry in os.scandir(folder)
+        if entry.is_file() and not entry.name.startswith((".", "_")) and format_of_name(entry.name)
+    )
+    if not files:
+        inside = os.path.join(folder, "*")  # noqa: PTH118 - as it was written
+        raise FileNotFoundError(
+            f"{folder!r} is a folder without files whose names say a format; name them, such as "
+            f"{inside!r}"
+        )
+    return files
+
+
+def fingerprint(name: str, size: int | None = None) -> dict[str, Any] | None:
+    """Return what tells a file from another one; None for pipes and addresses.
+
+    It is that of the first ``size`` bytes: a file that has grown since is still the same. Only the
+    first and the last of them are looked at.
+    """
+    if not os.path.isfile(name):  # noqa: PTH113 - may be remote
+        return None
+    digest = hashlib.blake2b(digest_size=16)
+    with open(name, "rb") as file:  # noqa: PTH123
+        there = os.fstat(file.fileno()).st_size
+        size = there if size is None else min(size, there)
+        for start in (0, max(0, size - _SAMPLE)):
+            file.seek(start)
+            digest.update(file.read(min(_SAMPLE, size - start)))
+    return {"size": size, "digest": digest.hexdigest()}
 
 
 def is_remote(name: str) -> bool:
@@ -285,17 +319,9 @@ def _zstd(raw: IO[bytes]) -> IO[bytes]:
     try:
         import zstandard  # noqa: PLC0415 - an extra
     except ImportError:
-        pass
-    else:
-        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return cast(IO[bytes], reader)
-    try:
-        import pyarrow as pa  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise InvalidInputError(
-            'zstd needs zstandard or pyarrow: pip install "sonline[arrow]"'
-        ) from None
-    return cast(IO[bytes], pa.CompressedInputStream(raw, "zstd"))
+        raise InvalidInputError('zstd needs zstandard: pip install "sonline[arrow]"') from None
+    frames: Any = Frames(raw, zstandard.ZstdDecompressor().decompressobj)
+    return cast(IO[bytes], io.BufferedReader(frames, _SAMPLE))
 
 
 def _zlib_error() -> type[Exception]:

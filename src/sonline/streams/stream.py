@@ -59,6 +59,12 @@ class Options:
         Columns of tables.
     text, ignore : sequences of str
         Columns of tables that are words whatever they look like, and that are left out.
+    delimiter : str, optional
+        Of CSV, between cells; told from the first lines if it is not given.
+    header : bool
+        Whether the first row of CSV and TSV has the names of the columns; else they are c1, c2, ...
+    missing : sequence of str
+        More words of CSV and TSV that stand for a missing cell, beside ?, NA, NaN, null and so on.
     columns : dict
         Type of each column ("number" or "text") as known from before.
     interactions : sequence of str
@@ -82,6 +88,9 @@ class Options:
     tag: str | None = None
     text: Sequence[str] = ()
     ignore: Sequence[str] = ()
+    delimiter: str | None = None
+    header: bool = True
+    missing: Sequence[str] = ()
     columns: dict[str, str] = field(default_factory=dict)
     interactions: Sequence[str] = ()
 

@@ -15,7 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.errors import DataFormatError, InvalidInputError, ParameterError
+from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.labels import token_of
 from sonline.rows import LARGEST_VALUES, Floats
 from sonline.streams.batch import BadRow, Batch, Position
@@ -81,7 +81,9 @@ class TableReader:
                 yield batch
                 if batch.bad and self._options.on_error == "stop":
                     return
-        except self._arrow.ArrowInvalid as error:
+        except (self._arrow.ArrowException, OSError, ValueError) as error:
+            if isinstance(error, SonlineError):
+                raise
             reason = str(error).replace("\n", " ")
             hint = ""
             if "straddl" in reason:
@@ -243,10 +245,12 @@ class TableReader:
         """Return the key of each cell; new names are met in the order of the rows."""
         if not used.size:
             return used
-        numbers, firsts = np.unique(used, return_index=True)
+        firsts = np.full(len(names), used.size)
+        firsts[used[::-1]] = np.arange(used.size - 1, -1, -1)  # the last assignment stays
+        order = np.argsort(firsts, kind="stable")
         keys = np.empty(len(names), np.int64)
         try:
-            for number in numbers[np.argsort(firsts)].tolist():
+            for number in order[: np.count_nonzero(firsts < used.size)].tolist():
                 keys[number] = self._builder.key(names[number])
         except DataFormatError as error:
             raise DataFormatError(error.message, file=file) from None
@@ -272,7 +276,11 @@ class TableReader:
             return [None] * table.num_rows if options.tokens else np.full(table.num_rows, np.nan)
         column = table.column(label)
         if options.tokens:
-            tokens = [None if v is None or v != v else token_of(v) for v in column.to_pylist()]  # noqa: PLR0124 - NaN
+            coded = column.dictionary_encode()
+            values = coded.dictionary.to_pylist()
+            words = [None if v is None or v != v else token_of(v) for v in values]  # noqa: PLR0124 - NaN
+            places = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+            tokens: list[str | None] = np.array([*words, None], dtype=object)[places].tolist()
             if not options.unlabelled:
                 for row, token in enumerate(tokens):
                     if token is None:

@@ -1,21 +1,13 @@
-"""Training from a stream: batches into a model, with checkpoints that can be resumed exactly.
-
-`sonline train` and `OnlineLearner.learn_stream` are two faces of `Training`.
-"""
+"""`Training`: batches of a stream into a model, with checkpoints."""
 
 from __future__ import annotations
 
 import itertools
-import os
-import re
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from signal import Signals
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,109 +15,25 @@ from numpy.typing import NDArray
 from sonline import streams
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Point, Progress
-from sonline.labels import SIGNS, ClassTable, label_of, token_of
-from sonline.model import Learnt, Model, Reading
+from sonline.model import Learnt, Model
 from sonline.parameters import Parameters
 from sonline.rows import Floats
-from sonline.streams import Batch, Options, Position, Stream
-from sonline.streams.sources import expand
-
-DECIDING_ROWS = 1000  # how many labels decide what the task is
-MANY_CLASSES = 200  # more numbers than this among the first labels are no classes
-EVERY_SECONDS = 30.0  # between checkpoints, if nothing else is asked for
-THREADS = min(os.cpu_count() or 1, 8)  # for several classes; results do not depend on it
-
-
-@dataclass
-class Settings:
-    """What a run is asked for."""
-
-    data: list[str]
-    given: dict[str, Any] = field(default_factory=dict)  # parameters of the learner
-    stream: dict[str, Any] = field(default_factory=dict)  # options of the stream
-    output: Path | None = None
-    classes: str | Sequence[Any] = "auto"
-    passes: int = 1
-    holdout: int = 0
-    limit: int | None = None
-    predictions: Path | None = None
-    bad_rows: Path | None = None
-    checkpoint: Path | None = None
-    every_rows: int = 0
-    every_seconds: float = 0.0
-    initial: Path | None = None
-    resume: bool = False
-    prepare: Callable[[Model], None] | None = None  # what is done to a new model
-    predict_as: str = "raw"  # what is written to predictions
-    loss_scale: float = 1.0  # losses are shown times this
-
-
-class Watcher(Protocol):
-    """What shows a run: `sonline.display.Display`, or `Silent`."""
-
-    @property
-    def is_live(self) -> bool:
-        """Whether `update` is wanted after each batch."""
-
-    def say(self, text: str) -> None:
-        """Show a line."""
-
-    def begin(self, rows: int, share: float | None) -> None:
-        """Start the clock."""
-
-    def row(
-        self, point: Point, error: float, label: str, predicted: Callable[[], str], features: int
-    ) -> None:
-        """Show a point of the progressive loss."""
-
-    def update(self, **facts: Any) -> None:
-        """Show the state: the fields of `sonline.display.Now`."""
-
-
-class Silent:
-    """Shows nothing."""
-
-    is_live = False
-
-    def say(self, text: str) -> None:
-        """Show nothing."""
-
-    def begin(self, rows: int, share: float | None) -> None:
-        """Show nothing."""
-
-    def row(
-        self, point: Point, error: float, label: str, predicted: Callable[[], str], features: int
-    ) -> None:
-        """Show nothing."""
-
-    def update(self, **facts: Any) -> None:
-        """Show nothing."""
-
-
-class Files(AbstractContextManager[Any], Protocol):
-    """Files that grow during a run: predictions and bad rows."""
-
-    lengths: dict[str, int]
-
-    def write(self, name: str, data: bytes) -> None:
-        """Append to one of them."""
-
-    def sync(self) -> None:
-        """Let all that was written reach the disk."""
-
-
-class NoFiles(nullcontext[None]):
-    """None are wanted."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lengths: dict[str, int] = {}
-
-    def write(self, name: str, data: bytes) -> None:
-        """Write nothing."""
-
-    def sync(self) -> None:
-        """Do nothing."""
+from sonline.streams import Batch, Position, Stream
+from sonline.streams.sources import expand, fingerprint
+from sonline.training.predictions import prediction_lines
+from sonline.training.settings import THREADS, Settings
+from sonline.training.signals import CTRL_C, interruptible
+from sonline.training.task import (
+    DECIDING_ROWS,
+    LabelCheck,
+    options_of,
+    reading_of,
+    shown_classes,
+    stream_options,
+    table_for,
+)
+from sonline.training.validation import Validation
+from sonline.training.watching import Files, NoFiles, Silent, Watcher
 
 
 class Training:
@@ -141,6 +49,8 @@ class Training:
         Where predictions and bad rows go.
     model : Model, optional
         What to go on with; without, the first rows decide what model is made.
+    signals : sequence of signal.Signals
+        Those that end the run in order.
 
     Attributes
     ----------
@@ -158,6 +68,7 @@ class Training:
         watcher: Watcher | None = None,
         files: Files | None = None,
         model: Model | None = None,
+        signals: Sequence[Signals] = CTRL_C,
     ) -> None:
         self.settings = settings
         self.watcher: Watcher = watcher or Silent()
@@ -168,9 +79,15 @@ class Training:
         self.progress, self.held = Progress(), Progress()
         self.past: list[dict[str, Any]] = []
         self.position = Position()
-        self.interrupted = False
+        self.validation: Validation | None = None
+        if settings.validation:
+            how = {name: settings.stream[name] for name in ("format",) if name in settings.stream}
+            self.validation = Validation(settings.validation, settings.patience, how)
+        self.interrupted: Signals | None = None  # by which signal
+        self._signals = signals
         self.description = ""  # of the input
         self._stream: Stream | None = None
+        self._contents: list[dict[str, Any] | None] = []  # fingerprints of the files
         self._files: Files = files or NoFiles()
 
     @property
@@ -191,12 +108,19 @@ class Training:
             self.watcher.say(f"no {last} to resume from: starting at the beginning")
         with self._files, self._open() as stream:
             self._stream = stream
+            self._contents = [fingerprint(name) for name in stream.files]
             self.description = stream.description
             stream.refuse_columns_of_text(settings.stream)
             self.watcher.say(stream.description)
             self.watcher.begin(self.rows, stream.share())
-            with _interruptible(self._interrupt):
+            with interruptible(self._interrupt, self._signals):
                 self._loop(stream)
+            if self.validation is not None and self.model is not None:
+                if not self.validation.last:  # the passes have come to their end
+                    self.validation.enough(self.model)
+                self._note()
+                self.model = self.validation.best(self.model)
+                self.watcher.say(f"the model is that of pass {self.validation.best_pass}")
             if self.model is None:
                 bad = f": all {self.skipped} are bad ones" if self.skipped else ""
                 raise InvalidInputError(f"there are no rows to learn from{bad}")
@@ -226,10 +150,19 @@ class Training:
             batches = self._decide(stream, batches)
         elif not self.model.reading.features:
             self.model.reading = reading_of(stream.options)
+        table = None if self.model is None else self.model.table
+        check = None if table is None else LabelCheck(table)
         for whole in batches:
             left = None if self.settings.limit is None else self.settings.limit - self.rows
             batch = whole if left is None else whole.head(left)
-            self._take(batch, stream)
+            if batch.start.turn != self.position.turn and self._pass_is_last():
+                break
+            reasons = check.reasons(batch) if check is not None else {}
+            if reasons and stream.options.on_error == "stop":
+                row = min(reasons)
+                self._take(batch.head(row), stream)
+                raise batch.error(row, reasons[row])
+            self._take(batch.without(reasons) if reasons else batch, stream)
             if self.settings.limit is not None and self.rows >= self.settings.limit:
                 break
             if self.interrupted:
@@ -255,28 +188,34 @@ class Training:
     def _decide(self, stream: Stream, batches: Iterator[Batch]) -> Iterator[Batch]:
         """Look at the first rows, make the model that they need, and give them back."""
         first: list[Batch] = []
+        parameters = Parameters(**self.settings.given)
+        # Where the labels need not be seen, a slow pipe is learnt from its first row on.
+        wanted = DECIDING_ROWS if parameters.binary and self.settings.classes == "auto" else 1
+        labels: list[Any] = []
         seen = 0
         for batch in batches:
             first.append(batch)
+            if batch.codes is not None:
+                codes = batch.codes[: wanted - seen].tolist()
+                labels += [batch.names.label(code) for code in codes if code >= 0]
             seen += len(batch)
-            if seen >= DECIDING_ROWS:
+            if seen >= wanted:
                 break
-        parameters = Parameters(**self.settings.given)
-        labels: list[Any] = []
-        left = DECIDING_ROWS
-        for batch in first:
-            labels += batch.head(left).new_label_values()
-            left -= min(left, len(batch))
         if seen:
             table = table_for(
-                parameters, labels, self.settings.classes, "loss" in self.settings.given
+                parameters,
+                labels,
+                self.settings.classes,
+                "loss" in self.settings.given,
+                skip=stream.options.on_error == "skip",
             )
             self.model = Model(parameters, table)
             self.model.reading = reading_of(stream.options)
             if self.settings.prepare is not None:
                 self.settings.prepare(self.model)
             if table is not None and not table.signs:
-                self.watcher.say(_shown_classes(table.labels or labels, table.growing))
+                known = table.labels or list(dict.fromkeys(labels))
+                self.watcher.say(shown_classes(known, table.growing))
         return itertools.chain(first, batches)
 
     def _take(self, batch: Batch, stream: Stream) -> None:
@@ -285,8 +224,6 @@ class Training:
         self._files.write("bad_rows", batch.bad_text())
         if model is None:  # nothing but bad rows so far
             return
-        if batch.start.turn != self.position.turn:
-            self._next_pass()
         weights, held = self._weights(batch)
         if len(batch):
             learnt = model.learn_batch(batch, weights, THREADS)
@@ -297,20 +234,37 @@ class Training:
         if self.watcher.is_live:
             self.watcher.update(**self._now(model, stream))
 
-    def _next_pass(self) -> None:
-        self.past.append(self.summary())
+    def _pass_is_last(self) -> bool:
+        """Begin the next pass, unless the validation says that it would be in vain."""
+        if self.validation is not None and self.model is not None:
+            if self.validation.enough(self.model):
+                return True
+            validated, self.validation.last = self.validation.last, {}
+            self.past.append(self.summary() | validated)
+        else:
+            self.past.append(self.summary())
         self.progress, self.held = Progress(), Progress()
         self.turn_rows = 0
+        return False
 
     def _weights(self, batch: Batch) -> tuple[Floats | None, NDArray[np.bool_] | None]:
-        """Return the weights with those of held-out rows 0, and which rows are held out."""
+        """Return the weights to learn with, 0 for held-out rows, and which rows are held out."""
         period = self.settings.holdout
+        weights = self._class_weighted(batch)
         if not period:
-            return batch.weights, None
+            return weights, None
         numbers = self.turn_rows + np.arange(len(batch))
         held = numbers % period == period - 1
-        weights = np.ones(len(batch)) if batch.weights is None else batch.weights
-        return np.where(held, 0.0, weights), held
+        return np.where(held, 0.0, 1.0 if weights is None else weights), held
+
+    def _class_weighted(self, batch: Batch) -> Floats | None:
+        """Return the weights of rows times those of their classes."""
+        chosen = self.settings.class_weights
+        if not chosen or batch.codes is None:
+            return batch.weights
+        labels = [batch.names.label(code) for code in range(batch.label_count)]
+        factors = np.array([chosen.get(label, 1.0) for label in labels])[batch.codes]
+        return factors if batch.weights is None else batch.weights * factors
 
     def _measure(
         self, model: Model, batch: Batch, learnt: Learnt, held: NDArray[np.bool_] | None
@@ -384,7 +338,8 @@ class Training:
             "holdout_error": self.held.error,
         }
         return {name: curve.average for name, curve in curves.items() if curve.weight > 0} | {
-            "rows": self.progress.loss.rows + self.held.loss.rows
+            "rows": self.progress.loss.rows + self.held.loss.rows,
+            **({} if self.validation is None else self.validation.last),
         }
 
     # -- the state that a later run goes on from -------------------------------------------------
@@ -399,10 +354,12 @@ class Training:
         model.progress = self.progress
         model.run = {
             "files": list(self._stream.files) if self._stream else [],
+            "contents": self._contents,
             "format": self._stream.options.format if self._stream else "auto",
             "position": self.position.as_dict(),
             "passes": self.settings.passes,
             "holdout": self.settings.holdout,
+            "class_weights": [[k, v] for k, v in self.settings.class_weights.items()],
             "rows": self.rows,
             "turn_rows": self.turn_rows,
             "skipped": self.skipped,
@@ -435,6 +392,13 @@ class Training:
                     "repeat the same run, or continue training the model on other data (--from)"
                 )
         self._check_parameters(model, path)
+        for name, content in zip(run["files"], run.get("contents", []), strict=False):
+            if content is not None and fingerprint(name, content["size"]) != content:
+                raise ParameterError(
+                    f"resume: {name} is not the file that {path} was made from: it has become "
+                    "shorter or holds something else; restore it, or start without resume "
+                    "(--resume)"
+                )
         self.model = model
         self.position = Position(**run["position"])
         self.rows, self.turn_rows = int(run["rows"]), int(run["turn_rows"])
@@ -459,194 +423,7 @@ class Training:
                     f"{path} was made with {name}={have[name]!r}, which cannot become {value!r}"
                 )
 
-    def _interrupt(self) -> None:
-        self.interrupted = True
+    def _interrupt(self, number: Signals) -> None:
+        self.interrupted = number
         if self._stream is not None:
             self._stream.stop()
-
-
-# -- models for streams ----------------------------------------------------------------------------
-
-
-def table_for(
-    parameters: Parameters, labels: Sequence[Any], classes: str | Sequence[Any], loss_given: bool
-) -> ClassTable | None:
-    """Return the classes that the first labels of a stream ask for; None if numbers are learnt."""
-    if not parameters.binary:
-        return None
-    if classes not in ("auto", "binary", "multi"):
-        words = classes.split(",") if isinstance(classes, str) else list(classes)
-        declared = [label_of(word.strip()) if isinstance(word, str) else word for word in words]
-        if len(set(declared)) < max(2, len(declared)):
-            raise ParameterError(f"classes {classes}: name two or more different classes")
-        return ClassTable(tuple(declared))
-    if classes == "binary" or (classes == "auto" and set(labels) <= {-1, 0, 1}):
-        return SIGNS
-    if classes == "auto" and not loss_given:
-        fractions = any(isinstance(label, float) for label in labels)
-        if fractions or (len(labels) > MANY_CLASSES and not isinstance(labels[0], str)):
-            shown = ", ".join(str(label) for label in labels[:4])
-            raise ParameterError(
-                f"labels such as {shown} look like numbers to be predicted: use the loss squared "
-                "or quantile (--loss squared); if each is a class, classes multi (--classes multi)"
-            )
-    return ClassTable(growing=True)
-
-
-def fitting(model: Model, labels: Sequence[Any], classes: str | Sequence[Any] = "auto") -> Model:
-    """Return a model that has not learnt yet as the labels of a stream need it."""
-    table = table_for(model.parameters, list(dict.fromkeys(labels)), classes, loss_given=False)
-    return model if table is SIGNS else Model(model.parameters, table)
-
-
-def options_of(parameters: Parameters) -> dict[str, Any]:
-    """Return the options of a stream for a model with these parameters."""
-    return {
-        "hash_bits": parameters.hash_bits,
-        "hash_seed": parameters.seed,
-        "dtype": parameters.dtype,
-        "tokens": parameters.binary,
-    }
-
-
-def stream_options(model: Model, **more: Any) -> dict[str, Any]:
-    """Return the options of a stream that a model can read."""
-    table, reading = model.table, model.reading
-    features = reading.features or ("name" if model.core.name_count() else "index")
-    return {
-        **options_of(model.parameters),
-        "features": "hash" if model.parameters.hash_bits is not None else features,
-        "tokens": table is not None,
-        "names": model.core if features == "name" else [],
-        "label_names": [] if table is None else [token_of(label) for label in table.labels],
-        "columns": reading.columns,
-        **reading.table,
-        **more,
-    }
-
-
-def reading_of(options: Options) -> Reading:
-    """Return how a stream is read, to be kept with a model."""
-    table = {
-        "label": options.label,
-        "weight": options.weight,
-        "tag": options.tag,
-        "text": list(options.text),
-        "ignore": list(options.ignore),
-        "interactions": list(options.interactions),
-    }
-    return Reading(options.features, {}, {name: value for name, value in table.items() if value})
-
-
-def prediction_lines(
-    model: Model, raw: Floats, kind: str, tags: list[str] | None, classes: int | None = None
-) -> str:
-    """Return predictions as text, a line per row, with its tag.
-
-    ``classes`` is how many classes the predictions know, if not all of the model.
-    """
-    count = model.classes if classes is None else classes
-    if kind == "label" and model.table is not None:
-        chosen = raw[0] > 0 if count == 2 else raw.argmax(axis=0)
-        names = [str(label) for label in model.table.labels]
-        rows = [names[int(number)] for number in chosen.tolist()]
-    else:
-        numbers = raw
-        if kind == "probability":
-            numbers = model.probabilities(raw)
-            numbers = numbers[1:] if numbers.shape[0] == 2 else numbers
-        if numbers.shape[0] == 1:
-            rows = [repr(value) for value in numbers[0].tolist()]
-        else:
-            rows = [" ".join(map(repr, line)) for line in numbers.T.tolist()]
-    if tags is not None:
-        rows = [f"{row} {tag}" if tag else row for row, tag in zip(rows, tags, strict=True)]
-    return "".join(f"{row}\n" for row in rows)
-
-
-def learn_stream(
-    model: Model,
-    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-    *,
-    options: dict[str, Any],
-    passes: int,
-    classes: str | Sequence[Any],
-    progress: bool,
-    checkpoint: str | os.PathLike[str] | None,
-    checkpoint_every: int | str | None,
-    resume: bool,
-) -> tuple[Model, bool]:
-    """Learn a stream as `OnlineLearner.learn_stream` is asked to.
-
-    Returns the model, and whether Ctrl-C ended it early.
-    """
-    if resume and checkpoint is None:
-        raise ParameterError("resume=True needs checkpoint, the file to resume from")
-    every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
-    fresh = not model.stats()["rounds"]
-    settings = Settings(
-        data=[os.fspath(name) for name in streams.listed(source)],
-        given=model.parameters.as_dict(),
-        stream=options,
-        classes=classes,
-        passes=passes,
-        checkpoint=None if checkpoint is None else Path(checkpoint),
-        every_rows=every_rows,
-        every_seconds=every_seconds,
-        resume=resume,
-    )
-    if fresh:  # as on the command line, where parameters that were not given are the defaults
-        default = Parameters().as_dict()
-        settings.given = {k: v for k, v in settings.given.items() if v != default[k]}
-    training = Training(settings, model=None if fresh else model)
-    if progress:
-        from sonline.display import Display, LastingConsole  # noqa: PLC0415 - seldom wanted
-
-        with Display(LastingConsole(), silent=False) as display:
-            training.watcher = display
-            learnt = training.run()
-    else:
-        learnt = training.run()
-    if training.interrupted:
-        training.save()
-    return learnt, training.interrupted
-
-
-def checkpoint_times(every: int | str | None, checkpoint: bool) -> tuple[int, float]:
-    """Return after how many rows and after how many seconds to save; 0 is never."""
-    if every is None:
-        return 0, EVERY_SECONDS if checkpoint else 0.0
-    if not checkpoint:
-        raise ParameterError(
-            "checkpoint_every needs checkpoint, the file (--checkpoint-every: --checkpoint FILE)"
-        )
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s?)", str(every))
-    if not found or float(found[1]) <= 0 or not (found[2] or found[1].isdigit()):
-        raise ParameterError(
-            f"checkpoint_every must be rows (100000) or seconds (60s), got {every!r}"
-        )
-    return (0, float(found[1])) if found[2] else (int(found[1]), 0.0)
-
-
-def _shown_classes(labels: Sequence[Any], growing: bool) -> str:
-    shown = ", ".join(str(label) for label in labels[:10])
-    more = ", ..." if len(labels) > 10 else ""
-    return f"classes: {shown}{more}{' (and any that come)' if growing else ''}"
-
-
-@contextmanager
-def _interruptible(handle: Callable[[], None]) -> Iterator[None]:
-    """Let the first Ctrl-C end the run in order, the second at once."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def first(*_: Any) -> None:
-        handle()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    before = signal.signal(signal.SIGINT, first)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)

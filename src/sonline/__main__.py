@@ -1,0 +1,5 @@
+"""``python -m sonline``: the command line."""
+
+from sonline.cli import main
+
+main()

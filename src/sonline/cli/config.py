@@ -1,0 +1,77 @@
+"""``--config FILE``: the options of a command from a TOML file."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sonline.errors import ParameterError
+from sonline.files import replacing
+
+
+def _read(context: typer.Context, path: Path | None) -> Path | None:
+    """Take the values of a file where the command line gives none."""
+    if path is None or context.resilient_parsing:
+        return path
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ParameterError(f"--config {path}: not TOML: {error}") from error
+    names = {
+        option.removeprefix("--").replace("-", "_"): known.name
+        for known in context.command.params
+        for option in [*known.opts, *known.secondary_opts, known.name or ""]
+    }
+    values: dict[str, Any] = {}
+    for key, value in found.items():
+        word = key.replace("-", "_")
+        if word not in names or word in ("config", "save_config", "save_to"):
+            raise ParameterError(f"--config {path}: there is no option --{key.replace('_', '-')}")
+        if isinstance(value, dict):
+            raise ParameterError(f"--config {path}: {key} must be a value, not a table")
+        values[names[word] or word] = value
+    context.default_map = values
+    return path
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="TOML with values of options, such as passes = 3; those given here go first.",
+        callback=_read,
+        is_eager=True,
+    ),
+]
+SaveConfig = Annotated[
+    Path | None, typer.Option("--save-config", help="Where the options of this run are kept.")
+]
+
+
+def save_config(path: Path, context: typer.Context) -> None:
+    """Write the options of a run that are not the defaults, for ``--config``."""
+    lines = []
+    for known in context.command.params:
+        value = context.params.get(known.name or "")
+        if known.name in ("config", "save_to", "help") or value in (None, [], ()):
+            continue
+        if value == known.get_default(context, call=True) and known.name not in (
+            context.default_map or {}
+        ):
+            continue
+        name = next((opt for opt in known.opts if opt.startswith("--")), known.name or "")
+        lines.append(f"{name.removeprefix('--')} = {_toml(value)}\n")
+    with replacing(path) as file:
+        file.write("".join(lines).encode())
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, (int, float)) else json.dumps(str(value))

@@ -1,0 +1,61 @@
+"""``sonline merge``: models of different rows as one."""
+
+from __future__ import annotations
+
+import json as jsonlib
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sonline.cli import command_app
+from sonline.cli import options as shared
+from sonline.cli.outputs import check_outputs
+from sonline.errors import ParameterError
+from sonline.model import Model
+
+app = command_app()
+
+
+@app.command()
+def merge(
+    *,
+    models: Annotated[
+        list[Path], typer.Argument(metavar="MODEL...", help="The models.", show_default=False)
+    ],
+    output: Annotated[
+        Path, typer.Option("--output", "-o", help="The merged model.", show_default=False)
+    ],
+    start: Annotated[
+        Path | None,
+        typer.Option("--from", help="The model that all of them went on from: it counts once."),
+    ] = None,
+    json: shared.Json = False,
+    quiet: shared.Quiet = False,
+) -> None:
+    """Merge models that learnt different rows with the same parameters into one.
+
+    Features are matched by name or index, classes by label. The order of the models matters for
+    the last digits only.
+
+    Example: sonline merge monday.son tuesday.son -o both.son
+    """
+    if len(models) < 2:
+        raise ParameterError("name two models or more")
+    check_outputs([*map(str, models), *([] if start is None else [str(start)])], output=output)
+    first, *others = [Model.load(path) for path in models]
+    merged = first.merge(others, None if start is None else Model.load(start))
+    merged.save(output, {"name": "command line"})
+    stats = merged.stats()
+    found = {
+        "model": str(output),
+        "merged": [str(path) for path in models],
+        "task": merged.task,
+        "rounds": stats["rounds"],
+        "features": stats["features"],
+    }
+    if json:
+        typer.echo(jsonlib.dumps(found, indent=1))
+    elif not quiet:
+        rows, features = found["rounds"], found["features"]
+        typer.echo(f"{output}: {len(models)} models, {rows:,} rows, {features:,} features")

@@ -1,0 +1,325 @@
+"""Metrics that take batches of labels and predictions, and keep a few numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sonline.evaluate.losses import checked, losses
+from sonline.evaluate.sums import running_sum, to_json
+from sonline.parameters import Parameters
+from sonline.rows import Floats
+
+
+class Metric(Protocol):
+    """What every metric of this module has."""
+
+    def update(
+        self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Take in a batch of labels, raw predictions and weights (all 1 without)."""
+
+    @property
+    def value(self) -> float:
+        """The metric over all rows so far; NaN where it is not defined yet."""
+
+
+@dataclass
+class Mean:
+    """A running weighted mean.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Mean
+    >>> mean = Mean()
+    >>> mean.add([1.0, 2.0, 6.0])
+    >>> mean.value
+    3.0
+    """
+
+    total: float = 0.0
+    weight: float = 0.0
+
+    def add(self, values: ArrayLike, weights: ArrayLike | None = None) -> None:
+        """Take in values and their weights (all 1 without)."""
+        values = np.asarray(values)
+        if weights is not None:
+            weights = np.asarray(weights, dtype=np.float64)
+            self.weight = running_sum(self.weight, weights)
+            self.total = running_sum(self.total, values * weights)
+            return
+        self.weight += values.size
+        if values.dtype == np.bool_ and self.total.is_integer():
+            self.total += int(np.count_nonzero(values))  # whole numbers need no order
+        else:
+            self.total = running_sum(self.total, values.astype(np.float64, copy=False))
+
+    def merge(self, others: Iterable[Mean], start: Mean | None = None) -> Mean:
+        """Return the mean over all values; those of a common start count once."""
+        every = [self, *others]
+        first = start or Mean()
+        return Mean(
+            *(
+                getattr(first, name)
+                + sum(getattr(one, name) - getattr(first, name) for one in every)
+                for name in ("total", "weight")
+            )
+        )
+
+    @property
+    def value(self) -> float:
+        """The mean so far; NaN without any."""
+        return self.total / self.weight if self.weight > 0 else math.nan
+
+    def as_dict(self) -> dict[str, float | str]:
+        """Return all of it as values that JSON can hold."""
+        return {"total": to_json(self.total), "weight": to_json(self.weight)}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Mean:
+        """Make a mean from what `as_dict` returned."""
+        return cls(float(plain["total"]), float(plain["weight"]))
+
+
+class Loss:
+    """Mean of a loss.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Loss
+    >>> metric = Loss("squared")
+    >>> metric.update([1.0, 2.0], [0.0, 2.0])
+    >>> metric.value
+    0.25
+    """
+
+    def __init__(self, loss: str = Parameters.loss, quantile: float = Parameters.quantile) -> None:
+        self.loss = loss
+        self.quantile = quantile
+        self._mean = Mean()
+
+    def update(
+        self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Take in a batch."""
+        y, z, w = checked(labels, predictions, weights)
+        self._mean.add(losses(self.loss, y, z, self.quantile), w)
+
+    @property
+    def value(self) -> float:
+        """The mean so far."""
+        return self._mean.value
+
+
+class LogLoss(Loss):
+    """Mean of ``log(1 + exp(-y z))``: minus the log-likelihood of the logistic model."""
+
+    def __init__(self) -> None:
+        super().__init__("logistic")
+
+
+class Error:
+    """Share of rows on the wrong side of 0; a prediction of exactly 0 counts as -1.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Error
+    >>> metric = Error()
+    >>> metric.update([1, -1, 1, 1], [0.3, -2.0, -0.1, 5.0])
+    >>> metric.value
+    0.25
+    """
+
+    def __init__(self) -> None:
+        self._mean = Mean()
+
+    def update(
+        self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Take in a batch."""
+        y, z, w = checked(labels, predictions, weights)
+        self._mean.add((y > 0) != (z > 0), w)
+
+    @property
+    def value(self) -> float:
+        """The share so far."""
+        return self._mean.value
+
+
+class AUC:
+    """Area under the ROC curve, in constant memory.
+
+    It is the exact area for the predictions rounded to 11 significant bits (float16): a histogram
+    with a place for each of those 65,536 numbers. Pairs that fall into one place count half.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import AUC
+    >>> metric = AUC()
+    >>> metric.update([1, -1, 1, -1], [2.0, 1.0, 0.5, -1.0])
+    >>> metric.value
+    0.75
+    """
+
+    def __init__(self) -> None:
+        self._histogram = np.zeros((2, 1 << 16))  # negatives, positives, by rising prediction
+
+    def update(
+        self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Take in a batch."""
+        y, z, w = checked(labels, predictions, weights)
+        with np.errstate(over="ignore", under="ignore"):
+            bits = (z.astype(np.float16) + np.float16(0)).view(np.int16).astype(np.int64)  # no -0
+        place = np.where(bits >= 0, bits, -1 - (bits & 0x7FFF)) + 0x8000
+        np.add.at(self._histogram, ((y > 0).astype(np.intp), place), 1.0 if w is None else w)
+
+    @property
+    def value(self) -> float:
+        """The area so far; NaN until both classes have been seen."""
+        negative, positive = self._histogram
+        below = np.cumsum(negative) - negative / 2
+        pairs = negative.sum() * positive.sum()
+        return float(positive @ below / pairs) if pairs > 0 else math.nan
+
+
+class R2:
+    """Coefficient of determination: 1 - squared error / variance of the labels.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import R2
+    >>> metric = R2()
+    >>> metric.update([1.0, 2.0, 3.0], [1.0, 2.0, 2.0])
+    >>> metric.value
+    0.5
+    """
+
+    def __init__(self) -> None:
+        self._square_error = 0.0
+        # Moments about the first label, so that a large mean does not cancel the variance.
+        self._origin: float | None = None
+        self._weight = 0.0
+        self._first = 0.0
+        self._second = 0.0
+
+    def update(
+        self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
+    ) -> None:
+        """Take in a batch."""
+        y, z, w = checked(labels, predictions, weights)
+        if not y.size:
+            return
+        w = np.ones(y.size) if w is None else w
+        if self._origin is None:
+            self._origin = float(y[0])
+        offset = y - self._origin
+        self._square_error = running_sum(self._square_error, w * (y - z) ** 2)
+        self._weight = running_sum(self._weight, w)
+        self._first = running_sum(self._first, w * offset)
+        self._second = running_sum(self._second, w * offset**2)
+
+    @property
+    def value(self) -> float:
+        """The coefficient so far; NaN while all labels are equal."""
+        if not self._weight > 0:
+            return math.nan
+        variation = self._second - self._first * self._first / self._weight
+        return float(1 - self._square_error / variation) if variation > 0 else math.nan
+
+    def merge(self, others: Iterable[R2], start: R2 | None = None) -> R2:
+        """Return the metric over all rows; those of a common start count once."""
+        every = [self, *others]
+        origin = next((one._origin for one in every if one._origin is not None), 0.0)
+        first = (start or R2())._moments(origin)
+        total = first + sum(one._moments(origin) - first for one in every)
+        merged = R2()
+        merged._origin = origin
+        merged._square_error, merged._weight, merged._first, merged._second = total.tolist()
+        return merged
+
+    def _moments(self, origin: float) -> Floats:
+        """Return the sums with the moments about another label."""
+        shift = (origin if self._origin is None else self._origin) - origin
+        second = self._second + 2 * shift * self._first + shift * shift * self._weight
+        return np.array(
+            [self._square_error, self._weight, self._first + shift * self._weight, second]
+        )
+
+    def as_dict(self) -> dict[str, float | str | None]:
+        """Return all of it as values that JSON can hold."""
+        return {
+            "square_error": to_json(self._square_error),
+            "origin": self._origin,
+            "weight": to_json(self._weight),
+            "first": to_json(self._first),
+            "second": to_json(self._second),
+        }
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> R2:
+        """Make a metric from what `as_dict` returned."""
+        metric = cls()
+        metric._square_error = float(plain["square_error"])
+        metric._origin = None if plain["origin"] is None else float(plain["origin"])
+        metric._weight = float(plain["weight"])
+        metric._first = float(plain["first"])
+        metric._second = float(plain["second"])
+        return metric
+
+
+class Confusion:
+    """How often each class was taken for each: a matrix of weights, and what follows from it.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Confusion
+    >>> confusion = Confusion()
+    >>> confusion.update([1, 1, 0, 0], [1, 0, 0, 0], 2)
+    >>> confusion.matrix.tolist()
+    [[2.0, 0.0], [1.0, 1.0]]
+    >>> confusion.precision.tolist(), confusion.recall.tolist()
+    ([0.6666666666666666, 1.0], [1.0, 0.5])
+    """
+
+    def __init__(self) -> None:
+        self.matrix: Floats = np.zeros((0, 0))  # by number of the class, and of the predicted one
+
+    def update(
+        self,
+        targets: ArrayLike,
+        predicted: ArrayLike,
+        classes: int,
+        weights: ArrayLike | None = None,
+    ) -> None:
+        """Take in numbers of classes of a batch, when so many classes are known."""
+        if classes > len(self.matrix):
+            more = classes - len(self.matrix)
+            self.matrix = np.pad(self.matrix, (0, more))
+        places = np.asarray(targets, np.int64), np.asarray(predicted, np.int64)
+        np.add.at(self.matrix, places, 1.0 if weights is None else np.asarray(weights))
+
+    @property
+    def precision(self) -> Floats:
+        """Of each class: which share of the rows predicted so is so; 0 without any."""
+        return _ratio(np.diag(self.matrix), self.matrix.sum(axis=0))
+
+    @property
+    def recall(self) -> Floats:
+        """Of each class: which share of its rows is predicted so; 0 without any."""
+        return _ratio(np.diag(self.matrix), self.matrix.sum(axis=1))
+
+    @property
+    def f1(self) -> Floats:
+        """Of each class: the harmonic mean of precision and recall; 0 without any."""
+        both = self.matrix.sum(axis=0) + self.matrix.sum(axis=1)
+        return _ratio(2 * np.diag(self.matrix), both)
+
+
+def _ratio(part: Floats, whole: Floats) -> Floats:
+    return np.divide(part, whole, out=np.zeros(part.size), where=whole > 0)

@@ -1,0 +1,204 @@
+"""Progressive averages, with points on the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sonline.evaluate.metrics import R2
+from sonline.evaluate.sums import FEW, running_sums, to_json
+
+
+@dataclass(frozen=True)
+class Point:
+    """One point of a `Curve`: after how many rows, the mean so far and since the point before."""
+
+    rows: int
+    average: float
+    since_last: float
+
+
+@dataclass
+class Curve:
+    """A progressive average with points after 1, 2, 4, 8, ... rows.
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Curve
+    >>> curve = Curve()
+    >>> for point in curve.update([1.0, 3.0, 5.0]):
+    ...     print(point.rows, point.average, point.since_last)
+    1 1.0 1.0
+    2 2.0 3.0
+    >>> curve.now
+    Point(rows=3, average=3.0, since_last=5.0)
+    """
+
+    points: list[Point] = field(default_factory=list)
+    rows: int = 0
+    total: float = 0.0
+    weight: float = 0.0
+    _last: tuple[float, float] = (0.0, 0.0)  # total and weight at the last point
+    _next: int = 1
+
+    def update(self, values: ArrayLike, weights: ArrayLike | None = None) -> list[Point]:
+        """Take in the losses of a batch of rows; the points that they completed."""
+        losses = np.asarray(values, dtype=np.float64)
+        first = len(self.points)
+        if losses.size <= FEW:
+            given = [1.0] * losses.size if weights is None else np.asarray(weights).tolist()
+            for value, importance in zip(losses.tolist(), given, strict=True):
+                self.rows += 1
+                self.total += value * importance
+                self.weight += importance
+                if self.rows == self._next:
+                    self._close()
+            return self.points[first:]
+        importance = None if weights is None else np.asarray(weights, dtype=np.float64)
+        totals = running_sums(self.total, losses if importance is None else losses * importance)
+        sums = None if importance is None else running_sums(self.weight, importance)
+        start = self.weight
+        while True:  # to each point, and then to the end
+            place = min(self._next - self.rows, losses.size)
+            self.total = float(totals[place])
+            self.weight = start + place if sums is None else float(sums[place])
+            if self._next > self.rows + losses.size:
+                break
+            self._close()
+        self.rows += losses.size
+        return self.points[first:]
+
+    def merge(self, others: Iterable[Curve], start: Curve | None = None) -> Curve:
+        """Return the average over all rows of curves that went on from a common start side by side.
+
+        Its points are those of the start, and one for all that came since.
+
+        Examples
+        --------
+        >>> from sonline.evaluate import Curve
+        >>> one, other = Curve(), Curve()
+        >>> points = one.update([1.0, 3.0]), other.update([5.0])
+        >>> one.merge([other]).now
+        Point(rows=3, average=3.0, since_last=nan)
+        """
+        every = [self, *others]
+        first = start or Curve()
+        rows, total, weight = (
+            getattr(first, name) + sum(getattr(one, name) - getattr(first, name) for one in every)
+            for name in ("rows", "total", "weight")
+        )
+        merged = Curve(list(first.points), rows, total, weight, first._last, max(rows, 1))
+        if rows > first.rows:
+            merged._close()
+        return merged
+
+    @property
+    def average(self) -> float:
+        """The mean over all rows; NaN without rows."""
+        return self.total / self.weight if self.weight > 0 else math.nan
+
+    @property
+    def now(self) -> Point:
+        """The point after the last row so far."""
+        return self._point(self.rows)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as values that JSON can hold."""
+        numbers = [
+            [p.rows, *(None if math.isnan(v) else to_json(v) for v in (p.average, p.since_last))]
+            for p in self.points
+        ]
+        return {
+            "points": numbers,
+            "rows": self.rows,
+            "total": to_json(self.total),
+            "weight": to_json(self.weight),
+            "last": [to_json(number) for number in self._last],
+        }
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Curve:
+        """Make a curve from what `as_dict` returned."""
+        points = [
+            Point(int(rows), *(math.nan if v is None else float(v) for v in values))
+            for rows, *values in plain["points"]
+        ]
+        total, weight = plain["last"]
+        return cls(
+            points,
+            int(plain["rows"]),
+            float(plain["total"]),
+            float(plain["weight"]),
+            (float(total), float(weight)),
+            2 * points[-1].rows if points else 1,
+        )
+
+    def _close(self) -> None:
+        """Add the point of the row that is the next power of two."""
+        self.points.append(self._point(self._next))
+        self._last = self.total, self.weight
+        self._next *= 2
+
+    def _point(self, rows: int) -> Point:
+        total, weight = self.total - self._last[0], self.weight - self._last[1]
+        return Point(rows, self.average, total / weight if weight > 0 else math.nan)
+
+
+@dataclass
+class Progress:
+    """Measures of predictions made before rows were learnt: loss, mistakes and, of numbers, R².
+
+    Examples
+    --------
+    >>> from sonline.evaluate import Progress
+    >>> progress = Progress()
+    >>> points = progress.update([0.5, 0.25], [True, False])
+    >>> progress.loss.average, progress.error.average
+    (0.375, 0.5)
+    """
+
+    loss: Curve = field(default_factory=Curve)
+    error: Curve = field(default_factory=Curve)
+    r2: R2 = field(default_factory=R2)
+
+    def update(
+        self, loss: ArrayLike, wrong: ArrayLike | None = None, weights: ArrayLike | None = None
+    ) -> list[Point]:
+        """Take in losses and mistakes of rows; the points of the loss that they completed."""
+        if wrong is not None:
+            self.error.update(wrong, weights)
+        return self.loss.update(loss, weights)
+
+    @property
+    def accuracy(self) -> float:
+        """Share of right classes; NaN without rows."""
+        error = self.error
+        return (error.weight - error.total) / error.weight if error.weight > 0 else math.nan
+
+    def merge(self, others: Iterable[Progress], start: Progress | None = None) -> Progress:
+        """Return the measures over all rows; those of a common start count once."""
+        every = list(others)
+        first = start or Progress()
+        return Progress(
+            self.loss.merge([one.loss for one in every], first.loss),
+            self.error.merge([one.error for one in every], first.error),
+            self.r2.merge([one.r2 for one in every], first.r2),
+        )
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return all of it as values that JSON can hold."""
+        return {name: part.as_dict() for name, part in vars(self).items()}
+
+    @classmethod
+    def from_dict(cls, plain: dict[str, Any]) -> Progress:
+        """Make measures from what `as_dict` returned."""
+        return cls(
+            Curve.from_dict(plain["loss"]),
+            Curve.from_dict(plain["error"]),
+            R2.from_dict(plain["r2"]),
+        )

@@ -1,0 +1,142 @@
+"""Files that replace older ones: whole or not at all, and nothing is left behind.
+
+A file is written beside its place, under a name of its own, and renamed. The writer holds a lock on
+it, so that what a killed process left can be told from what another one is writing, and removed.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import glob
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO
+
+_SUFFIX = ".part"
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+    """Open a file that takes its place when all of it has been written.
+
+    A symbolic link stays: the file that it points to is replaced. Pipes and character devices are
+    written into.
+
+    Parameters
+    ----------
+    path : path-like
+        The file; an existing one is replaced.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> from sonline.files import replacing
+    >>> path = pathlib.Path(tempfile.mkdtemp(), "a.txt")
+    >>> with replacing(path) as file:
+    ...     _ = file.write(b"all of it")
+    ...     path.exists()
+    False
+    >>> path.read_bytes()
+    b'all of it'
+    """
+    if not is_replaced(path):
+        with Path(path).open("wb", buffering=0) as device:
+            yield device
+        return
+    target = Path(os.path.realpath(path))
+    _remove_leftovers(target)
+    part, file = _begin(target)
+    try:
+        with file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+            part.replace(target)
+    except BaseException as error:
+        part.unlink(missing_ok=True)
+        if isinstance(error, OSError) and error.filename in (None, str(part)):
+            error.filename, error.filename2 = os.fspath(path), None
+        raise
+    _sync_folder(target.parent)
+
+
+def is_replaced(path: str | os.PathLike[str]) -> bool:
+    """Return whether a file is replaced (or made), rather than written into.
+
+    Raises
+    ------
+    OSError
+        If it can be neither.
+    """
+    try:
+        mode = Path(path).stat().st_mode
+    except FileNotFoundError:
+        return True
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(f"{os.fspath(path)} is a folder; name a file")
+    if stat.S_ISBLK(mode) or stat.S_ISSOCK(mode):
+        raise OSError(f"{os.fspath(path)} is a disk or a socket; name a file")
+    return stat.S_ISREG(mode)
+
+
+def check_writable(path: str | os.PathLike[str]) -> None:
+    """Raise an error now if `replacing` could not begin later.
+
+    Raises
+    ------
+    OSError
+        If it is a folder, its folder is missing, or nothing can be written there.
+    """
+    if not is_replaced(path):
+        if not os.access(path, os.W_OK):
+            raise PermissionError(f"{os.fspath(path)} cannot be written")
+        return
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{os.fspath(path)}: there is no folder {target.parent}; make it")
+    try:
+        part, file = _begin(target)
+    except OSError as error:
+        raise type(error)(
+            f"{os.fspath(path)}: cannot be written there: {error.strerror or error}"
+        ) from error
+    part.unlink(missing_ok=True)
+    file.close()
+
+
+def _begin(target: Path) -> tuple[Path, IO[bytes]]:
+    """Make the file that becomes the target, and lock it."""
+    while True:
+        part = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_SUFFIX}")
+        file = part.open("xb")
+        with suppress(OSError):  # a file system without locks: leftovers stay
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if os.fstat(file.fileno()).st_nlink:
+            return part, file
+        file.close()  # removed by another process, before it was locked
+
+
+def _remove_leftovers(target: Path) -> None:
+    """Remove what killed processes have left of this file: nobody holds a lock on it."""
+    for part in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 16}{_SUFFIX}"):
+        with suppress(OSError), part.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            part.unlink()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

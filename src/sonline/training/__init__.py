@@ -1,0 +1,84 @@
+"""Training from a stream: batches into a model, with checkpoints that can be resumed exactly.
+
+`sonline train` and `OnlineLearner.learn_stream` are two faces of `Training`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from sonline import streams
+from sonline.errors import ParameterError
+from sonline.model import Model
+from sonline.parameters import Parameters
+from sonline.training.predictions import prediction_lines, prediction_objects
+from sonline.training.run import Training
+from sonline.training.settings import EVERY_SECONDS, THREADS, Settings, checkpoint_times
+from sonline.training.signals import ENDING
+from sonline.training.task import fitting, stream_options, targets_of
+
+__all__ = [
+    "ENDING",
+    "EVERY_SECONDS",
+    "THREADS",
+    "Settings",
+    "Training",
+    "checkpoint_times",
+    "fitting",
+    "learn_stream",
+    "prediction_lines",
+    "prediction_objects",
+    "stream_options",
+    "targets_of",
+]
+
+
+def learn_stream(
+    model: Model,
+    source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+    *,
+    options: dict[str, Any],
+    passes: int,
+    classes: str | Sequence[Any],
+    progress: bool,
+    checkpoint: str | os.PathLike[str] | None,
+    checkpoint_every: int | str | None,
+    resume: bool,
+) -> tuple[Model, bool]:
+    """Learn a stream as `OnlineLearner.learn_stream` is asked to.
+
+    Returns the model, and whether Ctrl-C ended it early.
+    """
+    if resume and checkpoint is None:
+        raise ParameterError("resume=True needs checkpoint, the file to resume from")
+    every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
+    fresh = not model.stats()["rounds"]
+    settings = Settings(
+        data=[os.fspath(name) for name in streams.listed(source)],
+        given=model.parameters.as_dict(),
+        stream=options,
+        classes=classes,
+        passes=passes,
+        checkpoint=None if checkpoint is None else Path(checkpoint),
+        every_rows=every_rows,
+        every_seconds=every_seconds,
+        resume=resume,
+    )
+    if fresh:  # as on the command line, where parameters that were not given are the defaults
+        default = Parameters().as_dict()
+        settings.given = {k: v for k, v in settings.given.items() if v != default[k]}
+    training = Training(settings, model=None if fresh else model)
+    if progress:
+        from sonline.display import Display, LastingConsole  # noqa: PLC0415 - seldom wanted
+
+        with Display(LastingConsole(), silent=False) as display:
+            training.watcher = display
+            learnt = training.run()
+    else:
+        learnt = training.run()
+    if training.interrupted:
+        training.save()
+    return learnt, training.interrupted is not None

@@ -1,0 +1,73 @@
+"""Predictions as text and as JSON, with classes in the order of their labels."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from sonline.model import Model, probabilities
+from sonline.rows import Floats
+
+
+def prediction_lines(
+    model: Model, raw: Floats, kind: str, tags: list[str] | None, classes: int | None = None
+) -> str:
+    """Return predictions as text, a line per row, with its tag.
+
+    Parameters
+    ----------
+    model : Model
+        Whose they are.
+    raw : array
+        Raw predictions, a line per output.
+    kind : {"raw", "probability", "label"}
+        What to write. Of two classes it is the number of the second label in sorted order, of more
+        the number of each class after its label.
+    tags : list of str, optional
+        Of the rows.
+    classes : int, optional
+        How many classes the predictions know, if not all of the model.
+    """
+    table = model.table
+    count = model.classes if classes is None else classes
+    if table is not None and kind == "label":
+        chosen = raw[0] > 0 if count == 2 else raw.argmax(axis=0)
+        names = [str(label) for label in table.labels]
+        rows = [names[int(number)] for number in chosen.tolist()]
+    else:
+        numbers = raw if table is None else table.in_order(raw, count)
+        if kind == "probability":
+            numbers = probabilities(numbers, count)
+            numbers = numbers[1:] if count == 2 else numbers
+        if table is None or count <= 2:
+            rows = [repr(value) for value in numbers[0].tolist()]
+        else:
+            names = [f"{label}:" for label in table.sorted_labels(count)]
+            rows = [
+                " ".join(name + repr(value) for name, value in zip(names, line, strict=True))
+                for line in numbers.T.tolist()
+            ]
+    if tags is not None:
+        rows = [f"{row} {tag}" if tag else row for row, tag in zip(rows, tags, strict=True)]
+    return "".join(f"{row}\n" for row in rows)
+
+
+def prediction_objects(model: Model, raw: Floats, tags: list[str] | None) -> str:
+    """Return a JSON object for each row, a line each."""
+    table = model.table
+    columns: dict[str, list[Any]] = {"raw": raw[0].tolist()}
+    if table is not None:
+        columns = {"label": model.labels(raw)}
+        names = [str(label) for label in table.sorted_labels()]
+        ordered = table.in_order(raw)
+        columns["raw"] = ordered[0].tolist() if len(names) == 2 else _named(names, ordered)
+        if model.probabilistic:
+            columns["probability"] = _named(names, probabilities(ordered, len(names)))
+    if tags is not None:
+        columns["tag"] = list(tags)
+    rows = zip(*columns.values(), strict=True)
+    return "".join(f"{json.dumps(dict(zip(columns, row, strict=True)))}\n" for row in rows)
+
+
+def _named(names: list[str], numbers: Floats) -> list[dict[str, float]]:
+    return [dict(zip(names, line, strict=True)) for line in numbers.T.tolist()]

@@ -1,0 +1,42 @@
+"""Signals that end a run in order: what has been learnt is saved."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+CTRL_C = (signal.SIGINT,)
+# Also what "docker stop", Kubernetes, SLURM and a closed terminal send.
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+@contextmanager
+def interruptible(
+    handle: Callable[[signal.Signals], None], signals: Sequence[signal.Signals] = CTRL_C
+) -> Iterator[None]:
+    """Let the first of these signals end the run in order, the second at once.
+
+    Signals that are ignored (by nohup) stay ignored.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {one: signal.getsignal(one) for one in signals}
+    taken = [one for one in signals if before[one] is not signal.SIG_IGN]
+
+    def first(number: int, _: Any) -> None:
+        handle(signal.Signals(number))
+        for one in taken:
+            at_once = signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL
+            signal.signal(one, at_once)
+
+    for one in taken:
+        signal.signal(one, first)
+    try:
+        yield
+    finally:
+        for one in taken:
+            signal.signal(one, before[one])

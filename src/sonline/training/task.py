@@ -1,0 +1,205 @@
+"""What the first rows of a stream ask for: the task, and how a model reads streams."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonline.errors import ParameterError
+from sonline.labels import NEW, SIGNS, ClassTable, Codes, label_of, token_of
+from sonline.model import Model, Reading
+from sonline.parameters import Parameters
+from sonline.streams import Batch, Options
+from sonline.streams.batch import NO_LABEL
+
+DECIDING_ROWS = 1000  # how many labels decide what the task is
+RARE = 100  # labels of fewer rows than one in so many may be mistakes
+MANY_CLASSES = 200  # more numbers than this among the first labels are no classes
+
+
+def table_for(
+    parameters: Parameters,
+    labels: Sequence[Any],
+    classes: str | Sequence[Any],
+    loss_given: bool,
+    skip: bool = False,
+) -> ClassTable | None:
+    """Return the classes that the first labels of a stream ask for; None if numbers are learnt.
+
+    A few others among many labels that are -1 and 1, or 0 and 1, are a mistake in the data or a
+    rare class: only the user can tell. If bad rows are to be skipped they count as those.
+    """
+    if not parameters.binary:
+        return None
+    if classes not in ("auto", "binary", "multi"):
+        words = classes.split(",") if isinstance(classes, str) else list(classes)
+        declared = [label_of(word.strip()) if isinstance(word, str) else word for word in words]
+        if len(set(declared)) < max(2, len(declared)):
+            raise ParameterError(f"classes {classes}: name two or more different classes")
+        return ClassTable(tuple(declared))
+    counts = Counter(label for label in labels if label is not None)
+    others = {label: count for label, count in counts.items() if label not in (-1, 0, 1)}
+    if classes == "binary" or (classes == "auto" and not others):
+        return SIGNS
+    few = sum(others.values()) * RARE <= len(labels)
+    if classes == "auto" and few and counts[1] and (counts[-1] or counts[0]):
+        if skip:
+            return SIGNS
+        shown = ", ".join(str(label) for label in list(others)[:4])
+        raise ParameterError(
+            f"nearly all of the first labels are {-1 if counts[-1] else 0} and 1, but there are "
+            f"others ({shown}): use classes multi (--classes multi) if they are classes; otherwise "
+            "mend the rows, or skip them (--on-error skip)"
+        )
+    labels = list(counts)
+    if classes == "auto" and not loss_given:
+        fractions = any(isinstance(label, float) for label in labels)
+        if fractions or (len(labels) > MANY_CLASSES and not isinstance(labels[0], str)):
+            shown = ", ".join(str(label) for label in labels[:4])
+            raise ParameterError(
+                f"labels such as {shown} look like numbers to be predicted: use the loss squared "
+                "or quantile (--loss squared); if each is a class, classes multi (--classes multi)"
+            )
+    return ClassTable(growing=True)
+
+
+def fitting(model: Model, labels: Sequence[Any], classes: str | Sequence[Any] = "auto") -> Model:
+    """Return a model that has not learnt yet as the labels of a stream need it."""
+    table = table_for(model.parameters, labels, classes, loss_given=False)
+    return model if table is SIGNS else Model(model.parameters, table)
+
+
+class LabelCheck:
+    """Tells rows whose labels a model cannot learn, before it is asked to.
+
+    Parameters
+    ----------
+    table : ClassTable
+        The classes of the model.
+    """
+
+    def __init__(self, table: ClassTable) -> None:
+        self._known = table.labels
+        self._growing, self._signs = table.growing, table.signs
+        self._undecided = table.undecided
+        self._reasons: dict[int, str] = {}  # by code of the label
+        self._checked = 0
+
+    def reasons(self, batch: Batch) -> dict[int, str]:
+        """Return why rows of the next batch cannot be learnt, by row."""
+        codes = batch.codes
+        if codes is None:
+            return {}
+        if self._signs and self._undecided and codes.size:
+            self._decide(batch, codes)
+        if not self._undecided or not self._signs:
+            for code in range(self._checked, batch.label_count):
+                why = self._why(batch.names.label(code))
+                if why:
+                    self._reasons[code] = why
+            self._checked = batch.label_count
+        if not self._reasons:
+            return {}
+        bad = np.flatnonzero(np.isin(codes, list(self._reasons)))
+        return {int(row): self._reasons[int(codes[row])] for row in bad}
+
+    def _decide(self, batch: Batch, codes: Codes) -> None:
+        """Take the first of -1 and 0 that comes as the opposite of 1."""
+        labels = [batch.names.label(code) for code in range(batch.label_count)]
+        negative = np.flatnonzero(
+            np.isin(codes, [code for code, label in enumerate(labels) if label in (-1, 0)])
+        )
+        if negative.size:
+            self._known = (labels[int(codes[negative[0]])], 1)
+            self._undecided = False
+        else:
+            self._known = (-1, 0, 1)
+            self._checked = 0
+            self._reasons = {}
+            for code, label in enumerate(labels):
+                if why := self._why(label):
+                    self._reasons[code] = why
+
+    def _why(self, label: Any) -> str | None:
+        """Return why a label cannot be learnt; None if it can."""
+        if label is None:
+            return NO_LABEL
+        if label in self._known:
+            return None
+        if self._signs:
+            return (
+                "labels must be -1 and 1, or 0 and 1 (but not all three); for other classes use "
+                "classes multi (--classes multi) or name them (--classes a,b)"
+            )
+        if not self._growing:
+            shown = ", ".join(str(one) for one in self._known[:10])
+            return f"not one of the classes {shown}; name all of them, or use classes multi"
+        if self._known and isinstance(label, str) != isinstance(self._known[0], str):
+            return f"other labels are like {self._known[0]!r}: use words or numbers throughout"
+        self._known = self._known or (label,)
+        return None
+
+
+def options_of(parameters: Parameters) -> dict[str, Any]:
+    """Return the options of a stream for a model with these parameters."""
+    return {
+        "hash_bits": parameters.hash_bits,
+        "hash_seed": parameters.seed,
+        "dtype": parameters.dtype,
+        "tokens": parameters.binary,
+    }
+
+
+def stream_options(model: Model, **more: Any) -> dict[str, Any]:
+    """Return the options of a stream that a model can read."""
+    table, reading = model.table, model.reading
+    features = reading.features or ("name" if model.core.name_count() else "index")
+    return {
+        **options_of(model.parameters),
+        "features": "hash" if model.parameters.hash_bits is not None else features,
+        "tokens": table is not None,
+        "names": model.core if features == "name" else [],
+        "label_names": [] if table is None else [token_of(label) for label in table.labels],
+        "columns": reading.columns,
+        **reading.table,
+        **more,
+    }
+
+
+def targets_of(model: Model, batch: Batch) -> NDArray[Any]:
+    """Return the targets of a batch; NaN or `NEW` where there is none."""
+    if batch.codes is None or model.table is None:
+        assert batch.labels is not None  # noqa: S101 - one of both is there
+        return batch.labels
+    labels = [batch.names.label(code) for code in range(batch.label_count)]
+    codes = model.table.codes(labels)
+    if model.table.undecided and 0 in labels:  # where -1 has not come, 0 may stand for it
+        codes[labels.index(0)] = 0
+    return np.append(codes, NEW)[batch.codes]
+
+
+def reading_of(options: Options) -> Reading:
+    """Return how a stream is read, to be kept with a model."""
+    table = {
+        "label": options.label,
+        "weight": options.weight,
+        "tag": options.tag,
+        "text": list(options.text),
+        "ignore": list(options.ignore),
+        "delimiter": options.delimiter,
+        "missing": list(options.missing),
+        "interactions": list(options.interactions),
+    }
+    kept = {name: value for name, value in table.items() if value}
+    return Reading(options.features, {}, kept | ({} if options.header else {"header": False}))
+
+
+def shown_classes(labels: Sequence[Any], growing: bool) -> str:
+    """Return the classes for people."""
+    shown = ", ".join(str(label) for label in labels[:10])
+    more = ", ..." if len(labels) > 10 else ""
+    return f"classes: {shown}{more}{' (and any that come)' if growing else ''}"

@@ -1,0 +1,82 @@
+"""Labels: the class that a probability is of, and labels that cannot be used."""
+
+import json
+
+import pytest
+
+from cli.conftest import svmlight
+
+
+@pytest.fixture
+def mails(tmp_path):
+    lines = [f"{'spam' if n % 3 else 'ham'} | {'buy' if n % 3 else 'hello'}\n" for n in range(60)]
+    (tmp_path / "spam.vw").write_text("".join(lines[1:]))
+    (tmp_path / "ham.vw").write_text("".join(lines))
+    return tmp_path
+
+
+def test_a_probability_is_that_of_the_second_label_in_sorted_order(sonline, mails):
+    for first in ("spam", "ham"):
+        sonline("train", f"{first}.vw", "-o", "m.son", "-q", "--predictions", "before.txt")
+        done = sonline("predict", "-", "-m", "m.son", "--format", "vw", input="| buy\n| hello\n")
+        spam, ham = map(float, done.stdout.split())
+        assert spam > 0.5 > ham
+        assert "of the class spam" in done.stderr
+        found = sonline("predict", "-", "-m", "m.son", "--format", "vw", "--json", input="| buy\n")
+        row = json.loads(found.stdout)
+        assert row["label"] == "spam"
+        assert row["probability"] == {"ham": pytest.approx(1 - spam), "spam": spam}
+        assert row["raw"] > 0
+        last = (mails / "before.txt").read_text().splitlines()[-1]
+        assert float(last) > 0  # the last row is one of spam
+        weights = json.loads(sonline("inspect", "m.son", "--json").stdout)["largest_weights"]
+        by_name = {one["feature"]: one for one in weights}
+        assert by_name["buy"]["weight"] > 0
+        assert by_name["buy"]["class"] == "spam"
+
+
+def test_one_stray_label_is_not_a_third_class(sonline, tmp_path):
+    lines = svmlight(300).splitlines(keepends=True)
+    lines[200] = "7" + lines[200][lines[200].index(" ") :]
+    (tmp_path / "d.svm").write_text("".join(lines))
+    failed = sonline("train", "d.svm", "-q", code=2)
+    assert "--classes multi" in failed.stderr
+    assert "(7)" in failed.stderr
+    failed = sonline("train", "d.svm", "-q", "--classes", "binary", code=3)
+    assert "d.svm:201:" in failed.stderr
+    done = sonline("train", "d.svm", "--json", "--on-error", "skip", "--bad-rows", "bad.svm")
+    found = json.loads(done.stdout)
+    assert (found["task"], found["rows"], found["skipped"]) == ("binary", 299, 1)
+    assert (tmp_path / "bad.svm").read_text() == lines[200]
+    found = json.loads(sonline("train", "d.svm", "--json", "--classes", "multi").stdout)
+    assert sorted(found["classes"]) == [-1, 1, 7]
+
+
+@pytest.mark.parametrize(
+    ("label", "classes"), [("nan", "multi"), ("word", "multi"), ("5", "1,2,3,4"), ("0", "binary")]
+)
+@pytest.mark.parametrize("row", [3, 1500])
+def test_labels_that_cannot_be_used_have_a_place_and_can_be_skipped(
+    sonline, tmp_path, label, classes, row
+):
+    lines = svmlight(2000, classes=2 if classes == "binary" else 4).splitlines(keepends=True)
+    lines[row] = label + lines[row][lines[row].index(" ") :]
+    (tmp_path / "d.svm").write_text("".join(lines))
+    command = ["train", "d.svm", "--classes", classes]
+    failed = sonline(*command, "-q", code=3)
+    assert f"d.svm:{row + 1}:" in failed.stderr
+    done = sonline(*command, "--json", "--on-error", "skip", "--bad-rows", "bad.svm")
+    assert json.loads(done.stdout)["skipped"] == 1
+    assert (tmp_path / "bad.svm").read_text() == lines[row]
+
+
+def test_rows_with_unknown_labels_are_counted_and_in_no_measure(sonline, tmp_path):
+    text = svmlight(500, classes=4)
+    (tmp_path / "c.svm").write_text(text)
+    sonline("train", "c.svm", "-o", "c.son", "-q")
+    known = json.loads(sonline("evaluate", "c.svm", "-m", "c.son", "--json").stdout)
+    (tmp_path / "more.svm").write_text(text + "9 1:1\n9 2:1\n")
+    more = json.loads(sonline("evaluate", "more.svm", "-m", "c.son", "--json").stdout)
+    assert more.pop("unknown_labels") == 2
+    assert known.pop("unknown_labels") == 0
+    assert more == known

@@ -1,0 +1,96 @@
+"""Measures of `evaluate`, merged models, weights of classes, folders, errors as JSON."""
+
+import json
+
+import numpy as np
+import pytest
+
+from cli.conftest import svmlight, tensors
+
+
+@pytest.mark.parametrize("classes", [2, 4])
+def test_measures_are_those_of_scikit_learn(sonline, tmp_path, classes):
+    from sklearn import metrics  # noqa: PLC0415 - only here
+
+    text = svmlight(800, classes=classes)
+    (tmp_path / "d.svm").write_text(text)
+    sonline("train", "d.svm", "-o", "m.son", "-q", "--limit", 300)
+    found = json.loads(sonline("evaluate", "d.svm", "-m", "m.son", "--json").stdout)
+    truth = [int(line.split()[0]) for line in text.splitlines()]
+    chosen = sonline("predict", "d.svm", "-m", "m.son", "--as", "label").stdout.split()
+    chosen = [int(label) for label in chosen]
+    average = "binary" if classes == 2 else "macro"
+    for name in ("precision", "recall", "f1"):
+        wanted = getattr(metrics, f"{name}_score")(truth, chosen, average=average)
+        assert found[name] == pytest.approx(wanted)
+        alone = sonline("evaluate", "d.svm", "-m", "m.son", "--metric", name, "-q").stdout
+        assert float(alone) == found[name]
+    labels = sorted(set(truth))
+    assert found["labels"] == labels
+    assert found["confusion"] == metrics.confusion_matrix(truth, chosen, labels=labels).tolist()
+    each = metrics.f1_score(truth, chosen, average=None, labels=labels)
+    assert [one["f1"] for one in found["classes"].values()] == pytest.approx(each.tolist())
+    shown = sonline("evaluate", "d.svm", "-m", "m.son").stdout
+    assert "predicted class (across)" in shown
+    failed = sonline("evaluate", "d.svm", "-m", "m.son", "--metric", "beauty", code=2)
+    assert "--metric must be one of loss, error" in failed.stderr
+
+
+def test_models_are_merged_as_the_library_merges_them(sonline, tmp_path):
+    from sonline import OnlineLearner  # noqa: PLC0415 - only here
+
+    for number in range(3):
+        (tmp_path / f"{number}.svm").write_text(svmlight(200, seed=number))
+        sonline("train", f"{number}.svm", "-o", f"{number}.son", "-q")
+    done = sonline("merge", "0.son", "1.son", "2.son", "-o", "all.son", "--json")
+    assert json.loads(done.stdout)["rounds"] == 600
+    first, *others = [OnlineLearner.load(tmp_path / f"{number}.son") for number in range(3)]
+    first.merge(others).save(tmp_path / "library.son")
+    assert tensors(tmp_path / "all.son") == tensors(tmp_path / "library.son")
+    sonline("predict", "0.svm", "-m", "all.son")
+    assert "two models" in sonline("merge", "0.son", "-o", "a.son", code=2).stderr
+    assert "is read" in sonline("merge", "0.son", "1.son", "-o", "1.son", code=2).stderr
+
+
+def test_weights_of_classes_are_weights_of_their_rows(sonline, tmp_path):
+    text = svmlight(500)
+    (tmp_path / "d.svm").write_text(text)
+    sonline("train", "d.svm", "-o", "m.son", "-q", "--class-weight", "1=3")
+    lines = [line.split(" ", 1) for line in text.splitlines()]
+    rows = [f"{label} {3 if label == '1' else 1} | {rest}\n" for label, rest in lines]
+    (tmp_path / "d.vw").write_text("".join(rows))
+    sonline("train", "d.vw", "-o", "w.son", "-q", "--features", "index")
+    assert tensors(tmp_path / "m.son") == tensors(tmp_path / "w.son")
+    assert "CLASS=WEIGHT" in sonline("train", "d.svm", "--class-weight", "1", code=2).stderr
+
+
+def test_a_folder_is_its_files(sonline, tmp_path):
+    (tmp_path / "d").mkdir()
+    for number in range(2):
+        (tmp_path / "d" / f"{number}.svm").write_text(svmlight(100, seed=number))
+    (tmp_path / "d" / "_SUCCESS").write_text("")
+    (tmp_path / "d" / "README").write_text("two files of rows")
+    sonline("train", "d", "-o", "a.son", "-q")
+    sonline("train", "d/*.svm", "-o", "b.son", "-q")
+    assert tensors(tmp_path / "a.son") == tensors(tmp_path / "b.son")
+
+
+def test_errors_are_json_for_those_who_asked(sonline):
+    found = json.loads(sonline("train", "nowhere.svm", "--json", code=3).stderr)
+    assert found["error"]["type"] == "FileNotFoundError"
+    assert found["error"]["exit_code"] == 3
+    assert "nowhere.svm" in found["error"]["message"]
+
+
+def test_arrays_and_objects_in_json_lines(tmp_path):
+    from sonline import streams  # noqa: PLC0415 - only here
+
+    file = tmp_path / "a.jsonl"
+    row = {"label": 1, "user": {"age": 3, "city": "Oslo", "no": None}, "xs": [0.5, 0, 2]}
+    file.write_text(json.dumps(row | {"words": ["a", "b", "a"], "empty": []}) + "\n")
+    with streams.open(file) as stream:
+        [batch] = list(stream)
+    found = dict(zip(batch.new_names, batch.values.tolist(), strict=True))
+    wanted = {"user.age": 3, "user.city=Oslo": 1, "xs.0": 0.5, "xs.2": 2}
+    assert found == wanted | {"words=a": 2, "words=b": 1}
+    assert np.array_equal(batch.labels, [1.0])

@@ -1,0 +1,51 @@
+"""Validation after each pass, and options from a file."""
+
+import json
+
+from cli.conftest import svmlight, tensors
+
+
+def test_the_model_is_that_of_the_best_pass(sonline, tmp_path):
+    # Few rows, many features: later passes fit the noise.
+    lines = svmlight(300, features=200).splitlines(keepends=True)
+    (tmp_path / "train.svm").write_text("".join(lines[:100]))
+    (tmp_path / "test.svm").write_text("".join(lines[100:]))
+    command = ["train", "train.svm", "--validation", "test.svm", "--passes", 30]
+    found = json.loads(sonline(*command, "-o", "m.son", "--patience", 2, "--json").stdout)
+    losses = [one["validation_loss"] for one in found["passes"]]
+    best = losses.index(min(losses)) + 1
+    assert found["best_pass"] == best
+    assert len(losses) == best + 2 < 30
+    sonline("train", "train.svm", "-o", "n.son", "-q", "--passes", best)
+    assert tensors(tmp_path / "m.son") == tensors(tmp_path / "n.son")
+    judged = json.loads(sonline("evaluate", "test.svm", "-m", "m.son", "--json").stdout)
+    assert judged["loss"] == min(losses)
+    assert judged["error"] == found["passes"][best - 1]["validation_error"]
+    shown = sonline(*command).stdout
+    assert "the best pass" in shown
+    failed = sonline(*command, "-o", "m.son", "--checkpoint", "c.son", code=2)
+    assert "--validation" in failed.stderr
+
+
+def test_options_from_a_file(sonline, tmp_path):
+    (tmp_path / "d.svm").write_text(svmlight(200))
+    (tmp_path / "run.toml").write_text(
+        'passes = 2\nsketch-size = 5\nclasses = "binary"\nintercept = false\n'
+    )
+    sonline(
+        "train", "d.svm", "-o", "a.son", "--config", "run.toml", "-q", "--save-config", "b.toml"
+    )
+    options = ["--passes", 2, "--sketch-size", 5, "--classes", "binary", "--no-intercept"]
+    sonline("train", "d.svm", "-o", "b.son", "-q", *options)
+    assert tensors(tmp_path / "a.son") == tensors(tmp_path / "b.son")
+    # The command line goes first.
+    sonline("train", "d.svm", "-o", "c.son", "--config", "run.toml", "--passes", 1, "-q")
+    assert tensors(tmp_path / "c.son") != tensors(tmp_path / "b.son")
+    # What was saved gives the same model again.
+    sonline("train", "-o", "d.son", "--config", "b.toml", "d.svm")
+    assert tensors(tmp_path / "d.son") == tensors(tmp_path / "a.son")
+    (tmp_path / "run.toml").write_text("beauty = 3\n")
+    failed = sonline("train", "d.svm", "--config", "run.toml", code=2)
+    assert "no option --beauty" in failed.stderr
+    (tmp_path / "run.toml").write_text("passes =\n")
+    assert "not TOML" in sonline("train", "d.svm", "--config", "run.toml", code=2).stderr
