@@ -464,8 +464,8 @@ class Factored {
   }
 
   bool sweep_is_paid(size_t slots, size_t bytes_of_block, bool at_generation) const {
-    return upkeep_.paid(slots, at_generation, kStrained) || lazy_.bytes() > slots * bytes_of_block ||
-           lazy_.full();
+    return upkeep_.paid(slots, at_generation, kStrained) ||
+           lazy_.bytes() > slots * bytes_of_block || lazy_.full();
   }
 
   // Begins a generation with the same V and the same weights: F = I, β = 0.

@@ -120,11 +120,11 @@ struct Upkeep {
   double strain = 1;  // how much a row has magnified rounding errors at most, since then
   int64_t sweeps = 0, generations = 0, folds = 0, caught_up = 0;
 
-  // Whether the non-zeros read since the last sweep have paid for one over all features. It is a few
-  // per cent of what they cost at the end of a generation, which has often lost digits, and less
-  // otherwise, because rounding drifts even when nothing is strained. Where a row was so nearly in
-  // the span of V that rounding is much of what is new in it, the sweep must come soon: it may cost
-  // a few times what the non-zeros did.
+  // Whether the non-zeros read since the last sweep have paid for one over all features. It is a
+  // few per cent of what they cost at the end of a generation, which has often lost digits, and
+  // less otherwise, because rounding drifts even when nothing is strained. Where a row was so
+  // nearly in the span of V that rounding is much of what is new in it, the sweep must come soon:
+  // it may cost a few times what the non-zeros did.
   bool paid(size_t features, bool at_generation, double strained) const {
     constexpr uint64_t kStrained = 1, kAtGeneration = 8, kAlways = 64;
     const uint64_t each = strain > strained ? kStrained : at_generation ? kAtGeneration : kAlways;
