@@ -75,6 +75,10 @@ TextColumns = Annotated[
 IgnoredColumns = Annotated[
     list[str] | None, typer.Option("--ignore", help="Tables: a column to leave out.")
 ]
+Interactions = Annotated[
+    list[str] | None,
+    typer.Option("--interactions", help="Columns to multiply, such as age*city. May be repeated."),
+]
 Delimiter = Annotated[
     str | None,
     typer.Option("--delimiter", help="CSV: between cells [default: told from the first lines]."),
@@ -109,6 +113,7 @@ READING: dict[str, tuple[Any, Any]] = {
     "tag": (TagColumn, None),
     "text": (TextColumns, None),
     "ignore": (IgnoredColumns, None),
+    "interactions": (Interactions, None),
     "delimiter": (Delimiter, None),
     "no_header": (NoHeader, False),
     "missing": (Missing, None),
@@ -121,7 +126,9 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     added = [_option(name, kind, default) for name, (kind, default) in READING.items()]
 
     def collected(values: dict[str, Any]) -> dict[str, Any]:
-        values |= {name: values[name] or [] for name in ("text", "ignore", "missing")}
+        values |= {
+            name: values[name] or [] for name in ("text", "ignore", "missing", "interactions")
+        }
         if values.pop("no_header"):
             values["header"] = False
         if values["delimiter"] is not None:

@@ -1,15 +1,23 @@
-"""Products of features from two namespaces, the purpose of ``-q`` of Vowpal Wabbit.
+"""Products of features: of two columns of a table, or of two namespaces of Vowpal Wabbit text.
 
-The features of a pair come after those of the row, and a product has the slot
+Columns: ``a*b`` has a feature for each pair of features that a row has in both, with both names and
+an asterisk between them.
+
+Namespaces, the purpose of ``-q`` of Vowpal Wabbit: the features of a pair come after those of the
+row, and a product has the slot
 ``(first * 16777619) xor second`` modulo the size of the table. Slots are this program's own: they
 have not been compared with Vowpal Wabbit's.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
+from sonline.errors import ParameterError
+from sonline.rows import Floats
 from sonline.rows import Indices as Integers
 from sonline.streams.batch import Batch
 
@@ -78,3 +86,59 @@ def _places(
         once = first <= second
         first, second = first[once], second[once]
     return first, second
+
+
+def split_pair(words: str) -> tuple[str, str]:
+    """Return the two columns of ``a*b``.
+
+    Examples
+    --------
+    >>> split_pair("age*city")
+    ('age', 'city')
+    """
+    one, star, other = words.partition("*")
+    if not (one and star and other):
+        raise ParameterError(f"interactions must be two columns such as 'a*b', got {words!r}")
+    return one, other
+
+
+def column_pairs(
+    interactions: Sequence[str], columns: Sequence[str], file: str
+) -> list[tuple[int, int]]:
+    """Return the places of both columns of each product."""
+    places = {name: place for place, name in enumerate(columns)}
+    pairs = []
+    for words in interactions:
+        one, other = split_pair(words)
+        for name in (one, other):
+            if name not in places:
+                raise ParameterError(
+                    f"{file}: no column {name!r} for the interaction {words!r} (there are "
+                    f"{', '.join(columns[:20])})"
+                )
+        pairs.append((places[one], places[other]))
+    return pairs
+
+
+def product(
+    names: list[str], one: Integers, other: Integers, values: Floats
+) -> tuple[Integers, Floats]:
+    """Return the numbers of the features of a product, whose names are appended, and its values.
+
+    Parameters
+    ----------
+    names : list of str
+        By number of the feature.
+    one, other : arrays
+        The numbers of both features in each row.
+    values : array
+        The products of their values; 0 where one is absent.
+    """
+    cells = np.zeros(values.size, np.int64)
+    there = np.flatnonzero(values)
+    both = one[there] * len(names) + other[there]
+    kinds, places = np.unique(both, return_inverse=True)
+    cells[there] = places + len(names)
+    size = len(names)
+    names += [f"{names[kind // size]}*{names[kind % size]}" for kind in kinds.tolist()]
+    return cells, values

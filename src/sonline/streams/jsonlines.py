@@ -19,6 +19,7 @@ from sonline.errors import DataFormatError
 from sonline.labels import token_of
 from sonline.rows import LARGEST_VALUES
 from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.interactions import split_pair
 from sonline.streams.rows import RowBuilder
 from sonline.streams.text import seek
 
@@ -117,6 +118,8 @@ class JsonReader:
         self._label = options.label or "label"
         self._special = {self._label, options.weight, options.tag, *options.ignore}
         self._text = {*options.text}
+        self._products = [split_pair(words) for words in options.interactions]
+        self._multiplied = {name for pair in self._products for name in pair}
         self._largest = LARGEST_VALUES[options.dtype]
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
@@ -195,11 +198,20 @@ class JsonReader:
         row = _parsed(text, first)
         if row is None:
             return None
-        pairs = []
+        pairs: list[tuple[str, float]] = []
+        by_column: dict[str, list[tuple[str, float]]] = {}
         for column, value in row.items():
             if column in self._special or value is None:
                 continue
-            pairs += self._features(column, value)
+            found = self._features(column, value)
+            pairs += found
+            if column in self._multiplied:
+                by_column[column] = found
+        for one, other in self._products:
+            for name, size in by_column.get(one, ()):
+                for second, other_size in by_column.get(other, ()):
+                    self._check(one, size * other_size, size * other_size)
+                    pairs.append((f"{name}*{second}", size * other_size))
         weight, tag = 1.0, ""
         if self._options.weight:
             weight = self._number(self._options.weight, row.get(self._options.weight, 1.0))
@@ -246,14 +258,17 @@ class JsonReader:
             number = float(value)
         except OverflowError:
             number = math.inf
+        self._check(column, number, value)
+        return number
+
+    def _check(self, column: str, number: float, written: Any) -> None:
         if not abs(number) <= self._largest:
             raise _RowError(
                 f"column {column!r}: not a number of at most {self._largest:g}, which "
                 f"{self._options.dtype} can learn from",
-                word=f"{value}"[:40],
+                word=f"{written}"[:40],
                 key=column,
             )
-        return number
 
     def _label_of(self, row: dict[str, Any]) -> str | float | None:
         value = row.get(self._label)

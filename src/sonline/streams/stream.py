@@ -68,8 +68,8 @@ class Options:
     columns : dict
         Type of each column ("number" or "text") as known from before.
     interactions : sequence of str
-        Pairs of first letters of namespaces whose features are multiplied (hashed Vowpal Wabbit
-        text only).
+        Pairs of columns whose features are multiplied, such as "a*b"; of hashed Vowpal Wabbit
+        text, pairs of first letters of namespaces, such as "ab".
     """
 
     format: str = "auto"
@@ -314,8 +314,11 @@ def _features(options: Options, kind: str) -> str:
     hashed = options.features == "hash" or (
         options.features == "auto" and options.hash_bits is not None
     )
-    if options.interactions and (kind != "vw" or not hashed):
-        raise ParameterError("interactions need Vowpal Wabbit text and hash_bits")
+    if options.interactions and not FORMATS[kind].table and (kind != "vw" or not hashed):
+        raise ParameterError(
+            "interactions need columns (tables, JSON lines), or Vowpal Wabbit text and hash_bits "
+            "(--hash-bits)"
+        )
     if options.features == "auto":
         return "hash" if hashed else "index" if kind == "svmlight" else "name"
     if options.features not in FEATURES:

@@ -21,6 +21,7 @@ from sonline.rows import LARGEST_VALUES, Floats
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.delimited import ROWS, Delimited, check_names, is_number, pieces
 from sonline.streams.files import Again, SourceFile, peek
+from sonline.streams.interactions import column_pairs, product
 from sonline.streams.rows import RowBuilder, label_column
 
 if TYPE_CHECKING:
@@ -131,11 +132,17 @@ class TableReader:
         features = [c for c in table.schema.names if c != label and c not in special]
         rows = table.num_rows
         names: list[str] = []  # by number of the cell's feature
-        cells = np.empty((rows, len(features)), np.int64)
-        values = np.empty((rows, len(features)))
+        products = column_pairs(options.interactions, features, name)
+        cells = np.empty((rows, len(features) + len(products)), np.int64)
+        values = np.empty((rows, len(features) + len(products)))
         for place, column in enumerate(features):
             cells[:, place], values[:, place] = self._cells(table.column(column), column, names)
-        for row, why in self._reasons(values, features).items():
+        for place, (one, other) in enumerate(products, len(features)):
+            cells[:, place], values[:, place] = product(
+                names, cells[:, one], cells[:, other], values[:, one] * values[:, other]
+            )
+        shown = [*features, *options.interactions]
+        for row, why in self._reasons(values, shown).items():
             reasons.setdefault(row, why)
         labels = self._labels(table, label, reasons)
         weights = None

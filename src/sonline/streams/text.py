@@ -133,7 +133,7 @@ class TextReader:
         if self._options.interactions:
             self._initials += [space[:1] or " " for space in found.new_namespaces]
             initials = np.array([*self._initials, " "])[found.namespaces]
-            pairs = list(self._options.interactions)
+            pairs = [pair.replace("*", "") for pair in self._options.interactions]
             add_products(batch, initials, pairs, self._options.hash_bits or 18)
         self._first_name += len(new_names)
         self._first_label += len(new_labels)
