@@ -9,7 +9,7 @@ import sys
 import numpy as np
 import pytest
 
-from cli.conftest import identity, svmlight
+from cli.conftest import identity, svmlight, tensors
 from sonline.cli.vw import LOSSES, parse
 
 OJA = ("--OjaNewton", "--sketch_size")
@@ -180,7 +180,7 @@ def test_going_on_with_a_model_is_never_having_stopped(sonline, tmp_path):
     ("arguments", "words"),
     [
         (["--l1", "3"], "--l1"),
-        (["--oaa", "3"], "--oaa"),
+        (["--csoaa", "3"], "--csoaa"),
         (["--cb", "3"], "--cb"),
         (["--bfgs"], "--bfgs"),
         (["--random_init", "false"], "--random_init"),
@@ -205,3 +205,34 @@ def test_what_has_no_counterpart_is_refused_by_name(sonline, tmp_path, arguments
 def test_the_file_may_stand_without_an_option():
     assert parse(["--passes", "2", "a.vw"]).data == "a.vw"
     assert parse([]).data == "-"
+
+
+def test_options_without_a_meaning_here_are_taken(sonline, tmp_path):
+    (tmp_path / "d.vw").write_text("1 |a x\n-1 |a y\n" * 20)
+    sonline("vw", "d.vw", "-f", "a.son", "--quiet")
+    more = "--adaptive --normalized --invariant --save_resume --no_stdin --random_seed 3 -P 10"
+    sonline("vw", "d.vw", "-f", "b.son", "--quiet", *more.split(), "--hash", "all")
+    assert tensors(tmp_path / "a.son") == tensors(tmp_path / "b.son")
+
+
+def test_classes_and_a_number_of_rows(sonline, tmp_path):
+    text = "".join(f"{n % 3 + 1} |a w{n % 3}\n" for n in range(90))
+    (tmp_path / "d.vw").write_text(text)
+    sonline("vw", "d.vw", "-f", "m.son", "--oaa", 3, "-p", "p.txt", "--examples", 60, "--quiet")
+    lines = (tmp_path / "p.txt").read_text().split()
+    assert len(lines) == 60
+    assert lines[30:] == [str(n % 3 + 1) for n in range(30, 60)]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (["--invert_hash", "x"], "sonline inspect"),
+        (["-l", "0.5"], "no step size"),
+        (["--ngram", "2"], "pairs of words"),
+        (["--beauty"], "--beauty is not taken"),
+        (["-d", "a.vw", "-d", "b.vw"], "name one file"),
+    ],
+)
+def test_what_is_not_taken_names_what_is(sonline, given, words):
+    assert words in sonline("vw", *given, code=2).stderr

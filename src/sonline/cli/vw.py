@@ -32,16 +32,43 @@ HOLDOUT_PERIOD = 10  # Vowpal Wabbit's own, where it makes several passes
 SQUARED_SCALE = 2.0  # its squared loss is (p - y)^2, this program's the half
 
 
+HARMLESS = ("--adaptive", "--normalized", "--invariant", "--save_resume", "--no_stdin")
+# What to use in the place of an option that is not taken.
+COUNTERPARTS = {
+    **dict.fromkeys(
+        ("-a", "--audit", "--invert_hash", "--readable_model"),
+        "sonline inspect shows the weights of a model, by name without -b",
+    ),
+    **dict.fromkeys(
+        ("-l", "--learning_rate", "--power_t", "--initial_t"),
+        "there is no step size to choose; --alpha of sonline train is the nearest",
+    ),
+    **dict.fromkeys(
+        ("--l1", "--l2"), "--alpha of sonline train pulls weights to 0, more with a larger number"
+    ),
+    **dict.fromkeys(
+        ("--ignore", "--keep"), "leave the namespaces out of the data, or use tables and --ignore"
+    ),
+    **dict.fromkeys(("--json", "--dsjson"), "sonline train --format jsonl reads an object a line"),
+    "--cubic": "only pairs can be multiplied (-q)",
+    "--ngram": "put pairs of words into the data",
+    "--csoaa": "sonline train --classes multi learns classes, and --class-weight weighs them",
+    "--multilabel_oaa": "train a model for each label",
+    "--daemon": "sonline predict reads from a pipe (-)",
+}
+
+
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def vw(context: typer.Context) -> None:
     """Run with the common options of Vowpal Wabbit; others are refused by name.
 
     Options: -d -f -i -t -p -r --passes -b --loss_function --quantile_tau --OjaNewton --sketch_size
     --alpha --alpha_inverse --learning_rate_cnt --normalize --epoch_size (1 only) --noconstant -q
-    --holdout_off --holdout_period --link --binary --quiet, and -c -k --cache_file, which have
-    nothing to do here. Without --OjaNewton the learner is the default one of this program, not
-    Vowpal Wabbit's. --json would be JSON to be read, there; results as JSON are those of sonline
-    train, evaluate and inspect.
+    --interactions --oaa --examples --holdout_off --holdout_period --link --binary --quiet. -c -k
+    --cache_file --adaptive --normalized --invariant --save_resume --no_stdin --random_seed --hash
+    -P have nothing to do here. Without --OjaNewton the learner is the default one of this program,
+    not Vowpal Wabbit's. --json would be JSON to be read, there; results as JSON are those of
+    sonline train, evaluate and inspect.
 
     Example: sonline vw -d clicks.vw -f clicks.son --OjaNewton --sketch_size 10 -b 20
     """
@@ -67,7 +94,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     """
     parser = _Parser(prog="sonline vw", add_help=False, allow_abbrev=False)
     add = parser.add_argument
-    add("-d", "--data")
+    add("-d", "--data", action="append")
     add("file", nargs="?")
     add("-f", "--final_regressor")
     add("-i", "--initial_regressor")
@@ -95,14 +122,24 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("-c", "--cache", action="store_true")
     add("-k", "--kill_cache", action="store_true")
     add("--cache_file")
+    add("--interactions", action="append", default=[])
+    add("--oaa", type=int)
+    add("--examples", type=int)
+    for name in HARMLESS:
+        add(name, action="store_true")
+    for name in ("--random_seed", "-P", "--progress"):
+        add(name)
+    add("--hash", choices=("strings", "all"))
     known, others = parser.parse_known_args(arguments)
     if others:
-        raise ParameterError(
-            f"vw: {others[0]} has no counterpart here; see sonline vw --help for what has, and "
-            "sonline train --help for the options of this program"
-        )
+        word = others[0].partition("=")[0]
+        instead = COUNTERPARTS.get(word, "see sonline vw --help for what is taken")
+        raise ParameterError(f"vw: {word} is not taken here; {instead}")
     _check(known)
-    known.data = known.data or known.file or "-"
+    if len(known.data or []) + (known.file is not None) > 1:
+        raise ParameterError("vw: -d: name one file; sonline train takes several")
+    known.data = known.data[0] if known.data else known.file or "-"
+    known.quadratic += known.interactions
     return known
 
 
@@ -117,7 +154,9 @@ def _check(known: argparse.Namespace) -> None:
             raise ParameterError(f"vw: --{name} must be above 0, got {value:g}")
     if known.predictions and known.raw_predictions:
         raise ParameterError("vw: -p and -r: name one of them")
-    for pair in known.quadratic:
+    if known.oaa is not None and (known.oaa < 2 or known.OjaNewton):
+        raise ParameterError("vw: --oaa needs two classes or more, and no --OjaNewton")
+    for pair in known.quadratic + known.interactions:
         if len(pair) != 2 or ":" in pair:
             raise ParameterError(f"vw: -q {pair}: give the first letters of two namespaces")
     if known.binary and known.link != "identity":
@@ -127,7 +166,7 @@ def _check(known: argparse.Namespace) -> None:
 def settings_of(given: argparse.Namespace) -> Settings:
     """Return the training run that the options ask for."""
     parameters: dict[str, Any] = {}
-    loss = given.loss_function or "squared"
+    loss = given.loss_function or ("squared" if given.oaa is None else "logistic")
     if given.initial_regressor is None:
         parameters = {
             "loss": loss,
@@ -151,13 +190,14 @@ def settings_of(given: argparse.Namespace) -> Settings:
         output=None if given.final_regressor is None else Path(given.final_regressor),
         given=parameters,
         stream={"format": "vw", "features": "auto", "interactions": given.quadratic},
-        classes="binary",
+        classes="binary" if given.oaa is None else [*range(1, given.oaa + 1)],
+        limit=given.examples,
         passes=given.passes,
         holdout=given.holdout_period if given.passes > 1 and not given.holdout_off else 0,
         predictions=None if target is None else Path(_dash(target)),
         initial=None if given.initial_regressor is None else Path(given.initial_regressor),
         prepare=lambda model: _prepare(model, given.OjaNewton),
-        predict_as=_kind(given, loss),
+        predict_as="label" if given.oaa is not None else _kind(given, loss),
         loss_scale=SQUARED_SCALE if loss == "squared" else 1.0,
     )
 
