@@ -48,7 +48,8 @@ class _RowError(Exception):
         if self.key is None:
             return self.place
         written = (
-            json.dumps(self.key, ensure_ascii=plain).encode(errors="surrogatepass")
+            json.dumps(name, ensure_ascii=plain).encode(errors="surrogatepass")
+            for name in (self.key, self.key.partition(".")[0])  # nested: the column it is in
             for plain in (False, True)
         )
         return next((text.index(key) + 1 for key in written if key in text), self.place)
