@@ -83,6 +83,7 @@ def test_many_rows_as_lines(client):
     rows = drawn(700)
     sent = client.post(f"{MODEL}/learn", content=lines(rows[:500]), headers=NDJSON)
     assert sent.json() == {"learnt": 500, "duplicates": 0, "unknown": [], "seq": 1}
+    assert learnt(client) == 500  # acknowledged is not learnt yet
     asked = [{"id": row["id"], "x": row["x"]} for row in rows[500:]]
     answers = client.post(f"{MODEL}/predict?durable=1", content=lines(asked), headers=NDJSON)
     found = [json.loads(line) for line in answers.text.splitlines()]
