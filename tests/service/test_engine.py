@@ -383,3 +383,21 @@ def test_it_can_be_stopped_while_it_replays(tmp_path):
     store.close()
     engine.close()
     assert make(tmp_path).versions[1].model.stats()["rounds"] == 2000
+
+
+@pytest.mark.parametrize("task", ["binary", "regression", "classes"])
+def test_one_row_is_predicted_as_many_are(tmp_path, task):
+    labels = {"binary": [1, -1], "regression": [0.5, 2.5], "classes": ["a", "b", "c"]}[task]
+    engine = make(tmp_path, new_model(task))
+    rows = drawn(60)
+    for count in (0, 1, 2, 60):  # without labels, with one, two, more
+        part = [{"x": row["x"], "y": labels[n % len(labels)]} for n, row in enumerate(rows[:count])]
+        if part:
+            engine.learn(to_learn(part)).result()
+            settled(engine)
+        many, _ = engine.predict(to_predict([{"x": row["x"]} for row in rows[:5]]))
+        for number, row in enumerate(rows[:5]):
+            one, _ = engine.predict(to_predict([{"x": row["x"]}]))
+            assert one.raw[:, 0].tolist() == many.raw[:, number].tolist()
+            assert one.labels[0] == many.labels[number]
+    engine.close()
