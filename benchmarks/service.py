@@ -18,12 +18,20 @@ import sys
 import tempfile
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from sonline.service import bodies
+from sonline.service.admission import Settings
+from sonline.service.bodies import LabelRow
+from sonline.service.engine import Engine
+from sonline.service.store import Store
+from sonline.service.versions import new_model
 
 FEATURES = 10
 NAME = "bench"
@@ -207,10 +215,71 @@ def measured(  # noqa: PLR0917 - called in one place
     return rate, each
 
 
+@contextmanager
+def engine(folder: Path, **settings: Any) -> Iterator[Engine]:
+    store = Store(folder / "store.db")
+    if NAME in store.names():
+        made = Engine(NAME, folder / NAME, store, Settings(**settings))
+    else:
+        made = Engine.create(
+            NAME, folder / NAME, store, new_model(), "bench", settings=Settings(**settings)
+        )
+    made.start(wait=True)
+    try:
+        yield made
+    finally:
+        store.close()  # as if killed: no snapshot
+
+
+def replay(events: int) -> None:
+    """Print how long a start takes that has to learn all of the log."""
+    part = rows(1000)
+    payload = "\n".join(map(json.dumps, part)).encode()
+    with tempfile.TemporaryDirectory() as name:
+        with engine(Path(name), snapshot_events=1 << 60, snapshot_seconds=1e9) as first:
+            for _ in range(events // len(part)):
+                decoded = bodies.decode_lines(payload, bodies.LearnRow)
+                first.learn(bodies.rows_to_learn(decoded, payload)).result()
+        started, used = time.perf_counter(), time.process_time()
+        with engine(Path(name)) as again:
+            took, used = time.perf_counter() - started, time.process_time() - used
+            print(f"{again.to_replay:,} events replayed in {took:.1f} s, {used:.1f} s of CPU")
+
+
+def memory(events: int) -> None:
+    """Print the memory of a process while predictions get their labels 1,000 events later."""
+    part, names = rows(1000), iter(range(1 << 60))
+    late: deque[list[LabelRow]] = deque()
+    with tempfile.TemporaryDirectory() as name, engine(Path(name), keep_bytes=1 << 28) as made:
+        for turn in range(events // len(part)):
+            ids = [f"{next(names):x}" for _ in part]
+            made.predict(bodies.Rows([row["x"] for row in part], len(part), ids))
+            late.append([LabelRow(i, row["y"]) for i, row in zip(ids, part, strict=True)])
+            if len(late) > 1:
+                made.label(late.popleft()).result()
+            if (turn + 1) % max(1, events // len(part) // 10) == 0:
+                print(f"{(turn + 1) * len(part):>12,} events: {resident():.0f} MB")
+
+
+def resident() -> float:
+    """Return the memory of this process in megabytes."""
+    fields = Path("/proc/self/statm").read_text().split()
+    return int(fields[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
-    seconds = parser.parse_args().seconds
+    parser.add_argument("--replay", type=int, help="only this: replay so many events")
+    parser.add_argument("--memory", type=int, help="only this: memory over so many events")
+    given = parser.parse_args()
+    if given.replay or given.memory:
+        if given.replay:
+            replay(given.replay)
+        if given.memory:
+            memory(given.memory)
+        return
+    seconds = given.seconds
     ask = [
         request("predict", json.dumps({"x": row["x"]}).encode(), "application/json")
         for row in rows(2000)

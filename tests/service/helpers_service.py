@@ -13,9 +13,10 @@ import numpy as np
 
 from sonline import OnlineLearner
 from sonline.model import Model
-from sonline.service import bodies
+from sonline.service import arrow, bodies
+from sonline.service.admission import Settings
 from sonline.service.bodies import LearnRow, LoggedRow, PredictRow, Rows
-from sonline.service.engine import Engine, Settings
+from sonline.service.engine import Engine
 from sonline.service.log import ARROW, LEARN, Log
 from sonline.service.store import Store
 from sonline.service.versions import new_model
@@ -74,7 +75,7 @@ def logged(folder: Path) -> tuple[list[Any], list[Any], list[Any], list[str | No
         if record.kind != LEARN:
             continue
         if record.encoding == ARROW:
-            rows = bodies.read_arrow(record.payload, labelled=True)
+            rows = arrow.read(record.payload, labelled=True)
             x += [{k: v for k, v in row.items() if v is not None} for row in rows.x.to_pylist()]
             y += list(rows.y)
             weights += [1.0] * rows.count if rows.weights is None else list(rows.weights)

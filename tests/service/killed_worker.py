@@ -11,14 +11,14 @@ from pathlib import Path
 
 from helpers_service import drawn, make, to_learn, to_predict
 
+from sonline.service.admission import Settings
 from sonline.service.bodies import LabelRow
-from sonline.service.engine import Settings
 
 
 def work(engine, name, say):
     for turn in itertools.count():
         part = drawn(7, seed=turn, prefix=f"{name}-{turn}-")
-        engine.predict(to_predict([{"id": r["id"], "x": r["x"]} for r in part[:2]]), durable=True)
+        engine.predict(to_predict([{"id": r["id"], "x": r["x"]} for r in part[:2]]))[1].result()
         engine.learn(to_learn(part[2:])).result()
         say("".join(f"learn {row['id']}\n" for row in part[2:]))
         engine.label([LabelRow(row["id"], row["y"], 2.0) for row in part[:2]]).result()

@@ -12,8 +12,8 @@ from starlette.testclient import TestClient
 from sonline import OnlineLearner
 from sonline.model import Model
 from sonline.service import create_app
+from sonline.service.admission import Settings
 from sonline.service.bodies import Limits
-from sonline.service.engine import Settings
 
 MODEL = f"/v1/models/{NAME}"
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -83,6 +83,7 @@ def test_many_rows_as_lines(client):
     rows = drawn(700)
     sent = client.post(f"{MODEL}/learn", content=lines(rows[:500]), headers=NDJSON)
     assert sent.json() == {"learnt": 500, "duplicates": 0, "unknown": [], "seq": 1}
+    assert learnt(client) == 500  # acknowledged is not learnt yet
     asked = [{"id": row["id"], "x": row["x"]} for row in rows[500:]]
     answers = client.post(f"{MODEL}/predict?durable=1", content=lines(asked), headers=NDJSON)
     found = [json.loads(line) for line in answers.text.splitlines()]
@@ -361,10 +362,10 @@ def test_too_much_waiting_is_answered_with_429(tmp_path):
     app = create_app(tmp_path, tokens_required=False, settings=Settings(backlog=10))
     with TestClient(app, base_url="http://localhost") as client:
         client.post("/v1/models", json={"name": NAME})
-        app.state.service.engine(NAME)._held = 10
+        app.state.service.engine(NAME).admission.held = 10
         answer = client.post(f"{MODEL}/learn", json={"x": {}, "y": 1})
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
-        app.state.service.engine(NAME)._held = 0
+        app.state.service.engine(NAME).admission.held = 0
 
 
 def test_a_folder_is_served_once(tmp_path, client):

@@ -13,9 +13,12 @@ from helpers_service import NAME, assert_same_bits, drawn, make, one_pass, to_le
 
 from sonline import OnlineLearner, load
 from sonline.errors import InvalidInputError
-from sonline.service.bodies import LabelRow
-from sonline.service.engine import BusyError, Settings, UnavailableError, UnknownIdError
+from sonline.service import arrow
+from sonline.service.admission import BusyError, Settings, UnavailableError, UnknownIdError
+from sonline.service.bodies import LabelRow, Limits
+from sonline.service.engine import Engine
 from sonline.service.log import Log, LogError
+from sonline.service.store import Store
 from sonline.service.versions import RecoveryError, new_model, snapshots
 
 
@@ -132,7 +135,7 @@ def test_delayed_labels_judge_the_prediction_that_was_served(tmp_path):
 def test_rows_wait_no_longer_than_they_may(tmp_path):
     engine = make(tmp_path, settings=Settings(label_seconds=10))
     engine.predict(to_predict([{"id": "a", "x": {"f": 1}}]))
-    engine._clock._offset += 11
+    engine.admission.clock._offset += 11
     with pytest.raises(UnknownIdError):
         engine.label([LabelRow("a", 1)])
     assert engine.waiting.expired == 1
@@ -195,7 +198,7 @@ def test_a_full_disk_acknowledges_nothing_and_recovers(tmp_path):
     disk = Disk()
     engine = make(tmp_path, open_log=partial(Log, write=disk.write))
     engine.learn(to_learn(drawn(50))).result()
-    engine.predict(to_predict([{"id": "waits", "x": {"f0": 1.0}}]), durable=True)[1].result()
+    engine.predict(to_predict([{"id": "waits", "x": {"f0": 1.0}}]))[1].result()
     disk.full = True
     for _ in range(3):
         future = engine.learn(to_learn(drawn(20, 1, "lost")))
@@ -322,7 +325,7 @@ def test_a_log_that_ends_before_its_snapshot_is_refused(tmp_path):
 
 def test_steps_of_the_clock_change_nothing(tmp_path, monkeypatch):
     engine = make(tmp_path, settings=Settings(label_seconds=100))
-    engine.predict(to_predict([{"id": "a", "x": {"f": 1.0}}]), durable=True)[1].result()
+    engine.predict(to_predict([{"id": "a", "x": {"f": 1.0}}]))[1].result()
     monkeypatch.setattr(time, "time", lambda: 1e9)  # years back
     engine.close()
     engine = make(tmp_path, settings=Settings(label_seconds=100))
@@ -339,4 +342,62 @@ def test_an_existing_model_goes_on(tmp_path):
     engine = make(tmp_path / "service", model)
     engine.learn(to_learn(drawn(500, 1, "more"))).result()
     assert_same_bits(settled(engine), one_pass(tmp_path / "service", learner))
+    engine.close()
+
+
+def test_larger_limits_than_usual_do_not_stop_a_replay(tmp_path):
+    """What is in the log has been checked once; limits are for what comes."""
+    pa = pytest.importorskip("pyarrow")
+    sink = pa.BufferOutputStream()
+    table = pa.table({"y": np.ones(150_000), "f": np.ones(150_000)})
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    engine = make(tmp_path)
+    rows = arrow.read(bytes(sink.getvalue()), labelled=True, limits=Limits(rows=1_000_000))
+    engine.learn(rows).result()
+    model = settled(engine)
+    again = make(tmp_path)  # as after a kill
+    assert_same_bits(again.versions[1].model, model)
+    again.close()
+
+
+def test_labels_of_predictions_that_are_asked_again(tmp_path):
+    engine = make(tmp_path)
+    for value in (1.0, 2.0):  # the last one counts
+        engine.predict(to_predict([{"id": "a", "x": {"f": value}}]))
+    assert len(engine.waiting) == 1
+    outcome = engine.learn(to_learn([{"id": "a", "x": {"f": 3.0}, "y": 1}])).result()
+    assert (outcome.learnt, len(engine.waiting), len(outcome.delays)) == (1, 0, 1)
+    assert engine.label([LabelRow("a", 1)]).result().duplicates == 1
+    engine.close()
+
+
+def test_it_can_be_stopped_while_it_replays(tmp_path):
+    engine = make(tmp_path)
+    for number in range(100):
+        engine.learn(to_learn(drawn(20, number, f"{number}-"))).result()
+    store = Store(tmp_path / "store.db")
+    again = Engine(NAME, tmp_path / NAME, store)
+    again.start()
+    again.close()
+    store.close()
+    engine.close()
+    assert make(tmp_path).versions[1].model.stats()["rounds"] == 2000
+
+
+@pytest.mark.parametrize("task", ["binary", "regression", "classes"])
+def test_one_row_is_predicted_as_many_are(tmp_path, task):
+    labels = {"binary": [1, -1], "regression": [0.5, 2.5], "classes": ["a", "b", "c"]}[task]
+    engine = make(tmp_path, new_model(task))
+    rows = drawn(60)
+    for count in (0, 1, 2, 60):  # without labels, with one, two, more
+        part = [{"x": row["x"], "y": labels[n % len(labels)]} for n, row in enumerate(rows[:count])]
+        if part:
+            engine.learn(to_learn(part)).result()
+            settled(engine)
+        many, _ = engine.predict(to_predict([{"x": row["x"]} for row in rows[:5]]))
+        for number, row in enumerate(rows[:5]):
+            one, _ = engine.predict(to_predict([{"x": row["x"]}]))
+            assert one.raw[:, 0].tolist() == many.raw[:, number].tolist()
+            assert one.labels[0] == many.labels[number]
     engine.close()

@@ -30,7 +30,7 @@ def description(tmp_path_factory):
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-@pytest.mark.parametrize("mode", ["positive", "negative"])
+@pytest.mark.parametrize("mode", ["positive", pytest.param("negative", marks=pytest.mark.long)])
 def test_the_interface_keeps_to_its_description(description, method, path, mode):
     """With what the description allows, and with what it does not."""
     chosen = schemathesis.GenerationMode(mode)

@@ -21,8 +21,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from sonline.errors import SonlineError
+from sonline.service.admission import BusyError, Settings, UnavailableError, UnknownIdError
 from sonline.service.bodies import Limits, MediaTypeError, TooLargeError
-from sonline.service.engine import BusyError, Settings, UnavailableError, UnknownIdError
 from sonline.service.handlers import Api, as_json, log
 from sonline.service.metrics import Metrics
 from sonline.service.openapi import document

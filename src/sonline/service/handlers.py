@@ -20,7 +20,8 @@ from sonline import persistence
 from sonline.errors import InvalidInputError
 from sonline.labels import token_of
 from sonline.model import Model
-from sonline.service import bodies
+from sonline.service import arrow, bodies
+from sonline.service.admission import Outcome
 from sonline.service.bodies import (
     LabelRow,
     LearnRow,
@@ -30,7 +31,6 @@ from sonline.service.bodies import (
     Rows,
     TooLargeError,
 )
-from sonline.service.engine import Outcome
 from sonline.service.metrics import Metrics
 from sonline.service.security import DeniedError, Guard
 from sonline.service.service import Service, UnknownModelError
@@ -116,7 +116,7 @@ class Api:
         durable = request.query_params.get("durable", "") in ("1", "true")
         body, kind = await self._body(request, (JSON, *MANY, ARROW))
         rows = await self._decoded(body, lambda: self._rows_to_predict(body, kind))
-        answer, kept = await self._work(rows.count, lambda: engine.predict(rows, durable))
+        answer, kept = await self._work(rows.count, lambda: engine.predict(rows))
         if kept is not None and durable:
             await self._bridge.wait(kept)
         elif kept is not None:
@@ -133,7 +133,7 @@ class Api:
 
     def _rows_to_predict(self, body: bytes, kind: str) -> Rows:
         if kind == ARROW:
-            return bodies.read_arrow(body, labelled=False, limits=self.limits)
+            return arrow.read(body, labelled=False, limits=self.limits)
         if kind == JSON:
             decoded = [bodies.decode_one(body, PredictRow)]
         else:
@@ -148,7 +148,7 @@ class Api:
 
         def rows() -> Rows:
             if kind == ARROW:
-                return bodies.read_arrow(body, labelled=True, limits=self.limits)
+                return arrow.read(body, labelled=True, limits=self.limits)
             if kind == JSON:
                 line = bodies.decode_one(body, LearnRow)
                 return bodies.rows_to_learn([line], bodies.one_line(body), self.limits.features)

@@ -47,7 +47,7 @@ class Rates:
     --------
     >>> rates = Rates(2.0)
     >>> [rates.take("a", now) for now in (0.0, 0.1, 0.2, 1.0)]
-    [0.0, 0.0, 0.4, 0.0]
+    [0.0, 0.0, 0.3, 0.0]
     """
 
     def __init__(self, per_second: float) -> None:

@@ -18,9 +18,9 @@ import uvicorn
 from sonline.errors import ParameterError
 from sonline.model import Model
 from sonline.service import demo
+from sonline.service.admission import Settings
 from sonline.service.app import create_app
 from sonline.service.bodies import Limits
-from sonline.service.engine import Settings
 from sonline.service.security import LOOPBACK
 from sonline.service.service import Service
 

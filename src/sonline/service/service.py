@@ -14,7 +14,8 @@ import numpy as np
 
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
-from sonline.service.engine import Engine, Settings
+from sonline.service.admission import Settings
+from sonline.service.engine import Engine
 from sonline.service.store import Store, check_name
 from sonline.service.versions import Live
 

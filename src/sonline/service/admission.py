@@ -1,0 +1,405 @@
+"""What is taken in: events are checked, their ids looked up, and they queue for the log.
+
+Everything that decides whether an event counts happens here, before it is written, and is undone if
+it cannot be written. So what is learnt follows from the log alone.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from sonline.errors import InvalidInputError, SonlineError
+from sonline.labels import ClassTable
+from sonline.model import Model
+from sonline.parameters import Parameters
+from sonline.service import arrow, bodies
+from sonline.service.bodies import LabelRow, LoggedRow, Rows
+from sonline.service.log import ARROW, KEEP, LEARN, LINES, Record
+from sonline.service.pending import Kept, Remembered, Waiting
+
+_FEW = 8  # rows
+NO_LIMITS = bodies.Limits(*[1 << 62] * 4)  # what is in the log has been checked
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How an engine works; sizes in bytes, times in seconds."""
+
+    label_seconds: float = 86400.0  # how long a row waits for its label
+    label_bytes: int = 256 << 20  # of all rows that wait
+    remembered: int = 200_000  # ids that are recognised when they come again
+    classes: int = 1000
+    backlog: int = 100_000  # events that may wait to be learnt
+    backlog_bytes: int = 64 << 20
+    group_bytes: int = 8 << 20  # of a frame
+    snapshot_events: int = 1_000_000
+    snapshot_seconds: float = 300.0
+    segment_bytes: int = 64 << 20
+    keep_bytes: int = 10 << 30  # of the log
+    keep_seconds: float | None = None
+
+
+class BusyError(SonlineError):
+    """Too much is waiting to be learnt."""
+
+
+class UnavailableError(SonlineError):
+    """The engine is starting, stopping, or cannot write."""
+
+
+class UnknownIdError(InvalidInputError):
+    """No row waits for a label under this id."""
+
+
+@dataclass
+class Outcome:
+    """What became of a request with labels."""
+
+    seq: int = 0  # the number of the first event; of a duplicate, that of the first time
+    learnt: int = 0
+    duplicates: int = 0
+    unknown: list[str] = field(default_factory=list)
+    delays: list[float] = field(default_factory=list)  # seconds that labels took
+
+
+@dataclass
+class Ticket:
+    """A request on its way to the log, and how to undo it if it does not get there."""
+
+    record: Record | None
+    rows: Rows | None
+    outcome: Outcome
+    future: Future[Outcome]
+    table: ClassTable | None  # of the classes, before it
+    size: int = 0
+    added: Sequence[str] = ()  # ids now remembered
+    kept: Sequence[str] = ()  # ids now waiting
+    taken: Sequence[tuple[str, Kept]] = ()  # rows that waited
+
+
+class Admission:
+    """The way of events to the log of one model.
+
+    Parameters
+    ----------
+    settings : Settings
+        Bounds.
+
+    Attributes
+    ----------
+    closed : str, optional
+        Why nothing is taken in; None if it is.
+    gate : lock
+        Held while anything here changes.
+    wake : condition of the gate
+        Notified when something was queued.
+    next : int
+        The number of the next event.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.waiting = Waiting(settings.label_seconds, settings.label_bytes)
+        self.remembered = Remembered(settings.remembered)
+        self.clock = Clock()
+        self.closed: str | None = "the service is starting"
+        self.next = 1
+        self.held = 0  # events admitted and not yet learnt
+        self.gate = threading.RLock()
+        self.wake = threading.Condition(self.gate)
+        self.queue: deque[Ticket] = deque()
+        self._held_bytes = 0
+        self._checked_rows = self._checked_labels = Model(Parameters())
+
+    # -- rows and labels -------------------------------------------------------------------------
+
+    def keep(self, rows: Rows, served: dict[str, list[list[float]]]) -> Future[Outcome]:
+        """Keep rows with an id until their labels come, with what each version predicted."""
+        kept = [
+            LoggedRow(
+                x=x, id=name, served={version: lines[row] for version, lines in served.items()}
+            )
+            for row, (name, x) in enumerate(zip(rows.ids, bodies.as_json(rows.x), strict=True))
+            if name is not None
+        ]
+        payload = b"\n".join(map(bodies.encode, kept))
+        with self.gate:
+            self._check_open(len(kept))
+            names = self._keep(kept, self.next, self.clock.now())
+            return self._admit(Record(KEEP, LINES, len(kept), payload), None, Outcome(), kept=names)
+
+    def _keep(self, rows: Sequence[LoggedRow], seq: int, now: float) -> list[str]:
+        for place, row in enumerate(rows):
+            one = Kept(seq + place, now, bodies.encode(row.x), bodies.encode(row.served))
+            self.waiting.keep(str(row.id), one)
+        return [str(row.id) for row in rows]
+
+    def learn(self, rows: Rows) -> Future[Outcome]:
+        """Take in rows with labels; the future is done when they are on disk.
+
+        Raises
+        ------
+        InvalidInputError
+            If a row or label cannot be used; then nothing has been taken in.
+        BusyError, UnavailableError
+            If nothing can be taken in now.
+        """
+        self._check_open(rows.count)
+        self._check_rows(rows)
+        with self.gate:
+            self._check_open(rows.count)
+            new, outcome = self._new_rows(rows)
+            joined = [name for row in new if (name := rows.ids[row]) and name in self.waiting]
+            if len(new) < rows.count or joined:
+                rows = self._chosen(rows, new, joined)
+            if not rows.count:
+                return self._admit(None, None, outcome)
+            return self._take_in(rows, outcome)
+
+    def _check_rows(self, rows: Rows) -> None:
+        """Raise an error about rows that cannot be learnt: an empty model says what is wrong."""
+        if rows.count <= _FEW and isinstance(rows.x, list):  # as quick as it gets, in this thread
+            for x in rows.x:
+                self._checked_rows.core.predict_one(x)
+            return
+        self._checked_rows.predict(rows.x)
+
+    def label(self, labels: Sequence[LabelRow]) -> Future[Outcome]:
+        """Take in the labels of rows that wait; the future is done when they are on disk.
+
+        Raises
+        ------
+        UnknownIdError
+            If no row waits under any of the ids, and none has been learnt.
+        InvalidInputError, BusyError, UnavailableError
+            As for `learn`.
+        """
+        with self.gate:
+            self._check_open(len(labels))
+            now = self.clock.now()
+            self.waiting.expire(now)
+            outcome, rows, seen = Outcome(), [], set()
+            for label in labels:
+                if label.id in seen or self.remembered.get(label.id) is not None:
+                    outcome.duplicates += 1
+                    outcome.seq = outcome.seq or self.remembered.get(label.id) or 0
+                elif label.id in self.waiting:
+                    seen.add(label.id)
+                    rows.append(label)
+                else:
+                    outcome.unknown.append(label.id)
+            if not rows:
+                if not outcome.duplicates:
+                    raise UnknownIdError(
+                        f"no row waits for a label under {outcome.unknown[0]!r}: it was not "
+                        "predicted with this id, or so long ago that it was forgotten; send x and "
+                        "y to /learn"
+                    )
+                return self._admit(None, None, outcome)
+            return self._take_in(self._joined(rows), outcome)
+
+    def _joined(self, labels: Sequence[LabelRow]) -> Rows:
+        """Return rows that wait, with their labels; they wait on until they have been checked."""
+        lines = []
+        for label in labels:
+            row = self.waiting.peek(label.id)
+            head = msgspec.json.encode({"id": label.id, "y": label.y, "weight": label.weight})
+            lines.append(head[:-1] + b',"x":' + row.x + b',"served":' + row.served + b"}")
+        payload = b"\n".join(lines)
+        return bodies.rows_to_learn(
+            bodies.decode_lines(payload, LoggedRow, NO_LIMITS), payload, NO_LIMITS.features
+        )
+
+    def _new_rows(self, rows: Rows) -> tuple[list[int], Outcome]:
+        """Return which rows are learnt: those whose id has not come yet."""
+        outcome = Outcome()
+        if not rows.identified:
+            return list(range(rows.count)), outcome
+        new: list[int] = []
+        seen: set[str] = set()
+        for row, name in enumerate(rows.ids):
+            if name is None:
+                new.append(row)
+            elif name in seen or (seq := self.remembered.get(name)) is not None:
+                outcome.duplicates += 1
+                outcome.seq = outcome.seq or (0 if name in seen else seq or 0)
+            else:
+                seen.add(name)
+                new.append(row)
+        return new, outcome
+
+    def _chosen(self, rows: Rows, new: list[int], joined: list[str]) -> Rows:
+        """Return some of the rows, with what was predicted for those that wait."""
+        if not new:
+            return Rows([], 0, [])
+        if rows.encoding == ARROW:
+            if len(new) == rows.count:
+                return rows
+            payload = arrow.chosen(rows.payload, new)
+            return arrow.read(payload, labelled=True, limits=NO_LIMITS)
+        payload = bodies.chosen_lines(rows.payload, new)
+        if joined:
+            decoded = bodies.decode_lines(payload, LoggedRow, NO_LIMITS)
+            for row in decoded:
+                if row.id in joined:
+                    row.served = msgspec.json.decode(self.waiting.peek(str(row.id)).served)
+            payload = b"\n".join(map(bodies.encode, decoded))
+        return bodies.rows_to_learn(
+            bodies.decode_lines(payload, LoggedRow, NO_LIMITS), payload, NO_LIMITS.features
+        )
+
+    def _take_in(self, rows: Rows, outcome: Outcome) -> Future[Outcome]:
+        """Note ids and classes of rows that will be learnt, and send them on."""
+        table = self._checked_labels.table
+        _, grown = self._checked_labels.targets(rows.y)
+        if grown is not None and len(grown) > self.settings.classes:
+            raise InvalidInputError(f"a model has at most {self.settings.classes} classes")
+        names = [name for name in rows.ids if name is not None]
+        now = self.clock.now()
+        taken = []
+        for name in names:
+            row = self.waiting.take(name, now)
+            if row is not None:
+                taken.append((name, row))
+                outcome.delays.append(now - row.time)
+        for place, known in enumerate(rows.ids):
+            if known is not None:
+                self.remembered.add(known, self.next + place)
+        self._checked_labels.table = grown
+        outcome.seq, outcome.learnt = self.next, rows.count
+        record = Record(LEARN, rows.encoding, rows.count, rows.payload)
+        return self._admit(record, rows, outcome, added=names, taken=taken, table=table)
+
+    def _admit(
+        self,
+        record: Record | None,
+        rows: Rows | None,
+        outcome: Outcome,
+        table: ClassTable | None = None,
+        **undo: Any,
+    ) -> Future[Outcome]:
+        # Also a request that adds nothing waits: its first copy may not be on disk yet.
+        future: Future[Outcome] = Future()
+        before = table if rows is not None else self._checked_labels.table
+        ticket = Ticket(record, rows, outcome, future, before, **undo)
+        if record is not None:
+            ticket.size = len(record.payload)
+            self.next += record.count
+            self.held += record.count
+            self._held_bytes += ticket.size
+        self.queue.append(ticket)
+        self.wake.notify_all()
+        return future
+
+    def _check_open(self, count: int) -> None:
+        if self.closed is not None:
+            raise UnavailableError(self.closed)
+        over = self.held and self.held + count > self.settings.backlog
+        if over or self._held_bytes > self.settings.backlog_bytes:
+            raise BusyError(f"{self.held} events wait to be learnt; try again soon")
+
+    def open(self, model: Model) -> None:
+        """Take events in for a model that has learnt all that were admitted so far."""
+        with self.gate:
+            self.check_with(model)
+            self._checked_labels.table = model.table
+            self.closed = None
+
+    def check_with(self, model: Model) -> None:
+        """Check rows and labels as a model does: by empty ones, which know its classes.
+
+        The classes are those after all events that were admitted, learnt or not.
+        """
+        table = self._checked_labels.table
+        self._checked_rows, self._checked_labels = (Model(model.parameters) for _ in range(2))
+        self._checked_labels.table = table
+
+    def first_needed(self) -> tuple[int, int]:
+        """Return from which event on ids are to be read again, and from which on rows wait."""
+        with self.gate:
+            waiting = self.waiting.first_seq or self.next
+            return min(waiting, self.remembered.first_seq or self.next), waiting
+
+    def barrier(self) -> tuple[int, Future[Outcome]]:
+        """Return the number of the next event, and when all before it are on disk."""
+        with self.gate:
+            return self.next, self._admit(None, None, Outcome())
+
+    # -- on to the log ---------------------------------------------------------------------------
+
+    def next_group(self) -> list[Ticket]:
+        """Take what has come while the last group was being written: no need to wait for more."""
+        group = [self.queue.popleft()]
+        size = group[0].size
+        while self.queue and size + self.queue[0].size <= self.settings.group_bytes:
+            group.append(self.queue.popleft())
+            size += group[-1].size
+        return group
+
+    def learnt(self, tickets: Sequence[Ticket]) -> None:
+        """Note that events have been learnt."""
+        with self.gate:
+            for ticket in tickets:
+                self.held -= 0 if ticket.record is None else ticket.record.count
+                self._held_bytes -= ticket.size
+
+    def withdraw(self, group: list[Ticket], next_: int, error: BaseException) -> None:
+        """Undo a group that is not on disk, and all that was admitted after it."""
+        with self.gate:
+            group += self.queue
+            self.queue.clear()
+            for ticket in reversed(group):
+                for name in ticket.added:
+                    self.remembered.discard(name)
+                for name in ticket.kept:
+                    self.waiting.forget(name)
+                for name, row in ticket.taken:
+                    self.waiting.give_back(name, row)
+                if ticket.record is not None:
+                    self.held -= ticket.record.count
+                    self._held_bytes -= ticket.size
+            self._checked_labels.table = group[0].table
+            self.next = next_
+        for ticket in group:
+            ticket.future.set_exception(UnavailableError(str(error)))
+
+    # -- replaying -------------------------------------------------------------------------------
+
+    def replay(self, record: Record) -> Rows | None:
+        """Take in the ids of a record of the log, and return its rows if they are to be learnt."""
+        if record.encoding == ARROW:
+            rows = arrow.read(record.payload, labelled=True, limits=NO_LIMITS)
+        else:
+            decoded = bodies.decode_lines(record.payload, LoggedRow, NO_LIMITS)
+            if record.kind == KEEP:
+                self._keep(decoded, record.seq, record.time)
+                return None
+            rows = bodies.rows_to_learn(decoded, record.payload, NO_LIMITS.features)
+        for place, name in enumerate(rows.ids):
+            if name is not None:
+                self.waiting.forget(name)
+                self.remembered.add(name, record.seq + place)
+        return rows
+
+
+class Clock:
+    """Seconds since 1970 that neither jump nor go back, whatever happens to the clock."""
+
+    def __init__(self) -> None:
+        self._offset = time.time() - time.monotonic()
+
+    def begin(self, last: float) -> None:
+        """Do not go back behind a time."""
+        self._offset = max(self._offset, last - time.monotonic())
+
+    def now(self) -> float:
+        """Return the time."""
+        return time.monotonic() + self._offset
