@@ -7,6 +7,7 @@ cut into batches. Predictions are raw ones (``w.x``); labels of classification a
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sonline import _core
-from sonline.errors import InvalidInputError
+from sonline.errors import InvalidInputError, ModelFileError
 from sonline.parameters import LOSSES, Parameters
 from sonline.rows import Floats, contiguous
 
@@ -473,9 +474,13 @@ class Curve:
             for rows, *values in plain["points"]
         ]
         total, weight = plain["last"]
+        rows = int(plain["rows"])
+        marks = [0, *(point.rows for point in points), rows + 1]
+        if any(after <= before for before, after in itertools.pairwise(marks)):
+            raise ModelFileError(f"points after {marks[1:-1]} of {rows} rows must be in order")
         return cls(
             points,
-            int(plain["rows"]),
+            rows,
             float(plain["total"]),
             float(plain["weight"]),
             (float(total), float(weight)),
