@@ -223,7 +223,8 @@ def learner_attempts(rng: np.random.Generator, loaded: Any) -> list[Callable[[],
 
 def estimator_attempts(rng: np.random.Generator, loaded: Any) -> list[Callable[[], Any]]:
     """Return calls of an estimator for scikit-learn."""
-    columns = getattr(loaded, "n_features_in_", 5)
+    seen = [one for one in loaded.model.features() if isinstance(one, int)]
+    columns = max(getattr(loaded, "n_features_in_", 5), *seen, 0)
     if columns > 50:  # a claim that nothing contradicts
         return []
     X = rng.normal(size=(4, columns))

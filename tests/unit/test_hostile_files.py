@@ -522,3 +522,14 @@ def test_names_without_columns(tmp_path: Path) -> None:
         model.to_onnx()
     assert set(model.weights()) == set("abc")
     assert model.predict([{"a": 1.0, "b": 2.0}]).shape == (1,)
+
+
+def test_columns_that_do_not_fit_into_memory(tmp_path: Path) -> None:
+    learner = OnlineLearner(loss="squared")
+    learner.learn_one({2**53: 1.0}, 1.0)
+    learner.save(tmp_path / "far")
+    model = SONRegressor.load(tmp_path / "far")
+    with pytest.raises(InvalidInputError, match="columns do not fit into memory"):
+        model.value_limits()
+    assert not hasattr(model, "coef_")
+    assert list(model.weights()) == [2**53]

@@ -297,7 +297,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 )
             places.append(place)
         width = getattr(self, "n_features_in_", max(places, default=-1) + 1)
-        table = np.zeros((weights.shape[0], width))
+        try:
+            table = np.zeros((weights.shape[0], width))
+        except (MemoryError, ValueError):  # sparse rows may have any column
+            raise InvalidInputError(
+                f"{width:,} columns do not fit into memory; weights() has the weights by feature"
+            ) from None
         table[:, places] = weights
         return table
 
