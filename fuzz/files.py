@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
 
+import sonline
 from learners import (
     COUNTS,
     SIZES,
@@ -21,8 +24,10 @@ from learners import (
     save_and_load,
 )
 from sonline import OnlineLearner, SONClassifier, SONRegressor, persistence, river
-from sonline.errors import ModelFileError
+from sonline.errors import ModelFileError, SonlineError
 from sonline.parameters import SKETCHES
+
+FACES = [OnlineLearner, SONClassifier, SONRegressor, river.SONClassifier, river.SONRegressor]
 
 
 def some_models(rng: np.random.Generator) -> Iterator[Any]:
@@ -78,13 +83,16 @@ class Files:
             persistence.write(path, document, tensors)
         except ValueError:  # no JSON, such as an infinite number
             return
+        face = type(model) if rng.random() < 0.7 else pick(rng, FACES)
         try:
-            loaded = type(model).load(path)
+            loaded = sonline.load(path) if rng.random() < 0.1 else face.load(path)
         except ModelFileError as error:
             if "MemoryError" in str(error):
                 raise AssertionError(f"a file of {path.stat().st_size} bytes: {error}") from error
             return
-        use(rng, loaded, model, folder)
+        use(rng, loaded, folder)
+        if type(loaded) is type(model):
+            model.merge([loaded]).stats()
 
 
 def change_tensor(rng: np.random.Generator, tensors: dict[str, Any]) -> None:
@@ -179,32 +187,75 @@ def change_document(rng: np.random.Generator, document: Any) -> None:
         return
 
 
-def use(rng: np.random.Generator, loaded: Any, known: Any, folder: Path) -> None:
+def use(rng: np.random.Generator, loaded: Any, folder: Path) -> None:
     """Do with a model from a forged file what users do."""
+    label = pick(rng, loaded.model.known_labels or [None])
+    attempts: list[Callable[[], Any]] = [
+        loaded.stats,
+        lambda: loaded.weights(label, scaled=bool(rng.random() < 0.5)),
+        lambda: loaded.explain_one({"a": 1.0, "name": 2.0, "other": "text"}, label),
+        lambda: repr(loaded),
+        lambda: loaded.merge([loaded]).stats(),
+    ]
     if isinstance(loaded, OnlineLearner):
-        if rng.random() < 0.7:
-            look(loaded)
-        learn_some(rng, loaded)
-        loaded.learn(np.eye(6)[:, :5], [1.0] * 6)
-        loaded.predict(rows(rng, 3, 9, loaded.params["dtype"]))
-        if rng.random() < 0.5:
-            look(known.merge([loaded]))
-        look(loaded)
-        save_and_load(loaded, folder)
+        attempts += learner_attempts(rng, loaded)
     elif hasattr(loaded, "partial_fit"):
-        # A file of a face that knows no columns may be opened, too.
-        if not 0 < getattr(loaded, "n_features_in_", 0) <= 50:
-            return
-        X = rng.normal(size=(4, loaded.n_features_in_))
-        loaded.predict(X), loaded.coef_, loaded.intercept_, loaded.spectra()
-        y = rng.choice(loaded.classes_, 4) if hasattr(loaded, "classes_") else rng.normal(size=4)
-        loaded.partial_fit(X, y)
-        known.merge([loaded]).predict(X)
-        loaded.save(folder / "saved")
-        type(loaded).load(folder / "saved")
+        attempts += estimator_attempts(rng, loaded)
     else:
-        row = dict(zip("abcdef", rng.normal(size=6).tolist(), strict=True))
-        loaded.predict_one(row)
-        loaded.learn_one(row, pick(rng, [0, 1]))
-        loaded.save(folder / "saved")
-        type(loaded).load(folder / "saved")
+        attempts += river_attempts(rng, loaded)
+    for number in rng.permutation(len(attempts)).tolist():
+        with suppress(SonlineError):
+            attempts[number]()
+    save_and_load(loaded, folder)
+
+
+def learner_attempts(rng: np.random.Generator, loaded: Any) -> list[Callable[[], Any]]:
+    """Return calls of an `OnlineLearner`."""
+    return [
+        lambda: look(loaded),
+        lambda: learn_some(rng, loaded),
+        lambda: loaded.learn(np.eye(6)[:, :5], [1.0] * 6),
+        lambda: loaded.predict(rows(rng, 3, 9, loaded.params["dtype"])),
+        lambda: loaded.compact().predict(np.eye(5)),
+        lambda: loaded.bias,
+    ]
+
+
+def estimator_attempts(rng: np.random.Generator, loaded: Any) -> list[Callable[[], Any]]:
+    """Return calls of an estimator for scikit-learn."""
+    seen = [one for one in loaded.model.features() if isinstance(one, int)]
+    columns = max(getattr(loaded, "n_features_in_", 5), *seen, 0)
+    if columns > 50:  # a claim that nothing contradicts
+        return []
+    X = rng.normal(size=(4, columns))
+    y = rng.normal(size=4)
+    if hasattr(loaded, "classes_"):
+        y = rng.choice(loaded.classes_, 4) if loaded.classes_.size else y > 0
+    names = [*"abcde", "name"]
+    return [
+        lambda: loaded.predict(X),
+        lambda: loaded.predict([{"a": 1.0, "name": 1.0}]),
+        lambda: getattr(loaded, "coef_", None),
+        loaded.value_limits,
+        lambda: (loaded.intercept_, loaded.spectra(), loaded.prediction_range()),
+        lambda: (loaded.progress_.now, loaded.progressive_loss_, loaded.progressive_score_),
+        lambda: hasattr(loaded, "predict_proba") and loaded.predict_proba(X),
+        lambda: loaded.score(X, y),
+        lambda: loaded.partial_fit(X, y),
+        lambda: loaded.partial_fit([dict.fromkeys(names, 1.0)] * 4, y),
+        lambda: loaded.compact().predict(X),
+        lambda: loaded.experts,
+        lambda: clone(loaded).fit(X, y),
+    ]
+
+
+def river_attempts(rng: np.random.Generator, loaded: Any) -> list[Callable[[], Any]]:
+    """Return calls of an estimator for River."""
+    row = dict(zip("abcdef", rng.normal(size=6).tolist(), strict=True))
+    label = pick(rng, [0, 1, *loaded.model.known_labels])
+    return [
+        lambda: loaded.predict_one(row),
+        lambda: getattr(loaded, "loss", "") == "logistic" and loaded.predict_proba_one(row),
+        lambda: loaded.learn_one(row, label),
+        lambda: loaded.clone().learn_one(row, label),
+    ]

@@ -159,7 +159,7 @@ def save_and_load(learner: Any, folder: Path) -> Any:
 
 def state_of(learner: Any) -> Any:
     """Return all that is saved, to be compared."""
-    document, tensors = learner.__getstate__()
+    document, tensors = learner.model.__getstate__()
     arrays = {name: (a.dtype, a.shape, a.tobytes()) for name, a in tensors.items()}
     return document, arrays
 

@@ -46,6 +46,7 @@ Config read_config(const nb::dict& params) {
   config.bound = number("bound");
   config.clip = flag("clip");
   config.explicit_step = flag("explicit_step");
+  config.sketch.explicit_step = config.explicit_step;
   config.hessian = flag("hessian");
   config.sigma = number("sigma");
   config.eta = number("eta");

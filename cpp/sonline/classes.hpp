@@ -8,9 +8,12 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <exception>
+#include <string>
 #include <vector>
 
 #include "sonline/batch.hpp"
+#include "sonline/errors.hpp"
 #include "sonline/model.hpp"
 #include "sonline/parallel.hpp"
 
@@ -42,23 +45,28 @@ class Classes {
     return std::min(threads, numbers / kNumbersPerThread);
   }
 
-  // The predictions of model k, made before each update, go to out + k * stride.
+  // The predictions of model k, made before each update, go to out + k * stride. Models must stay
+  // in step: one that cannot learn a row leaves it out and goes on, and the error comes at the end.
   void learn(const Batch& batch, const int64_t* codes, const double* weights, double* out,
              size_t stride, size_t threads) {
     for_each_index(size(), threads, [&](size_t k) {
       std::vector<double> labels(batch.rows);
       for (size_t row = 0; row < batch.rows; ++row) labels[row] = label(k, codes[row]);
-      models_[k]->learn(batch, labels.data(), weights, out + k * stride);
+      learn_rows(k, batch, labels.data(), weights, out + k * stride);
       turn(k, out + k * stride, batch.rows);
     });
   }
 
   void learn_row(const Batch& row, int64_t code, double weight) {
-    for (size_t k = 0; k < size(); ++k) {
-      const double y = label(k, code);
-      double prediction;
-      models_[k]->learn(row, &y, &weight, &prediction);
-    }
+    std::exception_ptr failed;
+    for (size_t k = 0; k < size(); ++k) try {
+        const double y = label(k, code);
+        double prediction;
+        learn_rows(k, row, &y, &weight, &prediction);
+      } catch (const Diverged&) {
+        if (!failed) failed = std::current_exception();
+      }
+    if (failed) std::rethrow_exception(failed);
   }
 
   void predict(const Batch& batch, double* out, size_t stride, size_t threads) {
@@ -90,6 +98,27 @@ class Classes {
  private:
   // What a thread must have to do before it is worth its start of some 20 microseconds.
   static constexpr size_t kNumbersPerThread = 1 << 14;
+
+  void learn_rows(size_t k, const Batch& batch, const double* labels, const double* weights,
+                  double* out) {
+    std::string failed;
+    for (size_t first = 0; first < batch.rows;) try {
+        const Batch rest = slice(batch, first, batch.rows - first);
+        models_[k]->learn(rest, labels + first, weights ? weights + first : nullptr, out + first);
+        first = batch.rows;
+      } catch (const Diverged& error) {
+        const size_t row = first + error.row;
+        if (!weights || weights[row] != 0) models_[k]->meet(batch, row);
+        if (failed.empty())
+          failed = "row " + std::to_string(batch.first + row) + ": " + error.cause +
+                   ". The learner of class number " + std::to_string(targets_[k]) +
+                   " has left this row out; " + std::to_string(batch.first + batch.rows) +
+                   " rows were learnt otherwise. Leave the row out, or give numbers of a "
+                   "reasonable size";
+        first = row + 1;
+      }
+    if (!failed.empty()) throw Diverged(failed);
+  }
 
   double label(size_t k, int64_t code) const {
     return code == targets_[k] ? signs_[k] : -signs_[k];

@@ -90,6 +90,9 @@ class Learner {
     }
   }
 
+  // Knows the features of a row from now on, without learning it.
+  void meet(const Batch& batch, size_t row_number) { resolve<true>(batch, row_number, row()); }
+
   // Changes nothing that is saved.
   double predict(const Batch& batch, size_t row_number) {
     resolve<false>(batch, row_number, row());

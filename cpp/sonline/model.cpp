@@ -40,11 +40,13 @@ class ModelOf final : public Model {
     try {
       learner_.learn(batch, labels, weights, predictions, row);
     } catch (const Diverged& error) {
-      throw Diverged(refused(error));
+      throw Diverged(refused(error), row, error.what());
     } catch (const BadInput& error) {
       throw BadInput(refused(error));
     }
   }
+
+  void meet(const Batch& batch, size_t row) override { learner_.meet(batch, row); }
 
   void predict(const Batch& batch, double* predictions) override {
     validate(batch, kLargestValue<T>);

@@ -32,6 +32,8 @@ class Model {
   // Diverged says the row; the rows before it have been learnt.
   virtual void learn(const Batch& batch, const double* labels, const double* weights,
                      double* predictions) = 0;
+  // Adds the features of a row of a batch that has been checked, as if it had been learnt.
+  virtual void meet(const Batch& batch, size_t row) = 0;
   virtual void predict(const Batch& batch, double* predictions) = 0;
 
   virtual Stats stats() const = 0;

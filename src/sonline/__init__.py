@@ -80,12 +80,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     >>> type(sonline.load(file)).__name__
     'SONRegressor'
     """
-    from sonline.model import Model  # noqa: PLC0415 - see below
+    from sonline import persistence  # noqa: PLC0415 - see below
+    from sonline.model import Model  # noqa: PLC0415
 
     model = Model.load(path)
     name = model.face.get("name")
     module, face = _FACES.get(str(name), ("sonline.learner", "OnlineLearner"))
-    return getattr(import_module(module), face).from_model(model)
+    opened = getattr(import_module(module), face)
+    with persistence.reading(path):
+        return opened.from_model(model)
 
 
 def __getattr__(name: str) -> Any:

@@ -42,7 +42,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
     >>> [output.name for output in model.graph.output]
     ['labels', 'scores', 'probabilities']
     """
-    if not hasattr(estimator, "coef_"):
+    if not getattr(estimator, "__sklearn_is_fitted__", bool)():
         raise InvalidInputError(
             f"estimator: expected a fitted SONClassifier or SONRegressor, got {estimator!r}"
         )
@@ -52,7 +52,8 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
             f"{estimator.experts} linear models, each bounded, which is not a linear model; fit it "
             "with one alpha, such as 'relative:0.1', or without the bound"
         )
-    graph = _Graph(estimator.n_features_in_, estimator.value_limits())
+    limits = estimator.value_limits()
+    graph = _Graph(limits.size, limits)
     if is_classifier(estimator):
         _classifier(graph, estimator)
     else:

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline import _core, persistence
-from sonline.errors import InvalidInputError, ModelFileError
+from sonline.errors import DivergenceError, InvalidInputError, ModelFileError
 from sonline.evaluate import Progress, measures
 from sonline.labels import NEW, SIGNS, ClassTable, Codes
 from sonline.merging import (
@@ -34,6 +34,7 @@ from sonline.merging import (
     turned_round,
 )
 from sonline.parameters import Parameters
+from sonline.persistence import COUNT
 from sonline.rows import (
     LARGEST_VALUES,
     NAMED,
@@ -48,6 +49,44 @@ from sonline.rows import (
     rows_of,
     vector,
 )
+
+CURVE = {"points": list, "rows": COUNT, "total": object, "weight": object, "last": list}
+MEASURES = {"loss": CURVE, "error": CURVE, "r2": dict}
+DOCUMENT: dict[str, Any] = {
+    "parameters": dict,
+    "classes": (None, dict),
+    "signs": [float],
+    "reading": {
+        "features": {"", "index", "name", "hash"},
+        "columns": {...: {"number", "text"}},
+        "table": {
+            "label?": str,
+            "weight?": str,
+            "tag?": str,
+            "text?": [str],
+            "ignore?": [str],
+            "interactions?": [str],
+        },
+    },
+    "row_weight": float,
+    "only_predicts?": bool,
+    "progress": MEASURES,
+    "run": dict,
+    "face": dict,
+}
+RUN: dict[str, Any] = {
+    "files": [str],
+    "format": str,
+    "position": dict.fromkeys(("turn", "file", "offset", "line", "rows"), COUNT),
+    "passes": COUNT,
+    "holdout": COUNT,
+    "rows": COUNT,
+    "turn_rows": COUNT,
+    "skipped": COUNT,
+    "held": MEASURES,
+    "past": [{...: float}],
+    "lengths": {...: COUNT},
+}
 
 NEVER = -1  # the target of the learner that takes every row as "not this class"
 PROBABILISTIC = "logistic"  # the loss whose predictions are logarithms of odds
@@ -749,6 +788,7 @@ class Model:
     def _of(cls, document: dict[str, Any], tensors: persistence.Tensors, name: str) -> Self:
         model = cls.__new__(cls)
         with persistence.reading(name):
+            _check_document(document)
             model.__setstate__((document, tensors))
         return model
 
@@ -777,11 +817,6 @@ class Model:
         self.parameters = Parameters(**document["parameters"])
         self.table = classes
         self.reading = Reading(**document["reading"])
-        for part in (self.reading.columns, self.reading.table, document["run"], document["face"]):
-            if not isinstance(part, Mapping):
-                raise ModelFileError(f"a part of the model must be a mapping, got {part!r}")
-        if not isinstance(self.reading.features, str):
-            raise ModelFileError(f"features must be a word, got {self.reading.features!r}")
         self.progress = Progress.from_dict(document["progress"])
         self.run, self.face = dict(document["run"]), dict(document["face"])
         self.row_weight = float(document["row_weight"])
@@ -801,7 +836,12 @@ class Model:
             first = models[0] if models else None
             models.append(_core.Model(self.parameters.for_core(), single, first))
             own = {name: state[name] for name in state if first is None or name not in NAMES}
-            models[-1].adopt(own)
+            try:
+                models[-1].adopt(own)
+            except ValueError as error:
+                raise DivergenceError(
+                    f"the numbers of the model do not fit {self.parameters.dtype}: {error}"
+                ) from error
         self._arrange(models, signs)
 
     def _restore(self, tensors: persistence.Tensors, signs: Sequence[float]) -> None:
@@ -825,6 +865,18 @@ class Model:
                 own |= {name: tensors.pop(name) for name in NAMES}
             models[-1].restore(own)
         self._arrange(models, signs)
+
+
+def _check_document(document: dict[str, Any]) -> None:
+    """Raise an error if the document of a file is not what `Model.document` could return."""
+    persistence.check("document", document, DOCUMENT)
+    weight = document["row_weight"]
+    if not 0 < weight < np.inf:
+        raise ModelFileError(f"row_weight must be a finite number above 0, got {weight!r}")
+    if document["run"]:
+        persistence.check("run", document["run"], RUN)
+        Progress.from_dict(document["run"]["held"])
+    persistence.check("face.name", document["face"].get("name", ""), str)
 
 
 def _numbered(states: Sequence[persistence.Tensors]) -> persistence.Tensors:

@@ -185,6 +185,73 @@ def reading(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
         raise ModelFileError(f"{where}{what}") from error
 
 
+COUNT = "an integer of 0 or more"
+
+
+def check(place: str, value: Any, shape: Any) -> None:
+    """Raise an error if a part of a document has not the shape that it should have.
+
+    Parameters
+    ----------
+    place : str
+        Where it is, for the error.
+    value : object
+        What is there.
+    shape : type, `COUNT`, set, tuple, list or dict
+        A type, where float takes integers, too; a set has the words allowed; ``(None, shape)``
+        allows null, ``[shape]`` is a list of any length, ``{...: shape}`` a mapping with any
+        names, and ``{"name": shape, "other?": shape}`` one with these, the second if it is there.
+
+    Examples
+    --------
+    >>> from sonline.persistence import COUNT, check
+    >>> check("run", {"rows": 3, "files": ["a"]}, {"rows": COUNT, "files": [str]})
+    >>> check("run", {"rows": -3}, {"rows": COUNT})
+    Traceback (most recent call last):
+    sonline.errors.ModelFileError: run.rows must be an integer of 0 or more, got -3
+    """
+    if isinstance(shape, tuple):
+        if value is not None:
+            check(place, value, shape[1])
+    elif isinstance(shape, list):
+        check(place, value, list)
+        for number, one in enumerate(value):
+            check(f"{place}[{number}]", one, shape[0])
+    elif isinstance(shape, dict):
+        check(place, value, dict)
+        if ... not in shape:
+            _check_names(place, value, shape)
+        for name, one in value.items():
+            inner = shape.get(..., shape.get(name, shape.get(f"{name}?")))
+            check(f"{place}.{name}", one, inner)
+    else:
+        _check_value(place, value, shape)
+
+
+def _check_names(place: str, value: dict[str, Any], shape: dict[str, Any]) -> None:
+    needed = {name for name in shape if not name.endswith("?")}
+    if missing := needed - set(value):
+        raise ModelFileError(f"{place}.{min(missing)} is missing")
+    if unknown := set(value) - {name.removesuffix("?") for name in shape}:
+        raise ModelFileError(f"{place}.{min(unknown)} is unknown")
+
+
+def _check_value(place: str, value: Any, shape: Any) -> None:
+    wanted = shape
+    if shape is COUNT:
+        fine = type(value) is int and value >= 0
+    elif isinstance(shape, set):
+        fine = isinstance(value, str) and value in shape
+        wanted = "one of " + ", ".join(map(repr, sorted(shape)))
+    elif shape is object:
+        fine = True
+    else:
+        fine = type(value) in ((float, int) if shape is float else (shape,))
+        wanted = f"of type {shape.__name__}"
+    if not fine:
+        raise ModelFileError(f"{place} must be {wanted}, got {str(value)[:40]!r}")
+
+
 _CONTENT_ERRORS = (
     ArithmeticError,
     AttributeError,

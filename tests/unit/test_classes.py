@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonline import OnlineLearner, _core
-from sonline.errors import InvalidInputError
+from sonline.errors import DivergenceError, InvalidInputError
 from sonline.labels import ClassTable
 from sonline.model import Model
 from sonline.parameters import LOSSES, SKETCHES, Parameters
@@ -240,3 +240,31 @@ class TestMappings:
         for thread in threads:
             thread.join(timeout=300)
         assert learner.stats()["rounds"] == 4 * 200 * 3
+
+
+def test_learners_stay_in_step_when_one_cannot_learn_a_row(tmp_path):
+    """It leaves the row out; the features of the row are known all the same."""
+    parameters = Parameters(
+        sketch="adagrad", alpha=1e-25, step="explicit", scaling="none", intercept=False
+    )
+    by_row, by_name = (Model(parameters, ClassTable((0, 1, 2))) for _ in range(2))
+    X = np.eye(4)
+    X[:, 0] = 1
+    X[1] = [1e10, 1e15, 0, 0]  # too large a step for the learners of 0 and 1, which are wrong
+    with pytest.raises(DivergenceError, match=r"row 1: .* class number 0 has left this row out"):
+        by_row.learn(X, [0, 1, 2, 0])
+    for row, number in zip(X, [0, 1, 2, 0], strict=True):
+        x = {f"f{place}": value for place, value in enumerate(row) if value}
+        if number == 1:
+            with pytest.raises(DivergenceError, match="left this row out"):
+                by_name.learn_one(x, number, 1.0)
+        else:
+            by_name.learn_one(x, number, 1.0)
+    for model in (by_row, by_name):
+        assert [one.stats()["rounds"] for one in model._models] == [3, 3, 4]
+        assert len({tuple(one.features()) for one in model._models}) == 1
+        assert model.limits().size == 5
+        model.save(tmp_path / "model")
+        loaded = Model.load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.weights(), model.weights())
+    np.testing.assert_array_equal(by_row.weights(), by_name.weights())

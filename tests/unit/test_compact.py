@@ -6,7 +6,7 @@ import scipy.sparse as sp
 
 import sonline
 from sonline import OnlineLearner, SONClassifier
-from sonline.errors import InvalidInputError
+from sonline.errors import DivergenceError, InvalidInputError
 from sonline.parameters import LOSSES, SKETCHES
 
 
@@ -63,3 +63,13 @@ def test_bounds_of_a_blend_are_refused():
     with pytest.raises(InvalidInputError, match="bounded and then blended"):
         learner.compact()
     OnlineLearner(bound=1.0, alpha=1.0).compact()
+
+
+def test_weights_that_do_not_fit_their_type():
+    """Found by fuzzing: the core's error about what a compact model takes over is ours."""
+    model = OnlineLearner(sketch="oja").model
+    model.learn(np.eye(4), [1, -1, 1, 1])
+    known = model.core.knowledge()
+    known["weights"] = np.full_like(known["weights"], np.inf)
+    with pytest.raises(DivergenceError, match="do not fit float32: field 'weights'"):
+        model._adopt([known], [1.0])

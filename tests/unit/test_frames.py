@@ -75,7 +75,7 @@ def test_estimators_take_text_and_gaps(library):
     np.testing.assert_array_equal(
         model.decision_function(made(library, table)), learner.predict(made(library, table))
     )
-    with pytest.raises(AttributeError, match=r"'plan=\w+' is none: see weights"):
+    with pytest.raises(AttributeError, match=r"'plan=\w+' is no column of X.* weights\(\)"):
         _ = model.coef_
     with pytest.raises(ValueError, match="feature names"):  # as scikit-learn has it
         model.predict(made(library, {name: table[name] for name in reversed(table)}))

@@ -260,3 +260,28 @@ def test_clipping_to_labels_beyond_the_bound_keeps_to_the_bound(sketch: str) -> 
     low, high = model.fit(X, y).prediction_range()
     assert (low[0], high[0]) == (1.0, 1.0)
     np.testing.assert_array_equal(model.predict(X), np.ones(30))
+
+
+@pytest.mark.parametrize("alpha", [0.0, 1e-300])
+def test_a_full_matrix_forgets_a_row_that_it_could_not_learn(alpha: float, tmp_path: Path) -> None:
+    """It kept room for the features of the row, and what it had added: no file could be loaded."""
+    learner = OnlineLearner(
+        sketch="full",
+        loss="squared",
+        alpha=alpha,
+        step="explicit",
+        scaling="none",
+        intercept=False,
+        dtype="float64",
+    )
+    learner.learn(np.eye(2), [1, 1])
+    before = learner.__getstate__()[1]
+    with pytest.raises(DivergenceError):
+        learner.learn(np.full((1, 5), 1e100), [1e150])
+    after = learner.__getstate__()[1]
+    assert set(after) == set(before)
+    for name, array in before.items():
+        np.testing.assert_array_equal(after[name], array, err_msg=name)
+    learner.save(tmp_path / "model")
+    OnlineLearner.load(tmp_path / "model")
+    assert learner.compact().features() == [0, 1]

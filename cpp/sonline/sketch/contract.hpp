@@ -31,12 +31,13 @@
 namespace sonline {
 
 struct SketchConfig {
-  size_t size = 10;         // m
-  size_t experts = 1;       // weight vectors that share the sketch, see learner.hpp
-  bool intercept = true;    // the first non-zero of every row is the intercept
-  double oja_step = 1.0;    // c of Γ_t = c/t
-  bool scale_free = false;  // γ_t = m / Σ|ĝ|² instead
-  double alpha = 1.0;       // α where it is a plain number (used by full only)
+  size_t size = 10;            // m
+  size_t experts = 1;          // weight vectors that share the sketch, see learner.hpp
+  bool intercept = true;       // the first non-zero of every row is the intercept
+  double oja_step = 1.0;       // c of Γ_t = c/t
+  bool scale_free = false;     // γ_t = m / Σ|ĝ|² instead
+  double alpha = 1.0;          // α where it is a plain number (used by full only)
+  bool explicit_step = false;  // it is taken after the row has been absorbed
   bool fixed_alpha = true;
   // For tests: generations and folds as often as these ask for; 0 is the sketch's limit.
   double condition = 0;

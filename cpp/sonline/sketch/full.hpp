@@ -27,7 +27,9 @@ class Full {
   static constexpr bool kAbsorbFirst = false;
 
   explicit Full(const SketchConfig& config)
-      : pseudo_(config.fixed_alpha && config.alpha == 0), fixed_(config.fixed_alpha) {}
+      : pseudo_(config.fixed_alpha && config.alpha == 0),
+        fixed_(config.fixed_alpha),
+        explicit_(config.explicit_step || pseudo_) {}
 
   size_t width() const { return 1; }
   size_t used() const { return 1; }
@@ -45,6 +47,8 @@ class Full {
     stale_ = true;
     margin_ = 0;
     w_before_ = w_;
+    d_before_ = d_;
+    absorbed_ = false;
     for (size_t i = 0; i < row.size; ++i)
       if (row.slots[i] < d_) margin_ += row.x[i] * w_[row.slots[i]];
     // With α = 0, outside of the range seen so far any prediction is a minimiser of the projection;
@@ -73,6 +77,7 @@ class Full {
   }
 
   void absorb(double c, double, double, size_t, double) {  // every row, so `times` is 1
+    if (explicit_) keep_matrices();
     grow();
     stale_ = true;
     if (new_direction_) predict_zero();
@@ -94,7 +99,18 @@ class Full {
 
   void commit(const Row<T>&, const BlockStore<T>&, size_t, double) {}
 
-  void undo() { std::copy(w_before_.begin(), w_before_.end(), w_.begin()); }
+  void undo() {
+    if (absorbed_) {
+      C_ = C_before_;
+      Q_ = Q_before_;
+      L_ = L_before_;
+      r_ = r_before_;
+      factored_alpha_ = factored_alpha_before_;
+      d_ = C_.rows() + Q_.rows();
+    }
+    if (d_ != d_before_) resize(d_before_);
+    w_ = w_before_;
+  }
 
   void read(Slot slot, const T*, double* weights, double*) const {
     weights[0] = slot < d_ ? w_[slot] : 0.0;
@@ -149,6 +165,17 @@ class Full {
   }
 
  private:
+  // An implicit step comes before the row is absorbed and an explicit one after that, when it can
+  // still fail.
+  void keep_matrices() {
+    C_before_ = C_;
+    Q_before_ = Q_;
+    L_before_ = L_;
+    r_before_ = r_;
+    factored_alpha_before_ = factored_alpha_;
+    absorbed_ = true;
+  }
+
   // Room for the features of the row at hand.
   void grow() {
     size_t wanted = d_;
@@ -175,7 +202,7 @@ class Full {
   static Matrix resized(const Matrix& old, size_t n) {
     Matrix m(n, n);
     for (size_t i = 0; i < std::min(old.rows(), n); ++i)
-      std::copy(old[i], old[i] + old.cols(), m[i]);
+      std::copy(old[i], old[i] + std::min(old.cols(), n), m[i]);
     return m;
   }
 
@@ -286,12 +313,12 @@ class Full {
     for (size_t j = 0; j < d_; ++j) w_[j] -= step * rest[j];
   }
 
-  bool pseudo_, fixed_;
-  Matrix C_, L_, Q_;
+  bool pseudo_, fixed_, explicit_, absorbed_ = false;
+  Matrix C_, L_, Q_, C_before_, L_before_, Q_before_;
   Vector w_, w_before_, direction_;
-  size_t d_ = 0;  // slots that the matrices have room for
-  size_t r_ = 0;  // rank of the range, α = 0 only
-  double factored_alpha_ = -1, direction_alpha_ = -1, margin_ = 0;
+  size_t d_ = 0, d_before_ = 0;  // slots that the matrices have room for
+  size_t r_ = 0, r_before_ = 0;  // rank of the range, α = 0 only
+  double factored_alpha_ = -1, factored_alpha_before_ = -1, direction_alpha_ = -1, margin_ = 0;
   bool stale_ = true, new_direction_ = false;
   const Row<T>* row_ = nullptr;
 };

@@ -11,6 +11,10 @@ from sonline.distributed.shards import Shard
 from sonline.errors import InvalidInputError
 
 
+class NoRowsError(InvalidInputError):
+    """No partition has a row that can be learnt."""
+
+
 @dataclass(frozen=True)
 class Task:
     """A partition to be trained: ``train(model, *arguments)`` returns a `Shard`.
@@ -99,7 +103,7 @@ def train_rounds(
 
     Raises
     ------
-    InvalidInputError
+    NoRowsError
         If there are no rows at all.
     """
     outcome = Outcome(model)
@@ -114,7 +118,7 @@ def train_rounds(
                 watch(turn, Shard(None, [one]))
         if merged.model is None:
             skipped = int(merged.total("skipped"))
-            raise InvalidInputError(f"there are no rows to learn from ({skipped} bad rows skipped)")
+            raise NoRowsError(f"there are no rows to learn from ({skipped} bad rows skipped)")
         outcome.model, begun = merged.model, True
         outcome.rounds.append(merged)
     return outcome

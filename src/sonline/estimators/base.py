@@ -30,11 +30,20 @@ from sonline.evaluate import Curve
 from sonline.labels import ClassTable
 from sonline.model import Model
 from sonline.parameters import LOSSES, RENAMED, Parameters
+from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from onnx import ModelProto
+
+FACE = {
+    "name": str,
+    "arguments": dict,
+    "n_features_in": (None, COUNT),
+    "feature_names_in": (None, [str]),
+    "n_iter": COUNT,
+}
 
 
 class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -75,7 +84,18 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         passes = self.max_iter
         if isinstance(passes, bool) or not isinstance(passes, Integral) or passes < 1:
             raise ParameterError(f"max_iter must be an integer of at least 1, got {passes!r}")
+        self._check_arguments()
         return Parameters(**{field: getattr(self, name) for name, field in self.arguments})
+
+    def _check_arguments(self) -> None:
+        """Raise an error if an argument that is not the learner's cannot be used."""
+        for name in ("shuffle", "warm_start", "discover_classes"):
+            value = getattr(self, name, False)
+            if not isinstance(value, (bool, np.bool_, int)):
+                raise ParameterError(f"{name} must be True or False, got {value!r}")
+        jobs = self.n_jobs
+        if jobs is not None and (not isinstance(jobs, Integral) or not jobs):
+            raise ParameterError(f"n_jobs must be None or an integer other than 0, got {jobs!r}")
 
     def _check_same_parameters(self) -> None:
         """Raise an error if the parameters are not those that learning began with."""
@@ -256,6 +276,13 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise AttributeError(f"{type(self).__name__} has no {name!r} before it is fitted")
         return self._model
 
+    def _coefficients(self, weights: Floats) -> Floats:
+        """Return `_by_column` for the attribute ``coef_``, which must not exist if it fails."""
+        try:
+            return self._by_column(weights)
+        except InvalidInputError as error:
+            raise AttributeError(f"there is no coef_: {error}") from None
+
     def _by_column(self, weights: Floats) -> Floats:
         """Spread weights by feature seen over all columns of X."""
         names = getattr(self, "feature_names_in_", None)
@@ -264,13 +291,18 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         for feature in self._model.features():
             place = feature if isinstance(feature, int) else columns.get(feature)
             if place is None:
-                raise AttributeError(
-                    f"coef_ has a column for each column of X, and {feature!r} is none: see "
-                    "weights()"
+                raise InvalidInputError(
+                    f"feature {feature!r} is no column of X, so there is no number for each "
+                    "column; weights() has the weights by feature"
                 )
             places.append(place)
         width = getattr(self, "n_features_in_", max(places, default=-1) + 1)
-        table = np.zeros((weights.shape[0], width))
+        try:
+            table = np.zeros((weights.shape[0], width))
+        except (MemoryError, ValueError):  # sparse rows may have any column
+            raise InvalidInputError(
+                f"{width:,} columns do not fit into memory; weights() has the weights by feature"
+            ) from None
         table[:, places] = weights
         return table
 
@@ -386,27 +418,29 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         cls._check_task(model)
         face = model.face
         if face.get("name") == cls.face:
+            persistence.check("face", face, FACE)
             estimator = cls(**{k: _from_json(v) for k, v in face["arguments"].items()})
-            estimator.n_iter_ = int(face["n_iter"])
+            estimator.n_iter_ = face["n_iter"]
             if face["n_features_in"] is not None:
-                estimator.n_features_in_ = int(face["n_features_in"])
+                estimator.n_features_in_ = face["n_features_in"]
             if face["feature_names_in"] is not None:
-                estimator.feature_names_in_ = np.array(list(face["feature_names_in"]), dtype=object)
-                if isinstance(face["feature_names_in"], str):
-                    raise ModelFileError("the names of the columns must be a list")
-                if estimator.feature_names_in_.shape != (estimator.n_features_in_,):
+                estimator.feature_names_in_ = np.array(face["feature_names_in"], dtype=object)
+                if estimator.feature_names_in_.shape != (face["n_features_in"],):
                     raise ModelFileError("the names of the columns are not as many as the columns")
             columns = [one for one in model.features() if isinstance(one, int)]
             if max(columns, default=-1) >= getattr(estimator, "n_features_in_", 2**63):
                 raise ModelFileError("the model has features that are no columns")
-            estimator._parameters()
+            check_random_state(estimator.random_state)
+            same = estimator._parameters() == model.parameters
         else:
+            same = True
             given = model.parameters.as_dict()
             estimator = cls(**{name: given[field] for name, field in cls.arguments})
             estimator.n_iter_ = 1
         model.face = {}
         estimator._model = model
-        estimator._first_values = cls._values(estimator)
+        # After set_params and save they differ: then `partial_fit` says what has changed.
+        estimator._first_values = cls._values(estimator) if same else None
         return estimator
 
     @classmethod

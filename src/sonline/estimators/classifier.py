@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -267,17 +268,29 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
 
     # -- learning and predicting -----------------------------------------------------------------
 
-    def _weights(self, weights: Floats | None, labels: Labels) -> Floats | None:
-        """Return the weights of the rows, those of their classes taken in."""
-        if self.class_weight is None:
-            return weights
-        if isinstance(self.class_weight, dict):
-            for label, weight in self.class_weight.items():
-                if not weight >= 0:
+    def _check_arguments(self) -> None:
+        super()._check_arguments()
+        self._check_class_weight()
+
+    def _check_class_weight(self) -> None:
+        given = self.class_weight
+        if isinstance(given, dict):
+            for label, weight in given.items():
+                if not (isinstance(weight, Real) and weight >= 0):
                     raise ParameterError(
                         f"class_weight: the weight of class {label!r} is {weight!r}; it must be 0 "
                         "or more"
                     )
+        elif not (given is None or given == "balanced"):
+            raise ParameterError(
+                f"class_weight must be None, 'balanced' or {{label: weight, ...}}, got {given!r}"
+            )
+
+    def _weights(self, weights: Floats | None, labels: Labels) -> Floats | None:
+        """Return the weights of the rows, those of their classes taken in."""
+        if self.class_weight is None:
+            return weights
+        self._check_class_weight()
         classes = np.unique(labels)
         by_class = compute_class_weight(self.class_weight, classes=classes, y=labels)
         chosen = np.asarray(by_class, dtype=np.float64)[np.searchsorted(classes, labels)]
@@ -355,7 +368,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
     def coef_(self) -> Floats:
         """Weights of the features, a row per class (one row for two classes)."""
         weights = self._attribute("coef_").weights()
-        return self._by_column(self._in_order(weights)[:, 1:])
+        return self._coefficients(self._in_order(weights)[:, 1:])
 
     @property
     def intercept_(self) -> Floats:

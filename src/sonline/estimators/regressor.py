@@ -203,7 +203,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     @property
     def coef_(self) -> Floats:
         """Weights of the features."""
-        return self._by_column(self._attribute("coef_").weights()[:, 1:]).ravel()
+        return self._coefficients(self._attribute("coef_").weights()[:, 1:]).ravel()
 
     @property
     def intercept_(self) -> Floats:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sonline.errors import ModelFileError
 from sonline.evaluate.metrics import R2
 from sonline.evaluate.sums import FEW, running_sums, to_json
 
@@ -129,9 +131,13 @@ class Curve:
             for rows, *values in plain["points"]
         ]
         total, weight = plain["last"]
+        rows = int(plain["rows"])
+        marks = [0, *(point.rows for point in points), rows + 1]
+        if any(after <= before for before, after in itertools.pairwise(marks)):
+            raise ModelFileError(f"points after {marks[1:-1]} of {rows} rows must be in order")
         return cls(
             points,
-            int(plain["rows"]),
+            rows,
             float(plain["total"]),
             float(plain["weight"]),
             (float(total), float(weight)),

@@ -16,8 +16,8 @@ from sonline.model import Model
 from sonline.parameters import Parameters, documented
 from sonline.river.common import (
     RiverEstimator,
-    arguments_of,
     cleaned,
+    opened,
     parameters_of,
     records_of,
     values_of,
@@ -266,10 +266,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
                 "holds a model that predicts numbers, not classes; open it with SONRegressor or "
                 "OnlineLearner"
             )
-        estimator = cls(**arguments_of(cls, model))
-        model.face = {}
-        estimator._model = model
-        return estimator
+        return opened(cls, model)
 
     def _labels(self) -> list[Any]:
         table = self._model.table

@@ -5,10 +5,10 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sonline import persistence
-from sonline.errors import InvalidInputError, ParameterError
+from sonline.errors import InvalidInputError, ModelFileError, ParameterError
 from sonline.learner import Feature
 from sonline.model import Model
 from sonline.parameters import LOSSES, Parameters
@@ -102,12 +102,25 @@ class RiverEstimator:
         return int(super()._raw_memory_usage + self._model.stats()["bytes"])  # type: ignore[misc]  # River's
 
 
-def arguments_of(cls: type[Any], model: Model) -> dict[str, Any]:
-    """Return the arguments of the constructor for a model of any face."""
-    if model.face.get("name") == cls.face:
-        return dict(model.face["arguments"])
+E = TypeVar("E", bound=RiverEstimator)
+
+
+def opened(cls: type[E], model: Model) -> E:
+    """Make an estimator of a model of any face."""
     given = model.parameters.as_dict()
-    return {name: given[name] for name in inspect.signature(cls).parameters if name in given}
+    if model.face.get("name") == cls.face:
+        estimator = cls(**model.face["arguments"])
+        for name, value in estimator._model.parameters.as_dict().items():
+            if value != given[name]:
+                raise ModelFileError(
+                    f"{name} is {value!r} for the estimator and {given[name]!r} for its model"
+                )
+    else:
+        names = [name for name in inspect.signature(cls).parameters if name in given]
+        estimator = cls(**{name: given[name] for name in names})
+    model.face = {}
+    estimator._model = model
+    return estimator
 
 
 def parameters_of(model: Any, binary: bool = True) -> Parameters:

@@ -12,8 +12,8 @@ from sonline.model import Model
 from sonline.parameters import Parameters, documented
 from sonline.river.common import (
     RiverEstimator,
-    arguments_of,
     cleaned,
+    opened,
     parameters_of,
     records_of,
     values_of,
@@ -186,7 +186,4 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
                 "holds a model that predicts classes, not numbers; open it with SONClassifier or "
                 "OnlineLearner"
             )
-        estimator = cls(**arguments_of(cls, model))
-        model.face = {}
-        estimator._model = model
-        return estimator
+        return opened(cls, model)

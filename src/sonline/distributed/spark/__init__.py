@@ -13,11 +13,19 @@ from sonline.errors import require
 if TYPE_CHECKING:
     from sonline.distributed.spark.estimators import SONClassifier, SONRegressor
     from sonline.distributed.spark.models import SONClassificationModel, SONRegressionModel
+    from sonline.distributed.spark.streaming import BatchLearner
 
-__all__ = ["SONClassificationModel", "SONClassifier", "SONRegressionModel", "SONRegressor"]
+__all__ = [
+    "BatchLearner",
+    "SONClassificationModel",
+    "SONClassifier",
+    "SONRegressionModel",
+    "SONRegressor",
+]
 
 # Imported when first asked for: executors need none of them.
 _LAZY = {
+    "BatchLearner": "sonline.distributed.spark.streaming",
     "SONClassifier": "sonline.distributed.spark.estimators",
     "SONRegressor": "sonline.distributed.spark.estimators",
     "SONClassificationModel": "sonline.distributed.spark.models",

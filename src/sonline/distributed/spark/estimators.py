@@ -14,6 +14,7 @@ from sonline.distributed.spark.layout import classes_of, layout_of, prepared
 from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.models import SONClassificationModel, SONRegressionModel
 from sonline.distributed.spark.params import SONParams, param
+from sonline.distributed.spark.rows import Layout
 from sonline.distributed.spark.training import train
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.estimators.base import losses_that
@@ -25,6 +26,11 @@ def _check_loss(parameters: Parameters, allowed: tuple[str, ...]) -> None:
         raise ParameterError(
             f"loss must be one of {', '.join(map(repr, allowed))}; got {parameters.loss!r}"
         )
+
+
+def _check_kind(start: object, kind: type) -> None:
+    if type(start) is not kind:
+        raise InvalidInputError(f"start must be a {kind.__name__}, got {type(start).__name__}")
 
 
 class SONClassifier(
@@ -98,19 +104,44 @@ class SONClassifier(
         return self.take(given)
 
     def _fit(self, dataset: DataFrame) -> SONClassificationModel:
+        return self._learn(dataset, None)
+
+    def fitFrom(  # noqa: N802 - as Spark spells names
+        self, dataset: DataFrame, start: SONClassificationModel
+    ) -> SONClassificationModel:
+        """Return a model that has learnt a data frame after all that another one has.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            Rows that the model has not seen.
+        start : SONClassificationModel
+            Of the same parameters; it has the classes. Each partition goes on from it, and it is
+            counted once when they are merged. It is not changed.
+        """
+        _check_kind(start, SONClassificationModel)
+        return self._learn(dataset, start)
+
+    def _learn(
+        self, dataset: DataFrame, start: SONClassificationModel | None
+    ) -> SONClassificationModel:
         parameters = self.learner_parameters()
         _check_loss(parameters, losses_that(are_binary=True))
         layout = layout_of(self, parameters, dataset.schema)
         frame = prepared(self, dataset, layout)
+        classes = self._classes(frame, layout) if start is None else tuple(start.classes)
+        model, rounds, width = train(self, parameters, frame, layout.of(classes), start)
+        fitted = SONClassificationModel.of(model, rounds, width)
+        return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
+
+    def _classes(self, frame: DataFrame, layout: Layout) -> tuple[Label, ...]:
         given: list[Label] | None = self.chosen("classes")
         classes = classes_of(frame, layout) if given is None else _declared(given)
         if len(classes) < 2:
             raise InvalidInputError(
                 f"at least two classes are needed, the labels have {len(classes)}: {list(classes)}"
             )
-        model, rounds, width = train(self, parameters, frame, layout.of(classes))
-        fitted = SONClassificationModel.of(model, rounds, width)
-        return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
+        return classes
 
 
 class SONRegressor(
@@ -153,11 +184,30 @@ class SONRegressor(
         return self.take(given)
 
     def _fit(self, dataset: DataFrame) -> SONRegressionModel:
+        return self._learn(dataset, None)
+
+    def fitFrom(  # noqa: N802 - as Spark spells names
+        self, dataset: DataFrame, start: SONRegressionModel
+    ) -> SONRegressionModel:
+        """Return a model that has learnt a data frame after all that another one has.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            Rows that the model has not seen.
+        start : SONRegressionModel
+            Of the same parameters. Each partition goes on from it, and it is counted once when
+            they are merged. It is not changed.
+        """
+        _check_kind(start, SONRegressionModel)
+        return self._learn(dataset, start)
+
+    def _learn(self, dataset: DataFrame, start: SONRegressionModel | None) -> SONRegressionModel:
         parameters = self.learner_parameters()
         _check_loss(parameters, losses_that(are_binary=False))
         layout = layout_of(self, parameters, dataset.schema)
         frame = prepared(self, dataset, layout)
-        model, rounds, width = train(self, parameters, frame, layout)
+        model, rounds, width = train(self, parameters, frame, layout, start)
         fitted = SONRegressionModel.of(model, rounds, width)
         return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
 

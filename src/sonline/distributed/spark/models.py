@@ -59,6 +59,15 @@ class _Fitted(SONParams, MLWritable):
         }
         return cls._from_bytes(model.to_bytes())
 
+    @property
+    def width(self) -> int:
+        """The size of the vectors that it has learnt; -1 where features have names."""
+        return self._width
+
+    def copyOfModel(self) -> Model:  # noqa: N802 - as Spark spells names
+        """Return a model of its own, to go on from."""
+        return Model.from_bytes(self._data)
+
     @classmethod
     def _from_bytes(cls, data: bytes) -> Self:
         fitted = cls()
@@ -97,7 +106,7 @@ class _Fitted(SONParams, MLWritable):
 
     def toOnlineLearner(self) -> OnlineLearner:  # noqa: N802 - as Spark spells names
         """Return a copy of the model as an `OnlineLearner`, to go on without Spark."""
-        return OnlineLearner.from_model(Model.from_bytes(self._data))
+        return OnlineLearner.from_model(self.copyOfModel())
 
     def weights(self, label: Label | None = None, *, scaled: bool = False) -> dict[Any, float]:
         """Return the weight of each feature seen, by name, or by place in the vectors.

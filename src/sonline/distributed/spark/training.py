@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from sonline.distributed.spark.learning import Work, fresh, raise_again
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.rows import Layout
 from sonline.errors import InvalidInputError
-from sonline.merging import FAN_IN, groups
+from sonline.merging import FAN_IN, check_same_parameters, groups
 from sonline.model import Model
 from sonline.parameters import Parameters
 
@@ -32,18 +33,29 @@ ON_DRIVER = 1 << 26  # bytes of models that the driver merges by itself
 
 
 def train(
-    params: SONParams, parameters: Parameters, frame: DataFrame, layout: Layout
+    params: SONParams,
+    parameters: Parameters,
+    frame: DataFrame,
+    layout: Layout,
+    start: Any = None,
 ) -> tuple[Model, list[Shard], int]:
     """Learn the partitions of a prepared frame and merge, as many rounds as asked for.
 
-    Returns the model, the figures of each round, and the size of the vectors (-1 without).
+    Partitions go on from a fitted model ``start``, if there is one. Returns the model, the figures
+    of each round, and the size of the vectors (-1 without).
     """
-    model = fresh(parameters, layout.classes)
+    model = fresh(parameters, layout.classes) if start is None else start.copyOfModel()
+    check_same_parameters(parameters, [model.parameters])
     checkpoints = None
     folder = params.chosen("checkpointDir")
     if folder is not None:
         usual = replace(layout, options=replace(layout.options, on_error=""))
-        description = {"parameters": parameters.as_dict(), "columns": asdict(usual)}
+        description: dict[str, Any] = {
+            "parameters": parameters.as_dict(),
+            "columns": asdict(usual),
+        }
+        if start is not None:
+            description["start"] = hashlib.blake2b(model.to_bytes(), digest_size=16).hexdigest()
         resume = params.getOrDefault("resume")
         checkpoints = Checkpoints(folder, type(model), description, resume)
     rounds = params.getOrDefault("rounds")
@@ -51,7 +63,14 @@ def train(
     with _kept(frame, rounds) as data, watching(params.getOrDefault("verbose"), 0) as watch:
         engine = SparkEngine(data, layout, parameters, checkpoints)
         # Partitions and their checkpoints are the business of the executors.
-        outcome = train_rounds(engine, [], model, rounds=rounds, watch=watch)
+        outcome = train_rounds(
+            engine, [], model, begun=start is not None, rounds=rounds, watch=watch
+        )
+    if start is not None and start.width != engine.width:
+        raise InvalidInputError(
+            f"the vectors have the size {engine.width}, the model to go on from has learnt vectors "
+            f"of size {start.width} (-1: features by name)"
+        )
     return outcome.model, outcome.rounds, engine.width
 
 
