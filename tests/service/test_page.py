@@ -11,7 +11,7 @@ from sonline.service.store import Store
 BROWSER = shutil.which("chromium")
 pytestmark = [
     pytest.mark.skipif(BROWSER is None, reason="no chromium (apt-get install chromium)"),
-    pytest.mark.slow,
+    pytest.mark.long,
 ]
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="no playwright (pip install playwright)"
