@@ -112,6 +112,7 @@ def test_words_and_classes_are_united_and_bad_rows_are_told(sonline, tmp_path):
     assert set(model.features()) == {f"f{i}" for i in range(10)}
 
 
+@pytest.mark.long
 def test_rows_are_held_out_in_every_file(sonline, tmp_path):
     files = [tmp_path / f"part-{n}.svm" for n in range(2)]
     for number, path in enumerate(files):

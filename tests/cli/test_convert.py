@@ -18,6 +18,7 @@ def data(tmp_path):
     return path
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("suffix", "unpack"),
     [

@@ -43,6 +43,7 @@ def test_json_is_alone_on_standard_output_and_learning_worked(sonline, data):
     assert quiet.stdout == quiet.stderr == ""
 
 
+@pytest.mark.long
 def test_every_format_and_compression_gives_the_same_model(sonline, data, tmp_path):
     sonline("train", data, "-o", "m.son", "-q")
     expected = tensors(tmp_path / "m.son")

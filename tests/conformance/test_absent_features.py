@@ -36,6 +36,7 @@ def wide_learner(**changed: object) -> OnlineLearner:
     return learner(**{"sketch_size": 6, "alpha": "relative:2", **changed})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("bound", [None, 1.0])
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("sketch", LOW_RANK)

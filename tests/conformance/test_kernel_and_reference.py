@@ -103,7 +103,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", ["unit", "emerging"])
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("sketch", SKETCHES)

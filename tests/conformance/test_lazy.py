@@ -28,6 +28,7 @@ def rows(kind: str, loss: str) -> tuple[Any, Any]:
     return stream(kind, loss, ROUNDS, FEATURES)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scaling", ["none", "rms", "gradient"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])

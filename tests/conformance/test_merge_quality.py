@@ -92,6 +92,7 @@ def judged(data, sketch, shards, seed, loss):
     )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("loss", ["logistic", "squared"])
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("sketch", SKETCHES)
@@ -120,6 +121,7 @@ def test_merging_weighs_directions_where_there_are_any(sketch, shards):
         assert shards < SITES or merged < 0.95 * average
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("shards", SHARDS)
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_merging_shuffled_rows_is_no_worse_than_averaging(sketch, shards):

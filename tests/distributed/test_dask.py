@@ -227,6 +227,7 @@ print(sum(figures.resumed for figures in model.rounds_[0].figures))
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["delayed", "from_delayed"])
 def test_another_process_recognises_delayed_data(kind, tmp_path):
     """Keys of what has been delayed are random: those of a dead driver are not known again."""

@@ -105,6 +105,7 @@ learner.save(sys.argv[3])
 """
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("labels", [(-1, 1), (1, 2, 3)])
 def test_kill_in_the_middle_and_resume(labels: tuple[Any, ...], tmp_path: Path) -> None:
     data = write(tmp_path / "rows.svm", 60_000, labels)

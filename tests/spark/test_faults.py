@@ -19,6 +19,8 @@ from sonline.distributed.spark.learning import Work
 from sonline.errors import ParameterError
 from sonline.model import Model
 
+pytestmark = pytest.mark.long
+
 BATCHES, ROWS, WIDTH = 6, 200, 5
 SCHEMA = "features array<double>, label double"
 
@@ -156,7 +158,6 @@ def driver(script, master, result):
     )
 
 
-@pytest.mark.long
 def test_a_driver_that_dies_leaves_checkpoints(spark, tmp_path):
     folder = tmp_path / "checkpoints"
     running = driver(UNFINISHED, "local[2]", folder)
@@ -172,7 +173,6 @@ def test_a_driver_that_dies_leaves_checkpoints(spark, tmp_path):
     assert same_bits(again, SONRegressor().fit(made(spark, 3)))
 
 
-@pytest.mark.long
 def test_executors_of_their_own_give_the_same_bits(spark, tmp_path):
     running = driver(WHOLE, "local-cluster[2, 1, 512]", tmp_path / "model")
     _, said = running.communicate()

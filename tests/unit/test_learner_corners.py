@@ -157,6 +157,7 @@ def test_sketches_of_any_size(sketch: str, dtype: str, size: int) -> None:
             np.testing.assert_allclose(model.predict(X), plain.predict(X), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("alpha", ALPHAS)
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("loss", LOSSES)

@@ -53,6 +53,7 @@ def test_every_truncation_is_noticed(file: Path) -> None:
         OnlineLearner.load(file)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mask", [0x01, 0x80])
 def test_every_flipped_byte_is_noticed_or_harmless(
     file: Path, model: OnlineLearner, mask: int
