@@ -101,6 +101,10 @@ class Classes {
 
   void learn_rows(size_t k, const Batch& batch, const double* labels, const double* weights,
                   double* out) {
+    if (size() == 1) {  // nothing to be in step with: it stops before the row
+      models_[k]->learn(batch, labels, weights, out);
+      return;
+    }
     std::string failed;
     for (size_t first = 0; first < batch.rows;) try {
         const Batch rest = slice(batch, first, batch.rows - first);

@@ -65,7 +65,10 @@ DOCUMENT: dict[str, Any] = {
             "tag?": str,
             "text?": [str],
             "ignore?": [str],
+            "delimiter?": str,
+            "missing?": [str],
             "interactions?": [str],
+            "header?": bool,
         },
     },
     "row_weight": float,
@@ -76,10 +79,12 @@ DOCUMENT: dict[str, Any] = {
 }
 RUN: dict[str, Any] = {
     "files": [str],
+    "contents": [(None, {"size": COUNT, "digest": str})],
     "format": str,
     "position": dict.fromkeys(("turn", "file", "offset", "line", "rows"), COUNT),
     "passes": COUNT,
     "holdout": COUNT,
+    "class_weights": [{"label": object, "weight": float}],
     "rows": COUNT,
     "turn_rows": COUNT,
     "skipped": COUNT,

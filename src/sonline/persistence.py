@@ -208,7 +208,7 @@ def check(place: str, value: Any, shape: Any) -> None:
     >>> check("run", {"rows": 3, "files": ["a"]}, {"rows": COUNT, "files": [str]})
     >>> check("run", {"rows": -3}, {"rows": COUNT})
     Traceback (most recent call last):
-    sonline.errors.ModelFileError: run.rows must be an integer of 0 or more, got -3
+    sonline.errors.ModelFileError: run.rows must be an integer of 0 or more, got '-3'
     """
     if isinstance(shape, tuple):
         if value is not None:

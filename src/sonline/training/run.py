@@ -359,7 +359,10 @@ class Training:
             "position": self.position.as_dict(),
             "passes": self.settings.passes,
             "holdout": self.settings.holdout,
-            "class_weights": [[k, v] for k, v in self.settings.class_weights.items()],
+            "class_weights": [
+                {"label": label, "weight": weight}
+                for label, weight in self.settings.class_weights.items()
+            ],
             "rows": self.rows,
             "turn_rows": self.turn_rows,
             "skipped": self.skipped,
