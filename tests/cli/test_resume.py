@@ -124,6 +124,8 @@ def test_signals_that_end_a_process_save_what_was_learnt(tmp_path, sonline, end)
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         bufsize=0,
+        # Whoever runs the tests may ignore signals (nohup), and programs inherit that.
+        preexec_fn=lambda: signal.signal(end, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
     )
     process.stdin.write(svmlight(10).encode())
     # A slow pipe: the first rows are learnt, and shown, as they come.
