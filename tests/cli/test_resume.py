@@ -117,7 +117,7 @@ def test_tables_resume_within_a_file(sonline, tmp_path, kind):
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_that_end_a_process_save_what_was_learnt(tmp_path, sonline, end):
-    process = subprocess.Popen(
+    with subprocess.Popen(
         [SONLINE, "train", "-", "-o", "m.son", "--classes", "binary", "--format", "svmlight"],
         cwd=tmp_path,
         stdin=subprocess.PIPE,
@@ -126,18 +126,16 @@ def test_signals_that_end_a_process_save_what_was_learnt(tmp_path, sonline, end)
         bufsize=0,
         # Whoever runs the tests may ignore signals (nohup), and programs inherit that.
         preexec_fn=lambda: signal.signal(end, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
-    )
-    process.stdin.write(svmlight(10).encode())
-    # A slow pipe: the first rows are learnt, and shown, as they come.
-    while (line := process.stderr.readline()) and line.split()[3:4] != [b"8"]:
-        pass
-    process.send_signal(end)
-    error = process.stderr.read().decode()
-    assert process.wait(60) == 128 + end, error
-    assert "interrupted after 10 rows; saved in m.son" in error
-    assert "rows        10" in sonline("inspect", "m.son").stdout
-    process.stdin.close()
-    process.stderr.close()
+    ) as process:
+        process.stdin.write(svmlight(10).encode())
+        # A slow pipe: the first rows are learnt, and shown, as they come.
+        while (line := process.stderr.readline()) and line.split()[3:4] != [b"8"]:
+            pass
+        process.send_signal(end)
+        error = process.stderr.read().decode()
+        assert process.wait(60) == 128 + end, error
+        assert "interrupted after 10 rows; saved in m.son" in error
+        assert "rows        10" in sonline("inspect", "m.son").stdout
 
 
 @pytest.mark.parametrize("change", ["shorter", "other", "longer"])
