@@ -878,9 +878,13 @@ def _check_document(document: dict[str, Any]) -> None:
     weight = document["row_weight"]
     if not 0 < weight < np.inf:
         raise ModelFileError(f"row_weight must be a finite number above 0, got {weight!r}")
+    measured = [document["progress"]]
     if document["run"]:
         persistence.check("run", document["run"], RUN)
-        Progress.from_dict(document["run"]["held"])
+        measured.append(document["run"]["held"])
+    for one in map(Progress.from_dict, measured):
+        one.loss.check()
+        one.error.check()
     persistence.check("face.name", document["face"].get("name", ""), str)
 
 

@@ -131,18 +131,23 @@ class Curve:
             for rows, *values in plain["points"]
         ]
         total, weight = plain["last"]
-        rows = int(plain["rows"])
-        marks = [0, *(point.rows for point in points), rows + 1]
-        if any(after <= before for before, after in itertools.pairwise(marks)):
-            raise ModelFileError(f"points after {marks[1:-1]} of {rows} rows must be in order")
         return cls(
             points,
-            rows,
+            int(plain["rows"]),
             float(plain["total"]),
             float(plain["weight"]),
             (float(total), float(weight)),
             2 * points[-1].rows if points else 1,
         )
+
+    def check(self) -> None:
+        """Raise an error if the points are not in order, as in a damaged file.
+
+        Curves that are on the way through a merge may have fewer rows than points say.
+        """
+        marks = [0, *(point.rows for point in self.points), self.rows + 1]
+        if any(after <= before for before, after in itertools.pairwise(marks)):
+            raise ModelFileError(f"points after {marks[1:-1]} of {self.rows} rows must be in order")
 
     def _close(self) -> None:
         """Add the point of the row that is the next power of two."""
