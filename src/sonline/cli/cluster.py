@@ -131,8 +131,6 @@ def train_file(model: Model, place: int, name: str, settings: Settings) -> Shard
             raise DivergenceError(f"partition {place}, {name}: {error}") from None
         kept = "" if bad is None else bad.read_text(encoding="utf-8", errors="surrogateescape")
     made, held, numbers = run.progress, run.held, trained.table is None
-    if model.progress.loss.rows:  # merging takes off what all files have from the round before
-        trained.progress = model.progress.merge([made])
     figures = Figures(
         place,
         name,

@@ -90,8 +90,14 @@ class Curve:
         """
         every = [self, *others]
         first = start or Curve()
+        # A curve with fewer rows than the start did not go on from it: it was begun anew.
+        bases = [first if one.rows >= first.rows else Curve() for one in every]
         rows, total, weight = (
-            getattr(first, name) + sum(getattr(one, name) - getattr(first, name) for one in every)
+            getattr(first, name)
+            + sum(
+                getattr(one, name) - getattr(base, name)
+                for one, base in zip(every, bases, strict=True)
+            )
             for name in ("rows", "total", "weight")
         )
         merged = Curve(list(first.points), rows, total, weight, first._last, max(rows, 1))
