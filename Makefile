@@ -30,8 +30,9 @@ RUN_TESTS = $(PYTEST) -n $(JOBS) --dist loadgroup
 test: build ## install, then run the tests, but for the long ones
 	$(RUN_TESTS) -m "not long"
 
+LONG_ARGS ?=
 test-long: build ## run the long campaigns, which `make test` leaves out
-	$(RUN_TESTS) -m long
+	$(RUN_TESTS) -m long $(LONG_ARGS)
 
 # The name says which extras are installed: `make demo` asks for few, `make test` for all.
 READY := $(VENV)/.ready-$(subst $(eval) ,-,$(strip $(EXTRAS)))
