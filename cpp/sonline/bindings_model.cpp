@@ -29,10 +29,9 @@ Config read_config(const nb::dict& params) {
   config.sketch_name = text("sketch");
   config.sketch.size = nb::cast<size_t>(params["sketch_size"]);
   config.experts.clear();
-  for (const auto& [alpha, plain] :
-       nb::cast<std::vector<std::pair<double, bool>>>(params["experts"]))
-    config.experts.push_back({alpha, plain});
-  config.experts.back().constant = flag("constant");
+  for (const auto& [alpha, memory] :
+       nb::cast<std::vector<std::pair<double, double>>>(params["experts"]))
+    config.experts.push_back({alpha, memory});
   config.sketch.experts = config.experts.size();
   config.relative = flag("relative");
   config.root = flag("root");
@@ -45,6 +44,8 @@ Config read_config(const nb::dict& params) {
   if (params.contains("cancellation")) config.sketch.cancellation = number("cancellation");
   config.bound = number("bound");
   config.clip = flag("clip");
+  config.follow_labels = flag("follow_labels");
+  config.unit_free = flag("unit_free");
   config.explicit_step = flag("explicit_step");
   config.sketch.explicit_step = config.explicit_step;
   config.hessian = flag("hessian");
@@ -207,14 +208,14 @@ void bind_model_class(nb::module_& module) {
   module.def(
       "loss_judge",
       [](const std::string& name, const Doubles& z, double y, const Doubles& q, double level,
-         OutDoubles costs, OutDoubles moves) {
+         OutDoubles fits, OutDoubles moves) {
         const Loss* loss = find_loss(name);
         const size_t n = z.shape(0);
-        if (!loss || q.shape(0) != n || costs.shape(0) != n || moves.shape(0) != n)
+        if (!loss || q.shape(0) != n || fits.shape(0) != n || moves.shape(0) != n)
           throw BadInput("loss_judge: unknown loss or different lengths");
-        loss->judge(z.data(), y, q.data(), n, level, costs.data(), moves.data());
+        loss->judge(z.data(), y, q.data(), n, level, fits.data(), moves.data());
       },
-      "name"_a, "z"_a, "y"_a, "q"_a, "level"_a, "costs"_a, "moves"_a);
+      "name"_a, "z"_a, "y"_a, "q"_a, "level"_a, "fits"_a, "moves"_a);
 }
 
 }  // namespace sonline

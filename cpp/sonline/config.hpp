@@ -13,13 +13,11 @@ namespace sonline {
 
 enum class Scaling { none, gradient, rms };
 
-// One weight vector and its step. A plain one does not use the sketch: its steps keep their size,
-// so that it follows a stream that changes. A constant one moves the intercept only, by steps so
-// large that it says what the last labels were.
+// One weight vector and its step. With a memory of so many rows its A counts no more rows than
+// that, so that its steps keep their size and it follows a stream that changes; 0 is for ever.
 struct Expert {
   double alpha = 1.0;
-  bool plain = false;
-  bool constant = false;
+  double memory = 0;
 };
 
 struct Config {
@@ -32,6 +30,8 @@ struct Config {
   bool root = false;                   // … of its root, for AdaGrad
   double bound = std::numeric_limits<double>::infinity();
   bool clip = false;
+  bool follow_labels = false;  // what learn() returns also knows what the last labels were
+  bool unit_free = false;      // regression: offset, unit and outliers of the labels do not matter
   bool explicit_step = false;  // as in the paper; see learner.hpp
   bool hessian = false;
   size_t sketch_every = 1;  // the sketch takes in one row of so many; 0: see learner.hpp

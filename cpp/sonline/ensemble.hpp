@@ -1,9 +1,10 @@
-// Several weight vectors that share one sketch, weighted by how well they have predicted lately:
-// exponential weights with a fixed share (Herbster & Warmuth 1998). The blend of linear predictions
+// Several predictions of one row, weighted by how well they have fitted the labels lately:
+// exponential weights with a fixed share (Herbster & Warmuth 1998). A blend of linear predictions
 // is itself linear, so the model stays one weight vector to the outside.
 #pragma once
 
 #include <algorithm>
+#include <limits>
 
 #include "sonline/archive.hpp"
 #include "sonline/exponential.hpp"
@@ -21,42 +22,62 @@ class Ensemble {
     return share_.size() == 1 ? margins[0] : dot(share_.data(), margins.data(), share_.size());
   }
 
-  // Takes in what the experts' predictions cost in this round, and leaves the factors of their
-  // shares there. `blended` is the loss of the blend; with natural = false (regression) costs have
-  // a unit, and the running mean of `blended` takes it away so that a typical cost is 1/2, as in
-  // the log-likelihood of a normal distribution.
-  void learn(Vector& costs, double blended, bool natural) {
-    if (share_.size() == 1) return;
-    double unit = 1;
-    if (!natural) {
-      ++rounds_;
-      mean_loss_ += (blended - mean_loss_) / rounds_;
-      unit = 2 * mean_loss_;
-      if (!(unit > 0)) return;  // the blend was always right
+  // Takes in the likelihood that each prediction gave the label of a row that counts `weight`
+  // times; leaves the factors of the shares there.
+  void learn(Vector& likelihoods, double weight) {
+    const double best = *std::max_element(likelihoods.begin(), likelihoods.end());
+    double sum = 0;
+    for (size_t e = 0; e < share_.size(); ++e) {
+      double& factor = likelihoods[e];
+      // One row cannot silence an expert, however wrong it was, unless it counts as many.
+      factor = std::max(factor / best, kLeast);
+      if (weight != 1) factor = exp_of(weight * log_of(factor));
+      sum += share_[e] *= factor;
     }
-    double least = costs[0], sum = 0;
-    for (const double cost : costs) least = std::min(least, cost);
-    for (double& cost : costs) cost = -std::min((cost - least) / unit, kWorst);
-    exponentials(costs.data(), costs.size(), costs.data());
-    for (size_t e = 0; e < share_.size(); ++e) sum += share_[e] *= costs[e];
     const double even = 1.0 / static_cast<double>(share_.size());
     for (double& share : share_) share = (1 - kFixedShare) * (share / sum) + kFixedShare * even;
   }
 
   template <class Archive>
-  void state(Archive& archive) {
-    archive.array("ensemble.share", share_);
-    archive.scalar("ensemble.mean_loss", mean_loss_);
-    archive.scalar("ensemble.rounds", rounds_);
+  void state(Archive& archive, const char* name) {
+    archive.array(name, share_);
   }
 
  private:
-  // One bad round cannot silence an expert, and none is ever out: what lets the blend follow a
-  // change of the stream within a few rows.
-  static constexpr double kWorst = 5, kFixedShare = 1e-3;
+  static constexpr double kLeast = 0.006737946999085467;  // e^-5
+  static constexpr double kFixedShare = 1e-3;             // no expert is ever out
 
   Vector share_;
-  double mean_loss_ = 0, rounds_ = 0;
+};
+
+// The mean of the losses of a stream of numbers, in which one outlier counts for little. The next
+// few in a row count for ever more: then the stream has changed.
+class TypicalLoss {
+ public:
+  double mean() const { return mean_; }
+  double limit() const {
+    return count_ >= kYoung && mean_ > 0 ? kOutlier * mean_
+                                         : std::numeric_limits<double>::infinity();
+  }
+
+  void take_in(double loss) {
+    if (loss > limit()) {
+      loss = limit();
+      count_ = std::max(0.5 * count_, kYoung);
+    }
+    ++count_;
+    mean_ += (loss - mean_) / count_;
+  }
+
+  template <class Archive>
+  void state(Archive& archive) {
+    archive.scalar("ensemble.mean_loss", mean_);
+    archive.scalar("ensemble.rounds", count_);
+  }
+
+ private:
+  static constexpr double kYoung = 16, kOutlier = 1024;  // of squares: 32 standard deviations
+  double mean_ = 0, count_ = 0;
 };
 
 }  // namespace sonline

@@ -100,6 +100,16 @@ template <class V>
   return (exponent + f * (1.3437 - 0.3437 * f)) * 0.6931471805599453;
 }
 
+// log x of normal x > 0, to a few units in the last place: Halley's method for exp_of(y) = x.
+inline double log_of(double x) {
+  double y = rough_log(Pair{x, x})[0];
+  for (int i = 0; i < 2; ++i) {
+    const double e = exp_of(y);
+    y += 2 * (x - e) / (x + e);
+  }
+  return y;
+}
+
 namespace detail {
 
 template <class V>

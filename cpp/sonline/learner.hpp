@@ -12,9 +12,13 @@
 // 9) takes the gradient at z and the A that has taken ĝ in; explicit_step asks for it. For the full
 // matrix, squared loss and Hessian curvature the two are the same.
 //
-// With several experts (alpha = "auto") each has its own w and α, all share the sketch, and the
-// blend of their predictions counts. All of it happens in the coordinates x̃; weights() divides the
-// scale out.
+// With several experts (alpha = "auto") each has its own w, α and memory, all share the sketch, and
+// the blend of their predictions counts. An expert with a memory of M rows takes A to be what M
+// rows would have left of it. All of it happens in the coordinates x̃; weights() divides the scale
+// out.
+//
+// Labels that are numbers (unit_free): w·x̃ predicts y − offset, and y is moved towards the
+// prediction where it is an outlier.
 //
 // The sketch need not take in every row: A grows like t, so that late in a stream one row changes
 // it by one part in t. With sketch_every = r one row of each r is drawn and counts r times, which
@@ -56,7 +60,7 @@ class Learner {
         blocks_(padded_width(scales_.end())),
         ensemble_(config.experts.size()),
         margins_(config.experts.size()),
-        costs_(margins_),
+        fits_(margins_),
         energies_(margins_),
         reaches_(margins_),
         moves_(margins_) {
@@ -112,10 +116,11 @@ class Learner {
   // w / scale of a slot, blended over the experts: the weight of the feature as it comes.
   double raw_weight(Slot slot) const {
     const double scale = scales_.of(blocks_.at(slot));
-    if (scale == 0) return 0;
+    const double offset = slot == kInterceptSlot ? offset_ : 0.0;
+    if (scale == 0) return offset;
     Vector weights(shares().size()), v(sketch_.rank());
     sketch_.read(slot, blocks_.at(slot), weights.data(), v.data());
-    return ensemble_.blend(weights) / scale;
+    return offset + ensemble_.blend(weights) / scale;
   }
 
   void direction(Slot slot, double* v) const {
@@ -158,16 +163,15 @@ class Learner {
     for (Slot slot = 0; slot < keys.size(); ++slot)
       scales_.set(blocks_.at(slot), squares[slot], counts[slot]);
     sketch_.adopt(archive, blocks_, keys.size());
+    count_features(features());
   }
   double scale(Slot slot) const { return scales_.of(blocks_.at(slot)); }
   double limit(Slot slot) const { return scales_.limit(blocks_.at(slot)); }
   double alpha(size_t expert) const {
-    const Expert& own = config_.experts[expert];
-    if (own.constant) return own.alpha;
     const double unit = !config_.relative ? 1.0
                         : config_.root    ? std::sqrt(mean_energy_)
                                           : mean_energy_;
-    return own.alpha * unit + (own.plain ? 0.0 : sketch_.tail());
+    return config_.experts[expert].alpha * unit + sketch_.tail() * remembered(expert);
   }
 
   std::pair<double, double> label_range() const { return {label_low_, label_high_}; }
@@ -200,6 +204,7 @@ class Learner {
       archive.state["blocks"] = std::move(stored);
     }
     sketch_.state(archive, index_.size());
+    if constexpr (Archive::reading) count_features(features());
   }
 
  private:
@@ -208,6 +213,10 @@ class Learner {
   // sketch_every = 0 ("auto"): every row at first, one of two from here on, and so on up to …
   static constexpr uint64_t kFirstRare = 1024;
   static constexpr size_t kMostRare = 32;
+  static constexpr double kWorst = 5;           // typical losses that an expert can lose by a row
+  static constexpr uint64_t kFirstLabels = 16;  // their mean is the offset
+  static constexpr uint64_t kYoung = 64;
+  static constexpr double kFollowerAlpha = 0.03;  // its steps go most of the way to the label
 
   template <class Archive>
   void common_state(Archive& archive) {
@@ -215,8 +224,13 @@ class Learner {
     archive.scalar("mean_energy", mean_energy_);
     archive.scalar("label_low", label_low_);
     archive.scalar("label_high", label_high_);
+    archive.scalar("label_offset", offset_);
+    archive.scalar("nonzeros", nonzeros_);
     experts_state(archive);
-    ensemble_.state(archive);
+    ensemble_.state(archive, "ensemble.share");
+    typical_.state(archive);
+    follower_.state(archive, "follower.share");
+    archive.scalar("follower.margin", follower_margin_);
   }
 
   // Which experts there are: later versions may start with others.
@@ -224,12 +238,13 @@ class Learner {
   void experts_state(Archive& archive) {
     Vector numbers;
     for (const Expert& expert : config_.experts)
-      numbers.insert(numbers.end(), {expert.alpha, double(expert.plain), double(expert.constant)});
+      numbers.insert(numbers.end(), {expert.alpha, expert.memory});
     archive.array("ensemble.experts", numbers);
     if constexpr (Archive::reading)
       for (size_t e = 0; e < config_.experts.size(); ++e) {
-        if (numbers[3 * e] < 0) archive.fail("ensemble.experts", "has a negative alpha");
-        config_.experts[e] = {numbers[3 * e], numbers[3 * e + 1] != 0, numbers[3 * e + 2] != 0};
+        if (numbers[2 * e] < 0 || numbers[2 * e + 1] < 0)
+          archive.fail("ensemble.experts", "has a negative number");
+        config_.experts[e] = {numbers[2 * e], numbers[2 * e + 1]};
       }
   }
 
@@ -250,8 +265,7 @@ class Learner {
     if constexpr (requires { sketch_.view(row()); }) sketch_.view(row());
     read_margins();
     for (double& z : margins_) z = std::clamp(z, -config_.bound, config_.bound);
-    const double z = blend();
-    return config_.clip ? clipped(z) : z;
+    return offset_ + (config_.clip ? clipped(blend()) : blend());
   }
 
   // A sketch may put off what a row does to the features of other rows.
@@ -267,7 +281,7 @@ class Learner {
 
   // To the labels seen, but never beyond the bound.
   double clipped(double z) const {
-    if (label_low_ <= label_high_) z = std::clamp(z, label_low_, label_high_);
+    if (label_low_ <= label_high_) z = std::clamp(z, label_low_ - offset_, label_high_ - offset_);
     return std::clamp(z, -config_.bound, config_.bound);
   }
 
@@ -291,8 +305,9 @@ class Learner {
 
   // Learns the row at hand. If it cannot be learnt, everything is as it was before the row.
   double step(double y, double weight) {
-    const double low = label_low_, high = label_high_, energy = mean_energy_;
-    const uint64_t rounds = rounds_;
+    const double low = label_low_, high = label_high_, energy = mean_energy_, offset = offset_;
+    const uint64_t rounds = rounds_, nonzeros = nonzeros_;
+    const TypicalLoss typical = typical_;
     try {
       return learn_row(y, weight);
     } catch (const std::exception&) {
@@ -301,7 +316,10 @@ class Learner {
       label_low_ = low;
       label_high_ = high;
       mean_energy_ = energy;
+      offset_ = offset;
       rounds_ = rounds;
+      nonzeros_ = nonzeros;
+      typical_ = typical;
       throw;
     }
   }
@@ -313,12 +331,14 @@ class Learner {
     read_margins();
     const bool projected = rounds_ > 0 && project_onto_bound();
     double z = blend();
-    const double prediction = config_.clip ? clipped(z) : z;
+    const double kept = config_.clip ? clipped(z) : z;
+    const double prediction = offset_ + (config_.follow_labels ? with_follower(kept) : kept);
 
-    const double size = take_label(y);
+    const double size = take_label(y, row().size);
+    y -= offset_;
     if (config_.clip) z = clipped(z);
+    if (!config_.loss->binary && needs_unit()) y = take_loss(z, y);
     const double g = needs_slope_ ? weight * config_.loss->slope(z, y, config_.level) : 0.0;
-    double c = times > 0 ? std::sqrt(weight * curvature_at(z, y)) : 0.0;
     if (scales_.need_gradients()) {
       if (projected) {
         sketch_.commit(row(), blocks_, row().slots_seen, size);
@@ -328,44 +348,84 @@ class Learner {
       read_margins();
     }
     mean_energy_ += (row().energy - mean_energy_) / static_cast<double>(rounds_);
-    if (!(c * c * row().energy * static_cast<double>(times) <= kLargestSquare))
-      throw Diverged("a gradient is too large");
-    // Below this the square has lost digits, or is 0: no direction can be had from it.
-    if (c * c * row().energy < kSmallestSquare) c = 0;
 
-    const bool looks_ahead = !explicit_ || times == 0;
+    const bool looks_ahead = !explicit_ || times == 0, blended = margins_.size() > 1;
+    double c = times > 0 && !blended ? root_of_curvature(z, y, weight, times) : 0.0;
     if (looks_ahead && !S::kAbsorbFirst) step_of_experts(y, weight);
-    if (times > 0)
+    if (times > 0) {
+      if (blended) c = root_of_curvature(end_of_steps(z), y, weight, times);
       sketch_.absorb(c, g, static_cast<double>(rounds_), features_of_row(),
                      static_cast<double>(times));
+    }
     if (looks_ahead && S::kAbsorbFirst) step_of_experts(y, weight);
     if (!looks_ahead) explicit_step(g);
-    const double cost = cost_of_blend(z, y, weight);
     sketch_.commit(row(), blocks_, row().slots_seen, size);
-    ensemble_.learn(costs_, cost, config_.loss->binary);
+    if (blended) {
+      become_likelihoods(fits_);
+      ensemble_.learn(fits_, weight);
+    }
+    if (config_.follow_labels) follow(z, y, weight);
+    count_features(features_of_row());
     return prediction;
   }
 
   // Counts the round; returns the size of a typical label.
-  double take_label(double y) {
+  double take_label(double y, size_t nonzeros) {
     label_low_ = std::min(label_low_, y);
     label_high_ = std::max(label_high_, y);
     ++rounds_;
+    if (rounds_ < FeatureScales<T>::kMostCounted) nonzeros_ += nonzeros;
     if (config_.loss->binary) return 1;
-    return std::max({std::fabs(label_low_), std::fabs(label_high_), 1e-300});
+    if (config_.unit_free && config_.intercept && rounds_ <= kFirstLabels)
+      offset_ += (y - offset_) / static_cast<double>(rounds_);
+    return std::max({std::fabs(label_low_ - offset_), std::fabs(label_high_ - offset_), 1e-300});
+  }
+
+  // Whether anything depends on how large losses of numbers are.
+  bool needs_unit() const {
+    return margins_.size() > 1 || config_.unit_free || config_.follow_labels;
+  }
+
+  // Takes in what the prediction of a number cost; returns the label to learn.
+  double take_loss(double z, double y) {
+    const double cost = config_.loss->value(z, y, config_.level), limit = typical_.limit();
+    if (!std::isfinite(cost)) throw Diverged("the loss is too large");
+    if (config_.unit_free && config_.loss->hessian && cost > limit)
+      y = z + (y - z) * std::sqrt(limit / cost);
+    typical_.take_in(cost);
+    return y;
+  }
+
+  // Losses of numbers have a unit: a typical loss counts 1/2, as in a normal distribution.
+  void become_likelihoods(Vector& fits) const {
+    if (config_.loss->binary) return;
+    const double unit = 2 * typical_.mean(), least = *std::min_element(fits.begin(), fits.end());
+    for (double& fit : fits) fit = unit > 0 ? -std::min((fit - least) / unit, kWorst) : 0.0;
+    exponentials(fits.data(), fits.size(), fits.data());
+  }
+
+  // The prediction, and one of nothing but the last labels, blended by which has been better.
+  double with_follower(double z) {
+    followed_ = {z, follower_margin_};
+    return follower_.blend(followed_);
+  }
+  void follow(double z, double y, double weight) {
+    followed_ = {z, follower_margin_};
+    const double reach[2] = {0, weight / kFollowerAlpha};
+    config_.loss->judge(followed_.data(), y, reach, 2, config_.level, follower_fits_.data(),
+                        follower_moves_.data());
+    become_likelihoods(follower_fits_);
+    follower_.learn(follower_fits_, weight);
+    follower_margin_ += follower_moves_[1];
+  }
+
+  void count_features(size_t features) {
+    scales_.count_values(static_cast<double>(features), static_cast<double>(nonzeros_));
   }
 
   void explicit_step(double g) {
     const double alpha = this->alpha(0);
     if (g != 0 && row().energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
-  }
-
-  // Only losses that have a unit need it.
-  double cost_of_blend(double z, double y, double weight) const {
-    if (margins_.size() == 1 || config_.loss->binary) return 0;
-    const double cost = weight * config_.loss->value(z, y, config_.level);
-    if (!std::isfinite(cost)) throw Diverged("the loss is too large");
-    return cost;
   }
 
   // The sketch takes in one row of each group of so many rounds, and counts it as often.
@@ -384,36 +444,58 @@ class Learner {
 
   void step_of_experts(double y, double weight) {
     const size_t K = margins_.size();
+    const double pull = weight * pull_of_labels();
     for (size_t e = 0; e < K; ++e) {
       if (config_.clip) margins_[e] = clipped(margins_[e]);
-      energies_[e] = config_.experts[e].constant ? 1 : energy_of(e);
-      reaches_[e] = row().energy > 0 ? weight * energies_[e] / alpha(e) : 0;
+      energies_[e] = sketch_.energy(alpha_beside_sketch(e));
+      reaches_[e] = row().energy > 0 ? pull * energies_[e] / alpha(e) : 0;
     }
-    config_.loss->judge(margins_.data(), y, reaches_.data(), K, config_.level, costs_.data(),
+    config_.loss->judge(margins_.data(), y, reaches_.data(), K, config_.level, fits_.data(),
                         moves_.data());
-    for (double& cost : costs_) cost *= weight;
-    for (size_t e = 0; e < K; ++e) {
-      if (moves_[e] == 0) continue;
-      if (config_.experts[e].constant)
-        move_constant(e, moves_[e]);
-      else
-        sketch_.descend(e, -moves_[e] / energies_[e], metric_of(e));
-    }
+    const double most = most_moved();
+    for (size_t e = 0; e < K; ++e)
+      if (moves_[e] != 0)
+        sketch_.descend(e, -std::clamp(moves_[e], -most, most) / energies_[e],
+                        alpha_beside_sketch(e));
   }
 
-  // The weights of the experts are the first numbers of a block, the intercept is the first of a
-  // row; nothing else of a constant expert is ever other than 0.
-  void move_constant(size_t e, double move) {
-    row().blocks[0][e] += static_cast<T>(move / row().x[0]);
+  // How far a step may move a prediction: blended experts do not get sure of a class by one row.
+  double most_moved() const {
+    const bool young = config_.loss->binary && margins_.size() > 1 && rounds_ < kYoung;
+    return young ? static_cast<double>(rounds_) : std::numeric_limits<double>::infinity();
   }
 
-  // αxᵀA⁻¹x of an expert, and the α that tells descend() its A. A plain one has A = αI, which is
-  // what an infinite α leaves of the sketch.
-  double energy_of(size_t e) {
-    return config_.experts[e].plain ? row().energy : sketch_.energy(alpha(e));
+  // Where the curvature is taken: blended experts take it where their steps would end. There it is
+  // less, above all in the first rows, which would otherwise slow down all that come. Steps end at
+  // the kink of a hinge again and again: rounding must not decide what its slope is.
+  double end_of_steps(double z) const {
+    if (!config_.hessian) return z * (1 + 1e-6);
+    double end = 0;
+    for (size_t e = 0; e < margins_.size(); ++e) end += shares()[e] * (margins_[e] + moves_[e]);
+    return end;
   }
-  double metric_of(size_t e) const {
-    return config_.experts[e].plain ? std::numeric_limits<double>::infinity() : alpha(e);
+
+  // The slope of a loss that grows like |y - z| has no unit; the weights have that of the labels.
+  double pull_of_labels() const {
+    const bool linear = !config_.loss->binary && !config_.loss->hessian;
+    return config_.unit_free && linear ? 2 * typical_.mean() : 1.0;
+  }
+
+  // Which part of A an expert keeps. A = α I + part · S is part times (α / part) I + S, which is
+  // how energy() and descend() know it: both give αA⁻¹x.
+  double remembered(size_t e) const {
+    const double memory = config_.experts[e].memory, t = static_cast<double>(rounds_);
+    return memory > 0 && t > memory ? memory / t : 1.0;
+  }
+  double alpha_beside_sketch(size_t e) const { return alpha(e) / remembered(e); }
+
+  // The c of ĝ = c x̃, for a row that counts so many times in the sketch.
+  double root_of_curvature(double z, double y, double weight, size_t times) const {
+    const double c = std::sqrt(weight * curvature_at(z, y));
+    if (!(c * c * row().energy * static_cast<double>(times) <= kLargestSquare))
+      throw Diverged("a gradient is too large");
+    // Below this the square has lost digits, or is 0: no direction can be had from it.
+    return c * c * row().energy < kSmallestSquare ? 0.0 : c;
   }
 
   double curvature_at(double z, double y) const {
@@ -432,11 +514,8 @@ class Learner {
       const double excess = std::fabs(margins_[e]) - config_.bound;
       if (!(excess > 0)) continue;
       const double target = std::copysign(config_.bound, margins_[e]);
-      const double energy = energy_of(e);
-      if (config_.experts[e].constant)
-        move_constant(e, target - margins_[e]);
-      else if (energy > 0)
-        sketch_.descend(e, (margins_[e] - target) / energy, metric_of(e));
+      const double alpha = alpha_beside_sketch(e), energy = sketch_.energy(alpha);
+      if (energy > 0) sketch_.descend(e, (margins_[e] - target) / energy, alpha);
       margins_[e] = target;
       moved = true;
     }
@@ -464,9 +543,13 @@ class Learner {
   Row<T> rows_[2];  // the one at hand and the next
   unsigned at_ = 0;
   SlotMerger merge_;
-  Ensemble ensemble_;
-  Vector margins_, costs_, energies_, reaches_, moves_;  // of the experts, in this round
-  uint64_t rounds_ = 0;
+  Ensemble ensemble_, follower_{2};
+  TypicalLoss typical_;
+  Vector margins_, fits_, energies_, reaches_, moves_;  // of the experts, in this round
+  Vector followed_ = Vector(2), follower_fits_ = Vector(2), follower_moves_ = Vector(2);
+  double follower_margin_ = 0;
+  double offset_ = 0;  // of the labels
+  uint64_t rounds_ = 0, nonzeros_ = 0;
   double mean_energy_ = 0;  // mean of |x̃|²
   // The range of the labels; empty (low > high) before the first.
   double label_low_ = std::numeric_limits<double>::max();

@@ -4,12 +4,12 @@
 // command line, the messages and the conformance tests take their names from that table.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <string_view>
 
 #include "sonline/exponential.hpp"
-#include "sonline/loss/brier.hpp"
 #include "sonline/loss/hinge.hpp"
 #include "sonline/loss/logistic.hpp"
 #include "sonline/loss/quantile.hpp"
@@ -25,10 +25,11 @@ struct Loss {
   double (*value)(double z, double y, double level);
   double (*slope)(double z, double y, double level);
   double (*curvature)(double z, double y, double level);
-  // For each of n predictions, of the experts of an ensemble: what it costs (see brier_score), and
-  // z' - z for the z' with z' + q l'(z') = z: how far a step that looks ahead (an implicit one)
-  // moves it. The difference, because short steps would be lost in z'.
-  void (*judge)(const double* z, double y, const double* q, size_t n, double level, double* costs,
+  // For each of n predictions, of the experts of an ensemble: how well it fits, which is e^-l where
+  // labels are classes and l where they are numbers, and z' - z for the z' with z' + q l'(z') = z:
+  // how far a step that looks ahead (an implicit one) moves it. The difference, because short steps
+  // would be lost in z'.
+  void (*judge)(const double* z, double y, const double* q, size_t n, double level, double* fits,
                 double* moves);
   // The sigma of Assumption 2 and the L of Assumption 1 that hold for |z| <= C and |y| <= C.
   double (*sigma)(double C);
@@ -37,13 +38,14 @@ struct Loss {
 
 // A loss has judge() of its own, or move() of one prediction.
 template <class L>
-void judge(const double* z, double y, const double* q, size_t n, double level, double* costs,
+void judge(const double* z, double y, const double* q, size_t n, double level, double* fits,
            double* moves) {
-  if constexpr (requires { L::judge(z, y, q, n, costs, moves); }) {
-    L::judge(z, y, q, n, costs, moves);
+  if constexpr (requires { L::judge(z, y, q, n, fits, moves); }) {
+    L::judge(z, y, q, n, fits, moves);
   } else {
     for (size_t i = 0; i < n; ++i) {
-      costs[i] = L::binary ? brier_score(1.0 + exp_of(y * z[i])) : L::value(z[i], y, level);
+      fits[i] = L::value(z[i], y, level);
+      if (L::binary) fits[i] = exp_of(-std::min(fits[i], 30.0));
       moves[i] = L::move(z[i], y, q[i], level);
     }
   }

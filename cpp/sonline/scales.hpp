@@ -2,7 +2,9 @@
 // sketch keeps there.
 //
 //   none      1
-//   rms       root of the mean square of the feature where it is not zero (square and count)
+//   rms       root of the mean square of the feature where it is not zero (square and count), times
+//             (n / 4)^¼ if it is there n > 4 times as often as features are in the mean: a word of
+//             nearly every text tells little. Dense data and tables have no such feature.
 //   gradient  the paper's diagonal adaptation, root of D_1 + Σ(gx)²
 //
 // x̃ must stay bounded: the second value of a feature may be a million times the first. RMS scales
@@ -14,6 +16,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <type_traits>
 #include <vector>
 
 #include "sonline/config.hpp"
@@ -27,6 +30,8 @@ class FeatureScales {
  public:
   // `at` is the place of the first number in a block.
   FeatureScales(Scaling scaling, size_t at) : scaling_(scaling), at_(at) {}
+
+  static constexpr uint64_t kMostCounted = 1 << 24;  // float counts no further by ones
 
   // How many numbers of a block there are.
   size_t width() const {
@@ -44,7 +49,7 @@ class FeatureScales {
       case Scaling::gradient:
         return std::sqrt(kFirstSquare + block[at_]);
       case Scaling::rms:
-        return std::sqrt(block[at_]);
+        return std::sqrt(block[at_] * common(block[at_ + 1] * frequency_unit_));
     }
     return 1;
   }
@@ -72,10 +77,15 @@ class FeatureScales {
     }
   }
 
+  // How many features there are, and how many values have been seen of all of them.
+  void count_values(double features, double values) {
+    frequency_unit_ = values > 0 ? static_cast<T>(features / (kCommon * values)) : T{0};
+  }
+
   // Up to which size values count as they are.
   double limit(const T* block) const {
     const bool cut = scaling_ == Scaling::rms && block[at_ + 1] >= kYoung;
-    return cut ? kFar * of(block) : std::numeric_limits<double>::infinity();
+    return cut ? kFar * std::sqrt(block[at_]) : std::numeric_limits<double>::infinity();
   }
 
   // Computes row.x for a prediction. `every` as in take_in.
@@ -87,7 +97,7 @@ class FeatureScales {
     read(row);
     if (scaling_ == Scaling::rms && any_rare(row))
       for (size_t i = 0; i < row.size; ++i) squares_[i] = updates_of(row, i, every, false).used;
-    divide_by_root(row);
+    divide_by_root(row, scaling_ == Scaling::rms);
   }
 
   // Computes row.x, the same, for a row to be learnt, and takes the row into RMS scales. They are
@@ -103,20 +113,21 @@ class FeatureScales {
     if (drawn || any_rare(row)) {
       const size_t n = row.size;
       stored_.resize(squares_.size());
+      new_counts_.resize(squares_.size());
       for (size_t i = 0; i < n; ++i) {
         const Updates updates = updates_of(row, i, every, drawn);
         squares_[i] = updates.used;
         stored_[i] = updates.stored;
-        counts_[i] = updates.count;
+        new_counts_[i] = updates.count;
       }
       refuse_overflow(n);
       remember(row);
       for (size_t i = 0; i < n; ++i) {
         row.blocks[i][at_] = stored_[i];
-        row.blocks[i][at_ + 1] = counts_[i];
+        row.blocks[i][at_ + 1] = new_counts_[i];
       }
     }
-    divide_by_root(row);
+    divide_by_root(row, true);
   }
 
   // Takes the gradient g x of a row into the paper's diagonal adaptation; row.x becomes what it is
@@ -132,14 +143,15 @@ class FeatureScales {
     refuse_overflow(row.size);
     remember(row);
     for (size_t i = 0; i < row.size; ++i) row.blocks[i][at_] = stored_[i];
-    divide_by_root(row);
+    divide_by_root(row, false);
   }
 
  private:
   static constexpr double kFirstSquare = 0.1;  // D_1
-  static constexpr T kCountLimit = 1 << 24;    // float counts no further by ones
-  static constexpr T kYoung = 16;              // counted less often; later no row is a larger part
-  static constexpr T kFar = 8;                 // scales; values beyond are cut
+  static constexpr T kCountLimit = kMostCounted;
+  static constexpr T kCommon = 4;  // times the mean count: features that are there more often
+  static constexpr T kYoung = 16;  // counted less often; later no row is a larger part
+  static constexpr T kFar = 8;     // scales; values beyond are cut
 
   struct Updates {
     T used;    // mean square that this row is divided by the root of
@@ -179,18 +191,26 @@ class FeatureScales {
   Updates updates_of(const Row<T>& row, size_t i, size_t every, bool drawn) const {
     const T raw = row.raw[i], before = squares_[i], square = raw * raw;
     const T rows = static_cast<T>(every);
-    const bool young = counts_[i]<kYoung, far = square> kFar * kFar * before;
+    // A feature of which nothing but 0 is known, by rounding, is young.
+    const bool young = (counts_[i] < kYoung) | (before == 0);
+    const bool far = square > kFar * kFar * before;
     const T stands_for = young ? T{1} : rows, count = counts_[i] + stands_for;
     // However many rows it stands for, a row is no large part of what is known.
     const T part = std::min(stands_for / count, young ? T{1} : 1 / kYoung);
-    // A far value counts for its own row only.
-    const T weight = young ? T{1} : far ? 1 / rows : drawn ? T{1} : T{0};
-    const T change = (square - before) * part;
-    return {young ? before + change
-            : far ? square / (kFar * kFar)
-                  : before,
-            before + change * weight, young || drawn ? std::min(count, kCountLimit) : counts_[i]};
+    if (young)
+      return {before + (square - before) * part, before + (square - before) * part,
+              std::min(count, kCountLimit)};
+    // A far value may be an error. It counts for its own row only, and as far as it is believed,
+    // but halves what the scale rests on: after a few of them the unit has changed.
+    if (far)
+      return {square / (kFar * kFar), before + (kFar * kFar - 1) * before * (part / rows),
+              std::max(counts_[i] / 2, kYoung)};
+    if (drawn) return {before, before + (square - before) * part, std::min(count, kCountLimit)};
+    return {before, before, counts_[i]};
   }
+
+  // What the frequency of a feature does to its squared scale.
+  static T common(T relative) { return std::sqrt(relative > 1 ? relative : T{1}); }
 
   void remember(const Row<T>& row) {
     changed_ = row.size;
@@ -207,13 +227,23 @@ class FeatureScales {
       throw Diverged("the scale of a feature is too large for the number type");
   }
 
-  // x / √squares, and 0 where there is no square yet. Vector code, root and division included.
-  void divide_by_root(Row<T>& row) const {
-    const T *raw = row.raw.data(), *squares = squares_.data();
-    T* x = row.scaled.data();
+  // x / √squares, and 0 where there is no square yet. Vector code, roots and division included.
+  void divide_by_root(Row<T>& row, bool by_frequency) {
+    if (by_frequency && frequency_unit_ > 0)
+      divide(row, frequency_unit_);
+    else
+      divide(row, nullptr);
+  }
+  template <class Unit>
+  void divide(Row<T>& row, Unit unit) const {
+    const T* __restrict raw = row.raw.data();
+    const T* __restrict squares = squares_.data();
+    const T* __restrict counts = counts_.data();
+    T* __restrict x = row.scaled.data();
     for (size_t i = 0; i < row.size; ++i) {
-      const T square = squares[i], value = raw[i];
-      const T scaled = value / std::sqrt(square);
+      T square = squares[i];
+      if constexpr (std::is_same_v<Unit, T>) square *= common(counts[i] * unit);
+      const T scaled = raw[i] / std::sqrt(square);
       x[i] = square > 0 ? scaled : T{0};
     }
     row.x = x;
@@ -221,8 +251,9 @@ class FeatureScales {
 
   Scaling scaling_;
   size_t at_;
-  std::vector<T> squares_, counts_, stored_;  // of the row at hand
-  std::vector<T> old_squares_, old_counts_;   // … before it
+  T frequency_unit_ = 0;                                   // features / (kCommon · values seen)
+  std::vector<T> squares_, counts_, stored_, new_counts_;  // of the row at hand
+  std::vector<T> old_squares_, old_counts_;                // … before it
   size_t changed_ = 0;
 };
 

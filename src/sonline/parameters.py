@@ -31,12 +31,11 @@ SCALE_FREE = "scale-free"
 CONVEX = "convex"
 STEPS = ("implicit", "explicit")
 DEFAULT_RELATIVE_ALPHA = 0.1
-# alpha="auto": (relative alpha, plain) of the weight vectors that share the sketch; a plain one
-# takes steps of constant size. Last comes the constant one, which moves the intercept only and
-# whose alpha is absolute. Chosen in docs/defaults.md.
-EXPERTS = ((0.0003, False), (0.03, False), (0.01, True))
-PLAIN_EXPERTS = ((0.02, True), (0.1, True), (0.5, True), (2.0, True))
-CONSTANT = (0.03, True)
+# alpha="auto": (relative alpha, memory) of the weight vectors that share the sketch. With a memory
+# of so many rows the steps keep their size once there have been more; 0 is for ever. Chosen in
+# docs/decisions/2026-11-17-blend.md.
+EXPERTS = ((0.0001, 0.0), (0.01, 0.0), (0.003, 3000.0))
+PLAIN_EXPERTS = ((0.02, 0.0), (0.1, 0.0), (0.5, 0.0), (2.0, 0.0))
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.
 SINGLE = {"adagrad": 0.5, "fd": 1.0, "rfd": 0.1, "full": 0.1}
 # Sketches that must not miss a row.
@@ -91,6 +90,13 @@ class Parameters:
         "bool",
         "Clip predictions to the range of the labels seen, and take the gradient there.",
     )
+    follow_labels: bool = _parameter(
+        False,
+        "bool",
+        "Blend the predictions that `learn` returns with a guess from the last labels alone, for "
+        "streams whose labels come in runs and are known before the next row. The model, and so "
+        "`predict`, is the same.",
+    )
     step: str = _parameter(
         "implicit",
         '{"implicit", "explicit"}',
@@ -134,8 +140,8 @@ class Parameters:
         "rms",
         '{"rms", "none", "gradient"}',
         "Divide each feature by its running root mean square over the rows where it is not "
-        "zero, by nothing, or by the root of its summed squared gradients (the paper's diagonal "
-        "adaptation).",
+        "zero (by more if it is far more frequent than the others), by nothing, or by the root "
+        "of its summed squared gradients (the paper's diagonal adaptation).",
     )
     intercept: bool = _parameter(
         True,
@@ -191,7 +197,7 @@ class Parameters:
                     f"{AUTO!r}, got {self.sketch_every!r}"
                 )
         _number("quantile", self.quantile, above=0, below=1)
-        for name in ("clip", "intercept"):
+        for name in ("clip", "follow_labels", "intercept"):
             if not isinstance(getattr(self, name), (bool, int)):
                 raise ParameterError(f"{name} must be True or False, got {getattr(self, name)!r}")
         relative, alpha = self.relative_alpha
@@ -246,12 +252,11 @@ class Parameters:
         return False, float(self.alpha)
 
     @property
-    def experts(self) -> tuple[tuple[float, bool], ...]:
-        """The alpha of each weight vector, and whether it goes without the sketch."""
+    def experts(self) -> tuple[tuple[float, float], ...]:
+        """The alpha of each weight vector, and its memory in rows (0: all)."""
         if not self.several:
-            return ((self.relative_alpha[1], False),)
-        own = PLAIN_EXPERTS if self.sketch == "none" else EXPERTS
-        return (*own, CONSTANT) if self.intercept else own
+            return ((self.relative_alpha[1], 0.0),)
+        return PLAIN_EXPERTS if self.sketch == "none" else EXPERTS
 
     @property
     def several(self) -> bool:
@@ -279,11 +284,12 @@ class Parameters:
             "sketch": self.sketch,
             "sketch_size": int(self.sketch_size),
             "experts": list(self.experts),
-            "constant": self.several and bool(self.intercept),
             "relative": self.relative_alpha[0],
             "root": self.sketch == "adagrad",
             "bound": bound,
             "clip": bool(self.clip),
+            "follow_labels": bool(self.follow_labels),
+            "unit_free": not self.binary and self.alpha == AUTO and self.bound is None,
             "explicit_step": self.step == "explicit",
             "hessian": self.hessian,
             "sigma": float(sigma),

@@ -5,13 +5,13 @@ import pytest
 
 from sonline import OnlineLearner
 from sonline.paper.reference import ReferenceEnsemble
-from sonline.parameters import CONSTANT, EXPERTS, LOSSES, PLAIN_EXPERTS
+from sonline.parameters import EXPERTS, LOSSES, PLAIN_EXPERTS
 
 ROUNDS, FEATURES = 2000, 10
 
 
-def stream(kind: str, *, binary: bool) -> tuple[np.ndarray, np.ndarray]:
-    rng = np.random.default_rng(3)
+def stream(kind: str, *, binary: bool, seed: int = 3) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
     X = rng.normal(size=(ROUNDS, FEATURES)) * np.linspace(0.3, 3, FEATURES)
     if kind == "sparse":
         X *= rng.random(X.shape) < 0.3
@@ -39,7 +39,7 @@ def test_kernel_equals_reference(kind, sketch, loss, scaling, bound):
         "eta": None,
     }
     experts = PLAIN_EXPERTS if sketch == "none" else EXPERTS
-    reference = ReferenceEnsemble(list(experts), constant=CONSTANT[0], **shared)
+    reference = ReferenceEnsemble(list(experts), **shared)
     learner = OnlineLearner(alpha="auto", dtype="float64", **shared)
     expected = reference.learn(X, y)
     np.testing.assert_allclose(learner.learn(X, y), expected, rtol=1e-8, atol=1e-8)
@@ -57,14 +57,26 @@ def test_sketch_that_sees_some_rows_only(sketch, every):
     X, y = (np.concatenate([part] * 3) for part in stream("sparse", binary=True))
     shared = {"sketch": sketch, "sketch_size": 4, "scaling": "rms", "oja_step": "scale-free"}
     reference = ReferenceEnsemble(
-        list(EXPERTS), CONSTANT[0], curvature="auto", eta=None, sketch_every=every, **shared
+        list(EXPERTS), curvature="auto", eta=None, sketch_every=every, **shared
     )
     learner = OnlineLearner(dtype="float64", sketch_every=every, **shared)
     np.testing.assert_allclose(learner.learn(X, y), reference.learn(X, y), rtol=1e-7, atol=1e-7)
-    every_row = OnlineLearner(dtype="float64", sketch_every=1, **shared)
-    every_row.learn(X, y)
-    # One row of r counts r times, so that the spectrum grows as if all had been seen.
-    np.testing.assert_allclose(learner.spectrum().sum(), every_row.spectrum().sum(), rtol=0.1)
+
+
+@pytest.mark.parametrize("sketch", ["isotropic", "oja"])
+@pytest.mark.parametrize("every", ["auto", 3])
+def test_one_row_of_r_counts_r_times(sketch, every):
+    """The spectrum grows as if all rows had been seen, in the mean of some streams."""
+    ratios = []
+    for seed in range(3, 15):
+        X, y = (np.concatenate([part] * 3) for part in stream("sparse", binary=True, seed=seed))
+        sums = []
+        for each in (every, 1):
+            learner = OnlineLearner(sketch=sketch, sketch_size=4, sketch_every=each)
+            learner.learn(X, y)
+            sums.append(learner.spectrum().sum())
+        ratios.append(sums[0] / sums[1])
+    assert np.mean(ratios) == pytest.approx(1, abs=0.1)
 
 
 @pytest.mark.parametrize("bound", [None, 1.5])
@@ -76,26 +88,39 @@ def test_scales_from_a_sample_follow_changes(bound):
     X[::97, 2] *= 50
     shared = {"sketch": "isotropic", "sketch_size": 4, "scaling": "rms", "bound": bound}
     reference = ReferenceEnsemble(
-        list(EXPERTS), CONSTANT[0], curvature="auto", eta=None, sketch_every="auto", **shared
+        list(EXPERTS), curvature="auto", eta=None, sketch_every="auto", **shared
     )
     learner = OnlineLearner(dtype="float64", **shared)
     np.testing.assert_allclose(learner.learn(X, y), reference.learn(X, y), rtol=1e-7, atol=1e-7)
 
 
-def test_scales_from_a_sample_are_those_of_all_rows():
-    """Rare spikes are neither missed nor counted more than once; counts are rows, for merging."""
+def scales_of_a_sample(often: float, size: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows with rare values of some size, and the counts and scales of their features."""
     rng = np.random.default_rng(0)
     n = 60_000
-    x = np.where(rng.random(n) < 0.005, 10.0, 0.1)
+    x = np.where(rng.random(n) < often, size, 0.1)
     late = np.where(np.arange(n) < 20_000, 0.0, x)
     X = np.stack([x, rng.normal(size=n), late], axis=1)  # in the order of their appearance
     y = np.where(X[:, 1] + rng.normal(size=n) > 0, 1.0, -1.0)
     learner = OnlineLearner(dtype="float64")
     learner.learn(X, y)
-    counts = learner._model.core.save()["blocks"][1:, -1]
+    counts = learner._model.core.save()["blocks"][1:, len(EXPERTS) + 10 + 1]
+    return X, counts, learner._model.core.scales()[1:]
+
+
+def test_scales_from_a_sample_are_those_of_all_rows():
+    """Rare values are neither missed nor counted more than once; counts are rows, for merging."""
+    X, counts, scales = scales_of_a_sample(0.05, 1.0)
     np.testing.assert_allclose(counts, np.count_nonzero(X, axis=0), rtol=0.02)
     true = [np.sqrt(np.mean(column[column != 0] ** 2)) for column in X.T]
-    np.testing.assert_allclose(learner._model.core.scales()[1:], true, rtol=0.1)
+    np.testing.assert_allclose(scales, true, rtol=0.1)
+
+
+def test_spikes_far_beyond_the_scale_are_taken_for_errors():
+    """One value of 200 that is 100 times the others hardly moves their scale."""
+    _, _, scales = scales_of_a_sample(0.005, 10.0)
+    assert (scales[[0, 2]] > 0.1).all()
+    assert (scales[[0, 2]] < 0.2).all()
 
 
 def test_a_change_of_units_costs_no_more_than_with_every_row_in_the_scales():
@@ -125,7 +150,7 @@ def test_blend_is_linear_and_near_the_best_expert():
     assert blended <= min(single) + 0.01
 
 
-def test_without_intercept_there_is_no_constant_expert():
+def test_without_intercept():
     X, y = stream("sparse", binary=True)
     shared = {"sketch": "isotropic", "sketch_size": 4, "scaling": "rms", "intercept": False}
     shared["sketch_every"] = "auto"
@@ -135,8 +160,21 @@ def test_without_intercept_there_is_no_constant_expert():
     assert learner.bias == 0
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared", "quantile"])
+def test_following_labels_equals_the_reference(loss):
+    X, y = stream("dense", binary=loss == "logistic")
+    y = np.sort(y)  # labels in runs, which is what following them is for
+    shared = {"loss": loss, "sketch": "isotropic", "sketch_size": 4, "scaling": "rms"}
+    shared |= {"sketch_every": "auto", "follow_labels": True}
+    reference = ReferenceEnsemble(list(EXPERTS), curvature="auto", eta=None, **shared)
+    learner = OnlineLearner(dtype="float64", **shared)
+    weights = np.random.default_rng(0).uniform(0.1, 5, ROUNDS)
+    expected = reference.learn(X, y, weights)
+    np.testing.assert_allclose(learner.learn(X, y, weights), expected, rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(learner.predict(X), reference.predict(X), rtol=1e-7, atol=1e-7)
+
+
 def test_labels_without_order_leave_no_constant_behind():
-    """The constant expert costs nothing where labels say nothing about each other."""
     rng = np.random.default_rng(1)
     X = rng.normal(size=(2000, 4))
     y = np.where(X[:, 0] > 0, 1.0, -1.0)
@@ -149,11 +187,28 @@ def test_follows_a_stream_sorted_by_class():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 8))
     y = np.repeat([1.0, -1.0], 2000)
-    auto = OnlineLearner().learn(X, y)
-    decaying = OnlineLearner(alpha="relative:0.1").learn(X, y)
-    mistakes = int(np.sum((auto > 0) != (y > 0)))
-    assert mistakes <= 4  # the first row, and what it takes to notice that the other class began
-    assert mistakes < np.sum((decaying > 0) != (y > 0)) / 4
+    follower, blend = OnlineLearner(follow_labels=True), OnlineLearner()
+    decaying = OnlineLearner(alpha="relative:0.1")
+    mistakes = [
+        int(np.sum((one.learn(X, y) > 0) != (y > 0))) for one in (follower, blend, decaying)
+    ]
+    assert mistakes[0] <= 4  # the first row, and what it takes to notice that the other class began
+    assert mistakes[1] < mistakes[2] / 4
+    # What is kept is the same.
+    np.testing.assert_array_equal(follower.predict(X), blend.predict(X))
+    assert follower.weights() == blend.weights()
+
+
+def test_outliers_and_weights_equal_the_reference():
+    X, y = stream("sparse", binary=False)
+    X[1500, 2], y[700], y[1800] = 1e6, 1e7, -1e5
+    weights = np.random.default_rng(0).uniform(0.1, 5, ROUNDS)
+    shared = {"loss": "squared", "sketch": "isotropic", "sketch_size": 4, "scaling": "rms"}
+    shared["sketch_every"] = "auto"
+    reference = ReferenceEnsemble(list(EXPERTS), curvature="auto", eta=None, **shared)
+    learner = OnlineLearner(dtype="float64", **shared)
+    expected = reference.learn(X, y + 1e4, weights)
+    np.testing.assert_allclose(learner.learn(X, y + 1e4, weights), expected, rtol=1e-7, atol=1e-7)
 
 
 @pytest.mark.parametrize("power", [-6, -3, 3, 6])

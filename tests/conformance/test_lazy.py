@@ -10,7 +10,7 @@ import pytest
 from helpers import KINDS, LOW_RANK, orthonormality, reference_parameters, stream
 from sonline import OnlineLearner, _core
 from sonline.paper.reference import ReferenceEnsemble, ReferenceLearner
-from sonline.parameters import Parameters
+from sonline.parameters import EXPERTS, Parameters
 
 ROUNDS, FEATURES = 600, 12
 FORCED = {"condition": 1.05, "cancellation": 1e-4}
@@ -50,12 +50,10 @@ def test_forced_upkeep(sketch: str, loss: str, scaling: str, kind: str) -> None:
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
 def test_forced_upkeep_of_several_experts(loss: str) -> None:
     parameters = Parameters(loss=loss, sketch_size=5, dtype="float64")
-    core = parameters.for_core()
     X, y = rows("emerging", loss)
     shared = reference_parameters(loss=loss)
     del shared["alpha"], shared["step"]
-    *experts, constant = parameters.experts
-    oracle = ReferenceEnsemble(experts, constant[0] if core["constant"] else None, **shared)
+    oracle = ReferenceEnsemble(list(EXPERTS), **shared)
     model = forced(parameters)
     np.testing.assert_allclose(model.learn(X, y), oracle.learn(X, y), rtol=1e-8, atol=1e-8)
     assert model.stats()["folds"] > ROUNDS / 2

@@ -39,13 +39,19 @@ def rows(data_dir):
     return load
 
 
+# In file order, where the paper's steps may follow the labels of the last rows, they are better on
+# these (docs/decisions/2026-11-17-blend.md).
+ADAGRAD_WINS = {"ijcnn1", "mushrooms"}
+OJA_WINS = {"breast-cancer", "ijcnn1", "ionosphere", "mushrooms"}
+
+
 @pytest.mark.data
 def test_one_setting_is_as_good_as_the_paper_s_tuned_columns(rows):
-    error = {name: defaults.error(*rows(name)) for name in NAMES}
-    adagrad = sum(error[n] <= ERROR_RATES[n][4] + defaults.ROUNDING for n in NAMES)
-    oja = sum(error[n] <= min(ERROR_RATES[n][:4]) + defaults.ROUNDING for n in NAMES)
-    assert adagrad >= 0.9 * len(NAMES)
-    assert oja >= 0.7 * len(NAMES)
+    error = {name: defaults.error(*rows(name), follow_labels=True) for name in NAMES}
+    adagrad = {n for n in NAMES if error[n] > ERROR_RATES[n][4] + defaults.ROUNDING}
+    oja = {n for n in NAMES if error[n] > min(ERROR_RATES[n][:4]) + defaults.ROUNDING}
+    assert adagrad <= ADAGRAD_WINS
+    assert oja <= OJA_WINS
 
 
 @pytest.mark.data
@@ -63,9 +69,6 @@ def test_several_alphas_at_once_are_near_the_best_of_them(rows, name):
     shuffles = [defaults.shuffled(*rows(name), seed) for seed in range(4)]
     auto = np.mean([defaults.error(*part) for part in shuffles])
     single = np.mean([defaults.single_errors(*part) for part in shuffles], axis=0)
-    if name == "mushrooms" and auto > 1.15 * single.min():
-        # A single alpha with implicit steps makes a few mistakes less in 8,124 rows than before.
-        pytest.xfail(f"{auto:.5f} against {single.min():.5f}")
     assert auto <= 1.15 * single.min()
     assert auto < 0.8 * single.max()
 

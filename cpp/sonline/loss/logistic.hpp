@@ -4,7 +4,6 @@
 #include <cmath>
 
 #include "sonline/exponential.hpp"
-#include "sonline/loss/brier.hpp"
 #include "sonline/loss/exp_concave.hpp"
 
 namespace sonline {
@@ -22,24 +21,26 @@ struct LogisticLoss {
     const double e = exp_of(-std::fabs(z));
     return e / ((1.0 + e) * (1.0 + e));
   }
-  static void judge(const double* z, double y, const double* q, size_t n, double* costs,
+  static void judge(const double* z, double y, const double* q, size_t n, double* fits,
                     double* moves) {
-    has_avx2() ? judge_avx2(z, y, q, n, costs, moves) : judge_of<Pair>(z, y, q, n, costs, moves);
+    has_avx2() ? judge_avx2(z, y, q, n, fits, moves) : judge_of<Pair>(z, y, q, n, fits, moves);
   }
   static double lipschitz(double C, double) { return 1.0 / (1.0 + exp_of(-C)); }
   static double sigma(double C) { return sigma_of_exp_concave(exp_of(-C), C, lipschitz(C, 0)); }
 
  private:
   SONLINE_AVX2 static void judge_avx2(const double* z, double y, const double* q, size_t n,
-                                      double* costs, double* moves) {
-    judge_of<Quad>(z, y, q, n, costs, moves);
+                                      double* fits, double* moves) {
+    judge_of<Quad>(z, y, q, n, fits, moves);
   }
   template <class V>
   [[gnu::always_inline]] static void judge_of(const double* z, double y, const double* q, size_t n,
-                                              double* costs, double* moves) {
+                                              double* fits, double* moves) {
     for (size_t i = 0; i < n; i += detail::kLanes<V>) {
       const V margins = y * load_some<V>(z + i, n - i), e = exp_of(margins);
-      store_some(costs + i, n - i, brier_score(1.0 + e));
+      // The probability of the label, but not so small that a quotient of two means nothing.
+      const V odds = larger_of(all<V>(1e-13), smaller_of(all<V>(1e13), e));
+      store_some(fits + i, n - i, odds / (1.0 + odds));
       store_some(moves + i, n - i, y * gains(margins, e, load_some<V>(q + i, n - i)));
     }
   }

@@ -113,6 +113,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         alpha: float | str = Parameters.alpha,
         bound: float | None = Parameters.bound,
         clip: bool = Parameters.clip,
+        follow_labels: bool = Parameters.follow_labels,
         step: str = Parameters.step,
         curvature: str = Parameters.curvature,
         sigma: float | None = Parameters.sigma,
@@ -136,6 +137,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         self.alpha = alpha
         self.bound = bound
         self.clip = clip
+        self.follow_labels = follow_labels
         self.step = step
         self.curvature = curvature
         self.sigma = sigma

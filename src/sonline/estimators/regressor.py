@@ -85,6 +85,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         alpha: float | str = Parameters.alpha,
         bound: float | None = Parameters.bound,
         clip: bool = Parameters.clip,
+        follow_labels: bool = Parameters.follow_labels,
         step: str = Parameters.step,
         curvature: str = Parameters.curvature,
         sigma: float | None = Parameters.sigma,
@@ -106,6 +107,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         self.alpha = alpha
         self.bound = bound
         self.clip = clip
+        self.follow_labels = follow_labels
         self.step = step
         self.curvature = curvature
         self.sigma = sigma

@@ -60,7 +60,10 @@ def combined(
     zero = _nothing(each[0]) if start is None else start
     numbers = _numbers(each, zero)
     squares, counts = _scales(parameters, each, zero)
-    root = np.sqrt(squares)
+    numbers["features"] = float(zero.keys.size - (not parameters.intercept))
+    root = np.sqrt(replace(zero, numbers=numbers, squares=squares, counts=counts).effective)
+    for one in (*each, zero):
+        _move_offset(one, numbers["label_offset"])
     models = [_rescaled(one, root) for one in each]
     origin = zero if start is None else _rescaled(zero, root)
     told = _evidence(parameters, models, origin)
@@ -75,10 +78,10 @@ def combined(
     stack = Stack(directions, [*models, origin])
     merged.weights = np.array(
         [
-            together.averaged(number)
-            if plain or not _precise(parameters, merged.capacity)
-            else together.solved(number, stack)
-            for number, (_, plain) in enumerate(parameters.experts)
+            together.solved(number, stack)
+            if _precise(parameters, merged.capacity)
+            else together.averaged(number)
+            for number in range(len(parameters.experts))
         ]
     )
     # What all began with has been counted by each of them.
@@ -146,6 +149,9 @@ def _numbers(each: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]:
         "mean_energy": mean("mean_energy", "rounds"),
         "label_low": min(one.numbers["label_low"] for one in learnt),
         "label_high": max(one.numbers["label_high"] for one in learnt),
+        "label_offset": _heaviest(each).numbers["label_offset"],
+        "nonzeros": added("nonzeros"),
+        "follower.margin": 0.0,
         "ensemble.mean_loss": mean("ensemble.mean_loss", "ensemble.rounds"),
         "ensemble.rounds": added("ensemble.rounds"),
         "tail": max(added("tail"), zero.tail),
@@ -168,8 +174,10 @@ def _scales(
     n = _beyond(counts, zero.counts)
     sums = [count * one.squares for count, one in zip(counts, each, strict=True)]
     squares = _beyond(sums, zero.counts * zero.squares)
-    # Counts stop at a limit, and differences of rounded sums may vanish: then the plain mean.
-    vague = np.flatnonzero(~((n > 0) & (squares > 0)))
+    # Counts stop at a limit, outliers halve them, and differences of rounded sums may vanish: then
+    # the plain mean.
+    fewer = np.min(counts, axis=0) < zero.counts
+    vague = np.flatnonzero(~((n > 0) & (squares > 0)) | fewer)
     n[vague] = np.max([count[vague] for count in counts], axis=0)
     squares /= np.maximum(n, 1.0)
     seen = np.sum([count[vague] for count in counts], axis=0)
@@ -193,9 +201,20 @@ def _shares(each: Sequence[Knowledge], zero: Knowledge) -> Floats:
     return np.asarray(share / share.sum())
 
 
+def _heaviest(each: Sequence[Knowledge]) -> Knowledge:
+    return max(each, key=lambda one: one.rounds)
+
+
+def _move_offset(known: Knowledge, offset: float) -> None:
+    """Let the weights of the intercept make up for another offset of the labels."""
+    if known.rounds > 0:
+        scale = np.sqrt(known.effective[0])
+        known.weights[:, 0] += (known.numbers["label_offset"] - offset) * scale
+
+
 def _rescaled(known: Knowledge, root: Floats) -> Knowledge:
     """Return a learner in the coordinates of the scales ``root``; its own become ρ²."""
-    own = np.sqrt(known.squares)
+    own = np.sqrt(known.effective)
     there = (own > 0) & (root > 0)
     ratio = np.divide(own, root, out=np.zeros_like(own), where=there)
     inverse = np.divide(root, own, out=np.zeros_like(own), where=there)

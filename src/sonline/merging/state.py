@@ -21,6 +21,7 @@ State: TypeAlias = dict[str, NDArray[Any]]
 COUNT_LIMIT = float(1 << 24)  # where the core stops to count the rows of a feature
 FIRST_SQUARE = 0.1  # D₁ of the paper's diagonal adaptation
 RANGE = 1e-12  # eigenvalues below, relative to the largest, are rounding (relative length 1e-6)
+COMMON = 4.0  # times the mean count: see scales.hpp
 
 # Counters and means; not every sketch has the optional ones.
 _SCALARS = (
@@ -28,8 +29,11 @@ _SCALARS = (
     "mean_energy",
     "label_low",
     "label_high",
+    "label_offset",
+    "nonzeros",
     "ensemble.mean_loss",
     "ensemble.rounds",
+    "follower.margin",
 )
 _OPTIONAL = ("tail", "total", "capacity")
 
@@ -59,6 +63,17 @@ class Knowledge:
     def rounds(self) -> float:
         """How many rows have been learnt."""
         return self.numbers["rounds"]
+
+    @property
+    def effective(self) -> Floats:
+        """The squared scales as they are used: larger for features that are unusually frequent."""
+        if self.counts is None:
+            return self.squares
+        mean_count = self.numbers["nonzeros"] / max(self.numbers["features"], 1.0)
+        if mean_count == 0:
+            return self.squares
+        relative = self.counts / (COMMON * mean_count)
+        return np.asarray(self.squares * np.sqrt(np.maximum(relative, 1.0)))
 
     @property
     def tail(self) -> float:
@@ -109,6 +124,7 @@ def read(
 
     numbers = {name: float(state[name]) for name in _SCALARS}
     numbers |= {name: float(state[name]) if name in state else 0.0 for name in _OPTIONAL}
+    numbers["features"] = float(len(state["features"]) - (not parameters.intercept))
     known = Knowledge(
         keys,
         numbers,
@@ -132,9 +148,10 @@ def read(
 def write(parameters: Parameters, known: Knowledge) -> State:
     """Return what `_core.Model.adopt` takes (without names)."""
     state: State = {name: np.array(known.numbers[name]) for name in (*_SCALARS, *_OPTIONAL)}
-    for name in ("rounds", "capacity"):
+    for name in ("rounds", "nonzeros", "capacity"):
         state[name] = np.array(int(known.numbers[name]), dtype=np.int64)
     state |= {
+        "follower.share": np.array([0.5, 0.5]),
         "ensemble.share": known.share,
         "ensemble.experts": known.experts,
         "features": known.keys,
@@ -161,4 +178,5 @@ def turned_round(state: State) -> State:
         "weights": -state["weights"],
         "label_low": -state["label_high"],
         "label_high": -state["label_low"],
+        "follower.margin": -state["follower.margin"],
     }

@@ -65,6 +65,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         alpha: float | str = Parameters.alpha,
         bound: float | None = Parameters.bound,
         clip: bool = Parameters.clip,
+        follow_labels: bool = Parameters.follow_labels,
         step: str = Parameters.step,
         curvature: str = Parameters.curvature,
         sigma: float | None = Parameters.sigma,
@@ -83,6 +84,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         self.alpha = alpha
         self.bound = bound
         self.clip = clip
+        self.follow_labels = follow_labels
         self.step = step
         self.curvature = curvature
         self.sigma = sigma

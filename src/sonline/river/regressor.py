@@ -56,6 +56,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
         alpha: float | str = Parameters.alpha,
         bound: float | None = Parameters.bound,
         clip: bool = Parameters.clip,
+        follow_labels: bool = Parameters.follow_labels,
         step: str = Parameters.step,
         curvature: str = Parameters.curvature,
         sigma: float | None = Parameters.sigma,
@@ -75,6 +76,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
         self.alpha = alpha
         self.bound = bound
         self.clip = clip
+        self.follow_labels = follow_labels
         self.step = step
         self.curvature = curvature
         self.sigma = sigma

@@ -1,8 +1,7 @@
 """`ReferenceEnsemble`: what ``alpha="auto"`` of `sonline.OnlineLearner` computes, in plain NumPy.
 
-Several weight vectors ("experts") share one sketch. Each has its own alpha; the plain ones do
-not use the sketch at all, and the constant one moves the intercept only. Their blend, by
-exponential weights with a fixed share, is the prediction.
+Several weight vectors ("experts") share one sketch. Each has its own alpha and its own memory.
+Their blend, by exponential weights with a fixed share, is the prediction.
 """
 
 from __future__ import annotations
@@ -11,13 +10,16 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.special import expit
 
 from sonline.paper.reference.learner import ReferenceLearner, times_to_absorb
 from sonline.paper.reference.sketches import Array
 
 WORST_LOSS = 5.0
 FIXED_SHARE = 1e-3
+FIRST_LABELS = 16
+YOUNG_ROWS = 64
+FOLLOWER_ALPHA = 0.03
+YOUNG_LOSS, OUTLIER_LOSS = 16, 1024
 
 
 class ReferenceEnsemble(ReferenceLearner):
@@ -25,10 +27,11 @@ class ReferenceEnsemble(ReferenceLearner):
 
     Parameters
     ----------
-    experts : sequence of (float, bool)
-        The relative alpha of each expert, and whether it is plain.
-    constant : float or None
-        The alpha of one more expert that moves the intercept only; None for no such expert.
+    experts : sequence of (float, float)
+        The relative alpha of each expert, and its memory: the number of rows that its A counts at
+        most, 0 for all.
+    follow_labels : bool
+        Whether what `learn` returns is blended with a guess from the last labels alone.
     **parameters
         Those of `ReferenceLearner`.
 
@@ -36,7 +39,7 @@ class ReferenceEnsemble(ReferenceLearner):
     --------
     >>> import numpy as np
     >>> from sonline.paper.reference import ReferenceEnsemble
-    >>> learner = ReferenceEnsemble([(0.1, False), (0.1, True)], sketch="isotropic")
+    >>> learner = ReferenceEnsemble([(0.1, 0), (0.1, 1000)], sketch="isotropic")
     >>> X = np.array([[1.0, 2.0], [2.0, -1.0]])
     >>> learner.learn(X, [1.0, -1.0]).shape
     (2,)
@@ -44,16 +47,19 @@ class ReferenceEnsemble(ReferenceLearner):
 
     def __init__(
         self,
-        experts: list[tuple[float, bool]],
-        constant: float | None = None,
+        experts: list[tuple[float, float]],
+        *,
+        follow_labels: bool = False,
         **parameters: Any,
     ) -> None:
         super().__init__(alpha="relative:1", **parameters)
         self.experts = experts
-        self.constant = constant
-        count = len(experts) + (constant is not None)
-        self.shares: Array = np.full(count, 1.0 / count)
-        self.mean_loss = 0.0
+        self.follow_labels = follow_labels
+        self.unit_free = not self.loss.binary and math.isinf(self.bound)
+        self.shares: Array = np.full(len(experts), 1.0 / len(experts))
+        self.mean_loss, self.mean_loss_count = 0.0, 0.0
+        self.offset = 0.0
+        self.follower, self.follower_shares = 0.0, np.array([0.5, 0.5])
 
     def _start(self, d: int) -> None:
         super()._start(d)
@@ -65,12 +71,19 @@ class ReferenceEnsemble(ReferenceLearner):
         margins = self._project_experts(x * scales)
         z = float(self.shares @ margins)
         prediction = self._clipped(z)
-        low, high = self.label_range or (y, y)
-        self.label_range = (min(low, y), max(high, y))
+        if self.follow_labels:
+            prediction = float(self.follower_shares @ [prediction, self.follower])
+        prediction += self.offset
+
+        self._take_label(y)
+        y -= self.offset
         self.seen |= x != 0.0
-        at = self._clipped(z)
-        slope = weight * self.loss.derivative(at, y)
-        root = math.sqrt(weight * self._curvature(at, y))
+        z = self._clipped(z)
+        if not self.loss.binary:
+            y = self._take_loss(z, y)
+        slope = weight * self.loss.derivative(z, y)
+        # Steps end at the kink of a hinge again and again: rounding must not decide on its slope.
+        root = math.sqrt(weight * self._curvature(z * (1 + 1e-6), y))
 
         if self.scaling == "gradient":
             scales = self._take_gradient(x, slope)
@@ -78,19 +91,60 @@ class ReferenceEnsemble(ReferenceLearner):
         scaled = x * scales
         margins = np.array([self._clipped(float(m)) for m in margins])
         self.rounds += 1
+        self.nonzeros += int(np.count_nonzero(x))
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
         self.sketch.dimension = int(self.seen.sum())
 
+        pull = weight * self._pull_of_labels()
+        moved = margins.copy()
         for e, margin in enumerate(margins):  # with A from before this round
             direction = self._solve(e, scaled)
-            self.W[e] -= self._implicit_step(direction, scaled, float(margin), y, weight)
+            step = self._implicit_step(direction, scaled, float(margin), y, pull)
+            move = -float(step @ scaled)
+            moved[e] += move
+            if self.loss.binary and self.rounds < YOUNG_ROWS and abs(move) > self.rounds:
+                step *= self.rounds / abs(move)
+            self.W[e] -= step
+        if self.hessian:  # the curvature where the step ends
+            root = math.sqrt(weight * self._curvature(float(self.shares @ moved), y))
         self.sketch.update_times(root * scaled, times)
-        self._learn_shares(margins, at, y, weight)
+        self.shares = self._new_shares(self.shares, margins, y, weight)
+        if self.follow_labels:
+            both = np.array([z, self.follower])
+            self.follower_shares = self._new_shares(self.follower_shares, both, y, weight)
+            self.follower = self._ahead(self.follower, y, weight / FOLLOWER_ALPHA)
         return prediction
 
     def _predict(self, x: Array) -> float:
         margins = np.clip(self.W @ (x * self._scales_for(x)), -self.bound, self.bound)
-        return self._clipped(float(self.shares @ margins))
+        return self.offset + self._clipped(float(self.shares @ margins))
+
+    def _clipped(self, z: float) -> float:
+        return super()._clipped(z + self.offset) - self.offset if self.clip else z
+
+    def _take_label(self, y: float) -> None:
+        low, high = self.label_range or (y, y)
+        self.label_range = (min(low, y), max(high, y))
+        if self.unit_free and self.intercept and self.rounds < FIRST_LABELS:
+            self.offset += (y - self.offset) / (self.rounds + 1)
+
+    def _take_loss(self, z: float, y: float) -> float:
+        """Take in what the prediction of a number cost; return the label to learn."""
+        loss = self.loss.value(z, y)
+        if self.mean_loss_count >= YOUNG_LOSS and loss > OUTLIER_LOSS * self.mean_loss > 0.0:
+            limit = OUTLIER_LOSS * self.mean_loss
+            if self.unit_free and self.loss.second_derivative is not None:
+                y = z + (y - z) * math.sqrt(limit / loss)
+            loss = limit
+            self.mean_loss_count = max(self.mean_loss_count / 2, YOUNG_LOSS)
+        self.mean_loss_count += 1
+        self.mean_loss += (loss - self.mean_loss) / self.mean_loss_count
+        return y
+
+    def _pull_of_labels(self) -> float:
+        """Return the unit of the slope of a loss that grows like ``|y - z|``."""
+        linear = not self.loss.binary and self.loss.second_derivative is None
+        return 2.0 * self.mean_loss if self.unit_free and linear else 1.0
 
     def _project_experts(self, scaled: Array) -> Array:
         margins: Array = self.W @ scaled
@@ -105,35 +159,24 @@ class ReferenceEnsemble(ReferenceLearner):
         return margins
 
     def _solve(self, e: int, x: Array) -> Array:
-        """``A^-1 x`` of one expert."""
-        if e == len(self.experts) and self.constant is not None:
-            direction = np.zeros_like(x)
-            direction[0] = 1.0 / (self.constant * x[0])
-            return direction
-        factor, plain = self.experts[e]
-        if plain:
-            return x / (factor * self.mean_norm2)
-        self.sketch.base_alpha = factor * self.mean_norm2
-        return self.sketch.solve(x)
+        """``A^-1 x`` of one expert, whose A is ``alpha I + part S``."""
+        factor, memory = self.experts[e]
+        part = memory / self.rounds if 0 < memory < self.rounds else 1.0
+        self.sketch.base_alpha = factor * self.mean_norm2 / part
+        return self.sketch.solve(x) / part
 
-    def _learn_shares(self, margins: Array, z: float, y: float, weight: float) -> None:
-        losses = weight * np.array([self._cost(float(m), y) for m in margins])
-        unit = 1.0
-        if not self.loss.binary:
-            self.mean_loss += (weight * self.loss.value(z, y) - self.mean_loss) / self.rounds
-            unit = 2.0 * self.mean_loss
+    def _new_shares(self, shares: Array, margins: Array, y: float, weight: float) -> Array:
+        losses = np.array([self.loss.value(float(m), y) for m in margins])
+        if self.loss.binary:
+            losses = np.minimum(losses, 30.0)
+        unit = 1.0 if self.loss.binary else 2.0 * self.mean_loss
         excess = (losses - losses.min()) / unit if unit > 0.0 else np.zeros_like(losses)
-        kept = self.shares * np.exp(-np.minimum(excess, WORST_LOSS))
-        even = 1.0 / len(kept)
-        self.shares = (1.0 - FIXED_SHARE) * kept / kept.sum() + FIXED_SHARE * even
-
-    def _cost(self, margin: float, y: float) -> float:
-        """Return what a margin costs in the shares: the Brier score, or the loss."""
-        if not self.loss.binary:
-            return self.loss.value(margin, y)
-        return 2.0 * float(expit(-y * margin)) ** 2
+        kept = shares * np.exp(-weight * np.minimum(excess, WORST_LOSS))
+        return np.asarray((1.0 - FIXED_SHARE) * kept / kept.sum() + FIXED_SHARE / len(kept))
 
     def raw_blend(self) -> Array:
         """Return the weights of the blend for unscaled features, the intercept first."""
-        blend: Array = self.shares @ self.W
-        return blend * self._inverse(self.squares)
+        blend: Array = self.shares @ self.W * self._inverse(self.squares * self._common())
+        if self.intercept:
+            blend[0] += self.offset
+        return blend

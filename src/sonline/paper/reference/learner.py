@@ -33,7 +33,7 @@ STEPS = ("explicit", "implicit")
 RMS_COUNT_CAP = 2**24
 GRADIENT_SCALE_START = 0.1
 FIRST_RARE, MOST_RARE = 1024, 32
-RMS_YOUNG, RMS_FAR = 16, 8
+RMS_YOUNG, RMS_FAR, RMS_COMMON = 16, 8, 4
 
 
 class ReferenceLearner:
@@ -149,6 +149,7 @@ class ReferenceLearner:
 
         self.rounds = 0
         self.mean_norm2 = 0.0  # Q, running mean of the squared norm of the scaled rows
+        self.nonzeros = 0  # values seen
         self.label_range: tuple[float, float] | None = None
 
     def _start(self, d: int) -> None:
@@ -251,6 +252,7 @@ class ReferenceLearner:
             z = float(self.w @ (x * scales))
         scaled = x * scales
         self.rounds += 1
+        self.nonzeros += int(np.count_nonzero(x))
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
         self.sketch.base_alpha = self._alpha()
         self.sketch.dimension = int(self.seen.sum())
@@ -316,14 +318,22 @@ class ReferenceLearner:
         RMS scales include the row for features that have been counted rarely, and other values
         are cut at a multiple of their scale; without that the scaled row would be unbounded.
         """
-        return self._inverse(self._mean_squares(x)[0])
+        return self._inverse(self._mean_squares(x)[0] * self._common())
 
     def _take_in(self, x: Array) -> Array:
         """Take a row into RMS scales; return ``1/s`` for this row, as `_scales_for`."""
         used, stored, counts = self._mean_squares(x)
+        scales = self._inverse(used * self._common())
         if self.scaling == "rms":
             self.squares, self.counts = stored, counts
-        return self._inverse(used)
+        return scales
+
+    def _common(self) -> Array | float:
+        """Return the factor of the squared RMS scales of features that are unusually frequent."""
+        if self.scaling != "rms" or self.nonzeros == 0:
+            return 1.0
+        mean_count = self.nonzeros / int(self.seen.sum())
+        return np.sqrt(np.maximum(self.counts / (RMS_COMMON * mean_count), 1.0))
 
     def _take_gradient(self, x: Array, slope: float) -> Array:
         """Take a gradient into the scales of the paper's experiments; return the new ``1/s``."""
@@ -335,22 +345,26 @@ class ReferenceLearner:
 
         RMS scales are learnt from the rows that the sketch takes in, which count for their group.
         But a feature that has been counted rarely takes in every row, and so does one whose value
-        is far beyond its scale, which then counts for its own row only.
+        is far beyond its scale. That one counts for its own row only, no more than as far as it is
+        believed, and halves the count that the scale rests on.
         """
         if self.scaling != "rms":
             return self.squares, self.squares, self.counts
         every = group_of(self.rounds + 1, self.sketch_every)
         drawn = times_to_absorb(self.rounds + 1, self.sketch_every) > 0
         present = x != 0.0
-        young, far = self.counts < RMS_YOUNG, x**2 > RMS_FAR**2 * self.squares
+        young = (self.counts < RMS_YOUNG) | (self.squares == 0.0)
+        far = present & ~young & (x**2 > RMS_FAR**2 * self.squares)
+        believed = np.where(far, RMS_FAR**2 * self.squares, x**2)
         stands_for = np.where(young, 1, every)
         part = np.minimum(
             stands_for / (self.counts + stands_for), np.where(young, 1, 1 / RMS_YOUNG)
         )
-        change = np.where(present, (x**2 - self.squares) * part, 0.0)
+        change = np.where(present, (believed - self.squares) * part, 0.0)
         weight = np.select([young, far], [1.0, 1 / every], float(drawn))
         used = np.select([young, far], [self.squares + change, x**2 / RMS_FAR**2], self.squares)
         counts = np.where(present & (young | drawn), self.counts + stands_for, self.counts)
+        counts = np.where(far, np.maximum(self.counts / 2, RMS_YOUNG), counts)
         return (
             used,
             self.squares + change * weight,
@@ -398,7 +412,7 @@ class ReferenceLearner:
     @property
     def raw_weights(self) -> Array:
         """Weights for unscaled features, the intercept first."""
-        return self.w * self._inverse(self.squares)
+        return self.w * self._inverse(self.squares * self._common())
 
     @property
     def alpha(self) -> float:

@@ -1,0 +1,1 @@
+"""Accuracy beside the peers, in one protocol; see `python -m benchmarks.accuracy`."""

@@ -1,0 +1,95 @@
+"""Measure accuracy beside the peers, in one protocol; write JSON and docs/accuracy.md.
+
+python -m benchmarks.accuracy --data-dir DIR            all of it
+python -m benchmarks.accuracy --rows 2000 --only VW     a part
+python -m benchmarks.accuracy --report run.json         only the page, from an earlier run
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from benchmarks.accuracy import learners, protocol, report, streams
+
+WIDE = 5_000  # features beyond which the slow ones are left out
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.accuracy",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--data-dir", type=Path, default=os.environ.get("SONLINE_DATA"))
+    parser.add_argument("--multiflow", type=Path, help="the source archive of scikit-multiflow")
+    parser.add_argument("--rows", type=int, default=10_000, help="at most so many of each stream")
+    parser.add_argument("--only", nargs="*", help="contenders whose names contain one of these")
+    parser.add_argument("--streams", nargs="*", help="streams whose names contain one of these")
+    parser.add_argument("--half", choices=("development", "report"))
+    parser.add_argument("--out", type=Path, default=Path("build/accuracy"))
+    parser.add_argument("--page", type=Path, default=Path("docs/accuracy.md"))
+    parser.add_argument("--report", type=Path, help="the run.json of an earlier run")
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    if options.report:
+        run = json.loads(options.report.read_text(encoding="utf-8"))
+    else:
+        run = measured(options)
+        text = json.dumps(run, indent=1)
+        (options.out / "run.json").write_text(text + "\n", encoding="utf-8")
+    options.page.write_text(report.page(run), encoding="utf-8")
+
+
+def measured(options: argparse.Namespace) -> dict[str, Any]:
+    """Run every contender on every stream."""
+    data_dir = None if options.data_dir is None else Path(options.data_dir)
+    chosen = [
+        stream
+        for stream in streams.all_streams(data_dir, options.multiflow)
+        if (not options.streams or any(part in stream.name for part in options.streams))
+        and options.half in (None, stream.half)
+    ]
+    entries = [
+        entry
+        for entry in learners.entries()
+        if not options.only or any(part in entry.name for part in options.only)
+    ]
+    results: list[dict[str, Any]] = []
+    for stream in chosen:
+        X, y = stream.load()
+        X, y = X[: options.rows], y[: options.rows]
+        shape = {"rows": int(y.size), "features": int(X.shape[1])}
+        scores = {
+            entry.name: best_of(entry, stream, X, y)
+            for entry in entries
+            if stream.kind in entry.kinds and not (entry.slow and X.shape[1] > WIDE)
+        }
+        about = {"stream": stream.name, "kind": stream.kind, "group": stream.group}
+        results.append({**about, "half": stream.half, **shape, "scores": scores})
+        print(stream.name, file=sys.stderr, flush=True)
+    return {"rows": options.rows, "results": results}
+
+
+def best_of(entry: learners.Entry, stream: streams.Stream, X: Any, y: np.ndarray) -> Any:
+    """Return the scores of a contender; of a tuned one those with the least progressive error."""
+    classes = int(y.max()) + 1 if stream.kind == "multiclass" else 2
+    late = stream.group == "ordered" and entry.late
+    found = []
+    for make in entry.makers(stream.kind, classes):
+        with np.errstate(all="ignore"):
+            try:
+                found.append(protocol.judge(make, stream.kind, X, y, late=late))
+            except Exception as error:  # noqa: BLE001 - a contender that fails has no score
+                print(f"{entry.name} on {stream.name}: {error}", file=sys.stderr)
+    return min(found, key=lambda scores: scores["progressive"]["error"], default=None)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,194 @@
+"""The model that is kept is the model that was measured: what the default promises."""
+
+import functools
+
+import numpy as np
+import pytest
+from benchmarks.accuracy.protocol import with_delay
+from benchmarks.accuracy.streams import imbalanced, label_runs
+from sklearn.linear_model import LogisticRegression
+from sklearn.metrics import recall_score, roc_auc_score
+
+from sonline import OnlineLearner, SONClassifier
+from sonline.paper import datasets
+from sonline.paper.datasets.contents import read
+from sonline.paper.experiments import ill_conditioned
+
+SINGLE = ("relative:0.01", "relative:0.03", "relative:0.1", "relative:1")
+CLOSE = 1.05  # times the best single alpha
+
+
+def wrong(predictions, y) -> float:
+    return float(np.mean((predictions > 0) != (y > 0)))
+
+
+def frozen_error(X, y, **parameters) -> float:
+    """Return the error on the last quarter of the model of the rows before."""
+    cut = 3 * y.size // 4
+    learner = OnlineLearner(**parameters)
+    learner.learn(X[:cut], y[:cut])
+    return wrong(learner.predict(X[cut:]), y[cut:])
+
+
+def late_error(X, y, delay: int, **parameters) -> float:
+    """Return the error if each label comes so many rows late."""
+    return wrong(with_delay(OnlineLearner(**parameters), X, y, delay), y[delay:])
+
+
+def best_single(error, *arguments) -> float:
+    return min(error(*arguments, alpha=alpha) for alpha in SINGLE)
+
+
+# -- the order of the labels -----------------------------------------------------------------------
+
+
+def test_labels_in_runs_are_not_in_the_frozen_model():
+    X, y = label_runs(n=16_000)
+    assert frozen_error(X, y) <= CLOSE * best_single(frozen_error, X, y)
+
+
+@pytest.mark.parametrize(("delay", "rows"), [(1, 3_000), (100, 8_000), (1000, 8_000)])
+def test_labels_in_runs_that_come_late(delay, rows):
+    X, y = label_runs(n=rows)
+    assert late_error(X, y, delay) <= CLOSE * best_single(late_error, X, y, delay)
+
+
+@pytest.fixture(scope="module")
+def ordered(data_dir):
+    @functools.cache
+    def load(name: str):
+        path = data_dir / "drift" / f"{name}.svm.gz"
+        if path.exists():
+            X, y = read(path)
+        elif datasets.locate(name, data_dir) is not None:
+            data = datasets.load(name, data_dir, download=False)
+            X, y = data.X, data.y
+        else:
+            pytest.skip(f"the folder has no {name}")
+        return X[:20_000], np.where(y[:20_000] > 0, 1.0, -1.0)
+
+    return load
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("name", ["covtype", "ijcnn1", "magic04", "w8a", "elec"])
+def test_rows_in_the_order_of_their_file_frozen(ordered, name):
+    X, y = ordered(name)
+    assert frozen_error(X, y) <= CLOSE * best_single(frozen_error, X, y)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize("delay", [100, 1000])
+@pytest.mark.parametrize("name", ["covtype", "ijcnn1", "magic04", "w8a", "weather"])
+def test_rows_in_the_order_of_their_file_with_late_labels(ordered, name, delay):
+    X, y = ordered(name)
+    assert late_error(X, y, delay) <= CLOSE * best_single(late_error, X, y, delay)
+
+
+# -- rare positives --------------------------------------------------------------------------------
+
+
+@functools.cache
+def balanced(rate: float, rows: int):
+    """Return recall and area under the ROC curve, of the default and of a batch learner.
+
+    Of the default in the mean of four orders of the rows.
+    """
+    X, y = imbalanced(rate, n=rows)
+    cut = 3 * y.size // 4
+
+    def judged(model) -> tuple[float, float]:
+        model.fit(X[:cut], y[:cut])
+        said, margins = model.predict(X[cut:]), model.decision_function(X[cut:])
+        return recall_score(y[cut:], said), roc_auc_score(y[cut:], margins)
+
+    orders = [judged(SONClassifier(class_weight="balanced", random_state=i)) for i in range(4)]
+    return np.mean(orders, axis=0), judged(LogisticRegression(class_weight="balanced"))
+
+
+RATES = [(0.03, 100_000), (0.007, 100_000), (0.007, 200_000)]
+
+
+@pytest.mark.parametrize(("rate", "rows"), RATES)
+def test_balanced_classes_rank_rare_positives_as_a_batch_learner_does(rate, rows):
+    (recall, area), (_, wanted) = balanced(rate, rows)
+    assert area >= wanted - 0.02
+    assert recall > 0.5
+
+
+@pytest.mark.xfail(reason="each positive moves the threshold: recall .03 to .11 below")
+@pytest.mark.parametrize(("rate", "rows"), RATES)
+def test_balanced_classes_find_rare_positives_as_a_batch_learner_does(rate, rows):
+    (recall, _), (wanted, _) = balanced(rate, rows)
+    assert recall >= wanted - 0.02
+
+
+@pytest.mark.parametrize("rate", [0.0017, 0.03])
+def test_mean_probability_of_the_frozen_model_is_the_base_rate(rate):
+    X, y = imbalanced(rate, n=200_000)
+    learner = OnlineLearner()
+    learner.learn(X, y)
+    probabilities = 1 / (1 + np.exp(-learner.predict(X)))
+    assert probabilities.mean() == pytest.approx(np.mean(y > 0), rel=0.1)
+
+
+# -- regression ------------------------------------------------------------------------------------
+
+
+def plane(rows: int = 12_000):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(rows, 8))
+    return X, X @ rng.normal(size=8) + 0.5 * rng.normal(size=rows)
+
+
+@pytest.mark.parametrize("where", ["feature", "target"])
+@pytest.mark.parametrize("at", [200, 6000])
+def test_one_outlier_costs_little_and_nothing_later(where, at):
+    X, y = plane()
+    clean = (OnlineLearner(loss="squared").learn(X, y) - y) ** 2
+    if where == "feature":
+        X[at, 3] = 1e6
+    else:
+        y[at] += 1e6 * y.std()
+    dirty = (OnlineLearner(loss="squared").learn(X, y) - y) ** 2
+    next_rows = slice(at + 1, at + 1001)
+    assert dirty[next_rows].mean() <= 2 * clean[next_rows].mean()
+    assert dirty[at + 1001 :].mean() <= 1.01 * clean[at + 1001 :].mean()
+
+
+@pytest.mark.parametrize("loss", ["squared", "quantile"])
+@pytest.mark.parametrize("rows", [1000, 12_000])
+def test_offset_and_unit_of_the_target_do_not_count(loss, rows):
+    X, y = plane(rows)
+
+    def explained(offset: float, unit: float) -> float:
+        target = (y + offset * y.std()) * unit
+        error = OnlineLearner(loss=loss).learn(X, target) - target
+        return 1 - np.mean(error[1:] ** 2) / target.var()  # nothing is known before the first
+
+    plain = explained(0, 1)
+    for offset in (0, 100, 1e5):
+        for unit in (1, 2.0**20, 1e-3):
+            assert explained(offset, unit) == pytest.approx(plain, abs=0.005)
+
+
+# -- curvature -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kappa", [10, 200, 1000])
+def test_stretched_axes_do_not_count(kappa):
+    """The stream of Fig. 1 turned so that its long directions are features, in any unit."""
+    X, y = ill_conditioned(kappa)
+    turned = X @ np.linalg.svd(X, full_matrices=False)[2].T
+    for unit in (1e-3, 10 ** np.random.default_rng(0).uniform(-3, 3, X.shape[1])):
+        assert wrong(OnlineLearner().learn(turned * unit, y), y) <= 0.055
+
+
+@pytest.mark.xfail(
+    reason="RMS scales hide a rotated spectrum: 7.0 and 9.8 % (blend decision record)"
+)
+@pytest.mark.parametrize("kappa", [200, 1000])
+def test_stretched_directions_do_not_count(kappa):
+    """The stream of Fig. 1 as it is."""
+    X, y = ill_conditioned(kappa)
+    assert wrong(OnlineLearner().learn(X, y), y) <= 0.055
