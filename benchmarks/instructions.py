@@ -24,7 +24,7 @@ COMMITTED = Path(__file__).parent / "instructions.json"
 BUILD = ROOT / "build" / "kernel"
 TOLERANCE = 0.10
 SHAPE = ("64", "5000", "2000")  # non-zeros, features, rows
-LEARNERS = ("none 0", "adagrad 0", "oja 10", "oja 30", "isotropic 10", "fd 10", "rfd 10", "auto 10")
+LEARNERS = ("none 0", "adagrad 0", "oja 10", "oja 30", "isotropic 10", "fd 10", "rfd 10", "auto 11")
 
 
 def build() -> Path:
@@ -47,7 +47,7 @@ def build() -> Path:
 
 def count(program: Path, learner: str) -> int:
     """Return the instructions of one pass of `learn`."""
-    scaling = "rms" if learner.startswith("auto") else "none"
+    scaling = "auto" if learner.startswith("auto") else "none"
     command = [
         "valgrind",
         "--tool=callgrind",

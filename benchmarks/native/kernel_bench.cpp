@@ -86,7 +86,8 @@ int main(int argc, char** argv) {
     config.sketch_every = 0;
   }
   config.hessian = true;
-  config.scaling = scaling == "rms"        ? sonline::Scaling::rms
+  config.scaling = scaling == "auto"       ? sonline::Scaling::automatic
+                   : scaling == "rms"      ? sonline::Scaling::rms
                    : scaling == "gradient" ? sonline::Scaling::gradient
                                            : sonline::Scaling::none;
   sonline::Batch batch;

@@ -53,7 +53,8 @@ Config read_config(const nb::dict& params) {
   config.eta = number("eta");
   config.eta_convex = flag("eta_convex");
   const auto scaling = text("scaling");
-  config.scaling = scaling == "rms"        ? Scaling::rms
+  config.scaling = scaling == "auto"       ? Scaling::automatic
+                   : scaling == "rms"      ? Scaling::rms
                    : scaling == "gradient" ? Scaling::gradient
                                            : Scaling::none;
   config.intercept = config.sketch.intercept = flag("intercept");

@@ -11,7 +11,7 @@
 
 namespace sonline {
 
-enum class Scaling { none, gradient, rms };
+enum class Scaling { none, gradient, rms, automatic };
 
 // One weight vector and its step. With a memory of so many rows its A counts no more rows than
 // that, so that its steps keep their size and it follows a stream that changes; 0 is for ever.

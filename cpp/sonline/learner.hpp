@@ -115,7 +115,7 @@ class Learner {
 
   // w / scale of a slot, blended over the experts: the weight of the feature as it comes.
   double raw_weight(Slot slot) const {
-    const double scale = scales_.of(blocks_.at(slot));
+    const double scale = scales_.of(slot, blocks_.at(slot));
     const double offset = slot == kInterceptSlot ? offset_ : 0.0;
     if (scale == 0) return offset;
     Vector weights(shares().size()), v(sketch_.rank());
@@ -165,7 +165,7 @@ class Learner {
     sketch_.adopt(archive, blocks_, keys.size());
     count_features(features());
   }
-  double scale(Slot slot) const { return scales_.of(blocks_.at(slot)); }
+  double scale(Slot slot) const { return scales_.usual_size(blocks_.at(slot)); }
   double limit(Slot slot) const { return scales_.limit(blocks_.at(slot)); }
   double alpha(size_t expert) const {
     const double unit = !config_.relative ? 1.0
@@ -226,6 +226,7 @@ class Learner {
     archive.scalar("label_high", label_high_);
     archive.scalar("label_offset", offset_);
     archive.scalar("nonzeros", nonzeros_);
+    scales_.state(archive);
     experts_state(archive);
     ensemble_.state(archive, "ensemble.share");
     typical_.state(archive);
@@ -366,6 +367,7 @@ class Learner {
     }
     if (config_.follow_labels) follow(z, y, weight);
     count_features(features_of_row());
+    if (rounds_ == FeatureScales<T>::kFirstRows) scales_.choose_unit(blocks_, row().slots_seen);
     return prediction;
   }
 

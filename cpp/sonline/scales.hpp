@@ -2,9 +2,13 @@
 // sketch keeps there.
 //
 //   none      1
-//   rms       root of the mean square of the feature where it is not zero (square and count), times
-//             (n / 4)^¼ if it is there n > 4 times as often as features are in the mean: a word of
-//             nearly every text tells little. Dense data and tables have no such feature.
+//   rms       root of the mean square of the feature where it is not zero (square and count)
+//   auto      the same, but
+//             - times (n / 4)^¼ if the feature is there n > 4 times as often as features are in the
+//               mean: a word of nearly every text tells little. Tables have no such feature.
+//             - one unit for all features within a factor of 4 of it, if the first rows have few
+//               others. Then the features are measured alike, as pixels, words of a text or parts
+//               of a rotated vector are, and their sizes tell something.
 //   gradient  the paper's diagonal adaptation, root of D_1 + Σ(gx)²
 //
 // x̃ must stay bounded: the second value of a feature may be a million times the first. RMS scales
@@ -19,7 +23,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "sonline/blocks.hpp"
 #include "sonline/config.hpp"
+#include "sonline/cpu.hpp"
 #include "sonline/errors.hpp"
 #include "sonline/row.hpp"
 
@@ -34,33 +40,36 @@ class FeatureScales {
   static constexpr uint64_t kMostCounted = 1 << 24;  // float counts no further by ones
 
   // How many numbers of a block there are.
-  size_t width() const {
-    return scaling_ == Scaling::rms ? 2 : scaling_ == Scaling::gradient ? 1 : 0;
-  }
+  size_t width() const { return counts_rows() ? 2 : scaling_ == Scaling::gradient ? 1 : 0; }
   // Where they end.
   size_t end() const { return at_ + width(); }
 
   bool need_gradients() const { return scaling_ == Scaling::gradient; }
 
-  double of(const T* block) const {
+  double of(Slot slot, const T* block) const {
     switch (scaling_) {
       case Scaling::none:
         return 1;
       case Scaling::gradient:
         return std::sqrt(kFirstSquare + block[at_]);
       case Scaling::rms:
-        return std::sqrt(block[at_] * common(block[at_ + 1] * frequency_unit_));
+        return std::sqrt(block[at_]);
+      case Scaling::automatic:
+        return std::sqrt(in_unit(block[at_], slot) * common(block[at_ + 1] * frequency_unit_));
     }
     return 1;
   }
 
+  // The root mean square of a feature, if it is known.
+  double usual_size(const T* block) const { return counts_rows() ? std::sqrt(block[at_]) : 1.0; }
+
   // The squared scale of a feature, and of how many rows it is the mean.
   double square(const T* block) const {
-    return scaling_ == Scaling::none  ? 1
-           : scaling_ == Scaling::rms ? static_cast<double>(block[at_])
-                                      : kFirstSquare + block[at_];
+    return scaling_ == Scaling::none ? 1
+           : counts_rows()           ? static_cast<double>(block[at_])
+                                     : kFirstSquare + block[at_];
   }
-  bool counts_rows() const { return scaling_ == Scaling::rms; }
+  bool counts_rows() const { return scaling_ == Scaling::rms || scaling_ == Scaling::automatic; }
   double count(const T* block) const { return block[at_ + 1]; }
   void set(T* block, double square, double count) const {
     if (scaling_ == Scaling::none) return;
@@ -79,34 +88,116 @@ class FeatureScales {
 
   // How many features there are, and how many values have been seen of all of them.
   void count_values(double features, double values) {
+    if (scaling_ != Scaling::automatic) return;
     frequency_unit_ = values > 0 ? static_cast<T>(features / (kCommon * values)) : T{0};
+  }
+
+  // Chooses the unit by the features of the first rows, each as often as it was there. What is
+  // known of young ones is vague.
+  static constexpr uint64_t kFirstRows = 16;
+  void choose_unit(const BlockStore<T>& blocks, Slot slots) {
+    if (scaling_ != Scaling::automatic) return;
+    double values = 0, squares = 0, alike = 0;
+    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
+      const double square = blocks.at(slot)[at_], count = blocks.at(slot)[at_ + 1];
+      values += count;
+      squares += count * square;
+    }
+    const double unit = squares / values;
+    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
+      const double square = blocks.at(slot)[at_], count = blocks.at(slot)[at_ + 1];
+      const double limit = kAlike * std::max(1.0, kYoung / (count + 0.5));
+      if (square * limit >= unit && square <= unit * limit) alike += count;
+    }
+    if (values > 0 && alike >= kMost * values) unit_ = static_cast<T>(unit);
+  }
+
+  template <class Archive>
+  void state(Archive& archive) {
+    double unit = unit_;
+    archive.scalar("scales.unit", unit);
+    if constexpr (Archive::reading) {
+      if (!(unit >= 0 && unit <= std::numeric_limits<T>::max()))
+        archive.fail("scales.unit", "is not a positive number");
+      unit_ = static_cast<T>(unit);
+    }
   }
 
   // Up to which size values count as they are.
   double limit(const T* block) const {
-    const bool cut = scaling_ == Scaling::rms && block[at_ + 1] >= kYoung;
+    const bool cut = counts_rows() && block[at_ + 1] >= kYoung;
     return cut ? kFar * std::sqrt(block[at_]) : std::numeric_limits<double>::infinity();
   }
 
   // Computes row.x for a prediction. `every` as in take_in.
   void apply(Row<T>& row, size_t every) {
-    if (scaling_ == Scaling::none) {
-      row.x = row.raw.data();
-      return;
-    }
-    read(row);
-    if (scaling_ == Scaling::rms && any_rare(row))
-      for (size_t i = 0; i < row.size; ++i) squares_[i] = updates_of(row, i, every, false).used;
-    divide_by_root(row, scaling_ == Scaling::rms);
+    has_avx2() ? apply_avx2(row, every) : apply_any(row, every);
   }
 
   // Computes row.x, the same, for a row to be learnt, and takes the row into RMS scales. They are
   // learnt from a sample: of each `every` rows one is `drawn` and counts for all of them. Young
   // features and values far beyond their scale are not left to the draw.
   void take_in(Row<T>& row, size_t every, bool drawn) {
+    has_avx2() ? take_in_avx2(row, every, drawn) : take_in_any(row, every, drawn);
+  }
+
+  // Takes the gradient g x of a row into the paper's diagonal adaptation; row.x becomes what it is
+  // with the new scales.
+  void add_gradients(Row<T>& row, double g) {
+    const T gradient = static_cast<T>(g);
+    stored_.resize(squares_.size());
+    for (size_t i = 0; i < row.size; ++i) {
+      const T gx = gradient * row.raw[i];
+      stored_[i] = row.blocks[i][at_] + gx * gx;
+      squares_[i] = static_cast<T>(kFirstSquare) + stored_[i];
+    }
+    refuse_overflow(row.size);
+    remember(row);
+    for (size_t i = 0; i < row.size; ++i) row.blocks[i][at_] = stored_[i];
+    divide_by_root(row);
+  }
+
+ private:
+  static constexpr double kFirstSquare = 0.1;  // D_1
+  static constexpr T kCountLimit = kMostCounted;
+  static constexpr T kCommon = 4;       // times the mean count: features that are there more often
+  static constexpr T kYoung = 16;       // counted less often; later no row is a larger part
+  static constexpr T kFar = 8;          // scales; values beyond are cut
+  static constexpr T kAlike = 16;       // times the unit, of squares: its limits for a feature
+  static constexpr T kNotAlike = 64;    // from here on, a feature has its own scale
+  static constexpr double kMost = 0.8;  // of the values: then there is a unit
+
+  struct Updates {
+    T used;    // square that this row is divided by the root of
+    T stored;  // mean square, and count, after the row
+    T count;
+  };
+
+  SONLINE_AVX2 [[gnu::flatten]] void apply_avx2(Row<T>& row, size_t every) {
+    apply_any(row, every);
+  }
+  void apply_any(Row<T>& row, size_t every) {
+    if (scaling_ == Scaling::none) {
+      row.x = row.raw.data();
+      return;
+    }
+    read(row);
+    if (counts_rows()) {
+      if (any_rare(row))
+        for (size_t i = 0; i < row.size; ++i) squares_[i] = updates_of(row, i, every, false).used;
+      else
+        use_unit(row);
+    }
+    divide_by_root(row);
+  }
+
+  SONLINE_AVX2 [[gnu::flatten]] void take_in_avx2(Row<T>& row, size_t every, bool drawn) {
+    take_in_any(row, every, drawn);
+  }
+  void take_in_any(Row<T>& row, size_t every, bool drawn) {
     changed_ = 0;
-    if (scaling_ != Scaling::rms) {
-      apply(row, every);
+    if (!counts_rows()) {
+      apply_any(row, every);
       return;
     }
     read(row);
@@ -126,38 +217,11 @@ class FeatureScales {
         row.blocks[i][at_] = stored_[i];
         row.blocks[i][at_ + 1] = new_counts_[i];
       }
+    } else {
+      use_unit(row);
     }
-    divide_by_root(row, true);
+    divide_by_root(row);
   }
-
-  // Takes the gradient g x of a row into the paper's diagonal adaptation; row.x becomes what it is
-  // with the new scales.
-  void add_gradients(Row<T>& row, double g) {
-    const T gradient = static_cast<T>(g);
-    stored_.resize(squares_.size());
-    for (size_t i = 0; i < row.size; ++i) {
-      const T gx = gradient * row.raw[i];
-      stored_[i] = row.blocks[i][at_] + gx * gx;
-      squares_[i] = static_cast<T>(kFirstSquare) + stored_[i];
-    }
-    refuse_overflow(row.size);
-    remember(row);
-    for (size_t i = 0; i < row.size; ++i) row.blocks[i][at_] = stored_[i];
-    divide_by_root(row, false);
-  }
-
- private:
-  static constexpr double kFirstSquare = 0.1;  // D_1
-  static constexpr T kCountLimit = kMostCounted;
-  static constexpr T kCommon = 4;  // times the mean count: features that are there more often
-  static constexpr T kYoung = 16;  // counted less often; later no row is a larger part
-  static constexpr T kFar = 8;     // scales; values beyond are cut
-
-  struct Updates {
-    T used;    // mean square that this row is divided by the root of
-    T stored;  // mean square, and count, after the row
-    T count;
-  };
 
   // Read, compute, write: the middle is then vector code.
   void read(const Row<T>& row) {
@@ -168,7 +232,7 @@ class FeatureScales {
     T* squares = squares_.data();
     T* counts = counts_.data();
     T* const* blocks = row.blocks.data();
-    if (scaling_ == Scaling::rms) {
+    if (counts_rows()) {
 #pragma GCC unroll 4
       for (size_t i = 0; i < n; ++i) {
         squares[i] = blocks[i][at_];
@@ -197,16 +261,38 @@ class FeatureScales {
     const T stands_for = young ? T{1} : rows, count = counts_[i] + stands_for;
     // However many rows it stands for, a row is no large part of what is known.
     const T part = std::min(stands_for / count, young ? T{1} : 1 / kYoung);
-    if (young)
-      return {before + (square - before) * part, before + (square - before) * part,
-              std::min(count, kCountLimit)};
+    if (young) {
+      const T stored = before + (square - before) * part;
+      return {in_unit(stored, row.slots[i]), stored, std::min(count, kCountLimit)};
+    }
     // A far value may be an error. It counts for its own row only, and as far as it is believed,
     // but halves what the scale rests on: after a few of them the unit has changed.
     if (far)
-      return {square / (kFar * kFar), before + (kFar * kFar - 1) * before * (part / rows),
+      return {square / (kFar * kFar) * (in_unit(before, row.slots[i]) / before),
+              before + (kFar * kFar - 1) * before * (part / rows),
               std::max(counts_[i] / 2, kYoung)};
-    if (drawn) return {before, before + (square - before) * part, std::min(count, kCountLimit)};
-    return {before, before, counts_[i]};
+    const T used = in_unit(before, row.slots[i]);
+    if (drawn) return {used, before + (square - before) * part, std::min(count, kCountLimit)};
+    return {used, before, counts_[i]};
+  }
+
+  // The squared scale of a feature with this mean square: that of the unit if they are alike, its
+  // own if they are not, and a line between the two in between. The intercept has no unit.
+  T in_unit(T square, Slot slot) const {
+    return unit_ > 0 && slot != kInterceptSlot ? measured(square, unit_) : square;
+  }
+  static T measured(T square, T unit) {
+    constexpr T slope = (kNotAlike - 1) / (kNotAlike - kAlike);
+    const T ratio = square > unit ? square / unit : unit / square;
+    const T factor = std::max(T{1}, std::min(ratio, slope * (ratio - kAlike) + 1));
+    return square > unit ? unit * factor : unit / factor;
+  }
+  void use_unit(const Row<T>& row) {
+    if (unit_ == 0 || row.size == 0) return;
+    T* __restrict squares = squares_.data();
+    const T unit = unit_, first = squares[0];
+    for (size_t i = 0; i < row.size; ++i) squares[i] = measured(squares[i], unit);
+    if (row.slots[0] == kInterceptSlot) squares[0] = first;
   }
 
   // What the frequency of a feature does to its squared scale.
@@ -228,8 +314,8 @@ class FeatureScales {
   }
 
   // x / √squares, and 0 where there is no square yet. Vector code, roots and division included.
-  void divide_by_root(Row<T>& row, bool by_frequency) {
-    if (by_frequency && frequency_unit_ > 0)
+  void divide_by_root(Row<T>& row) {
+    if (frequency_unit_ > 0)
       divide(row, frequency_unit_);
     else
       divide(row, nullptr);
@@ -252,6 +338,7 @@ class FeatureScales {
   Scaling scaling_;
   size_t at_;
   T frequency_unit_ = 0;                                   // features / (kCommon · values seen)
+  T unit_ = 0;                                             // squared; 0 if there is none
   std::vector<T> squares_, counts_, stored_, new_counts_;  // of the row at hand
   std::vector<T> old_squares_, old_counts_;                // … before it
   size_t changed_ = 0;

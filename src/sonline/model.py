@@ -671,10 +671,9 @@ class Model:
         """Return the weights, a line per output, a column per feature, the intercept's first.
 
         They are for features as they come or, if ``scaled``, for features divided by their root
-        mean square: what a feature of its usual size adds to a prediction. Without scaling="rms"
-        the root mean squares are not known, and both are the same.
+        mean square: what a feature of its usual size adds to a prediction. With scaling="none" or
+        "gradient" the root mean squares are not known, and both are the same.
         """
-        scaled = scaled and self.parameters.scaling == "rms"
         lines = []
         for model, sign in zip(self._models[: self.outputs], self._signs, strict=False):
             weights = sign * model.weights()

@@ -22,7 +22,7 @@ if _core.in_subinterpreter():  # it would hang in the first batch that lets go o
 
 SKETCHES: tuple[str, ...] = tuple(_core.sketch_names())
 LOSSES: dict[str, dict[str, Any]] = {info["name"]: info for info in _core.loss_info()}
-SCALINGS = ("none", "gradient", "rms")
+SCALINGS = ("auto", "rms", "none", "gradient")
 CURVATURES = ("auto", "gradient", "hessian")
 DTYPES = ("float32", "float64")
 RELATIVE = "relative"
@@ -67,9 +67,9 @@ class Parameters:
         'dimensions only), "adagrad" (its diagonal, the baseline) or "none" (gradient descent).',
     )
     sketch_size: int = _parameter(
-        10,
+        11,
         "int",
-        "m, the number of directions.",
+        "m, the number of directions: ten, and one for the intercept.",
     )
     alpha: float | str = _parameter(
         AUTO,
@@ -137,11 +137,13 @@ class Parameters:
         "cost).",
     )
     scaling: str = _parameter(
-        "rms",
-        '{"rms", "none", "gradient"}',
-        "Divide each feature by its running root mean square over the rows where it is not "
-        "zero (by more if it is far more frequent than the others), by nothing, or by the root "
-        "of its summed squared gradients (the paper's diagonal adaptation).",
+        AUTO,
+        '{"auto", "rms", "none", "gradient"}',
+        'What each feature is divided by. "rms": its running root mean square over the rows where '
+        'it is not zero. "auto": the same, but features of similar size share one unit if nearly '
+        "all features of the first 16 rows are of similar size, and a feature that is far more "
+        'frequent than the others counts less. "none": nothing. "gradient": the root of its summed '
+        "squared gradients (the paper's diagonal adaptation).",
     )
     intercept: bool = _parameter(
         True,
@@ -257,6 +259,11 @@ class Parameters:
         if not self.several:
             return ((self.relative_alpha[1], 0.0),)
         return PLAIN_EXPERTS if self.sketch == "none" else EXPERTS
+
+    @property
+    def counts_rows(self) -> bool:
+        """Whether the scales know how often each feature was there."""
+        return self.scaling in (AUTO, "rms")
 
     @property
     def several(self) -> bool:

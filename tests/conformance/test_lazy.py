@@ -30,7 +30,7 @@ def rows(kind: str, loss: str) -> tuple[Any, Any]:
 
 @pytest.mark.one_in(3)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("scaling", ["none", "rms", "gradient"])
+@pytest.mark.parametrize("scaling", ["none", "rms", "auto", "gradient"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 @pytest.mark.parametrize("sketch", LOW_RANK)
 def test_forced_upkeep(sketch: str, loss: str, scaling: str, kind: str) -> None:
@@ -56,7 +56,7 @@ def test_forced_upkeep_of_several_experts(loss: str) -> None:
     oracle = ReferenceEnsemble(list(EXPERTS), **shared)
     model = forced(parameters)
     np.testing.assert_allclose(model.learn(X, y), oracle.learn(X, y), rtol=1e-8, atol=1e-8)
-    assert model.stats()["folds"] > ROUNDS / 2
+    assert model.stats()["folds"] > ROUNDS / 3
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -49,8 +49,13 @@ def test_labels_in_runs_are_not_in_the_frozen_model():
 
 @pytest.mark.parametrize(("delay", "rows"), [(1, 3_000), (100, 8_000), (1000, 8_000)])
 def test_labels_in_runs_that_come_late(delay, rows):
-    X, y = label_runs(n=rows)
-    assert late_error(X, y, delay) <= CLOSE * best_single(late_error, X, y, delay)
+    """In the mean of four streams: the best of several alphas on one of them is chance."""
+    streams = [label_runs(n=rows, seed=seed) for seed in range(4)]
+
+    def error(**parameters) -> float:
+        return float(np.mean([late_error(X, y, delay, **parameters) for X, y in streams]))
+
+    assert error() <= CLOSE * best_single(error)
 
 
 @pytest.fixture(scope="module")
@@ -184,11 +189,9 @@ def test_stretched_axes_do_not_count(kappa):
         assert wrong(OnlineLearner().learn(turned * unit, y), y) <= 0.055
 
 
-@pytest.mark.xfail(
-    reason="RMS scales hide a rotated spectrum: 7.0 and 9.8 % (blend decision record)"
-)
-@pytest.mark.parametrize("kappa", [200, 1000])
+@pytest.mark.parametrize("kappa", [10, 200, 1000])
 def test_stretched_directions_do_not_count(kappa):
-    """The stream of Fig. 1 as it is."""
+    """The stream of Fig. 1 as it is, in any unit."""
     X, y = ill_conditioned(kappa)
-    assert wrong(OnlineLearner().learn(X, y), y) <= 0.055
+    for unit in (1e-3, 1, 1e3):
+        assert wrong(OnlineLearner().learn(X * unit, y), y) <= 0.055

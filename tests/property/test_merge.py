@@ -14,7 +14,7 @@ PARAMETERS = st.fixed_dictionaries(
         "sketch": st.sampled_from(SKETCHES),
         "loss": st.sampled_from(["squared", "logistic", "hinge", "squared_hinge"]),
         "alpha": st.sampled_from(["auto", 8.0, "relative:2"]),
-        "scaling": st.sampled_from(["none", "rms", "gradient"]),
+        "scaling": st.sampled_from(["none", "rms", "auto", "gradient"]),
         "dtype": st.sampled_from(["float32", "float64"]),
         "sketch_size": st.integers(0, 6),
         "intercept": st.booleans(),

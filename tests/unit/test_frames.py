@@ -168,7 +168,7 @@ def test_scaled_weights_do_not_depend_on_units():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(500, 3))
     y = (X @ [1.0, -2.0, 0.5] > 0).astype(int)
-    first, second = (OnlineLearner(dtype="float64") for _ in range(2))
+    first, second = (OnlineLearner(scaling="rms", dtype="float64") for _ in range(2))
     first.learn(X, y)
     second.learn(X * [1024, 1 / 1024, 1], y)
     assert first.weights() != second.weights()

@@ -78,7 +78,7 @@ IMPORTANCE = [1e-300, 1e-9, 1.0, 1e9, 1e140]
 
 
 @pytest.mark.one_in(3)
-@pytest.mark.parametrize("scaling", ["rms", "none", "gradient"])
+@pytest.mark.parametrize("scaling", ["auto", "rms", "none", "gradient"])
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_whatever_was_saved_can_be_loaded_and_merged(
     sketch: str, scaling: str, tmp_path: Path

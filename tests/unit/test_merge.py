@@ -168,7 +168,7 @@ def test_weight_vectors_that_failed_have_no_say():
 
 
 @pytest.mark.parametrize("sketch", SKETCHES)
-@pytest.mark.parametrize("scaling", ["none", "rms", "gradient"])
+@pytest.mark.parametrize("scaling", ["none", "rms", "auto", "gradient"])
 def test_merged_learner_is_a_learner(sketch, scaling, tmp_path):
     X, y = stream("emerging", "logistic", 800, 20)
     shards = trained(6, X, y, sketch=sketch, scaling=scaling, clip=True)
@@ -191,7 +191,7 @@ def test_merged_learner_is_a_learner(sketch, scaling, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("scaling", ["none", "rms", "gradient"])
+@pytest.mark.parametrize("scaling", ["none", "rms", "auto", "gradient"])
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_alone_or_with_an_empty_one_nothing_changes(sketch, scaling, dtype):
     X, y = stream("emerging", "logistic", 300, 20)

@@ -105,7 +105,7 @@ def _too_large() -> Iterator[None]:
     except (ArithmeticError, IndexError, ValueError) as error:  # LinAlgError among them
         raise DivergenceError(
             f"the learners cannot be merged, their numbers are too large or too small ({error}); "
-            "scale the features or use scaling='rms'"
+            "scale the features or use scaling='auto'"
         ) from error
 
 
@@ -145,7 +145,7 @@ def _merge_models(
         if not np.isfinite(values).all():
             raise DivergenceError(
                 f"the learners cannot be merged: '{name}' would hold numbers that are not finite; "
-                "scale the features or use scaling='rms'"
+                "scale the features or use scaling='auto'"
             )
     return merged
 

@@ -111,6 +111,7 @@ def _nothing(like: Knowledge) -> Knowledge:
         like.ev[:0],
         None if like.dense is None else np.zeros_like(like.dense),
         None if like.gradients is None else zeros,
+        like.automatic,
     )
 
 
@@ -151,6 +152,7 @@ def _numbers(each: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]:
         "label_high": max(one.numbers["label_high"] for one in learnt),
         "label_offset": _heaviest(each).numbers["label_offset"],
         "nonzeros": added("nonzeros"),
+        "scales.unit": _unit(learnt),
         "follower.margin": 0.0,
         "ensemble.mean_loss": mean("ensemble.mean_loss", "ensemble.rounds"),
         "ensemble.rounds": added("ensemble.rounds"),
@@ -158,6 +160,14 @@ def _numbers(each: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]:
         "total": added("total"),
         "capacity": each[0].numbers["capacity"],
     }
+
+
+def _unit(each: Sequence[Knowledge]) -> float:
+    """Return the mean of the units, if most rows were learnt with one."""
+    rows = np.array([one.rounds for one in each])
+    units = np.array([one.numbers["scales.unit"] for one in each])
+    having = float(rows @ (units > 0))
+    return float(rows @ units) / having if 2 * having > rows.sum() else 0.0
 
 
 def _scales(
@@ -241,7 +251,7 @@ def _evidence(
     """
     told = []
     for one in models:
-        if parameters.scaling == "rms":
+        if parameters.counts_rows:
             assert one.counts is not None and origin.counts is not None  # noqa: S101, PT018 - rms
             own = one.counts * one.squares
             own -= origin.counts * origin.squares

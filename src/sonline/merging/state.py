@@ -22,6 +22,7 @@ COUNT_LIMIT = float(1 << 24)  # where the core stops to count the rows of a feat
 FIRST_SQUARE = 0.1  # D₁ of the paper's diagonal adaptation
 RANGE = 1e-12  # eigenvalues below, relative to the largest, are rounding (relative length 1e-6)
 COMMON = 4.0  # times the mean count: see scales.hpp
+ALIKE, NOT_ALIKE = 16.0, 64.0  # times the common unit, of squares: the same
 
 # Counters and means; not every sketch has the optional ones.
 _SCALARS = (
@@ -31,6 +32,7 @@ _SCALARS = (
     "label_high",
     "label_offset",
     "nonzeros",
+    "scales.unit",
     "ensemble.mean_loss",
     "ensemble.rounds",
     "follower.margin",
@@ -58,6 +60,7 @@ class Knowledge:
     ev: Floats
     dense: Floats | None = None
     gradients: Floats | None = None
+    automatic: bool = False  # whether scales depend on frequencies and on a common unit
 
     @property
     def rounds(self) -> float:
@@ -66,14 +69,16 @@ class Knowledge:
 
     @property
     def effective(self) -> Floats:
-        """The squared scales as they are used: larger for features that are unusually frequent."""
-        if self.counts is None:
+        """The squared scales as they are used, see scales.hpp."""
+        if self.counts is None or not self.automatic:
             return self.squares
+        squares = in_unit(self.squares, self.numbers["scales.unit"])
+        squares[0] = self.squares[0]  # the intercept has no unit
         mean_count = self.numbers["nonzeros"] / max(self.numbers["features"], 1.0)
         if mean_count == 0:
-            return self.squares
+            return squares
         relative = self.counts / (COMMON * mean_count)
-        return np.asarray(self.squares * np.sqrt(np.maximum(relative, 1.0)))
+        return np.asarray(squares * np.sqrt(np.maximum(relative, 1.0)))
 
     @property
     def tail(self) -> float:
@@ -84,6 +89,18 @@ class Knowledge:
     def capacity(self) -> int:
         """How many directions the sketch holds at most."""
         return int(self.numbers["capacity"])
+
+
+def in_unit(squares: Floats, unit: float) -> Floats:
+    """Return squared scales: ``unit`` where they are like it, a line between, or as they are."""
+    if unit == 0:
+        return squares.copy()
+    large = squares > unit
+    with np.errstate(divide="ignore"):
+        ratio = np.where(large, squares / unit, unit / squares)
+        line = (NOT_ALIKE - 1) / (NOT_ALIKE - ALIKE) * (ratio - ALIKE) + 1
+        factor = np.maximum(1.0, np.minimum(ratio, line))
+    return np.asarray(np.where(large, unit * factor, unit / factor))
 
 
 def rank_of(state: State) -> int:
@@ -132,9 +149,10 @@ def read(
         state["ensemble.experts"],
         spread(state["weights"]),
         spread(state["squares"][np.newaxis])[0],
-        spread(state["counts"][np.newaxis])[0] if parameters.scaling == "rms" else None,
+        spread(state["counts"][np.newaxis])[0] if parameters.counts_rows else None,
         spread(state["directions"], V),
         state["ev"] if "ev" in state else np.zeros(0),
+        automatic=parameters.scaling == "auto",
     )
     if "gradients" in state:
         known.gradients = spread(state["gradients"])[0]

@@ -113,6 +113,7 @@ class ReferenceEnsemble(ReferenceLearner):
             both = np.array([z, self.follower])
             self.follower_shares = self._new_shares(self.follower_shares, both, y, weight)
             self.follower = self._ahead(self.follower, y, weight / FOLLOWER_ALPHA)
+        self._choose_unit()
         return prediction
 
     def _predict(self, x: Array) -> float:
@@ -176,7 +177,9 @@ class ReferenceEnsemble(ReferenceLearner):
 
     def raw_blend(self) -> Array:
         """Return the weights of the blend for unscaled features, the intercept first."""
-        blend: Array = self.shares @ self.W * self._inverse(self.squares * self._common())
+        blend: Array = (
+            self.shares @ self.W * self._inverse(self._in_unit(self.squares) * self._common())
+        )
         if self.intercept:
             blend[0] += self.offset
         return blend

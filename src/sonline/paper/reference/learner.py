@@ -27,13 +27,14 @@ from sonline.paper.reference.sketches import (
 )
 
 SKETCHES = ("none", "adagrad", "oja", "fd", "rfd", "isotropic", "full")
-SCALINGS = ("none", "gradient", "rms")
+SCALINGS = ("auto", "rms", "none", "gradient")
 CURVATURES = ("auto", "gradient", "hessian")
 STEPS = ("explicit", "implicit")
 RMS_COUNT_CAP = 2**24
 GRADIENT_SCALE_START = 0.1
 FIRST_RARE, MOST_RARE = 1024, 32
 RMS_YOUNG, RMS_FAR, RMS_COMMON = 16, 8, 4
+UNIT_ROWS, UNIT_MOST, UNIT_ALIKE, UNIT_NOT_ALIKE = 16, 0.8, 16, 64
 
 
 class ReferenceLearner:
@@ -71,7 +72,7 @@ class ReferenceLearner:
     sketch_every : int or "auto"
         The sketch takes in one row of so many, which then counts as often; see `times_to_absorb`.
         RMS scales are learnt from the same rows, and from others as `_rescale` says.
-    scaling : {"none", "gradient", "rms"}
+    scaling : {"none", "gradient", "rms", "auto"}
         Divide each feature by the root of its summed squared gradients or of its mean square.
     intercept : bool
         Whether a constant feature 1 is added (coordinate 0).
@@ -150,6 +151,7 @@ class ReferenceLearner:
         self.rounds = 0
         self.mean_norm2 = 0.0  # Q, running mean of the squared norm of the scaled rows
         self.nonzeros = 0  # values seen
+        self.unit = 0.0  # squared, of the features that are alike
         self.label_range: tuple[float, float] | None = None
 
     def _start(self, d: int) -> None:
@@ -268,6 +270,7 @@ class ReferenceLearner:
             self._step_ahead(scaled, self._clipped(z), y, weight)
         if not ahead and slope != 0.0 and scaled.any():
             self.w = self.w - slope * self.sketch.solve(scaled)
+        self._choose_unit()
         return prediction
 
     def _step_ahead(self, scaled: Array, margin: float, y: float, weight: float) -> None:
@@ -324,16 +327,48 @@ class ReferenceLearner:
         """Take a row into RMS scales; return ``1/s`` for this row, as `_scales_for`."""
         used, stored, counts = self._mean_squares(x)
         scales = self._inverse(used * self._common())
-        if self.scaling == "rms":
+        if self.counts_rows:
             self.squares, self.counts = stored, counts
         return scales
 
     def _common(self) -> Array | float:
         """Return the factor of the squared RMS scales of features that are unusually frequent."""
-        if self.scaling != "rms" or self.nonzeros == 0:
+        if self.scaling != "auto" or self.nonzeros == 0:
             return 1.0
         mean_count = self.nonzeros / int(self.seen.sum())
         return np.sqrt(np.maximum(self.counts / (RMS_COMMON * mean_count), 1.0))
+
+    @property
+    def counts_rows(self) -> bool:
+        return self.scaling in ("rms", "auto")
+
+    def _choose_unit(self) -> None:
+        """Choose the unit of features that are alike, if most of the first rows' are."""
+        if self.scaling != "auto" or self.rounds != UNIT_ROWS:
+            return
+        counts = self.counts.copy()
+        if self.intercept:
+            counts[0] = 0.0
+        if counts.sum() > 0.0:
+            unit = float(counts @ self.squares / counts.sum())
+            limit = UNIT_ALIKE * np.maximum(1.0, RMS_YOUNG / (counts + 0.5))
+            alike = (self.squares * limit >= unit) & (self.squares <= unit * limit)
+            if counts @ alike >= UNIT_MOST * counts.sum():
+                self.unit = unit
+
+    def _in_unit(self, squares: Array) -> Array:
+        """Return ``unit`` for mean squares like it, others as they are, a line in between."""
+        if self.unit == 0.0:
+            return squares
+        large = squares > self.unit
+        with np.errstate(divide="ignore"):
+            ratio = np.where(large, squares / self.unit, self.unit / squares)
+        slope = (UNIT_NOT_ALIKE - 1) / (UNIT_NOT_ALIKE - UNIT_ALIKE)
+        factor = np.maximum(1.0, np.minimum(ratio, slope * (ratio - UNIT_ALIKE) + 1))
+        scales = np.where(large, self.unit * factor, self.unit / factor)
+        if self.intercept:
+            scales[0] = squares[0]
+        return np.asarray(scales)
 
     def _take_gradient(self, x: Array, slope: float) -> Array:
         """Take a gradient into the scales of the paper's experiments; return the new ``1/s``."""
@@ -348,7 +383,7 @@ class ReferenceLearner:
         is far beyond its scale. That one counts for its own row only, no more than as far as it is
         believed, and halves the count that the scale rests on.
         """
-        if self.scaling != "rms":
+        if not self.counts_rows:
             return self.squares, self.squares, self.counts
         every = group_of(self.rounds + 1, self.sketch_every)
         drawn = times_to_absorb(self.rounds + 1, self.sketch_every) > 0
@@ -362,7 +397,10 @@ class ReferenceLearner:
         )
         change = np.where(present, (believed - self.squares) * part, 0.0)
         weight = np.select([young, far], [1.0, 1 / every], float(drawn))
-        used = np.select([young, far], [self.squares + change, x**2 / RMS_FAR**2], self.squares)
+        # A row that is cut has the scale that its largest value would have.
+        basis = self.squares + np.where(young, change, 0.0)
+        cut = np.divide(x**2, RMS_FAR**2 * self.squares, out=np.ones_like(x), where=far)
+        used = self._in_unit(basis) * cut
         counts = np.where(present & (young | drawn), self.counts + stands_for, self.counts)
         counts = np.where(far, np.maximum(self.counts / 2, RMS_YOUNG), counts)
         return (
@@ -412,7 +450,7 @@ class ReferenceLearner:
     @property
     def raw_weights(self) -> Array:
         """Weights for unscaled features, the intercept first."""
-        return self.w * self._inverse(self.squares * self._common())
+        return self.w * self._inverse(self._in_unit(self.squares) * self._common())
 
     @property
     def alpha(self) -> float:
