@@ -28,8 +28,32 @@ typedef double QuadInMemory __attribute__((vector_size(32), aligned(alignof(doub
 [[gnu::always_inline]] inline double sum_of(Quad quad) {
   return (quad[0] + quad[1]) + (quad[2] + quad[3]);
 }
+// The sums of two.
+[[gnu::always_inline]] inline Pair sums_of(Quad a, Quad b) {
+  const Quad pairs =
+      __builtin_shufflevector(a, b, 0, 4, 2, 6) + __builtin_shufflevector(a, b, 1, 5, 3, 7);
+  return Pair{pairs[0], pairs[1]} + Pair{pairs[2], pairs[3]};
+}
+// The numbers where the mask is set, and 0 elsewhere.
+template <class Mask>
+[[gnu::always_inline]] inline Quad chosen(Quad quad, Mask mask) {
+  return reinterpret_cast<Quad>(reinterpret_cast<Mask>(quad) & mask);
+}
 inline size_t whole_quads(size_t n) { return (n + kQuad - 1) / kQuad * kQuad; }
 
+// Four numbers of another type.
+template <class T>
+struct FourOf {
+  typedef T Vector __attribute__((vector_size(kQuad * sizeof(T))));
+  typedef T InMemory
+      __attribute__((vector_size(kQuad * sizeof(T)), aligned(alignof(T)), may_alias));
+};
+template <class T>
+[[gnu::always_inline]] inline Quad widen_quad(const T* from) {
+  const typename FourOf<T>::Vector four =
+      *reinterpret_cast<const typename FourOf<T>::InMemory*>(from);
+  return __builtin_convertvector(four, Quad);
+}
 // Whether all numbers fit into type T, infinities and NaN excluded. An int and no early exit: the
 // loop becomes vector code.
 template <class T, class U>

@@ -86,8 +86,6 @@ class SecularSolver {
     const size_t padded = whole_quads(poles_.size());
     d_active_.resize(padded);
     w_.resize(padded);
-    right_.resize(padded);
-    left_.resize(padded);
     products_.resize(padded);
     q_active_.resize(padded);
     for (size_t k = 0; k < poles_.size(); ++k) {
@@ -120,9 +118,11 @@ class SecularSolver {
       if (j == 0 || s <= 0.5 * width) return;
     }
     // The nearer pole is the better origin; on which side of the middle the root is, f says there.
-    double middle = 1;
-    for (size_t i = 0; i < n; ++i) middle += w_[i] / ((d[i] - d[j]) - 0.5 * width);
-    if (middle >= 0)
+    const double *w = w_.data(), pole = d[j], half = 0.5 * width;
+    Quad middle{};
+    for (size_t i = 0; i < n; i += kQuad)
+      middle += load_quad(w + i) / ((load_quad(d + i) - pole) - half);
+    if (1 + sum_of(middle) >= 0)
       refine(j, j, 0, 0.5 * width, guess);
     else
       refine(j, j - 1, -0.5 * width, 0, w_[j - 1] / others_at(j - 1));
@@ -130,42 +130,49 @@ class SecularSolver {
 
   // 1 / (d_i − d_j) in row j, and 0 on the diagonal.
   void invert_distances() {
-    for (size_t j = 0; j < poles_.size(); ++j) {
-      for (size_t i = 0; i < poles_.size(); i += kQuad)
-        store_quad(inverse_[j] + i, 1.0 / (load_quad(&d_active_[i]) - d_active_[j]));
-      inverse_(j, j) = 0;
+    const size_t n = poles_.size();
+    const double* d = d_active_.data();
+    for (size_t j = 0; j < n; ++j) {
+      double *inverse = inverse_[j], pole = d[j];
+      for (size_t i = 0; i < n; i += kQuad)
+        store_quad(inverse + i, 1.0 / (load_quad(d + i) - pole));
+      inverse[j] = 0;
     }
   }
 
   // The secular function at a pole without that pole's own term.
-  double others_at(size_t j) const { return 1 + dot(w_.data(), inverse_[j], poles_.size()); }
+  double others_at(size_t j) const { return 1 + dot_quads(w_.data(), inverse_[j], poles_.size()); }
+
+  // Over whole quads: the numbers beyond n are 0.
+  [[gnu::always_inline]] static inline double dot_quads(const double* a, const double* b,
+                                                        size_t n) {
+    Quad sum{};
+    for (size_t i = 0; i < n; i += kQuad) sum += load_quad(a + i) * load_quad(b + i);
+    return sum_of(sum);
+  }
 
   // Solves for root j as d_base + s in the bracket; leaves d_i - root in row j of gaps_.
   double refine(size_t j, size_t base, double low, double high, double s) {
     const size_t n = poles_.size();
-    const double* d = d_active_.data();
-    const double origin = d[base];
+    const double *d = d_active_.data(), *w = w_.data(), origin = d[base];
     double* delta = gaps_[j];
     if (!(s > low && s < high)) s = 0.5 * (low + high);
     constexpr double eps = std::numeric_limits<double>::epsilon();
-    for (size_t i = 0; i < w_.size(); ++i) {
-      right_[i] = i < j ? w_[i] : 0.0;
-      left_[i] = i < j ? 0.0 : w_[i];
-    }
     for (int iteration = 0; iteration < 100; ++iteration) {
       // φ: poles to the right, positive terms; ψ: those to the left.
       Quad phis{}, phi_slopes{}, psis{}, psi_slopes{};
       for (size_t i = 0; i < n; i += kQuad) {
         const Quad gap = (load_quad(d + i) - origin) - s, inverse = 1.0 / gap;
-        const Quad right = load_quad(&right_[i]) * inverse, left = load_quad(&left_[i]) * inverse;
+        const Quad term = load_quad(w + i) * inverse, slope = term * inverse;
+        const auto right = gap > 0;
         store_quad(delta + i, gap);
-        phis += right;
-        psis += left;
-        phi_slopes += right * inverse;
-        psi_slopes += left * inverse;
+        phis += chosen(term, right);
+        psis += chosen(term, ~right);
+        phi_slopes += chosen(slope, right);
+        psi_slopes += chosen(slope, ~right);
       }
-      const double phi = sum_of(phis), phi_slope = sum_of(phi_slopes);
-      const double psi = sum_of(psis), psi_slope = sum_of(psi_slopes);
+      const Pair values = sums_of(phis, psis), slopes = sums_of(phi_slopes, psi_slopes);
+      const double phi = values[0], phi_slope = slopes[0], psi = values[1], psi_slope = slopes[1];
       const double f = 1 + psi + phi;
       if (std::fabs(f) <= eps * static_cast<double>(n) * (1 + phi - psi)) break;
       (f < 0 ? low : high) = s;
@@ -179,7 +186,7 @@ class SecularSolver {
           high - low <= eps * std::max(std::fabs(low), std::fabs(high)))
         break;
     }
-    for (size_t i = 0; i < n; ++i) delta[i] = (d[i] - origin) - s;
+    for (size_t i = 0; i < n; i += kQuad) store_quad(delta + i, (load_quad(d + i) - origin) - s);
     roots_[j] = origin + s;
     return s;
   }
@@ -206,13 +213,14 @@ class SecularSolver {
   void fit_weights() {
     const size_t n = poles_.size();
     std::fill(products_.begin(), products_.end(), 1.0);
+    double* products = products_.data();
     for (size_t j = 0; j < n; ++j) {
-      const double own = products_[j] * -gaps_(j, j);  // s_j - d_j > 0
-      for (size_t i = 0; i < n; i += kQuad) {
-        const Quad factor = load_quad(gaps_[j] + i) * load_quad(inverse_[j] + i);
-        store_quad(&products_[i], load_quad(&products_[i]) * factor);
-      }
-      products_[j] = own;
+      const double *gaps = gaps_[j], *inverse = inverse_[j];
+      const double own = products[j] * -gaps[j];  // s_j - d_j > 0
+      for (size_t i = 0; i < n; i += kQuad)
+        store_quad(products + i,
+                   load_quad(products + i) * (load_quad(gaps + i) * load_quad(inverse + i)));
+      products[j] = own;
     }
     for (size_t i = 0; i < n; ++i)
       q_active_[i] = std::copysign(std::sqrt(std::max(products_[i], 0.0)), q_active_[i]);
@@ -259,9 +267,10 @@ class SecularSolver {
 
   // row = q / delta, to unit length.
   void unit_quotient(const double* delta, size_t n, double* row) const {
+    const double* q = q_active_.data();
     for (size_t k = 0; k < n; k += kQuad)
-      store_quad(row + k, load_quad(&q_active_[k]) / load_quad(delta + k));
-    const double scale = 1 / std::sqrt(dot(row, row, n));
+      store_quad(row + k, load_quad(q + k) / load_quad(delta + k));
+    const double scale = 1 / std::sqrt(dot_quads(row, row, n));
     for (size_t k = 0; k < n; k += kQuad) store_quad(row + k, scale * load_quad(row + k));
   }
 
@@ -275,10 +284,10 @@ class SecularSolver {
   };
 
   // Of the active poles, padded to whole quads (but for the roots), as are the scratch vectors.
-  Vector d_active_, w_, products_, right_, left_, q_active_, roots_;
+  Vector d_active_, w_, products_, q_active_, roots_;
   Vector d_, q_;
   Matrix gaps_, inverse_;
-  std::vector<bool> active_;
+  std::vector<unsigned char> active_;
   std::vector<size_t> poles_;
   std::vector<Rotation> rotations_;
   std::vector<Ranked> order_;

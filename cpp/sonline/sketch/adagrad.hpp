@@ -43,59 +43,54 @@ class AdaGrad {
     margin_ = even + odd;
     row_ = &row;
     before_ = after_ = g_ = 0;
+    prepared_ = kNothing;
   }
 
   double margin(size_t) const { return margin_; }
 
+  // Σ x²/√(Σ(gx)²), with the gradient of this round if it has been absorbed. Leaves the squares and
+  // x/√squares for commit().
   double energy(double) {
+    prepare();
     const size_t n = row_->size;
-    const T* x = row_->x;
-    const T g = static_cast<T>(g_);
-    squares_.resize(std::max(squares_.size(), n));
-    T* squares = squares_.data();
-    for (size_t i = 0; i < n; ++i) squares[i] = row_->blocks[i][kSquares];
-    for (size_t i = 0; i < n; ++i) {
-      const T gx = g * x[i];
-      const T square = squares[i] + gx * gx, part = x[i] * x[i] / std::sqrt(square);
-      squares[i] = square > 0 ? part : T{0};
-    }
+    const T *x = row_->x, *directions = directions_.data();
+    T* parts = parts_.data();
+    for (size_t i = 0; i < n; ++i) parts[i] = x[i] * directions[i];
     Pair sum{};
     size_t i = 0;
     for (; i + 2 <= n; i += 2)
-      sum += Pair{static_cast<double>(squares[i]), static_cast<double>(squares[i + 1])};
-    return sum[0] + sum[1] + (i < n ? static_cast<double>(squares[i]) : 0.0);
+      sum += Pair{static_cast<double>(parts[i]), static_cast<double>(parts[i + 1])};
+    return sum[0] + sum[1] + (i < n ? static_cast<double>(parts[i]) : 0.0);
   }
 
   void descend(size_t, double step, double) { (g_ != 0 ? after_ : before_) -= step; }
 
-  void absorb(double, double g, double, size_t, double) { g_ = g; }
+  void absorb(double, double g, double, size_t, double) {
+    // A projection was a step with the gradients of the rounds before.
+    if (before_ != 0) {
+      prepare();
+      projection_ = directions_;
+    }
+    g_ = g;
+  }
 
-  // Read, compute, check, write: the loops are vector code, roots and divisions included.
+  // Compute, check, write.
   void commit(const Row<T>& row, const BlockStore<T>&, size_t, double) {
     if (before_ == 0 && g_ == 0) return;
-    const T g = static_cast<T>(g_), before = static_cast<T>(before_),
-            after = static_cast<T>(after_);
-    squares_.resize(std::max(squares_.size(), row.size));
-    weights_.resize(squares_.size());
-    T* squares = squares_.data();
-    T* weights = weights_.data();
-    const T* x = row.x;
-    for (size_t i = 0; i < row.size; ++i) {
-      squares[i] = row.blocks[i][kSquares];
-      weights[i] = row.blocks[i][kWeight];
+    if (!(prepared_ == g_)) prepare();
+    const size_t n = row.size;
+    const T before = static_cast<T>(before_), after = static_cast<T>(after_);
+    const T *squares = squares_.data(), *directions = directions_.data();
+    T* weights = parts_.data();
+    for (size_t i = 0; i < n; ++i) weights[i] = row.blocks[i][kWeight];
+    if (before != 0) {
+      const T* projection = g_ != 0 ? projection_.data() : directions;
+      for (size_t i = 0; i < n; ++i) weights[i] += before * projection[i];
     }
-    if (before != 0)  // a projection, with the gradients of the rounds before
-      for (size_t i = 0; i < row.size; ++i)
-        weights[i] += squares[i] > 0 ? before * x[i] / std::sqrt(squares[i]) : T{0};
-    for (size_t i = 0; i < row.size; ++i) {
-      const T gx = g * x[i];
-      squares[i] += gx * gx;
-      // No square yet means that x is (nearly) 0: the smallest number keeps 0 / 0 away.
-      weights[i] += after * x[i] / std::sqrt(squares[i] + std::numeric_limits<T>::min());
-    }
-    if (!all_fit<T>(squares, row.size) || !all_fit<T>(weights, row.size))
+    for (size_t i = 0; i < n; ++i) weights[i] += after * directions[i];
+    if (!all_fit<T>(squares, n) || !all_fit<T>(weights, n))
       throw Diverged("a step is too large for the number type");
-    for (size_t i = 0; i < row.size; ++i) {
+    for (size_t i = 0; i < n; ++i) {
       row.blocks[i][kSquares] = squares[i];
       row.blocks[i][kWeight] = weights[i];
     }
@@ -120,9 +115,32 @@ class AdaGrad {
 
  private:
   static constexpr size_t kWeight = 0, kSquares = 1;
+  static constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+
+  // Squares with the gradient g_, and x/√squares; 0 where there is no square yet. The loops are
+  // vector code, roots and divisions included.
+  void prepare() {
+    const size_t n = row_->size;
+    const T* x = row_->x;
+    const T g = static_cast<T>(g_);
+    for (std::vector<T>* room : {&squares_, &directions_, &parts_})
+      if (room->size() < n) room->resize(n);
+    T *squares = squares_.data(), *directions = directions_.data();
+    for (size_t i = 0; i < n; ++i) squares[i] = row_->blocks[i][kSquares];
+    for (size_t i = 0; i < n; ++i) {
+      const T gx = g * x[i];
+      const T square = squares[i] + gx * gx, direction = x[i] / std::sqrt(square);
+      squares[i] = square;
+      directions[i] = square > 0 ? direction : T{0};
+    }
+    prepared_ = g_;
+  }
+
+  // The round at hand: the steps before and after the gradient was absorbed, and what prepare()
+  // leaves for the gradient `prepared_`.
   const Row<T>* row_ = nullptr;
-  std::vector<T> squares_, weights_;  // of the row at hand
-  double margin_ = 0, before_ = 0, after_ = 0, g_ = 0;
+  std::vector<T> squares_, directions_, projection_, parts_;
+  double margin_ = 0, before_ = 0, after_ = 0, g_ = 0, prepared_ = kNothing;
 };
 
 }  // namespace sonline

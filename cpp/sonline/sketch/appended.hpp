@@ -29,23 +29,26 @@ class Appended {
       : m_(Spectrum<kind>::capacity(config.size)),
         N_(columns_for(m_)),
         width_(padded_width(used())),
-        columns_(Columns<T>::of_width(width_)),
         first_(config.intercept ? 1 : 0),
         cancellation_(config.cancellation > 0 ? config.cancellation : kCancellation),
         spectrum_(config, m_),
         lazy_(1, m_, N_),
-        F_(m_, N_),
-        b_(N_),
+        F_(m_, used()),
+        b_(used()),
         intercept_(1 + N_),
-        next_F_(m_, N_),
-        b_before_(N_),
+        next_F_(m_, used()),
+        b_before_(used()),
         sums_(width_),
-        update_(width_),
         Yx_(N_),
+        along_(m_),
+        factors_(m_),
         p_(m_),
         next_p_(m_),
         p_hat_(m_),
-        room_(lazy_.room()) {}
+        room_(lazy_.room()) {
+    for (size_t width = kVector; columns_.empty() || width <= width_; width += kVector)
+      columns_.push_back(Columns<T>::of_width(std::min(width, width_)));
+  }
 
   size_t width() const { return width_; }
   size_t used() const { return 1 + N_; }
@@ -66,7 +69,8 @@ class Appended {
   }
 
   void project(const Row<T>& row) {
-    columns_.gather(row.blocks.data(), row.x, row.size, width_, sums_.data());
+    const size_t last = n_ / kVector, width = std::min((last + 1) * kVector, width_);
+    columns_[last].gather(row.blocks.data(), row.x, row.size, width, sums_.data());
     const double x0 = first_ ? row.x[0] : 0.0;
     for (size_t j = 0; j < n_; ++j) Yx_[j] = sums_[1 + j] + intercept_[1 + j] * x0;
     for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Yx_.data(), n_);
@@ -92,13 +96,11 @@ class Appended {
   // w ← w − step · αA⁻¹x: along x to w̄, on V to b = b + Fᵀ(h∘p).
   void descend(size_t, double step, double alpha) {
     kappa_ -= step;
-    const Matrix& F = absorbed_ ? next_F_ : F_;
     const Vector& p = absorbed_ ? next_p_ : p_;
-    const size_t k = absorbed_ ? next_rank_ : k_, n = n_ + (absorbed_ && rho_ > 0);
-    for (size_t i = 0; i < k; ++i) {
-      const double along = step * (1 - shrink(i, alpha)) * p[i];
-      for (size_t j = 0; j < n; ++j) b_[j] += along * F(i, j);
-    }
+    const size_t k = absorbed_ ? next_rank_ : k_;
+    for (size_t i = 0; i < k; ++i) along_[i] = step * (1 - shrink(i, alpha)) * p[i];
+    const Matrix& F = absorbed_ ? next_F_ : F_;
+    has_avx2() ? add_rows_avx2(F, k) : add_rows(F, k);
   }
 
   void absorb(double c, double, double t, size_t features, double times) {
@@ -201,52 +203,80 @@ class Appended {
   static constexpr double kMagnified = 4, kStrained = kFloat ? 30 : 1e3;
   static constexpr double kCancellation = kFloat ? 64 : 1 << 20;
 
-  // Columns of a block: the directions, and rows for about one and a half times as many rounds.
+  // Columns of a block: the directions, and rows for about two and a half times as many rounds.
   // Together with the weight they fill whole vectors.
-  static size_t columns_for(size_t m) { return m == 0 ? 0 : padded_width(2 + 3 * m + m / 2) - 1; }
+  static constexpr size_t kVector = 8;
+  static size_t columns_for(size_t m) {
+    return m == 0 ? 0 : (1 + 3 * m + m / 2 + kVector - 1) / kVector * kVector - 1;
+  }
+
+  // b += Fᵀ along.
+  [[gnu::always_inline]] inline void add_rows(const Matrix& F, size_t k) {
+    double* b = b_.data();
+    const double* along = along_.data();
+    for (size_t j = 0; j <= n_; j += kQuad) {
+      Quad sum = load_quad(b + j);
+      for (size_t i = 0; i < k; ++i) sum += along[i] * load_quad(F[i] + j);
+      store_quad(b + j, sum);
+    }
+  }
+  SONLINE_AVX2 void add_rows_avx2(const Matrix& F, size_t k) { add_rows(F, k); }
 
   // V' = U (V; q̂) = (U₁ − u₂p̂ᵀ/ρ) V + u₂ ĝᵀ/ρ.
   [[gnu::always_inline]] void next_basis(double c) {
     const Matrix& U = spectrum_.eigen.vectors;
+    const size_t k = k_, stride = F_.cols(), used = whole_quads(n_ + 1);
+    const double *F = F_[0], *p_hat = p_hat_.data(), *p = p_.data();
     double amplified = 0;
     for (size_t j = 0; j < next_rank_; ++j) {
-      const double u2 = rho_ > 0 ? U(j, k_) / rho_ : 0.0;
-      double* out = next_F_[j];
-      std::fill(out, out + N_, 0.0);
-      size_t l = 0;  // two at a time: half the traffic
-      for (; l + 2 <= k_; l += 2) {
-        const double one = U(j, l) - u2 * p_hat_[l], two = U(j, l + 1) - u2 * p_hat_[l + 1];
-        const double *first = F_[l], *second = F_[l + 1];
-        for (size_t i = 0; i < n_; ++i) out[i] += one * first[i] + two * second[i];
+      const double *u = U[j], u2 = rho_ > 0 ? u[k] / rho_ : 0.0;
+      double *factors = factors_.data(), *out = next_F_[j];
+      for (size_t l = 0; l < k; ++l) factors[l] = u[l] - u2 * p_hat[l];
+      size_t i = 0;
+      for (; i + 4 * kQuad <= used; i += 4 * kQuad) combine<4>(factors, k, F + i, stride, out + i);
+      for (; i + 2 * kQuad <= used; i += 2 * kQuad) combine<2>(factors, k, F + i, stride, out + i);
+      for (; i < used; i += kQuad) combine<1>(factors, k, F + i, stride, out + i);
+      next_p_[j] = dot(u, p, k);
+      if (rho_ > 0) {
+        out[n_] = u2 * c * std::sqrt(energy_);
+        amplified = std::max(amplified, std::fabs(out[n_]));
+        next_p_[j] += u[k] * rho_ / c;
       }
-      if (l < k_) {
-        const double one = U(j, l) - u2 * p_hat_[l];
-        for (size_t i = 0; i < n_; ++i) out[i] += one * F_(l, i);
-      }
-      if (rho_ > 0) out[n_] = u2 * c * std::sqrt(energy_);
-      amplified = std::max(amplified, rho_ > 0 ? std::fabs(out[n_]) : 0.0);
-      next_p_[j] = dot(U[j], p_.data(), k_) + (rho_ > 0 ? U(j, k_) * rho_ / c : 0.0);
     }
     next_strain_ = std::max(upkeep_.strain, amplified);
     if (rho_ > 0) b_[n_] = 0;
+  }
+  // out = Σ factors[l] · row l.
+  template <size_t quads>
+  [[gnu::always_inline]] static inline void combine(const double* factors, size_t k,
+                                                    const double* row, size_t stride, double* out) {
+    Quad sums[quads] = {};
+    for (size_t l = 0; l < k; ++l, row += stride)
+      for (size_t q = 0; q < quads; ++q) sums[q] += factors[l] * load_quad(row + q * kQuad);
+    for (size_t q = 0; q < quads; ++q) store_quad(out + q * kQuad, sums[q]);
   }
   SONLINE_AVX2 void next_basis_avx2(double c) { next_basis(c); }
   void next_basis_plain(double c) { next_basis(c); }
 
   void write(const Row<T>& row) {
     const bool appends = absorbed_ && rho_ > 0;
-    std::fill(update_.begin(), update_.end(), T{0});
-    update_[0] = static_cast<T>(kappa_);
-    if (!std::isfinite(update_[0])) throw Diverged("a step is too large for the number type");
+    const T kappa = static_cast<T>(kappa_);
+    if (!std::isfinite(kappa)) throw Diverged("a step is too large for the number type");
     const double unit = 1 / std::sqrt(energy_);
-    if (appends) update_[1 + n_] = static_cast<T>(unit);
-    if (kappa_ != 0 || appends) {
-      columns_.scatter(row.blocks.data() + first_, row.x + first_, row.size - first_, width_,
-                       update_.data());
-      if (first_) {
-        intercept_[0] += kappa_ * row.x[0];
-        if (appends) intercept_[1 + n_] += unit * row.x[0];
+    const T *x = row.x, length = static_cast<T>(unit);
+    T* const* blocks = row.blocks.data();
+    const size_t n = row.size, next = 1 + n_;
+    if (appends)
+      for (size_t i = first_; i < n; ++i) {
+        T* block = blocks[i];
+        block[0] += x[i] * kappa;
+        block[next] = x[i] * length;
       }
+    else if (kappa != 0)
+      for (size_t i = first_; i < n; ++i) blocks[i][0] += x[i] * kappa;
+    if (first_) {
+      intercept_[0] += kappa_ * x[0];
+      if (appends) intercept_[1 + n_] += unit * x[0];
     }
     if (!absorbed_) return;
     std::swap(F_, next_F_);
@@ -293,10 +323,16 @@ class Appended {
       intercept_[1 + j] = j < k_ ? dot(map[1 + j], &before[1], n_) : 0.0;
     lazy_.next_generation(map, n_);
     n_ = k_;
-    std::fill(F_.values().begin(), F_.values().end(), 0.0);
+    clear_basis();
     for (size_t i = 0; i < k_; ++i) F_(i, i) = 1;
     std::fill(b_.begin(), b_.end(), 0.0);
     ++upkeep_.generations;
+  }
+
+  // Columns that are not in use are 0.
+  void clear_basis() {
+    std::fill(F_.values().begin(), F_.values().end(), 0.0);
+    std::fill(next_F_.values().begin(), next_F_.values().end(), 0.0);
   }
 
   // Brings all features up to date and makes V orthonormal.
@@ -325,15 +361,15 @@ class Appended {
     }
     n_ = k_;
     const Matrix inverse = invert_lower(gram, k_);
-    std::fill(F_.values().begin(), F_.values().end(), 0.0);
+    clear_basis();
     for (size_t i = 0; i < k_; ++i) std::copy_n(inverse[i], i + 1, F_[i]);
     lazy_.forget();
     upkeep_.swept();
   }
 
   size_t m_, N_, width_;
-  Columns<T> columns_;
-  size_t first_;  // of the non-zeros that are no intercept
+  std::vector<Columns<T>> columns_;  // by the last vector that is in use
+  size_t first_;                     // of the non-zeros that are no intercept
   double cancellation_;
 
   // What the sketch knows, beside the blocks.
@@ -347,8 +383,8 @@ class Appended {
   // The round at hand.
   Matrix next_F_;
   Vector b_before_;
-  std::vector<T> sums_, update_, copies_;
-  Vector Yx_, p_, next_p_, p_hat_, room_;
+  std::vector<T> sums_, copies_;
+  Vector Yx_, along_, factors_, p_, next_p_, p_hat_, room_;
   double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0, next_strain_ = 1;
   size_t next_rank_ = 0;
   bool absorbed_ = false;

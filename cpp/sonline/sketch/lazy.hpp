@@ -22,10 +22,13 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <limits>
 #include <numeric>
 #include <vector>
 
 #include "sonline/archive.hpp"
+#include "sonline/columns.hpp"
 #include "sonline/errors.hpp"
 #include "sonline/features.hpp"
 #include "sonline/matrix.hpp"
@@ -34,39 +37,52 @@
 namespace sonline {
 namespace detail {
 
-// out = map · z for maps with a column of `width` numbers, whole quads, for each of the n numbers.
-template <size_t quads>
+typedef uint64_t Word
+    __attribute__((may_alias));  // of one or two numbers, to see whether all are 0
+
+// A part, `quads` wide, of one feature [w̄ | z] under a map, which has a column of `width` numbers
+// for each number of z: sums += map · z. Of z, `dense` numbers are doubles; the rest is still in
+// the block, whole words: columns that only few rows of an epoch have filled. `kDense` is `dense`
+// where that is known when this is compiled, or 0.
+template <size_t kDense, size_t quads, class T>
 [[gnu::always_inline]] inline void map_quads(const double* map, size_t width, const double* z,
-                                             size_t n, double* out) {
-  Quad sums[quads] = {};
-  for (size_t j = 0; j < n; ++j) {
-    if (z[j] == 0) continue;  // most columns of a feature that was in few rows of an epoch
-    for (size_t q = 0; q < quads; ++q) sums[q] += z[j] * load_quad(map + j * width + q * kQuad);
+                                             size_t dense, const T* rest, const T* end,
+                                             Quad (&sums)[quads]) {
+  const auto add = [&](double number, const double* column) __attribute__((always_inline)) {
+    for (size_t q = 0; q < quads; ++q) sums[q] += number * load_quad(column + q * kQuad);
+  };
+  if constexpr (kDense > 0) {
+#pragma GCC unroll 16
+    for (size_t j = 0; j < kDense; ++j) add(z[j], map + j * width);
+  } else {
+#pragma GCC unroll 4
+    for (size_t j = 0; j < dense; ++j) add(z[j], map + j * width);
   }
-  for (size_t q = 0; q < quads; ++q) store_quad(out + q * kQuad, sums[q]);
-}
-[[gnu::always_inline]] inline void map_loop(const double* map, size_t width, const double* z,
-                                            size_t n, double* out) {
-  size_t i = 0;
-  for (; i + 4 * kQuad <= width; i += 4 * kQuad) map_quads<4>(map + i, width, z, n, out + i);
-  if (i + 3 * kQuad <= width) {
-    map_quads<3>(map + i, width, z, n, out + i);
-    i += 3 * kQuad;
-  } else if (i + 2 * kQuad <= width) {
-    map_quads<2>(map + i, width, z, n, out + i);
-    i += 2 * kQuad;
+  map += dense * width;
+  constexpr size_t kEach = sizeof(Word) / sizeof(T), kGroup = 4 * kEach;
+  const auto add_word = [&](size_t at) __attribute__((always_inline)) {
+    if (*reinterpret_cast<const Word*>(rest + at) == 0) return;
+    for (size_t i = at; i < at + kEach; ++i) add(rest[i], map + i * width);
+  };
+  for (; rest + kGroup <= end; rest += kGroup, map += kGroup * width) {
+    const auto* words = reinterpret_cast<const Word*>(rest);
+    if ((words[0] | words[1] | words[2] | words[3]) == 0) continue;
+    for (size_t at = 0; at < kGroup; at += kEach) add_word(at);
   }
-  if (i < width) map_quads<1>(map + i, width, z, n, out + i);
+  for (; rest < end; rest += kEach, map += kEach * width) add_word(0);
 }
 
-// w_k += (b_k - a_k)·z for `K` rows of `n` numbers, whole quads.
-[[gnu::always_inline]] inline void fold_loop(const double* b, const double* a, size_t K, size_t n,
-                                             const double* z, double* w) {
-  for (size_t k = 0; k < K; ++k, a += n, b += n) {
+// w_k += (b_k - a_k)·z for `K` rows, `stride` numbers apart, of which n count.
+[[gnu::always_inline]] inline void fold_loop(const double* b, const double* a, size_t K,
+                                             size_t stride, size_t n, const double* z, double* w) {
+  for (size_t k = 0; k < K; ++k, a += stride, b += stride) {
     Quad sum{};
-    for (size_t j = 0; j < n; j += kQuad)
+    size_t j = 0;
+    for (; j + kQuad <= n; j += kQuad)
       sum += (load_quad(b + j) - load_quad(a + j)) * load_quad(z + j);
-    w[k] += sum_of(sum);
+    double rest = 0;
+    for (; j < n; ++j) rest += (b[j] - a[j]) * z[j];
+    w[k] += sum_of(sum) + rest;
   }
 }
 
@@ -76,12 +92,16 @@ template <class T>
 class LazyColumns {
  public:
   LazyColumns(size_t K, size_t m, size_t n)
-      : K_(K), m_(m), n_(n), width_(whole_quads(K + m)), row_(whole_quads(n)), out_(width_) {
+      : K_(K), m_(m), n_(n), width_(whole_quads(K + m)), row_(whole_quads(n)), keep_(width_) {
+    // A map changes the weights by what it adds to them. What others keep behind the columns of a
+    // block, in the same quad, is not to change at all.
+    for (size_t j = 0; j < width_; ++j)
+      keep_[j] = j < K || (n == m && j >= K + m) ? ~uint64_t{0} : 0;
     forget();
   }
 
-  // Room that the functions below need for one feature: [w̄ | z], and zeros.
-  size_t room() const { return K_ + row_ + kQuad; }
+  // Room that the functions below need for one feature; the first numbers are [w̄ | z].
+  size_t room() const { return K_ + row_ + 2 * width_; }
 
   uint32_t now() const { return static_cast<uint32_t>(generation_.size() - 1); }
   size_t generations() const { return generation_.back(); }
@@ -104,7 +124,17 @@ class LazyColumns {
 
   // w̄ and z of a block as they are now.
   void read(Slot slot, const T* block, double* now) const {
-    has_avx2() ? read_avx2(slot, block, now) : read_any(slot, block, now);
+    std::copy_n(block, K_ + n_, now);
+    if (!is_stale(slot)) return;
+    const uint32_t event = tags_[slot];
+    if (is_of_today(event)) {
+      fold(fold_.back(), fold_[event], n_, now);
+      return;
+    }
+    const double* mapped = has_avx2() ? advance_avx2(event, block, now + K_ + row_)
+                                      : advance(event, block, now + K_ + row_);
+    std::copy_n(mapped, K_ + m_, now);
+    std::fill_n(now + K_ + m_, n_ - m_, 0.0);
   }
 
   // Brings a feature up to date; false, and nothing is changed, if it does not fit its type.
@@ -115,15 +145,12 @@ class LazyColumns {
   // The same for the features of a row from `first` on; returns how many were stale.
   size_t catch_up(const Row<T>& row, size_t first, double* room) {
     admit(row.slots_seen);
-    const uint32_t event = now();
-    size_t stale = 0;
-    for (size_t i = first; i < row.size; ++i) {
-      if (tags_[row.slots[i]] == event) continue;
-      if (!catch_up(row.slots[i], row.blocks[i], room))
-        throw Diverged("a weight is too large for the number type");
-      ++stale;
-    }
-    return stale;
+    if (now() == 0) return 0;
+    if (!has_avx2()) return catch_up_row<0, 0>(row, first, room);
+    return width_ == 3 * kQuad && K_ + n_ > width_ ? catch_up_row_avx2<3, 1>(row, first, room)
+           : width_ == 3 * kQuad                   ? catch_up_row_avx2<3, 0>(row, first, room)
+           : width_ == 4 * kQuad                   ? catch_up_row_avx2<4, 0>(row, first, room)
+                                                   : catch_up_row_avx2<0, 0>(row, first, room);
   }
 
   // The same for a row that is only looked at: stale blocks become copies, `width` numbers apart.
@@ -214,7 +241,7 @@ class LazyColumns {
 
  private:
   static constexpr size_t kMostEvents = size_t{1} << 31;
-  static constexpr size_t kRecent = 16;
+  static constexpr size_t kRecent = 12;
 
   template <class Archive>
   void check_events(Archive& archive, size_t slots) const {
@@ -229,21 +256,93 @@ class LazyColumns {
       if (tag >= generation_.size()) archive.fail("sketch.tags", "is out of range");
   }
 
-  [[gnu::always_inline]] inline void read_any(Slot slot, const T* block, double* now) const {
-    for (size_t j = 0; j < K_ + n_; ++j) now[j] = block[j];
-    for (size_t j = K_ + n_; j < room(); ++j) now[j] = 0;
-    if (is_stale(slot)) advance(tags_[slot], now);
+  // Compiled for common cases: `quads` is the number of quads of [w̄ | z], or 0, and K the number of
+  // weights if there are more columns than fit in there, or 0.
+  template <size_t quads, size_t K>
+  [[gnu::always_inline]] inline size_t catch_up_row(const Row<T>& row, size_t first, double* room) {
+    const uint32_t event = now(), *tags = tags_.data();
+    const Slot* slots = row.slots.data();
+    size_t stale = 0;
+    for (size_t i = first; i < row.size; ++i) {
+      const Slot slot = slots[i];
+      if (tags[slot] == event) continue;
+      T* block = row.blocks[i];
+      if (!catch_up_soon<quads, K>(slot, block) && !catch_up(slot, block, room))
+        throw Diverged("a weight is too large for the number type");
+      ++stale;
+    }
+    return stale;
   }
-  SONLINE_AVX2 void read_avx2(Slot slot, const T* block, double* now) const {
-    read_any(slot, block, now);
+  template <size_t quads, size_t K>
+  SONLINE_AVX2 size_t catch_up_row_avx2(const Row<T>& row, size_t first, double* room) {
+    return catch_up_row<quads, K>(row, first, room);
   }
 
+  // What catch_up() does, to the bit, for a feature that has missed few generations and no fold,
+  // which is common; false, and nothing is changed, for others.
+  template <size_t quads, size_t K>
+  [[gnu::always_inline]] inline bool catch_up_soon(Slot slot, T* block) {
+    if constexpr (quads == 0) return false;
+    const uint32_t event = tags_[slot];
+    const size_t missed = generation_.back() - generation_[event];
+    if (missed - 1 >= recent_.size() || (fold_[event] | fold_.back()) != 0) return false;
+    constexpr size_t kWidth = std::max<size_t>(quads, 1) * kQuad;
+    double now[kWidth];
+    Quad sums[kWidth / kQuad];
+    for (size_t q = 0; q < quads; ++q) {
+      const Quad quad = widen_quad(block + q * kQuad);
+      store_quad(now + q * kQuad, quad);
+      sums[q] = masked(quad, &keep_[q * kQuad]);
+    }
+    constexpr size_t kDense = K > 0 ? kWidth - K : 0;
+    const size_t weights = K > 0 ? K : K_, dense = K > 0 ? kDense : n_;
+    T *rest = block + weights + dense, *end = block + weights + n_;
+    detail::map_quads<kDense>(recent_[missed - 1].data(), kWidth, now + weights, dense, rest, end,
+                              sums);
+    typename FourOf<T>::Vector rounded[kWidth / kQuad], nothing{};
+    for (size_t q = 0; q < quads; ++q) {
+      rounded[q] = __builtin_convertvector(sums[q], typename FourOf<T>::Vector);
+      nothing += rounded[q] - rounded[q];  // NaN instead of 0 if a number does not fit
+    }
+    if (!all_zero(nothing)) return false;
+    for (size_t q = 0; q < quads; ++q)
+      *reinterpret_cast<typename FourOf<T>::InMemory*>(block + q * kQuad) = rounded[q];
+    std::fill(rest, end, T{0});
+    tags_[slot] = this->now();
+    return true;
+  }
+
+  // To the bit.
+  [[gnu::always_inline]] static inline bool all_zero(typename FourOf<T>::Vector four) {
+    uint64_t words[sizeof four / sizeof(uint64_t)], any = 0;
+    std::memcpy(words, &four, sizeof four);
+    for (const uint64_t word : words) any |= word;
+    return any == 0;
+  }
+
+  [[gnu::always_inline]] static inline Quad masked(Quad quad, const uint64_t* keep) {
+    typedef uint64_t Words __attribute__((vector_size(32)));
+    typedef uint64_t WordsInMemory
+        __attribute__((vector_size(32), aligned(alignof(uint64_t)), may_alias));
+    return reinterpret_cast<Quad>(reinterpret_cast<Words>(quad) &
+                                  *reinterpret_cast<const WordsInMemory*>(keep));
+  }
+
+  bool is_of_today(uint32_t event) const { return generation_[event] == generation_.back(); }
+
   [[gnu::always_inline]] inline bool catch_up_any(Slot slot, T* block, double* room) {
-    read_any(slot, block, room);
-    const bool same = generation_[tags_[slot]] == generation_.back();
-    const size_t changed = same ? K_ : K_ + n_;
-    if (!all_fit<T>(room, changed)) return false;
-    for (size_t j = 0; j < changed; ++j) block[j] = static_cast<T>(room[j]);
+    const uint32_t event = tags_[slot];
+    if (is_of_today(event)) {
+      std::copy_n(block, K_ + n_, room);
+      fold(fold_.back(), fold_[event], n_, room);
+      if (!all_fit<T>(room, K_)) return false;
+      for (size_t k = 0; k < K_; ++k) block[k] = static_cast<T>(room[k]);
+    } else {
+      const double* mapped = advance(event, block, room);
+      if (!all_fit<T>(mapped, K_ + m_)) return false;
+      for (size_t j = 0; j < K_ + m_; ++j) block[j] = static_cast<T>(mapped[j]);
+      for (size_t j = K_ + m_; j < K_ + n_; ++j) block[j] = 0;
+    }
     tags_[slot] = now();
     return true;
   }
@@ -251,46 +350,75 @@ class LazyColumns {
     return catch_up_any(slot, block, room);
   }
 
-  // [w̄ | z] from an event to now.
-  [[gnu::always_inline]] inline void advance(uint32_t event, double* now) const {
-    const uint32_t then = fold_[event], last = fold_.back();
-    size_t g = generation_[event];
-    const size_t end = generation_.back();
-    if (g == end) {
-      detail::fold_loop(fold_at(last), fold_at(then), K_, row_, now + K_, now);
-      return;
+  // [w̄ | z], all of a block, by the maps from an event to the generation of today: the result lies
+  // somewhere in the room.
+  [[gnu::always_inline]] inline const double* advance(uint32_t event, const T* block,
+                                                      double* room) const {
+    double *from = room, *to = room + width_;
+    const size_t read = std::min(width_, K_ + n_);
+    std::copy_n(block, read, from);
+    std::fill(from + read, from + width_, 0.0);
+    if (fold_[event] > 0) {
+      double* all = room + 2 * width_;
+      std::copy_n(block, K_ + n_, all);
+      fold(0, fold_[event], n_, all);
+      std::copy_n(all, K_, from);
     }
-    if (then > 0) detail::fold_loop(fold_at(0), fold_at(then), K_, row_, now + K_, now);
-    const size_t recent = std::min(recent_.size(), end - g);
-    size_t columns = n_;
-    for (; g < end - recent; columns = m_) {
+    size_t g = generation_[event];
+    const size_t end = generation_.back(), recent = std::min(recent_.size(), end - g);
+    while (g < end - recent) {
       // The largest aligned power of two that does not reach beyond the end.
       const auto aligned = static_cast<size_t>(std::countr_zero(g));
       const auto level =
           std::min(aligned, static_cast<size_t>(std::bit_width(end - recent - g) - 1));
-      apply(&levels_[level][(g >> level) * n_ * width_], columns, now);
+      apply(&levels_[level][(g >> level) * n_ * width_], from, block, to);
+      std::swap(from, to);
+      block = nullptr;
       g += size_t{1} << level;
     }
-    apply(recent_[recent - 1].data(), columns, now);
-    if (last > 0) detail::fold_loop(fold_at(last), fold_at(0), K_, row_, now + K_, now);
+    apply(recent_[recent - 1].data(), from, block, to);
+    if (fold_.back() > 0) fold(fold_.back(), 0, m_, to);
+    return to;
+  }
+  SONLINE_AVX2 const double* advance_avx2(uint32_t event, const T* block, double* room) const {
+    return advance(event, block, room);
+  }
+
+  // out = [w̄ | 0] + map · z. Of z the first m numbers are not zero, or all those of a block.
+  [[gnu::always_inline]] inline void apply(const double* map, const double* now, const T* block,
+                                           double* out) const {
+    size_t i = 0;
+    for (; i + 4 * kQuad <= width_; i += 4 * kQuad) apply_quads<4>(map, now, block, i, out);
+    for (; i + 3 * kQuad <= width_; i += 3 * kQuad) apply_quads<3>(map, now, block, i, out);
+    for (; i < width_; i += kQuad) apply_quads<1>(map, now, block, i, out);
+  }
+  template <size_t quads>
+  [[gnu::always_inline]] inline void apply_quads(const double* map, const double* now,
+                                                 const T* block, size_t at, double* out) const {
+    const size_t dense = block ? std::min(n_, width_ - K_) : m_;
+    Quad sums[quads];
+    for (size_t q = 0; q < quads; ++q)
+      sums[q] = masked(load_quad(now + at + q * kQuad), &keep_[at + q * kQuad]);
+    detail::map_quads<0>(map + at, width_, now + K_, dense, block ? block + K_ + dense : nullptr,
+                         block ? block + K_ + n_ : nullptr, sums);
+    for (size_t q = 0; q < quads; ++q) store_quad(out + at + q * kQuad, sums[q]);
   }
 
   const double* fold_at(size_t number) const { return folds_.data() + number * K_ * row_; }
 
-  // Of the columns only the first `columns` are not zero.
-  [[gnu::always_inline]] inline void apply(const double* map, size_t columns, double* now) const {
-    double* out = out_.data();
-    detail::map_loop(map, width_, now + K_, columns, out);
-    for (size_t k = 0; k < K_; ++k) now[k] += out[k];
-    for (size_t j = 0; j < m_; ++j) now[K_ + j] = out[K_ + j];
-    for (size_t j = m_; j < columns; ++j) now[K_ + j] = 0;
+  // What fold `last` has added since fold `then` to the weights of a feature with n numbers z.
+  [[gnu::always_inline]] inline void fold(size_t last, size_t then, size_t n, double* now) const {
+    detail::fold_loop(fold_at(last), fold_at(then), K_, row_, n, now + K_, now);
   }
 
   // Adds a map, and the products that it completes.
   void append(Vector map) {
     if (recent_.size() < kRecent) recent_.emplace_back();
     std::rotate(recent_.begin(), recent_.end() - 1, recent_.end());
-    for (size_t i = 1; i < recent_.size(); ++i) recent_[i] = product(map.data(), recent_[i].data());
+    for (size_t i = 1; i < recent_.size(); ++i) {
+      multiply(map.data(), recent_[i].data(), scratch_);
+      recent_[i].swap(scratch_);
+    }
     recent_[0] = map;
     for (size_t level = 0;; ++level) {
       if (level == levels_.size()) levels_.emplace_back();
@@ -298,20 +426,22 @@ class LazyColumns {
       maps.insert(maps.end(), map.begin(), map.end());
       const size_t count = maps.size() / (n_ * width_);
       if (count % 2) return;
-      map = product(&maps[(count - 1) * n_ * width_], &maps[(count - 2) * n_ * width_]);
+      multiply(&maps[(count - 1) * n_ * width_], &maps[(count - 2) * n_ * width_], map);
     }
   }
 
   // The map that is first `before` and then `after`: each column is one more feature.
-  Vector product(const double* after, const double* before) const {
-    Vector both(n_ * width_, 0.0);
-    Vector column(room(), 0.0);
-    for (size_t j = 0; j < n_; ++j) {
-      std::copy_n(before + j * width_, K_ + m_, column.begin());
-      apply(after, m_, column.data());
-      std::copy_n(column.begin(), K_ + m_, both.begin() + static_cast<std::ptrdiff_t>(j * width_));
-    }
-    return both;
+  void multiply(const double* after, const double* before, Vector& both) const {
+    both.resize(n_ * width_);
+    has_avx2() ? multiply_avx2(after, before, both.data())
+               : multiply_any(after, before, both.data());
+  }
+  [[gnu::always_inline]] inline void multiply_any(const double* after, const double* before,
+                                                  double* both) const {
+    for (size_t j = 0; j < n_ * width_; j += width_) apply(after, before + j, nullptr, both + j);
+  }
+  SONLINE_AVX2 void multiply_avx2(const double* after, const double* before, double* both) const {
+    multiply_any(after, before, both);
   }
 
   size_t K_, m_, n_;
@@ -323,7 +453,8 @@ class LazyColumns {
   Vector folds_;                      // r, K rows each; the first is 0
   std::vector<Vector> levels_;        // levels_[l]: products of 2^l maps in turn
   std::vector<Vector> recent_;        // recent_[i]: the product of the last i + 1 maps
-  mutable Vector out_;
+  Vector scratch_;
+  std::vector<uint64_t> keep_;  // a mask: what a map adds to instead of replacing it
 };
 
 }  // namespace sonline
