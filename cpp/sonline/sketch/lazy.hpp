@@ -8,9 +8,10 @@
 // last event that it has seen, and catches up when a row has it next. So no data can make a row
 // cost more than its own non-zeros ask for:
 //   - within a generation the folds add up to r, and a feature misses r_now - r_then: K n products;
-//   - across generations it needs the product of the maps since. Those of the last few are kept
-//     ready, and, for features that have missed more, products over aligned powers of two: a
-//     feature that has missed G generations needs at most 1 + 2 log₂ G maps of (K + m) n products.
+//   - across generations it needs the product of the maps since. Those of the last eight are kept
+//     ready, for older generations those to the next multiple of eight, and from the last eight
+//     multiples to now, and so on: a feature that has missed G generations needs at most
+//     1 + log₈ G maps of (K + m) n products.
 // Everything is computed in double and rounded once, in the same order on every processor.
 //
 // A sweep over all features, which lets the events be forgotten, is left to the sketch: it does one
@@ -18,7 +19,6 @@
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -101,13 +101,13 @@ class LazyColumns {
   }
 
   // Room that the functions below need for one feature; the first numbers are [w̄ | z].
-  size_t room() const { return K_ + row_ + 2 * width_; }
+  size_t room() const { return 2 * (K_ + row_ + width_); }
 
   uint32_t now() const { return static_cast<uint32_t>(generation_.size() - 1); }
   size_t generations() const { return generation_.back(); }
   size_t bytes() const {
-    size_t numbers = folds_.size();
-    for (const Vector& level : levels_) numbers += level.size();
+    size_t numbers = folds_.size() + maps_.size();
+    for (const Level& level : levels_) numbers += level.ups.size();
     return numbers * sizeof(double) + 2 * generation_.size() * sizeof(uint32_t);
   }
   size_t bytes_of_tags() const { return tags_.capacity() * sizeof(uint32_t); }
@@ -191,13 +191,14 @@ class LazyColumns {
   // w̄ ← w̄ + C_w z, z ← C_z z. C has K rows and then one for each new column that is not zero, and
   // `columns` columns.
   void next_generation(const Matrix& C, size_t columns) {
-    Vector map(n_ * width_, 0.0);
+    maps_.resize(maps_.size() + n_ * width_);
+    double* map = maps_.data() + maps_.size() - n_ * width_;
     const double* r = fold_at(fold_.back());
     for (size_t j = 0; j < columns; ++j)
       for (size_t i = 0; i < C.rows(); ++i) map[j * width_ + i] = C(i, j);
     for (size_t j = 0; j < n_; ++j)
       for (size_t k = 0; k < K_; ++k) map[j * width_ + k] += r[k * row_ + j];
-    append(std::move(map));
+    multiply_out(generations() + 1);
     generation_.push_back(generation_.back() + 1);
     fold_.push_back(0);
   }
@@ -208,8 +209,8 @@ class LazyColumns {
     generation_.assign(1, 0);
     fold_.assign(1, 0);
     folds_.assign(K_ * row_, 0.0);
-    levels_.clear();
-    recent_.clear();
+    maps_.clear();
+    levels_.assign(1, Level{});
   }
 
   template <class Archive>
@@ -227,21 +228,24 @@ class LazyColumns {
     }
     const size_t folds = 1 + *std::max_element(fold_.begin(), fold_.end());
     archive.array_of(folds * K_ * row_, "sketch.folds", folds_);
-    Vector maps(levels_.empty() ? Vector{} : levels_[0]);
-    archive.array_of(generations() * n_ * width_, "sketch.maps", maps);
+    archive.array_of(generations() * n_ * width_, "sketch.maps", maps_);
     if constexpr (Archive::reading) {
-      levels_.clear();
-      recent_.clear();
-      for (size_t g = 0; g < generations(); ++g) {
-        const auto from = maps.begin() + static_cast<std::ptrdiff_t>(g * n_ * width_);
-        append(Vector(from, from + static_cast<std::ptrdiff_t>(n_ * width_)));
-      }
+      levels_.assign(1, Level{});
+      for (size_t g = 1; g <= generations(); ++g) multiply_out(g);
     }
   }
 
  private:
   static constexpr size_t kMostEvents = size_t{1} << 31;
-  static constexpr size_t kRecent = 12;
+  static constexpr size_t kUnits = 8;      // of a level in a unit of the next
+  static constexpr size_t kMostMaps = 16;  // 8¹⁵ is more than kMostEvents
+
+  // A unit of level l is 8ˡ generations, and starts at a multiple of so many.
+  struct Level {
+    std::vector<Vector>
+        recent;  // recent[i]: from the start of the i-th of the last whole units to now
+    Vector ups;  // of each unit: from its start to the next unit of the level above
+  };
 
   template <class Archive>
   void check_events(Archive& archive, size_t slots) const {
@@ -278,14 +282,18 @@ class LazyColumns {
     return catch_up_row<quads, K>(row, first, room);
   }
 
-  // What catch_up() does, to the bit, for a feature that has missed few generations and no fold,
-  // which is common; false, and nothing is changed, for others.
+  // What catch_up() does, to the bit, for a feature that has missed no fold, which is common;
+  // false, and nothing is changed, for others.
   template <size_t quads, size_t K>
   [[gnu::always_inline]] inline bool catch_up_soon(Slot slot, T* block) {
     if constexpr (quads == 0) return false;
-    const uint32_t event = tags_[slot];
-    const size_t missed = generation_.back() - generation_[event];
-    if (missed - 1 >= recent_.size() || (fold_[event] | fold_.back()) != 0) return false;
+    const std::vector<Vector>& recent = levels_[0].recent;
+    const uint32_t event = tags_[slot], g = generation_[event];
+    const size_t missed = generation_.back() - g;
+    if ((fold_[event] | fold_.back()) != 0) return false;
+    const double* maps[kMostMaps];
+    maps[0] = recent[std::min(missed, recent.size()) - 1].data();
+    const size_t count = missed <= recent.size() ? 1 : path(g, maps);
     constexpr size_t kWidth = std::max<size_t>(quads, 1) * kQuad;
     double now[kWidth];
     Quad sums[kWidth / kQuad];
@@ -297,8 +305,15 @@ class LazyColumns {
     constexpr size_t kDense = K > 0 ? kWidth - K : 0;
     const size_t weights = K > 0 ? K : K_, dense = K > 0 ? kDense : n_;
     T *rest = block + weights + dense, *end = block + weights + n_;
-    detail::map_quads<kDense>(recent_[missed - 1].data(), kWidth, now + weights, dense, rest, end,
-                              sums);
+    detail::map_quads<kDense>(maps[0], kWidth, now + weights, dense, rest, end, sums);
+    for (size_t i = 1; i < count; ++i) {
+      for (size_t q = 0; q < quads; ++q) {
+        store_quad(now + q * kQuad, sums[q]);
+        sums[q] = masked(sums[q], &keep_[q * kQuad]);
+      }
+      const T* none = nullptr;
+      detail::map_quads<0>(maps[i], kWidth, now + weights, m_, none, none, sums);
+    }
     typename FourOf<T>::Vector rounded[kWidth / kQuad], nothing{};
     for (size_t q = 0; q < quads; ++q) {
       rounded[q] = __builtin_convertvector(sums[q], typename FourOf<T>::Vector);
@@ -364,24 +379,39 @@ class LazyColumns {
       fold(0, fold_[event], n_, all);
       std::copy_n(all, K_, from);
     }
-    size_t g = generation_[event];
-    const size_t end = generation_.back(), recent = std::min(recent_.size(), end - g);
-    while (g < end - recent) {
-      // The largest aligned power of two that does not reach beyond the end.
-      const auto aligned = static_cast<size_t>(std::countr_zero(g));
-      const auto level =
-          std::min(aligned, static_cast<size_t>(std::bit_width(end - recent - g) - 1));
-      apply(&levels_[level][(g >> level) * n_ * width_], from, block, to);
+    const double* maps[kMostMaps];
+    for (size_t i = 0, count = path(generation_[event], maps); i < count; ++i) {
+      apply(maps[i], from, i == 0 ? block : nullptr, to);
       std::swap(from, to);
-      block = nullptr;
-      g += size_t{1} << level;
     }
-    apply(recent_[recent - 1].data(), from, block, to);
-    if (fold_.back() > 0) fold(fold_.back(), 0, m_, to);
-    return to;
+    if (fold_.back() > 0) fold(fold_.back(), 0, m_, from);
+    return from;
   }
   SONLINE_AVX2 const double* advance_avx2(uint32_t event, const T* block, double* room) const {
     return advance(event, block, room);
+  }
+
+  // The maps, one after the other, that lead from a generation to that of today; their number.
+  size_t path(size_t g, const double** maps) const {
+    const size_t end = generation_.back();
+    size_t count = 0;
+    for (size_t level = 0, unit = 1; g < end;) {
+      const Level& at = levels_[level];
+      const size_t units = end / unit - g / unit;
+      if (units == 0) {  // it is the start of the last unit, which is not over
+        --level;
+        unit /= kUnits;
+      } else if (units <= at.recent.size()) {
+        maps[count++] = at.recent[units - 1].data();
+        break;
+      } else {
+        maps[count++] = &at.ups[g / unit * (level == 0 ? n_ : m_) * width_];
+        ++level;
+        unit *= kUnits;
+        g = (g / unit + 1) * unit;
+      }
+    }
+    return count;
   }
 
   // out = [w̄ | 0] + map · z. Of z the first m numbers are not zero, or all those of a block.
@@ -411,36 +441,40 @@ class LazyColumns {
     detail::fold_loop(fold_at(last), fold_at(then), K_, row_, n, now + K_, now);
   }
 
-  // Adds a map, and the products that it completes.
-  void append(Vector map) {
-    if (recent_.size() < kRecent) recent_.emplace_back();
-    std::rotate(recent_.begin(), recent_.end() - 1, recent_.end());
-    for (size_t i = 1; i < recent_.size(); ++i) {
-      multiply(map.data(), recent_[i].data(), scratch_);
-      recent_[i].swap(scratch_);
-    }
-    recent_[0] = map;
-    for (size_t level = 0;; ++level) {
+  // Brings the products up to date with the last map, which ends generation `end`.
+  void multiply_out(size_t end) {
+    const double* map = &maps_[(end - 1) * n_ * width_];
+    for (size_t level = 0; level < levels_.size(); ++level)
+      for (Vector& product : levels_[level].recent) {
+        multiply(map, product.data(), level == 0 ? n_ : m_, scratch_);
+        product.swap(scratch_);
+      }
+    // The first unit of a level is over, and perhaps the first of the next, and so on.
+    Vector over(map, map + n_ * width_);
+    for (size_t level = 0, unit = 1;; ++level, unit *= kUnits) {
       if (level == levels_.size()) levels_.emplace_back();
-      Vector& maps = levels_[level];
-      maps.insert(maps.end(), map.begin(), map.end());
-      const size_t count = maps.size() / (n_ * width_);
-      if (count % 2) return;
-      multiply(&maps[(count - 1) * n_ * width_], &maps[(count - 2) * n_ * width_], map);
+      auto& [recent, ups] = levels_[level];
+      if (recent.size() < kUnits) recent.emplace_back();
+      std::rotate(recent.begin(), recent.end() - 1, recent.end());
+      recent[0] = over;
+      if (end % (unit * kUnits) != 0) return;
+      for (size_t i = kUnits; i-- > 0;) ups.insert(ups.end(), recent[i].begin(), recent[i].end());
+      over.assign(recent.back().begin(),
+                  recent.back().begin() + static_cast<std::ptrdiff_t>(m_ * width_));
     }
   }
 
   // The map that is first `before` and then `after`: each column is one more feature.
-  void multiply(const double* after, const double* before, Vector& both) const {
-    both.resize(n_ * width_);
-    has_avx2() ? multiply_avx2(after, before, both.data())
-               : multiply_any(after, before, both.data());
+  void multiply(const double* after, const double* before, size_t columns, Vector& both) const {
+    both.resize(columns * width_);
+    has_avx2() ? multiply_avx2(after, before, both) : multiply_any(after, before, both);
   }
   [[gnu::always_inline]] inline void multiply_any(const double* after, const double* before,
-                                                  double* both) const {
-    for (size_t j = 0; j < n_ * width_; j += width_) apply(after, before + j, nullptr, both + j);
+                                                  Vector& both) const {
+    double* out = both.data();
+    for (size_t j = 0; j < both.size(); j += width_) apply(after, before + j, nullptr, out + j);
   }
-  SONLINE_AVX2 void multiply_avx2(const double* after, const double* before, double* both) const {
+  SONLINE_AVX2 void multiply_avx2(const double* after, const double* before, Vector& both) const {
     multiply_any(after, before, both);
   }
 
@@ -451,8 +485,8 @@ class LazyColumns {
   std::vector<uint32_t> generation_;  // of each event
   std::vector<uint32_t> fold_;        // of each event: which r below
   Vector folds_;                      // r, K rows each; the first is 0
-  std::vector<Vector> levels_;        // levels_[l]: products of 2^l maps in turn
-  std::vector<Vector> recent_;        // recent_[i]: the product of the last i + 1 maps
+  Vector maps_;                       // of the generations in turn
+  std::vector<Level> levels_;         // and their products
   Vector scratch_;
   std::vector<uint64_t> keep_;  // a mask: what a map adds to instead of replacing it
 };
