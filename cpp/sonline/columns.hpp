@@ -6,9 +6,13 @@
 // the machine.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
+#include <cstdint>
+#include <limits>
 
 #include "sonline/cpu.hpp"
+#include "sonline/errors.hpp"
 
 namespace sonline {
 
@@ -160,5 +164,21 @@ struct Columns {
       for (size_t j = 0; j < width; ++j) blocks[i][j] += x[i] * update[j];
   }
 };
+
+// Throws if block_i += x_i * update would leave the range of T. A step far smaller than that range
+// is not looked at: no stream is so long that such steps add up to it.
+template <class T>
+void check_room(T* const* blocks, const T* x, size_t n, double energy, const T* update,
+                size_t width) {
+  constexpr double kSmall = std::numeric_limits<T>::max() / (uint64_t{1} << 40);
+  double size = 0;
+  for (size_t j = 0; j < width; ++j) size += std::fabs(static_cast<double>(update[j]));
+  if (size * std::sqrt(energy) <= kSmall && size <= kSmall) return;
+  bool fits = std::isfinite(size);
+  for (size_t i = 0; i < n && fits; ++i)
+    for (size_t j = 0; j < width; ++j)
+      fits = fits && std::isfinite(blocks[i][j] + x[i] * update[j]);
+  if (!fits) throw Diverged("a step is too large for the number type");
+}
 
 }  // namespace sonline

@@ -46,6 +46,20 @@ def test_a_row_whose_square_vanishes_leaves_the_directions_as_they_are(sketch: s
     np.testing.assert_array_equal(model.basis(), before[1])
 
 
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_a_weight_that_overflows_is_not_stored(sketch: str, tmp_path: Path) -> None:
+    settings = {"alpha": 1e-25, "step": "explicit", "scaling": "none", "intercept": False}
+    model = OnlineLearner(sketch=sketch, **settings)
+    model.learn([[1.0, 0.0]], [1])
+    before = model.weights()
+    try:
+        model.learn([[1e10, 1e15]], [-1])
+    except DivergenceError:
+        assert model.weights() == before
+    assert all(np.isfinite(list(model.weights().values())))
+    model.save(tmp_path / "model.sonline")
+
+
 def diverged(sketch: str, **settings: Any) -> OnlineLearner | None:
     """Return a learner that has left the finite numbers; None where it cannot be brought there."""
     settings |= {"step": "explicit", "loss": "squared", "scaling": "none"}

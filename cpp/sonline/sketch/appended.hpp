@@ -261,10 +261,10 @@ class Appended {
   void write(const Row<T>& row) {
     const bool appends = absorbed_ && rho_ > 0;
     const T kappa = static_cast<T>(kappa_);
-    if (!std::isfinite(kappa)) throw Diverged("a step is too large for the number type");
     const double unit = 1 / std::sqrt(energy_);
     const T *x = row.x, length = static_cast<T>(unit);
     T* const* blocks = row.blocks.data();
+    check_room(blocks + first_, x + first_, row.size - first_, energy_, &kappa, 1);
     const size_t n = row.size, next = 1 + n_;
     if (appends)
       for (size_t i = first_; i < n; ++i) {

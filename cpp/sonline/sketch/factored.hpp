@@ -338,19 +338,17 @@ class Factored {
     }
     const size_t written = absorbed_ ? K_ + m_ : K_;
     std::fill(update_.begin() + static_cast<std::ptrdiff_t>(written), update_.end(), T{0});
-    for (size_t j = 0; j < written; ++j) {
-      update_[j] = static_cast<T>(exact_update_[j]);
-      if (!std::isfinite(update_[j])) throw Diverged("a step is too large for the number type");
-    }
+    for (size_t j = 0; j < written; ++j) update_[j] = static_cast<T>(exact_update_[j]);
+    T* const* changed = row.blocks.data() + first_;
+    const T* x = row.x + first_;
+    const size_t n = row.size - first_;
+    check_room(changed, x, n, energy_, update_.data(), written);
     if (absorbed_) {
       std::swap(F_, next_.F);
       std::swap(beta_, beta_next_);
       k_ = next_.rank;
       rule_.accept(next_);
     }
-    T* const* changed = row.blocks.data() + first_;
-    const T* x = row.x + first_;
-    const size_t n = row.size - first_;
     if (absorbed_)
       columns_.scatter(changed, x, n, width_, update_.data());
     else
