@@ -1,5 +1,5 @@
 // Times the kernel alone, without Python: kernel_bench SKETCH M NNZ FEATURES ROWS [SCALING]
-// [PASSES] prints nanoseconds of processor time per non-zero (best of the passes). The same
+// [PASSES] [STEP] prints nanoseconds of processor time per non-zero (best of the passes). The same
 // program, under callgrind, gives the instruction counts that benchmarks/instructions.py compares.
 #include <cstdio>
 #include <cstdlib>
@@ -42,7 +42,8 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc < 6) {
-    std::fprintf(stderr, "usage: %s SKETCH M NNZ FEATURES ROWS [SCALING] [PASSES]\n", argv[0]);
+    std::fprintf(stderr, "usage: %s SKETCH M NNZ FEATURES ROWS [SCALING] [PASSES] [STEP]\n",
+                 argv[0]);
     return 2;
   }
   const std::string sketch = argv[1];
@@ -86,6 +87,7 @@ int main(int argc, char** argv) {
     config.sketch_every = 0;
   }
   config.hessian = true;
+  config.explicit_step = argc > 8 && std::string(argv[8]) == "explicit";
   config.scaling = scaling == "auto"       ? sonline::Scaling::automatic
                    : scaling == "rms"      ? sonline::Scaling::rms
                    : scaling == "gradient" ? sonline::Scaling::gradient

@@ -306,7 +306,7 @@ class Factored {
       const double moved = c_ * dot(next_.mu.data(), beta_[e], k_) * energy_;
       if (!(std::fabs(moved) <= kLargest * cancellation_ * scale)) return false;
     }
-    return largest_entry(next_.F, next_.rank) >= kSmallest;
+    return std::fabs(next_.F(0, 0)) >= kSmallest || largest_entry(next_.F, next_.rank) >= kSmallest;
   }
 
   // The sparse way.
