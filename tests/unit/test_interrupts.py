@@ -57,7 +57,6 @@ def test_an_interrupt_keeps_what_has_been_learnt(kind: str) -> None:
     X, y = long_batch()
     rows = sp.csr_array(X) if kind == "sparse" else X
     model = OnlineLearner()
-    begun = time.monotonic()
     with interrupted("learn"), pytest.raises(KeyboardInterrupt) as caught:
         model.learn(rows, y)
     done = caught.value.rows_done  # type: ignore[attr-defined]
@@ -69,7 +68,6 @@ def test_an_interrupt_keeps_what_has_been_learnt(kind: str) -> None:
     np.testing.assert_array_equal(caught.value.predictions, before)  # type: ignore[attr-defined]
     assert state_of(same) == state_of(model)
     model.learn(X[done : done + 10], y[done : done + 10])
-    assert time.monotonic() - begun < 120
 
 
 def test_an_interrupt_finds_all_classes_at_the_same_row() -> None:
