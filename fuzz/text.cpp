@@ -62,6 +62,10 @@ void put_rows(std::string& target, const Batch& batch, const Options& options) {
     if (batch.tags.size() != 0) target.append(batch.tags[row]);
     put_one(target, batch.lines[row]);
     put_one(target, batch.ends[row]);
+    if (options.format == Format::kCsv) {
+      put_one(target, batch.next_lines[row]);
+      put_one(target, batch.row_ends[row]);
+    }
   }
 }
 
@@ -91,6 +95,7 @@ void check_batch(const Batch& batch, const Options& options, std::string_view te
     const LineError& error = batch.errors[i];
     const auto start = static_cast<size_t>(error.offset);
     CHECK(start < text.size() && (start == 0 || text[start - 1] == '\n'));
+    if (options.format == Format::kCsv) continue;  // a row may have line breaks
     const size_t length = std::min(text.find('\n', start), text.size()) - start;
     CHECK(error.column >= 1 && static_cast<size_t>(error.column) <= length);
     CHECK(batch.error_lines[i] ==
@@ -108,6 +113,8 @@ void put_batch(Outcome& outcome, const Batch& batch, const Options& options,
     put_one(outcome.errors, error.line);
     put_one(outcome.errors, error.column);
     put_one(outcome.errors, error.offset);
+    put_one(outcome.errors, error.row);
+    put_one(outcome.errors, error.cell);
   }
   put_strings(outcome.error_words, batch.error_words);
   put_strings(outcome.names, batch.new_names);
@@ -120,6 +127,17 @@ void put_batch(Outcome& outcome, const Batch& batch, const Options& options,
 Outcome run(const Options& options, std::string_view text, uint32_t cuts) {
   Outcome outcome;
   Parser parser(options);
+  if (options.format == Format::kCsv) {
+    parser.set_layout({{{"y", CellKind::kLabel},
+                        {"a", CellKind::kNumber},
+                        {"b", CellKind::kText},
+                        {"c", CellKind::kText, 2},
+                        {"w", CellKind::kWeight},
+                        {"t", CellKind::kTag},
+                        {"i", CellKind::kIgnored}},
+                       {{1, 2}, {2, 3}},
+                       options.features == FeatureMode::kHash ? ';' : ','});
+  }
   uint64_t state = cuts;
   for (size_t at = 0; at < text.size() && !parser.failed();) {
     state = state * 6364136223846793005u + 1442695040888963407u;
@@ -142,7 +160,10 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kHeader = 6;
   if (size < kHeader) return 0;
   Options options;
-  options.format = data[0] & 1 ? Format::kVowpalWabbit : Format::kSvmlight;
+  options.format = data[0] & 1     ? Format::kVowpalWabbit
+                   : data[0] & 128 ? Format::kCsv
+                                   : Format::kSvmlight;
+  options.missing = {"NA", "?"};
   options.labels = data[0] & 2 ? LabelMode::kToken : LabelMode::kNumber;
   options.on_error = data[0] & 4 ? ErrorMode::kStop : ErrorMode::kSkip;
   options.allow_unlabelled = data[0] & 8;

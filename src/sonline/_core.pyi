@@ -97,6 +97,11 @@ def loss_values(name: str, z: Annotated[NDArray[numpy.float64], dict(shape=(None
 
 def loss_judge(name: str, z: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], y: float, q: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu', writable=False)], level: float, fits: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')], moves: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 
+def split_csv(text: bytes, delimiter: str, most: int = 18446744073709551615) -> tuple[list[list[bytes]], int]:
+    """
+    Return the cells of the first rows of a piece of CSV, and how many bytes these are.
+    """
+
 def hash_bytes(data: bytes, seed: int = 0) -> int:
     """Return the 64-bit hash of a byte string."""
 
@@ -145,6 +150,12 @@ class TextError:
 
     @property
     def offset(self) -> int: ...
+
+    @property
+    def row(self) -> int: ...
+
+    @property
+    def cell(self) -> int: ...
 
     @property
     def text(self) -> bytes: ...
@@ -212,6 +223,14 @@ class TextBatch:
         """Offset of the first byte after each row's line."""
 
     @property
+    def next_lines(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Number of the line after each row of CSV."""
+
+    @property
+    def row_ends(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))]:
+        """Rows of CSV up to each row, bad ones among them."""
+
+    @property
     def new_names(self) -> list[str]:
         """Feature names that this batch is the first to use."""
 
@@ -232,14 +251,27 @@ class TextBatch:
         """The lines that could not be parsed."""
 
 class TextParser:
-    """Turns chunks of svmlight or Vowpal Wabbit text into batches of rows."""
+    """
+    Turns chunks of svmlight, Vowpal Wabbit text or CSV into batches of rows.
+    """
 
-    def __init__(self, format: str, *, labels: str = 'number', features: str = 'index', hash_bits: int = 18, hash_seed: int = 0, dtype: str = 'float32', largest_value: float = 1.7976931348623157e+308, on_error: str = 'stop', allow_unlabelled: bool = False, namespaces: bool = False, frozen_names: bool = False, max_line_bytes: int = 67108864, max_error_bytes: int = 65536, line: int = 1, offset: int = 0, names: object = [], label_names: Sequence[str] = [], namespace_names: Sequence[str] = []) -> None: ...
+    def __init__(self, format: str, *, labels: str = 'number', features: str = 'index', hash_bits: int = 18, hash_seed: int = 0, dtype: str = 'float32', largest_value: float = 1.7976931348623157e+308, on_error: str = 'stop', allow_unlabelled: bool = False, namespaces: bool = False, frozen_names: bool = False, max_line_bytes: int = 67108864, max_error_bytes: int = 65536, line: int = 1, offset: int = 0, names: object = [], label_names: Sequence[str] = [], namespace_names: Sequence[str] = [], missing: Sequence[str] = []) -> None: ...
 
     def feed(self, data: object) -> TextBatch:
         """
         Return the rows that end within this chunk of bytes; the GIL is released meanwhile.
         """
+
+    def end_file(self) -> TextBatch:
+        """
+        Return the row of a last line without newline; another file may be fed after it.
+        """
+
+    def seek(self, line: int, offset: int, rows: int) -> None:
+        """Set where the next file is read on."""
+
+    def set_columns(self, names: Sequence[str], kinds: Sequence[str], ngrams: Sequence[int], products: Sequence[tuple[int, int]], delimiter: str) -> None:
+        """Set what the columns of the CSV hold that is fed next."""
 
     def finish(self) -> TextBatch:
         """
@@ -253,6 +285,10 @@ class TextParser:
     @property
     def offset(self) -> int:
         """Offset of the first byte of that line within the input."""
+
+    @property
+    def rows(self) -> int:
+        """Number of rows before that line, bad ones among them."""
 
     @property
     def pending(self) -> int:

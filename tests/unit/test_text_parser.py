@@ -41,7 +41,7 @@ def test_other_objects_are_refused(wrong):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"format": "csv"}, "format='csv' is unknown; choose one of 'svmlight', 'vw'"),
+        ({"format": "arff"}, "format='arff' is unknown; choose one of 'svmlight', 'vw', 'csv'"),
         ({"labels": "x"}, "labels='x'"),
         ({"features": "x"}, "features='x'"),
         ({"dtype": "int8"}, "dtype='int8'"),

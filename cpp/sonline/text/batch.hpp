@@ -19,6 +19,8 @@ struct LineError {
   int64_t line;    // counted from 1
   int64_t column;  // of the byte at fault, counted from 1
   int64_t offset;  // of the first byte of the line within the input
+  int64_t row;     // rows before it, bad ones among them
+  int64_t cell;    // of CSV: the column, or how many cells there are; else -1
 };
 
 // What a line says besides its features.
@@ -50,6 +52,10 @@ struct Batch {
 
   Column<int64_t> lines;  // the line number of each row
   Column<int64_t> ends;   // the offset of the byte after each row's line: where to resume
+  // Of CSV, whose rows may take several lines: the line after each row, and the rows of the input
+  // up to there, bad ones among them.
+  Column<int64_t> next_lines;
+  Column<int64_t> row_ends;
 
   // Entries that the dictionaries gained with this batch, in the order of their ids.
   Strings new_names;

@@ -88,6 +88,21 @@ class PyParser {
     const std::scoped_lock lock(mutex_);
     return parser_.feed(buffer.data(), buffer.size());
   }
+  Batch end_file() {
+    nb::gil_scoped_release unlocked;
+    const std::scoped_lock lock(mutex_);
+    return parser_.end_file();
+  }
+  void seek(Position position) {
+    nb::gil_scoped_release unlocked;
+    const std::scoped_lock lock(mutex_);
+    parser_.seek(position);
+  }
+  void set_layout(CsvLayout layout) {
+    nb::gil_scoped_release unlocked;
+    const std::scoped_lock lock(mutex_);
+    parser_.set_layout(std::move(layout));
+  }
   Batch finish() {
     nb::gil_scoped_release unlocked;
     const std::scoped_lock lock(mutex_);
@@ -153,10 +168,12 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
                  bool allow_unlabelled, bool namespaces, bool frozen_names, size_t max_line_bytes,
                  size_t max_error_bytes, int64_t line, int64_t offset, const nb::object& names,
                  const std::vector<std::string>& label_names,
-                 const std::vector<std::string>& namespace_names) {
+                 const std::vector<std::string>& namespace_names,
+                 const std::vector<std::string>& missing) {
   Options options;
-  options.format = choose<Format>("format", format,
-                                  {{"svmlight", Format::kSvmlight}, {"vw", Format::kVowpalWabbit}});
+  options.format = choose<Format>(
+      "format", format,
+      {{"svmlight", Format::kSvmlight}, {"vw", Format::kVowpalWabbit}, {"csv", Format::kCsv}});
   options.labels = choose<LabelMode>(
       "labels", labels, {{"number", LabelMode::kNumber}, {"token", LabelMode::kToken}});
   options.features = choose<FeatureMode>(
@@ -180,15 +197,46 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
   options.frozen_names = frozen_names;
   options.max_line_bytes = max_line_bytes;
   options.max_error_bytes = max_error_bytes;
+  options.missing = missing;
   new (self) PyParser(options, {line, offset},
                       {feature_names(names), table_of("label_names", label_names),
                        table_of("namespace_names", namespace_names)});
 }
 
+void set_columns(PyParser& self, const std::vector<std::string>& names,
+                 const std::vector<std::string>& kinds, const std::vector<size_t>& ngrams,
+                 const std::vector<std::pair<size_t, size_t>>& products, char delimiter) {
+  if (kinds.size() != names.size() || ngrams.size() != names.size()) {
+    throw std::invalid_argument("names, kinds and ngrams must be as many");
+  }
+  CsvLayout layout;
+  for (size_t i = 0; i < names.size(); ++i) {
+    const auto kind = choose<CellKind>("kind", kinds[i],
+                                       {{"ignored", CellKind::kIgnored},
+                                        {"number", CellKind::kNumber},
+                                        {"text", CellKind::kText},
+                                        {"label", CellKind::kLabel},
+                                        {"weight", CellKind::kWeight},
+                                        {"tag", CellKind::kTag}});
+    layout.columns.push_back({names[i], kind, ngrams[i]});
+  }
+  for (const auto& [one, other] : products) {
+    if (one >= names.size() || other >= names.size()) {
+      throw std::invalid_argument("products must be pairs of columns");
+    }
+  }
+  if (std::string_view("0123456789+-.\"\r\n").find(delimiter) != std::string_view::npos) {
+    throw std::invalid_argument("delimiter must be no digit, sign, point, quotation mark or break");
+  }
+  layout.products = products;
+  layout.delimiter = delimiter;
+  self.set_layout(std::move(layout));
+}
+
 void bind_parser(nb::module_& m) {
   const Options defaults;
   nb::class_<PyParser>(m, "TextParser",
-                       "Turns chunks of svmlight or Vowpal Wabbit text into batches of rows.")
+                       "Turns chunks of svmlight, Vowpal Wabbit text or CSV into batches of rows.")
       .def("__init__", &make_parser, "format"_a, nb::kw_only(), "labels"_a = "number",
            "features"_a = "index", "hash_bits"_a = defaults.hash_bits,
            "hash_seed"_a = defaults.hash_seed, "dtype"_a = "float32",
@@ -197,9 +245,20 @@ void bind_parser(nb::module_& m) {
            "max_line_bytes"_a = defaults.max_line_bytes,
            "max_error_bytes"_a = defaults.max_error_bytes, "line"_a = 1, "offset"_a = 0,
            "names"_a = nb::list(), "label_names"_a = std::vector<std::string>(),
-           "namespace_names"_a = std::vector<std::string>())
+           "namespace_names"_a = std::vector<std::string>(),
+           "missing"_a = std::vector<std::string>())
       .def("feed", &PyParser::feed, "data"_a,
            "Return the rows that end within this chunk of bytes; the GIL is released meanwhile.")
+      .def("end_file", &PyParser::end_file,
+           "Return the row of a last line without newline; another file may be fed after it.")
+      .def(
+          "seek",
+          [](PyParser& self, int64_t line, int64_t offset, int64_t rows) {
+            self.seek({line, offset, rows});
+          },
+          "line"_a, "offset"_a, "rows"_a, "Set where the next file is read on.")
+      .def("set_columns", &set_columns, "names"_a, "kinds"_a, "ngrams"_a, "products"_a,
+           "delimiter"_a, "Set what the columns of the CSV hold that is fed next.")
       .def("finish", &PyParser::finish,
            "Return the row of a last line without newline; nothing can be fed after it.")
       .def_prop_ro(
@@ -210,6 +269,10 @@ void bind_parser(nb::module_& m) {
           "offset",
           [](PyParser& self) { return self.get([](auto& p) { return p.position().offset; }); },
           "Offset of the first byte of that line within the input.")
+      .def_prop_ro(
+          "rows",
+          [](PyParser& self) { return self.get([](auto& p) { return p.position().rows; }); },
+          "Number of rows before that line, bad ones among them.")
       .def_prop_ro(
           "pending", [](PyParser& self) { return self.get([](auto& p) { return p.pending(); }); },
           "Number of bytes of that line that were already fed.")
@@ -225,6 +288,8 @@ void bind_batch(nb::module_& m) {
       .def_prop_ro("line", [](const PyError& self) { return self.error.line; })
       .def_prop_ro("column", [](const PyError& self) { return self.error.column; })
       .def_prop_ro("offset", [](const PyError& self) { return self.error.offset; })
+      .def_prop_ro("row", [](const PyError& self) { return self.error.row; })
+      .def_prop_ro("cell", [](const PyError& self) { return self.error.cell; })
       .def_prop_ro("text", [](const PyError& self) { return to_bytes(self.line); })
       .def_prop_ro("word", [](const PyError& self) { return to_bytes(self.word); });
 
@@ -263,6 +328,8 @@ void bind_batch(nb::module_& m) {
       "Tag of each row; None if no row has one.");
   column("lines", &Batch::lines, "Line number of each row.");
   column("ends", &Batch::ends, "Offset of the first byte after each row's line.");
+  column("next_lines", &Batch::next_lines, "Number of the line after each row of CSV.");
+  column("row_ends", &Batch::row_ends, "Rows of CSV up to each row, bad ones among them.");
   const auto names = [&](const char* name, Strings Batch::* member, const char* doc) {
     batch.def_prop_ro(name, [member](const Batch& self) { return to_list(self.*member); }, doc);
   };
@@ -276,6 +343,20 @@ void bind_batch(nb::module_& m) {
 }
 
 void bind_names(nb::module_& m) {
+  m.def(
+      "split_csv",
+      [](const nb::bytes& text, char delimiter, size_t most) {
+        const auto [found, used] = split_csv(view(text), delimiter, most);
+        nb::list rows;
+        for (const auto& row : found) {
+          nb::list cells;
+          for (const std::string& cell : row) cells.append(to_bytes(cell));
+          rows.append(cells);
+        }
+        return std::pair(nb::typed<nb::list, nb::typed<nb::list, nb::bytes>>(rows), used);
+      },
+      "text"_a, "delimiter"_a, "most"_a = SIZE_MAX,
+      "Return the cells of the first rows of a piece of CSV, and how many bytes these are.");
   m.def(
       "hash_bytes",
       [](const nb::bytes& data, uint64_t seed) { return hash_bytes(view(data), seed); }, "data"_a,

@@ -9,7 +9,7 @@ bool is_utf8(std::string_view text) {
   for (size_t i = 0; i < size;) {
     const uint8_t lead = byte(i);
     if (lead < 0x80) {
-      ++i;
+      i += i + 8 <= size && (load64(&text[i]) & repeat_byte(0x80)) == 0 ? 8 : 1;
       continue;
     }
     if (lead < 0xC2 || lead > 0xF4) return false;

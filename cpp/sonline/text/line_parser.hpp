@@ -4,6 +4,11 @@
 #include <cmath>
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "sonline/text/batch.hpp"
 #include "sonline/text/dictionaries.hpp"
@@ -17,6 +22,8 @@ struct LineResult {
   const char* where = nullptr;  // the byte at fault
   bool is_row = false;          // false for blank lines and comments
   size_t features = 0;          // how many were written behind those of the batch's rows
+  int64_t cell = -1;            // of CSV: see LineError
+  size_t length = 0;            // of the word at fault; 0 if it ends at a blank
 
   static LineResult failed(Reason reason, const char* where) { return {reason, where}; }
   static LineResult nothing() { return {}; }
@@ -40,10 +47,23 @@ class LineParser {
   // read. Writes features behind those of the batch's rows and fills `head`; the driver adds the
   // row or, after a failure, takes back what the dictionaries learned.
   virtual LineResult parse(const char* first, const char* last, RowHead& head, Batch& batch) = 0;
+
+  // Where lines may have line breaks within them: looks at the next bytes of a line, up to a line
+  // break or to the end of what is there, and returns whether the line goes on behind them.
+  virtual bool goes_on(const char*, const char*) { return false; }
+  // The next bytes begin a line.
+  virtual void begin_line() {}
+  virtual void set_layout(CsvLayout) { throw std::logic_error("only CSV has columns"); }
 };
 
 std::unique_ptr<LineParser> make_svmlight_parser(const Options& options,
                                                  Dictionaries& dictionaries);
 std::unique_ptr<LineParser> make_vw_parser(const Options& options, Dictionaries& dictionaries);
+std::unique_ptr<LineParser> make_csv_parser(const Options& options, Dictionaries& dictionaries);
+
+// The cells of the first rows of a piece of CSV, and how many bytes these are; without the last row
+// if it is not complete, unless there is no other.
+std::pair<std::vector<std::vector<std::string>>, size_t> split_csv(std::string_view text,
+                                                                   char delimiter, size_t most);
 
 }  // namespace sonline::text

@@ -4,10 +4,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace sonline::text {
 
-enum class Format : uint8_t { kSvmlight, kVowpalWabbit };
+enum class Format : uint8_t { kSvmlight, kVowpalWabbit, kCsv };
 enum class LabelMode : uint8_t {
   kNumber,  // float64
   kToken,   // any text, as a code into a dictionary
@@ -34,6 +37,23 @@ struct Options {
   double largest_value = std::numeric_limits<double>::max();
   size_t max_line_bytes = size_t{64} << 20;
   size_t max_error_bytes = size_t{64} << 10;  // how much of a bad line is kept
+  std::vector<std::string> missing = {};      // cells of CSV that stand for nothing
+};
+
+// What a column of CSV holds.
+enum class CellKind : uint8_t { kIgnored, kNumber, kText, kLabel, kWeight, kTag };
+
+struct CsvColumn {
+  std::string name;
+  CellKind kind = CellKind::kIgnored;
+  size_t ngrams = 0;  // of text: 0 if the cell is one word, else the most words of a feature
+};
+
+// The columns of a file of CSV, and the pairs of columns whose features are multiplied.
+struct CsvLayout {
+  std::vector<CsvColumn> columns;
+  std::vector<std::pair<size_t, size_t>> products;
+  char delimiter = ',';
 };
 
 }  // namespace sonline::text

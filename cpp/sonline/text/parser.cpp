@@ -19,9 +19,10 @@ const char* find_newline(const char* data, size_t size) {
 
 // The bytes from `start` to the next blank, at least one and at most forty; the first of the line
 // if there are none.
-std::string_view word_at(std::string_view line, size_t start) {
+std::string_view word_at(std::string_view line, size_t start, size_t length) {
   constexpr size_t kLongest = 40;
   std::string_view word = line.substr(start < line.size() ? start : 0, kLongest);
+  if (length != 0) return word.substr(0, length);
   const size_t end = word.find_first_of(" \t\r", 1);
   return word.substr(0, end);
 }
@@ -37,7 +38,9 @@ uint64_t copy_new(const NameTable& table, uint64_t known, Strings& target) {
 Parser::Parser(const Options& options, Position start, Dictionaries known)
     : options_(options), dictionaries_(std::move(known)), position_(start) {
   format_ = options_.format == Format::kSvmlight ? make_svmlight_parser(options_, dictionaries_)
+            : options_.format == Format::kCsv    ? make_csv_parser(options_, dictionaries_)
                                                  : make_vw_parser(options_, dictionaries_);
+  multiline_ = options_.format == Format::kCsv;
   names_reported_ = dictionaries_.features.size();
   labels_reported_ = dictionaries_.labels.size();
   namespaces_reported_ = dictionaries_.namespaces.size();
@@ -49,26 +52,20 @@ Batch Parser::feed(const char* data, size_t size) {
   Batch batch(options_.double_values);
   const char* p = data;
   const char* const end = data + size;
-  if (held_ != 0) {
-    const char* newline = find_newline(p, size);
-    if (newline == nullptr) {
-      hold(p, size);
-      return batch;
-    }
-    hold(p, static_cast<size_t>(newline - p));
-    take_held_line(1, batch);
-    p = newline + 1;
-  }
   while (!failed_) {
     const char* newline = find_newline(p, static_cast<size_t>(end - p));
     if (newline == nullptr) {
+      if (multiline_) format_->goes_on(p, end);
       hold(p, static_cast<size_t>(end - p));
       break;
     }
     const auto length = static_cast<size_t>(newline - p);
-    if (static_cast<size_t>(end - newline) >= kPadding) {
+    if (multiline_ && format_->goes_on(p, newline + 1)) {
+      hold(p, length + 1);
+      ++held_breaks_;
+    } else if (held_ == 0 && static_cast<size_t>(end - newline) >= kPadding) {
       take_line(p, length, 1, batch);
-    } else {  // too close to the end of the chunk to read past the line
+    } else {  // begun in an earlier chunk, or too close to the end of this one to read past it
       hold(p, length);
       take_held_line(1, batch);
     }
@@ -78,13 +75,24 @@ Batch Parser::feed(const char* data, size_t size) {
   return batch;
 }
 
-Batch Parser::finish() {
+Batch Parser::end_file() {
   if (failed_) throw std::logic_error("this parser stopped at an error; make a new one to go on");
   Batch batch(options_.double_values);
-  finished_ = true;
   if (held_ != 0) take_held_line(0, batch);
+  format_->begin_line();
   report_new_names(batch);
   return batch;
+}
+
+Batch Parser::finish() {
+  Batch batch = end_file();
+  finished_ = true;
+  return batch;
+}
+
+void Parser::seek(Position position) {
+  if (held_ != 0) throw std::logic_error("a line has not come to its end");
+  position_ = position;
 }
 
 // A line that is too long is an error whatever else it says: what lies past the limit is counted,
@@ -103,16 +111,18 @@ void Parser::take_held_line(size_t newline_bytes, Batch& batch) {
   if (failed_) return;
   line_.clear();
   held_ = 0;
+  held_breaks_ = 0;
   if (line_.capacity() > (size_t{1} << 20)) line_.shrink_to_fit();  // one long line is no habit
 }
 
 // `size` bytes without the newline; only the first max_line_bytes of them need to be there.
 void Parser::take_line(const char* first, size_t size, size_t newline_bytes, Batch& batch) {
-  const Position next = {position_.line + 1,
-                         position_.offset + static_cast<int64_t>(size + newline_bytes)};
+  Position next = {position_.line + held_breaks_ + 1,
+                   position_.offset + static_cast<int64_t>(size + newline_bytes), position_.rows};
   if (size > options_.max_line_bytes) {
-    add_error(Reason::kLineTooLong, options_.max_line_bytes + 1, first, options_.max_line_bytes,
+    add_error({Reason::kLineTooLong}, options_.max_line_bytes + 1, first, options_.max_line_bytes,
               batch);
+    ++next.rows;
   } else {
     const char* begin = first;
     const char* last = first + size;
@@ -131,9 +141,15 @@ void Parser::take_line(const char* first, size_t size, size_t newline_bytes, Bat
       dictionaries_.labels.truncate(labels);
       dictionaries_.namespaces.truncate(namespaces);
       batch.unknown_features = unknown;
-      add_error(result.reason, static_cast<size_t>(result.where - first) + 1, first, size, batch);
+      add_error(result, static_cast<size_t>(result.where - first) + 1, first, size, batch);
+      ++next.rows;
     } else if (result.is_row) {
       add_row(head, result.features, next.offset, batch);
+      ++next.rows;
+      if (multiline_) {
+        batch.next_lines.push_back(next.line);
+        batch.row_ends.push_back(next.rows);
+      }
     }
   }
   if (!failed_) position_ = next;
@@ -164,10 +180,12 @@ void Parser::add_row(const RowHead& head, size_t features, int64_t end, Batch& b
   if (options_.namespaces) batch.namespaces.set_size(total);
 }
 
-void Parser::add_error(Reason reason, size_t column, const char* first, size_t size, Batch& batch) {
-  batch.errors.push_back({reason, position_.line, static_cast<int64_t>(column), position_.offset});
+void Parser::add_error(const LineResult& result, size_t column, const char* first, size_t size,
+                       Batch& batch) {
+  batch.errors.push_back({result.reason, position_.line, static_cast<int64_t>(column),
+                          position_.offset, position_.rows, result.cell});
   batch.error_lines.push_back({first, std::min(size, options_.max_error_bytes)});
-  batch.error_words.push_back(word_at({first, size}, column - 1));
+  batch.error_words.push_back(word_at({first, size}, column - 1, result.length));
   failed_ = options_.on_error == ErrorMode::kStop;
 }
 

@@ -17,6 +17,7 @@ namespace sonline::text {
 struct Position {
   int64_t line = 1;    // counted from 1
   int64_t offset = 0;  // bytes of input before it
+  int64_t rows = 0;    // rows before it, bad ones among them
 };
 
 // Lines may be split between chunks at any byte: the rows do not depend on the chunks. Memory is
@@ -29,8 +30,15 @@ class Parser {
   // All rows that end within this chunk. With ErrorMode::kStop a bad line ends the batch, and the
   // parser has failed: position() is that line, and nothing more can be fed.
   Batch feed(const char* data, size_t size);
-  // The row of a last line without newline, if there is one. Nothing more can be fed.
+  // The row of a last line without newline, if there is one. What is fed next is another file.
+  Batch end_file();
+  // The same. Nothing more can be fed.
   Batch finish();
+
+  // Sets where the next line is, between two files.
+  void seek(Position position);
+  // Sets the columns of the CSV that is fed next.
+  void set_layout(CsvLayout layout) { format_->set_layout(std::move(layout)); }
 
   Position position() const { return position_; }  // of the first line that is not parsed yet
   size_t pending() const { return held_; }         // bytes of that line that are already here
@@ -43,15 +51,18 @@ class Parser {
   void take_held_line(size_t newline_bytes, Batch& batch);
   void take_line(const char* first, size_t size, size_t newline_bytes, Batch& batch);
   void add_row(const RowHead& head, size_t features, int64_t end, Batch& batch);
-  void add_error(Reason reason, size_t column, const char* first, size_t size, Batch& batch);
+  void add_error(const LineResult& result, size_t column, const char* first, size_t size,
+                 Batch& batch);
   void report_new_names(Batch& batch);
 
   const Options options_;
   Dictionaries dictionaries_;
   std::unique_ptr<LineParser> format_;
   Position position_;
-  std::vector<char> line_;  // the start of an incomplete line; never longer than it may be
-  size_t held_ = 0;         // its true length so far
+  std::vector<char> line_;   // the start of an incomplete line; never longer than it may be
+  size_t held_ = 0;          // its true length so far
+  int64_t held_breaks_ = 0;  // line breaks within it
+  bool multiline_ = false;   // rows may have line breaks
   uint64_t names_reported_ = 0;
   uint64_t labels_reported_ = 0;
   uint64_t namespaces_reported_ = 0;

@@ -48,6 +48,10 @@ const char* name_of(Reason reason) {
       return "negative_weight";
     case Reason::kNamespaceMissing:
       return "namespace_missing";
+    case Reason::kCellCount:
+      return "cell_count";
+    case Reason::kQuoteOpen:
+      return "quote_open";
   }
   return "unknown";
 }
@@ -102,6 +106,10 @@ const char* explain(Reason reason) {
       return "an importance weight must not be negative";
     case Reason::kNamespaceMissing:
       return "expected a namespace or a blank directly after '|'";
+    case Reason::kCellCount:
+      return "expected as many cells as there are columns";
+    case Reason::kQuoteOpen:
+      return "a quotation mark is not closed";
   }
   return "unknown error";
 }

@@ -28,6 +28,8 @@ enum class Reason : uint8_t {
   kTooManyLabelFields,
   kNegativeWeight,
   kNamespaceMissing,
+  kCellCount,
+  kQuoteOpen,
 };
 
 // A short name for programs, such as "not_a_number".

@@ -31,11 +31,11 @@ class Position:
     file : int
         Which of the stream's files.
     offset : int
-        Bytes of it (uncompressed) that have been read; 0 for tables.
+        Bytes of it (uncompressed) that have been read; 0 for Parquet and Arrow.
     line : int
-        Number of the line that comes next, counted from 1; 1 for tables.
+        Number of the line that comes next, counted from 1; 1 for Parquet and Arrow.
     rows : int
-        Rows of it that have been read.
+        Rows of it that have been read; of tables, bad ones among them.
 
     Examples
     --------
@@ -133,6 +133,7 @@ class Batch:
     lines: Integers | None = None  # of each row; None for tables
     ends: Integers | None = None  # the offset after each row
     row_ends: Integers | None = None  # of tables: rows of the file up to each row, bad ones too
+    next_lines: Integers | None = None  # of CSV, whose rows may take several lines: those after
     bad: list[BadRow] = field(default_factory=list)
     unknown_features: int = 0
     keeper: object = None  # owns the memory of the arrays
@@ -195,6 +196,7 @@ class Batch:
             lines=kept(self.lines),
             ends=kept(self.ends),
             row_ends=kept(self.row_ends),
+            next_lines=kept(self.next_lines),
             bad=sorted([*self.bad, *bad], key=lambda row: row.offset),
         )
 
@@ -209,7 +211,11 @@ class Batch:
         content = _read_again(self.file, before, int(self.ends[row]))
         if content is None:
             content = json.dumps({"line": error.line, "label": error.text}).encode()
-        text = content.strip(b"\r\n").rpartition(b"\n")[2]  # after blank lines and comments
+        count = 1
+        if self.next_lines is not None and self.lines is not None:
+            count = int(self.next_lines[row]) - int(self.lines[row])
+        lines = content.rstrip(b"\r\n").split(b"\n")  # after blank lines and comments
+        text = b"\n".join(lines[-count:])
         return BadRow(self.file, error.line, None, before, reason, error.text or "", text)
 
     def error(self, row: int, message: str) -> DataFormatError:
@@ -235,12 +241,11 @@ class Batch:
         stored = int(self.indptr[count])
         end = replace(self.start, rows=self.start.rows + count)
         if self.ends is not None and self.lines is not None and count > 0:
-            end = replace(
-                end, offset=int(self.ends[count - 1]), line=int(self.lines[count - 1] + 1)
-            )
+            after = self.lines + 1 if self.next_lines is None else self.next_lines
+            end = replace(end, offset=int(self.ends[count - 1]), line=int(after[count - 1]))
         if self.row_ends is not None and count > 0:
             end = replace(end, rows=int(self.row_ends[count - 1]))
-        limit = end.offset if self.row_ends is None else end.rows
+        limit = end.rows if self.ends is None else end.offset
         used_names = int(self.indices[:stored].max(initial=-1)) + 1 if self.named else 0
         used_labels = 0 if self.codes is None else int(self.codes[:count].max(initial=-1)) + 1
         return replace(
@@ -255,6 +260,7 @@ class Batch:
             lines=None if self.lines is None else self.lines[:count],
             ends=None if self.ends is None else self.ends[:count],
             row_ends=None if self.row_ends is None else self.row_ends[:count],
+            next_lines=None if self.next_lines is None else self.next_lines[:count],
             new_names=self.new_names[: max(0, used_names - self.first_name)],
             new_labels=self.new_labels[: max(0, used_labels - self.first_label)],
             bad=[row for row in self.bad if row.offset < limit],

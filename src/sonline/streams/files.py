@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import io
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,15 +9,13 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
 
-REPLACED = "\ufffd"  # stands for NULs and bytes that are not UTF-8
-_TAIL = 1 << 12
 _PIECE = 1 << 13  # of compressed bytes: what they become must fit in memory
 
 
 class Readable(Protocol):
     """Something to read bytes from."""
 
-    def read(self, size: int = -1, /) -> bytes | None:
+    def read(self, size: int, /) -> bytes | None:
         """Return up to so many bytes."""
 
 
@@ -35,7 +32,6 @@ class SourceFile(io.RawIOBase):
 
     def __init__(self, source: Source) -> None:
         self._source = source
-        self._left = b""
 
     def readable(self) -> bool:
         """Say that this is for reading."""
@@ -43,46 +39,9 @@ class SourceFile(io.RawIOBase):
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer as far as there is something."""
-        while not self._left:
-            chunk = self._source.read(len(buffer))
-            self._left = self._taken(chunk)
-            if not chunk:
-                break
-        count = min(len(buffer), len(self._left))
-        buffer[:count], self._left = self._left[:count], self._left[count:]
-        return count
-
-    def _taken(self, chunk: bytes) -> bytes:
-        return chunk
-
-
-class Utf8File(SourceFile):
-    """The same for text; NULs and what is not UTF-8 are replaced, and it is said.
-
-    Attributes
-    ----------
-    repaired : bool
-        Whether something was replaced.
-    tail : bytes
-        The last bytes so far.
-    ended : bool
-        Whether there are no more.
-    """
-
-    def __init__(self, source: Source) -> None:
-        super().__init__(source)
-        self._decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        self.repaired = False
-        self.tail = b""
-        self.ended = False
-
-    def _taken(self, chunk: bytes) -> bytes:
-        text = self._decoder.decode(chunk, final=not chunk).replace("\0", REPLACED)
-        self.repaired |= REPLACED in text
-        self.ended = not chunk
-        taken = text.encode()
-        self.tail = (self.tail + taken[-_TAIL:])[-_TAIL:]
-        return taken
+        chunk = self._source.read(len(buffer))
+        buffer[: len(chunk)] = chunk
+        return len(chunk)
 
 
 class Again(io.RawIOBase):

@@ -73,6 +73,7 @@ def _looks_csv(line: bytes) -> bool:
 
 
 _TEXT, _TABLE = "sonline.streams.text:TextReader", "sonline.streams.tables:TableReader"
+_CSV = "sonline.streams.delimited:CsvReader"
 
 # The first whose look fits is taken.
 FORMATS: dict[str, Format] = {
@@ -80,8 +81,8 @@ FORMATS: dict[str, Format] = {
     for one in (
         Format("svmlight", (".svm", ".svmlight", ".libsvm"), _TEXT, (), _looks_svmlight, False),
         Format("vw", (".vw",), _TEXT, (), lambda line: b"|" in line, False),
-        Format("csv", (".csv",), _TABLE, (), _looks_csv),
-        Format("tsv", (".tsv", ".tab"), _TABLE, (), lambda line: b"\t" in line),
+        Format("csv", (".csv",), _CSV, (), _looks_csv),
+        Format("tsv", (".tsv", ".tab"), _CSV, (), lambda line: b"\t" in line),
         Format(
             "jsonl",
             (".jsonl", ".ndjson"),

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from sonline.streams.stream import Options
 
 UNKNOWN = -1
+_REPLACED = "\ufffd"  # stands for bytes that are not UTF-8
 _INDEX = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
@@ -133,6 +134,17 @@ class RowBuilder:
             names=self._dictionary,
             file=file,
         )
+
+
+def check_names(columns: list[str], file: str) -> None:
+    """Raise an error about columns that cannot be told from one another, or read."""
+    seen = set()
+    for name in columns:
+        if _REPLACED in name:
+            raise DataFormatError("a column's name is not valid UTF-8", file=file, line=1)
+        if name in seen:
+            raise DataFormatError(f"there are two columns {name!r}; rename one", file=file, line=1)
+        seen.add(name)
 
 
 def label_column(options: Options, columns: list[str], file: str) -> str | None:

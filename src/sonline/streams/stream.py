@@ -205,8 +205,10 @@ class Stream:
             if isinstance(item, BaseException):
                 raise item
             batch, self._done = item
-            yield batch
-            if self.options.on_error == "stop" and batch.bad:
+            failed = self.options.on_error == "stop" and batch.bad
+            if len(batch) or not failed:
+                yield batch
+            if failed:
                 raise batch.bad[0].error()
             if self._stop.is_set():
                 return

@@ -1,4 +1,4 @@
-"""CSV, TSV, Parquet and Arrow through pyarrow.
+"""Parquet and Arrow through pyarrow.
 
 Numbers stay numbers under the name of their column, text becomes the feature ``column=value`` with
 the number 1, missing cells (and NaN, which stands for them in many tables) are absent. A column
@@ -19,14 +19,16 @@ from sonline.errors import DataFormatError, InvalidInputError, ParameterError, S
 from sonline.labels import token_of
 from sonline.rows import LARGEST_VALUES, Floats
 from sonline.streams.batch import BadRow, Batch, Position
-from sonline.streams.delimited import ROWS, Delimited, check_names, is_number, pieces
 from sonline.streams.files import Again, SourceFile, peek
 from sonline.streams.interactions import column_pairs, product
-from sonline.streams.rows import RowBuilder, label_column
+from sonline.streams.rows import RowBuilder, check_names, label_column
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
     from sonline.streams.stream import Options
+
+_ROWS = 8192  # of a piece at most
+_CELLS = 1 << 18  # of a piece of several rows at most: they are in memory several times
 
 
 def arrow() -> Any:
@@ -35,7 +37,7 @@ def arrow() -> Any:
         import pyarrow as pa  # noqa: PLC0415 - an extra
     except ImportError:
         raise InvalidInputError(
-            'tables (csv, tsv, parquet, arrow) need pyarrow: pip install "sonline[arrow]"'
+            'tables (parquet, arrow) need pyarrow: pip install "sonline[arrow]"'
         ) from None
     return pa
 
@@ -58,7 +60,6 @@ class TableReader:
         self._options = options
         self._builder = RowBuilder(options)
         self._columns = columns
-        self._delimited = Delimited(self._arrow, options, columns)
         self._largest = LARGEST_VALUES[options.dtype]
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
@@ -75,8 +76,6 @@ class TableReader:
                 piece = table.slice(skip) if skip else table
                 place = replace(place, rows=place.rows + skip)
                 skip = 0
-                if start.rows:
-                    self._malformed(start.rows)  # those were met by an earlier run
                 batch = self._batch(piece, source.name, place)
                 place = batch.end
                 yield batch
@@ -86,10 +85,7 @@ class TableReader:
             if isinstance(error, SonlineError):
                 raise
             reason = str(error).replace("\n", " ")
-            hint = ""
-            if "straddl" in reason:
-                hint = "; a row is longer than this reader takes, or a quotation mark is not closed"
-            raise DataFormatError(f"{reason}{hint}", file=source.name) from error
+            raise DataFormatError(reason, file=source.name) from error
         if skip:
             raise DataFormatError(
                 f"ends before the position to go on from ({skip} rows are missing)",
@@ -98,13 +94,10 @@ class TableReader:
 
     def _tables(self, source: Source) -> Iterator[Any]:
         """Yield pieces of the table."""
-        kind = self._options.format
-        if kind in ("csv", "tsv"):
-            yield from self._delimited.read(source)
-        elif kind == "parquet":
+        if self._options.format == "parquet":
             from pyarrow import parquet  # noqa: PLC0415 - what is needed only
 
-            yield from parquet.ParquetFile(_seekable(source)).iter_batches(batch_size=ROWS)
+            yield from parquet.ParquetFile(_seekable(source)).iter_batches(batch_size=_ROWS)
         else:
             ipc = self._arrow.ipc
             head = peek(source.plain, 6)
@@ -122,10 +115,7 @@ class TableReader:
         special = {options.weight, options.tag, *options.ignore}
         check_names(table.schema.names, name)
         label = label_column(options, table.schema.names, name)
-        given = table
         reasons: dict[int, str] = {}
-        if options.format in ("csv", "tsv"):
-            table, reasons = self._delimited.typed(table)
         for wanted in (options.weight, options.tag):
             if wanted is not None and wanted not in table.schema.names:
                 raise ParameterError(f"{name}: no column {wanted!r}")
@@ -152,16 +142,10 @@ class TableReader:
                 reasons.setdefault(
                     row, f"a weight must be a number of at least 0: {weights[row]:g}"
                 )
-        malformed = self._malformed(start.rows + rows)
         read = rows
-        if options.on_error == "stop" and (reasons or malformed):
-            read = min(reasons, default=rows)
-            before = malformed[0].offset + 1 - start.rows if malformed else rows + 1
-            # Of all bad rows only the first one matters, and what comes before it.
-            if before <= read:
-                read, reasons = before, {}
-            malformed = malformed[: 0 if reasons else 1]
-            reasons = {read: reasons[read]} if reasons else {}
+        if options.on_error == "stop" and reasons:
+            read = min(reasons)  # of all bad rows only the first one matters, and those before it
+            reasons = {read: reasons[read]}
         keep = np.arange(rows) < read
         keep[list(reasons)] = False
         bad = [
@@ -172,13 +156,10 @@ class TableReader:
                 start.rows + row,
                 f"row {start.rows + row + 1}: {why}",
                 "",
-                self._text_of(given, row),
+                _text_of(table, row),
             )
             for row, why in sorted(reasons.items())
         ]
-        bad = sorted([*bad, *malformed], key=lambda row: row.offset)
-        if options.on_error == "stop" and bad and options.format in ("csv", "tsv"):
-            bad = [replace(bad[0], line=self._delimited.line_of(name, start.rows + read + 1))]
         cells, values = cells[keep], values[keep]
         present = values != 0
         used = cells[present]
@@ -199,21 +180,6 @@ class TableReader:
             end=replace(start, rows=start.rows + read),
             row_ends=(start.rows + kept + 1).astype(np.int64),
         )
-
-    def _malformed(self, end: int) -> list[BadRow]:
-        """Take out the malformed rows that stand before the end of a batch."""
-        pending = self._delimited.malformed
-        taken = [row for row in pending if row.offset < end]
-        for row in taken:
-            pending.remove(row)
-        return taken
-
-    def _text_of(self, table: Any, row: int) -> bytes:
-        """Return a row for the file of bad rows: as the CSV had it, or else as JSON."""
-        if self._options.format in ("csv", "tsv"):
-            return self._delimited.text_of(table, row)
-        cells = {name: table.column(name)[row].as_py() for name in table.schema.names}
-        return json.dumps(cells, default=str).encode()
 
     def _cells(
         self, column: Any, name: str, names: list[str]
@@ -308,6 +274,30 @@ class TableReader:
             return None
         tags = table.column(self._options.tag).to_pylist()
         return ["" if tags[row] is None else token_of(tags[row]) for row in kept.tolist()]
+
+
+def is_number(arrow: Any, kind: Any) -> bool:
+    """Return whether an Arrow type is that of numbers."""
+    types = arrow.types
+    return bool(
+        types.is_integer(kind)
+        or types.is_floating(kind)
+        or types.is_boolean(kind)
+        or types.is_decimal(kind)
+    )
+
+
+def pieces(table: Any) -> Iterator[Any]:
+    """Yield a table some rows at a time; an empty one as it is."""
+    rows = max(1, min(_ROWS, _CELLS // max(table.num_columns, 1)))
+    for first in range(0, max(table.num_rows, 1), rows):
+        yield table.slice(first, rows)
+
+
+def _text_of(table: Any, row: int) -> bytes:
+    """Return a row for the file of bad rows."""
+    cells = {name: table.column(name)[row].as_py() for name in table.schema.names}
+    return json.dumps(cells, default=str).encode()
 
 
 def _numbers(column: Any) -> Floats:

@@ -1,4 +1,4 @@
-"""svmlight and Vowpal Wabbit text through the native parser."""
+"""svmlight and Vowpal Wabbit text through the native parser, and what CSV shares with them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from sonline import _core
 from sonline.errors import DataFormatError
 from sonline.rows import LARGEST_VALUES
 from sonline.streams.batch import BadRow, Batch, Dictionary, Position
+from sonline.streams.formats import FORMATS
 from sonline.streams.interactions import add_products
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
 CHUNK = 1 << 18  # bytes of text for a batch; some 500 to 25,000 rows
 _SKIP = 1 << 20
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class TextReader:
@@ -38,8 +39,10 @@ class TextReader:
         self, options: Options, start: Position, columns: dict[str, str] | None = None
     ) -> None:
         self._options = options
+        table = FORMATS[options.format].table
+        self._pairs = [] if table else [pair.replace("*", "") for pair in options.interactions]
         self._parser = _core.TextParser(
-            options.format,
+            "csv" if table else options.format,
             labels="token" if options.tokens else "number",
             features=options.features,
             hash_bits=options.hash_bits or 18,
@@ -49,11 +52,10 @@ class TextReader:
             on_error=options.on_error,
             allow_unlabelled=options.unlabelled,
             frozen_names=options.frozen,
-            namespaces=bool(options.interactions),
-            line=start.line,
-            offset=start.offset,
+            namespaces=bool(self._pairs),
             names=options.names,
             label_names=options.label_names,
+            missing=self._missing(),
         )
         self._names = Dictionary(options.name_count, list(options.label_names))
         self._initials: list[str] = []  # of the namespaces met
@@ -62,48 +64,44 @@ class TextReader:
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
-        # What the parser counts on top of the file's own lines and bytes.
-        lines = self._parser.line - start.line
-        self._bytes = self._parser.offset - start.offset
-        seek(source, start.offset)
-        place = start
-        at_start = start.offset == 0
-        while chunk := source.read(CHUNK):
-            if at_start and self._bytes and chunk.startswith(_BYTE_ORDER_MARK):
-                # The parser takes the mark away at its own beginning only.
-                chunk = chunk.removeprefix(_BYTE_ORDER_MARK)
-                self._bytes -= len(_BYTE_ORDER_MARK)
-            at_start = False
-            batch = self._batch(self._parser.feed(chunk), source.name, place, lines)
+        place, ahead = self._begin(source, start)
+        self._parser.seek(place.line, place.offset, place.rows)
+        while chunk := ahead[:CHUNK] or source.read(CHUNK):
+            ahead = ahead[CHUNK:]
+            batch = self._batch(self._parser.feed(chunk), source.name, place)
             place = batch.end
             yield batch
             if self._parser.failed:
                 return
         if self._parser.pending:
-            found = self._parser.feed(b"\n")  # rather than finish(): another file may follow
-            batch = self._batch(found, source.name, place, lines)
-            end = replace(batch.end, offset=batch.end.offset - 1)
-            if batch.ends is not None and batch.ends.size:
-                batch.ends[-1] = end.offset
-            batch.end = end
-            yield batch
+            yield self._batch(self._parser.end_file(), source.name, place)
 
-    def _batch(self, found: _core.TextBatch, name: str, start: Position, lines: int) -> Batch:
-        bad = [self._bad(error, name, lines) for error in found.errors]
+    def _begin(self, source: Source, start: Position) -> tuple[Position, bytes]:
+        """Go to a position; return it with the bytes that were read ahead of it."""
+        seek(source, start.offset)
+        return start, b""
+
+    def _missing(self) -> list[str]:
+        """Return the words that stand for missing cells."""
+        return []
+
+    def _batch(self, found: _core.TextBatch, name: str, start: Position) -> Batch:
+        bad = [self._bad(error, name) for error in found.errors]
         if found.bases is not None:
             row = int(found.bases.nonzero()[0][0])
             raise DataFormatError(
                 "a base prediction (the third number before the bar) cannot be learnt from; "
                 "remove it",
                 file=name,
-                line=int(found.lines[row]) - lines,
+                line=int(found.lines[row]),
                 text=f"{found.bases[row]:g}",
             )
+        table = FORMATS[self._options.format].table
         end = replace(
             start,
-            offset=self._parser.offset - self._bytes,
-            line=self._parser.line - lines,
-            rows=start.rows + len(found),
+            offset=self._parser.offset,
+            line=self._parser.line,
+            rows=self._parser.rows if table else start.rows + len(found),
         )
         new_names, new_labels = found.new_names, found.new_labels
         self._names.words += new_labels
@@ -122,29 +120,30 @@ class TextReader:
             first_label=self._first_label,
             start=start,
             end=end,
-            lines=found.lines - lines if lines else found.lines,
-            ends=found.ends - self._bytes if self._bytes else found.ends,
+            lines=found.lines,
+            ends=found.ends,
+            next_lines=found.next_lines if table else None,
+            row_ends=found.row_ends if table else None,
             bad=bad,
             unknown_features=found.unknown_features,
             keeper=found,
             names=self._names,
             file=name,
         )
-        if self._options.interactions:
+        if self._pairs:
             self._initials += [space[:1] or " " for space in found.new_namespaces]
             initials = np.array([*self._initials, " "])[found.namespaces]
-            pairs = [pair.replace("*", "") for pair in self._options.interactions]
-            add_products(batch, initials, pairs, self._options.hash_bits or 18)
+            add_products(batch, initials, self._pairs, self._options.hash_bits or 18)
         self._first_name += len(new_names)
         self._first_label += len(new_labels)
         return batch
 
-    def _bad(self, error: _core.TextError, name: str, lines: int) -> BadRow:
+    def _bad(self, error: _core.TextError, name: str) -> BadRow:
         return BadRow(
             name,
-            error.line - lines,
+            error.line,
             error.column,
-            error.offset - self._bytes,
+            error.offset,
             error.reason,
             error.word.decode("utf-8", "replace"),
             error.text,

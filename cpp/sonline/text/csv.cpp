@@ -1,0 +1,424 @@
+// CSV:  cell,cell,"a cell with , or ""quotation marks"" or line breaks",...
+//
+// A quotation mark counts at the beginning of a cell only, so that 5" pipe is a cell. A column of
+// numbers is one feature with its name, a cell of text the feature column=cell of value 1 (or its
+// n-grams, with their numbers); cells that are missing, and zeros, are absent.
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "sonline/text/line_parser.hpp"
+#include "sonline/text/number.hpp"
+
+namespace sonline::text {
+
+namespace {
+
+constexpr char kQuote = '"';
+
+// Where in a row a byte is.
+enum class At : uint8_t {
+  kStart,       // at the beginning of a cell
+  kPlain,       // in a cell
+  kQuoted,      // between quotation marks
+  kAfterQuote,  // behind a quotation mark that closes the cell, or is the first one of a pair
+};
+
+inline At after(At at, char byte, char delimiter) {
+  if (at == At::kQuoted) return byte == kQuote ? At::kAfterQuote : At::kQuoted;
+  if (byte == delimiter) return At::kStart;
+  if (byte == kQuote && at != At::kPlain) return At::kQuoted;
+  return At::kPlain;
+}
+
+struct Cell {
+  std::string_view text;
+  const char* end;  // the delimiter behind it, or the end of the row
+  bool open = false;
+};
+
+// The cell at p. Quotation marks are removed from it: then the text is in `scratch`.
+Cell read_cell(const char* p, const char* last, char delimiter, std::string& scratch) {
+  if (p == last || *p != kQuote) {
+    const auto size = static_cast<size_t>(last - p);
+    const auto* end =
+        static_cast<const char*>(size == 0 ? nullptr : std::memchr(p, delimiter, size));
+    if (end == nullptr) end = last;
+    return {{p, static_cast<size_t>(end - p)}, end};
+  }
+  scratch.clear();
+  At at = At::kQuoted;
+  for (++p; p != last; ++p) {
+    const At next = after(at, *p, delimiter);
+    if (next == At::kStart) break;
+    // The first mark of a pair is left out, and so is the one that closes the cell.
+    if (next != At::kAfterQuote) scratch += *p;
+    at = next;
+  }
+  return {scratch, p, at == At::kQuoted};
+}
+
+size_t count_cells(const char* p, const char* last, char delimiter) {
+  size_t count = 1;
+  At at = At::kStart;
+  for (; p != last; ++p) {
+    at = after(at, *p, delimiter);
+    count += at == At::kStart;
+  }
+  return count;
+}
+
+bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
+std::string_view trimmed(std::string_view text) {
+  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
+  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
+  return text;
+}
+
+bool is_word(std::string_view text, std::string_view lower) {
+  return text.size() == lower.size() &&
+         std::equal(text.begin(), text.end(), lower.begin(),
+                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
+}
+
+// The usual number: digits, perhaps with a point, up to the delimiter or the end of the row.
+inline bool read_short_number(const char*& p, const char* last, char delimiter, double& value) {
+  const char* q = p;
+  const bool negative = *q == '-';
+  q += negative;
+  uint64_t mantissa = 0;
+  size_t digits = read_digits(q, mantissa);
+  size_t decimals = 0;
+  if (*q == '.' && delimiter != '.') {
+    ++q;
+    decimals = read_digits(q, mantissa);
+    digits += decimals;
+  }
+  if (digits - 1 >= 19 || (*q != delimiter && q != last) || mantissa >> 53 != 0) return false;
+  value = exact_quotient(mantissa, decimals, negative);
+  p = q;
+  return true;
+}
+
+template <class Value>
+class CsvParser final : public LineParser {
+ public:
+  CsvParser(const Options& options, Dictionaries& dictionaries)
+      : options_(options), dictionaries_(dictionaries), keys_(options, dictionaries.features) {
+    for (const std::string& word : options.missing) {
+      if (word.empty()) continue;
+      may_be_missing_[static_cast<uint8_t>(word.front())] = true;
+    }
+  }
+
+  void set_layout(CsvLayout layout) override {
+    layout_ = std::move(layout);
+    delimiter_ = layout_.delimiter;
+    columns_.clear();
+    for (const CsvColumn& column : layout_.columns) columns_.push_back({column.name + "="});
+    for (const auto& [one, other] : layout_.products) {
+      columns_.at(one).multiplied = columns_.at(other).multiplied = true;
+    }
+  }
+
+  bool goes_on(const char* first, const char* last) override {
+    if (first == last) return at_ == At::kQuoted;
+    const auto size = static_cast<size_t>(last - first);
+    const bool line_break = last[-1] == '\n';
+    if (at_ != At::kQuoted && std::memchr(first, kQuote, size) == nullptr) {
+      at_ = line_break || last[-1] == delimiter_ ? At::kStart : At::kPlain;
+      return false;
+    }
+    for (const char* p = first; p != last; ++p) at_ = after(at_, *p, delimiter_);
+    if (line_break && at_ != At::kQuoted) at_ = At::kStart;
+    return at_ == At::kQuoted;
+  }
+
+  void begin_line() override { at_ = At::kStart; }
+
+  LineResult parse(const char* first, const char* last, RowHead& head, Batch& batch) override {
+    if (first == last) return LineResult::nothing();
+    const uint64_t names = dictionaries_.features.size();
+    LineResult result = read_row(first, last, head, batch);
+    if (result.reason == Reason::kNone) return result;
+    if (dictionaries_.features.size() != names) forget_keys();  // the driver takes names back
+    const size_t cells = count_cells(first, last, delimiter_);
+    if (cells != columns_.size() && result.reason != Reason::kQuoteOpen) {
+      result = LineResult::failed(Reason::kCellCount, first);
+      result.cell = static_cast<int64_t>(cells);
+      result.length = static_cast<size_t>(last - first);
+    }
+    return result;
+  }
+
+ private:
+  static constexpr int64_t kNoKey = -3;
+
+  struct Column {
+    std::string name;      // of text: what comes before the cell
+    int64_t key = kNoKey;  // of numbers, once it is known
+    bool multiplied = false;
+    std::vector<std::pair<std::string, double>> features = {};  // of this row, if multiplied
+  };
+
+  LineResult read_row(const char* first, const char* last, RowHead& head, Batch& batch) {
+    const std::string_view row(first, static_cast<size_t>(last - first));
+    if (!is_utf8(row) || std::memchr(first, 0, row.size()) != nullptr) {
+      return LineResult::failed(Reason::kInvalidUtf8, first);
+    }
+    before_ = batch.features();
+    count_ = 0;
+    room(batch, columns_.size());
+    tag_.clear();
+    const char* p = first;
+    for (size_t number = 0;; ++number, ++p) {
+      if (number == columns_.size()) return LineResult::failed(Reason::kCellCount, first);
+      const char* const start = p;
+      const Reason reason = read(p, last, number, head, batch);
+      if (reason != Reason::kNone) {
+        LineResult result = LineResult::failed(reason, start == last ? first : start);
+        result.cell = static_cast<int64_t>(number);
+        result.length =
+            std::max<size_t>(read_cell(start, last, delimiter_, scratch_).text.size(), 1);
+        return result;
+      }
+      if (p == last) {
+        if (number + 1 != columns_.size()) return LineResult::failed(Reason::kCellCount, first);
+        break;
+      }
+    }
+    for (size_t k = 0; k < layout_.products.size(); ++k) {
+      if (const Reason reason = multiply(k, batch); reason != Reason::kNone) {
+        LineResult result = LineResult::failed(reason, first);
+        result.cell = static_cast<int64_t>(columns_.size() + k);
+        return result;
+      }
+    }
+    head.tag = tag_;
+    return LineResult::row(count_);
+  }
+
+  // Reads the cell at p and moves p behind it.
+  Reason read(const char*& p, const char* last, size_t number, RowHead& head, Batch& batch) {
+    const CsvColumn& column = layout_.columns[number];
+    if (column.kind == CellKind::kNumber) {
+      double value;
+      const Reason reason = read_number(p, last, value);
+      return reason != Reason::kNone ? reason : add_number(number, value, batch);
+    }
+    const Cell cell = read_cell(p, last, delimiter_, scratch_);
+    if (cell.open) return Reason::kQuoteOpen;
+    const char* const start = p;
+    p = cell.end;
+    switch (column.kind) {
+      case CellKind::kText:
+        return add_text(number, cell.text, batch);
+      case CellKind::kTag:
+        if (!is_missing(cell.text)) tag_ = cell.text;
+        return Reason::kNone;
+      case CellKind::kLabel:
+        if (is_missing(cell.text)) {
+          return options_.allow_unlabelled ? Reason::kNone : Reason::kLabelMissing;
+        }
+        if (options_.labels == LabelMode::kToken) {
+          head.label_code = static_cast<int64_t>(dictionaries_.labels.insert(cell.text));
+          return Reason::kNone;
+        }
+        p = start;
+        return read_number(p, last, head.label);
+      case CellKind::kWeight: {
+        if (is_missing(cell.text)) return Reason::kNegativeWeight;
+        p = start;
+        const Reason reason = read_number(p, last, head.weight);
+        if (reason != Reason::kNone) return reason;
+        return head.weight >= 0 ? Reason::kNone : Reason::kNegativeWeight;
+      }
+      default:
+        return Reason::kNone;
+    }
+  }
+
+  // A cell that holds a number, true or false; 0 for those that are missing.
+  [[gnu::always_inline]] inline Reason read_number(const char*& p, const char* last,
+                                                   double& value) {
+    if (read_short_number(p, last, delimiter_, value)) [[likely]]
+      return Reason::kNone;
+    if (p != last && *p != delimiter_) return read_long_number(p, last, value);
+    value = 0;
+    return Reason::kNone;
+  }
+
+  Reason read_long_number(const char*& p, const char* last, double& value) {
+    const Cell cell = read_cell(p, last, delimiter_, scratch_);
+    if (cell.open) return Reason::kQuoteOpen;
+    const std::string_view word = trimmed(cell.text);
+    p = cell.end;
+    value = 0;
+    if (is_missing(word) || is_word(word, "false")) return Reason::kNone;
+    if (is_word(word, "true")) {
+      value = 1;
+      return Reason::kNone;
+    }
+    return read_any_number(word.data(), word.data() + word.size(), value);
+  }
+
+  bool is_missing(std::string_view cell) const {
+    if (cell.empty()) return true;
+    if (!may_be_missing_[static_cast<uint8_t>(cell.front())]) return false;
+    return std::find(options_.missing.begin(), options_.missing.end(), cell) !=
+           options_.missing.end();
+  }
+
+  [[gnu::always_inline]] inline Reason add_number(size_t number, double value, Batch& batch) {
+    Column& column = columns_[number];
+    if (column.multiplied) {
+      column.features.clear();
+      if (value != 0) column.features.push_back({layout_.columns[number].name, value});
+    }
+    if (value == 0) return Reason::kNone;
+    if (column.key < 0) {
+      column.key = keys_.of_name(layout_.columns[number].name);
+      if (column.key == FeatureKeys::kNoIndex) return Reason::kNameNotIndex;
+    }
+    return add(column.key, value, batch);
+  }
+
+  Reason add_text(size_t number, std::string_view cell, Batch& batch) {
+    Column& column = columns_[number];
+    column.features.clear();
+    if (is_missing(cell)) return Reason::kNone;
+    if (layout_.columns[number].ngrams != 0) return add_ngrams(number, cell, batch);
+    return add_feature(column, cell, 1, batch);
+  }
+
+  Reason add_feature(Column& column, std::string_view word, double value, Batch& batch) {
+    const size_t prefix = column.name.size();
+    column.name += word;
+    const int64_t key = keys_.of_name(column.name);
+    if (column.multiplied) column.features.push_back({column.name, value});
+    column.name.resize(prefix);
+    if (key == FeatureKeys::kNoIndex) return Reason::kNameNotIndex;
+    return add(key, value, batch);
+  }
+
+  // Each run of up to n words, with a blank between them, counts as often as it is there.
+  Reason add_ngrams(size_t number, std::string_view cell, Batch& batch) {
+    std::vector<std::string_view> words;
+    for (size_t i = 0; i < cell.size();) {
+      while (i < cell.size() && is_space(cell[i])) ++i;
+      const size_t start = i;
+      while (i < cell.size() && !is_space(cell[i])) ++i;
+      if (i != start) words.push_back(cell.substr(start, i - start));
+    }
+    std::vector<std::string> grams;
+    std::unordered_map<std::string, double> counts;
+    for (size_t length = 1; length <= layout_.columns[number].ngrams; ++length) {
+      for (size_t i = 0; i + length <= words.size(); ++i) {
+        std::string gram(words[i]);
+        for (size_t k = 1; k < length; ++k) (gram += ' ') += words[i + k];
+        if (counts[gram]++ == 0) grams.push_back(std::move(gram));
+      }
+    }
+    room(batch, columns_.size() + grams.size());
+    for (const std::string& gram : grams) {
+      const Reason reason = add_feature(columns_[number], gram, counts[gram], batch);
+      if (reason != Reason::kNone) return reason;
+    }
+    return Reason::kNone;
+  }
+
+  Reason multiply(size_t k, Batch& batch) {
+    const auto [first, second] = layout_.products[k];
+    const Column &one = columns_[first], &other = columns_[second];
+    room(batch, one.features.size() * other.features.size());
+    for (const auto& [name, value] : one.features) {
+      for (const auto& [other_name, other_value] : other.features) {
+        scratch_ = name;
+        (scratch_ += '*') += other_name;
+        const int64_t key = keys_.of_name(scratch_);
+        if (key == FeatureKeys::kNoIndex) return Reason::kNameNotIndex;
+        const Reason reason = add(key, value * other_value, batch);
+        if (reason != Reason::kNone) return reason;
+      }
+    }
+    return Reason::kNone;
+  }
+
+  Reason add(int64_t key, double value, Batch& batch) {
+    if (key == FeatureKeys::kUnknown) {
+      ++batch.unknown_features;
+      return Reason::kNone;
+    }
+    const size_t at = before_ + count_++;
+    batch.indices[at] = key;
+    const auto stored = static_cast<Value>(value);
+    batch.values<Value>()[at] = stored;
+    return check_value(stored, options_);
+  }
+
+  // Makes room for so many more features of this row.
+  void room(Batch& batch, size_t more) {
+    batch.indices.reserve(before_ + count_ + more);
+    batch.values<Value>().reserve(before_ + count_ + more);
+  }
+
+  void forget_keys() {
+    for (Column& column : columns_) column.key = kNoKey;
+  }
+
+  const Options& options_;
+  char delimiter_ = ',';
+  Dictionaries& dictionaries_;
+  FeatureKeys keys_;
+  CsvLayout layout_;
+  std::vector<Column> columns_;
+  std::array<bool, 256> may_be_missing_{};  // by the first byte
+  At at_ = At::kStart;
+  size_t before_ = 0;  // features of the batch's rows
+  size_t count_ = 0;   // features of this row
+  std::string scratch_;
+  std::string tag_;
+};
+
+}  // namespace
+
+std::unique_ptr<LineParser> make_csv_parser(const Options& options, Dictionaries& dictionaries) {
+  if (options.double_values) return std::make_unique<CsvParser<double>>(options, dictionaries);
+  return std::make_unique<CsvParser<float>>(options, dictionaries);
+}
+
+std::pair<std::vector<std::vector<std::string>>, size_t> split_csv(std::string_view text,
+                                                                   char delimiter, size_t most) {
+  std::vector<std::vector<std::string>> rows;
+  std::string scratch;
+  const char* p = text.data();
+  const char* const last = p + text.size();
+  while (p != last && rows.size() < most) {
+    At at = At::kStart;
+    const char* end = p;
+    for (; end != last && (*end != '\n' || at == At::kQuoted); ++end) {
+      at = after(at, *end, delimiter);
+    }
+    if (end == last && !rows.empty()) break;
+    const char* const next = end == last ? last : end + 1;
+    if (end != p && end[-1] == '\r') --end;
+    if (end != p) {
+      std::vector<std::string>& row = rows.emplace_back();
+      for (;; ++p) {
+        const Cell cell = read_cell(p, end, delimiter, scratch);
+        row.emplace_back(cell.text);
+        p = cell.end;
+        if (p == end) break;
+      }
+    }
+    p = next;
+  }
+  return {std::move(rows), static_cast<size_t>(p - text.data())};
+}
+
+}  // namespace sonline::text
