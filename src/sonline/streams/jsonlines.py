@@ -122,6 +122,8 @@ class JsonReader:
         self._products = [split_pair(words) for words in options.interactions]
         self._multiplied = {name for pair in self._products for name in pair}
         self._largest = LARGEST_VALUES[options.dtype]
+        # Columns whose numbers and words are not just features.
+        self._careful = {*self._special, *self._text, *self._multiplied}
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
@@ -146,7 +148,7 @@ class JsonReader:
 
     def _batch(self, name: str, lines: list[bytes], start: Position, complete: bool) -> Batch:
         counts, keys, values, labels, weights, tags = [], [], [], [], [], []
-        bad, numbers, ends = [], [], []
+        bad, rows, ends = [], [], []
         offset, line = start.offset, start.line
         for text in lines:
             stop = offset + (text.length if isinstance(text, _LongLine) else len(text)) + 1
@@ -160,18 +162,17 @@ class JsonReader:
                     break
             else:
                 if row is not None:
-                    pairs, label, weight, tag = row
+                    names, numbers, label, weight, tag = row
                     try:
-                        found = [self._builder.key(feature) for feature, _ in pairs]
+                        keys += self._builder.keys(names)
                     except DataFormatError as error:
                         raise DataFormatError(error.message, file=name, line=line) from None
-                    keys += found
-                    values += [value for _, value in pairs]
-                    counts.append(len(pairs))
+                    values += numbers
+                    counts.append(len(names))
                     labels.append(label)
                     weights.append(weight)
                     tags.append(tag)
-                    numbers.append(line)
+                    rows.append(line)
                     ends.append(stop)
             offset, line = stop, line + 1
         if not complete and offset > start.offset:
@@ -181,38 +182,24 @@ class JsonReader:
         tokens = self._options.tokens
         return self._builder.batch(
             counts=np.array(counts, np.int64),
-            keys=np.array(keys, np.int64),
-            values=np.array(values, np.float64),
+            keys=np.fromiter(keys, np.int64, len(keys)),
+            values=np.fromiter(values, np.float64, len(values)),
             labels=labels if tokens else np.array(labels, np.float64),
             weights=np.array(weights, np.float64) if self._options.weight else None,
             tags=tags if self._options.tag else None,
             bad=bad,
             start=start,
             end=replace(start, offset=offset, line=line, rows=start.rows + len(counts)),
-            lines=np.array(numbers, np.int64),
+            lines=np.array(rows, np.int64),
             ends=np.array(ends, np.int64),
         )
 
     def _row(
         self, text: bytes, first: bool
-    ) -> tuple[list[tuple[str, float]], Any, float, str] | None:
+    ) -> tuple[list[str], list[float], Any, float, str] | None:
         row = _parsed(text, first)
         if row is None:
             return None
-        pairs: list[tuple[str, float]] = []
-        by_column: dict[str, list[tuple[str, float]]] = {}
-        for column, value in row.items():
-            if column in self._special or value is None:
-                continue
-            found = self._features(column, value)
-            pairs += found
-            if column in self._multiplied:
-                by_column[column] = found
-        for one, other in self._products:
-            for name, size in by_column.get(one, ()):
-                for second, other_size in by_column.get(other, ()):
-                    self._check(one, size * other_size, size * other_size)
-                    pairs.append((f"{name}*{second}", size * other_size))
         weight, tag = 1.0, ""
         if self._options.weight:
             weight = self._number(self._options.weight, row.get(self._options.weight, 1.0))
@@ -222,7 +209,41 @@ class JsonReader:
                 )
         if self._options.tag:
             tag = token_of(row.get(self._options.tag) or "")
-        return pairs, self._label_of(row), weight, tag
+        return *self._cells(row), self._label_of(row), weight, tag
+
+    def _cells(self, row: dict[str, Any]) -> tuple[list[str], list[float]]:
+        """Return the features of a row: their names and values."""
+        names: list[str] = []
+        values: list[float] = []
+        by_column: dict[str, list[tuple[str, float]]] = {}
+        types, careful, largest = self._columns, self._careful, self._largest
+        for column, value in row.items():
+            kind = type(value)
+            # Nearly all cells are these two kinds, and every call of a function shows.
+            if kind is float and column not in careful and -largest <= value <= largest:
+                if column not in types:
+                    types[column] = "number"
+                if value:
+                    names.append(column)
+                    values.append(value)
+            elif kind is str and column not in careful:
+                if column not in types:
+                    types[column] = "text"
+                names.append(f"{column}={value}")
+                values.append(1.0)
+            elif column not in self._special and value is not None:
+                found = self._features(column, value)
+                names += [name for name, _ in found]
+                values += [size for _, size in found]
+                if column in self._multiplied:
+                    by_column[column] = found
+        for one, other in self._products:
+            for name, size in by_column.get(one, ()):
+                for second, other_size in by_column.get(other, ()):
+                    self._check(one, size * other_size, size * other_size)
+                    names.append(f"{name}*{second}")
+                    values.append(size * other_size)
+        return names, values
 
     def _features(self, column: str, value: Any) -> list[tuple[str, float]]:
         """Return the features of a cell: ``column.key`` of objects, counts of words of arrays."""

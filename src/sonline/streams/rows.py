@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -58,6 +58,13 @@ class RowBuilder:
         if not _INDEX.fullmatch(name) or int(name) >= 1 << 63:
             raise DataFormatError(f"feature {name!r} is no index; read names with --features name")
         return int(name)
+
+    def keys(self, names: list[str]) -> list[int]:
+        """Return the keys of several features."""
+        found = [*map(self._names.get, names)]
+        if None in found:  # as all are where features have no ids
+            return [self.key(name) for name in names]
+        return cast(list[int], found)
 
     def code(self, label: str) -> int:
         """Return the code of a class label."""
