@@ -105,10 +105,19 @@ inline bool spells_index(std::string_view name, uint64_t& index) {
 }
 
 // The slot in [0, 2^bits) of a named key. A name that spells an index has the slot of that index,
-// so a feature called 17 is the same feature whichever format or dictionary it came from.
+// so a feature called 17 is the same feature whichever format or dictionary it came from. Indices
+// of a namespace (space^17) follow one another from a slot of their own, as in Vowpal Wabbit: two
+// of them do not collide as long as they are below 2^bits.
 inline uint64_t hash_slot(std::string_view name, unsigned bits, uint64_t seed = 0) {
   uint64_t index;
   if (spells_index(name, index)) return hash_slot(index, bits);
+  if (!name.empty() && static_cast<uint8_t>(name.back() - '0') <= 9 && bits > 0 && bits < 64) {
+    const size_t number = name.rfind('^') + 1;  // 0 if there is none
+    if (number != 0 && spells_index(name.substr(number), index)) {
+      const uint64_t first = hash_bytes(name.substr(0, number), seed) >> (64 - bits);
+      return (first + hash_slot(index, bits)) & ((uint64_t{1} << bits) - 1);
+    }
+  }
   const uint64_t hash = hash_bytes(name, seed);
   if (bits >= 64) return hash;
   return bits == 0 ? 0 : hash >> (64 - bits);

@@ -23,8 +23,30 @@ def test_the_model_is_that_of_the_best_pass(sonline, tmp_path):
     assert judged["error"] == found["passes"][best - 1]["validation_error"]
     shown = sonline(*command).stdout
     assert "the best pass" in shown
-    failed = sonline(*command, "-o", "m.son", "--checkpoint", "c.son", code=2)
+    failed = sonline(*command, "-o", "m.son", "--resume", code=2)
     assert "--validation" in failed.stderr
+
+
+def test_a_run_with_validation_resumes(sonline, tmp_path):
+    lines = svmlight(300, features=200).splitlines(keepends=True)
+    (tmp_path / "train.svm").write_text("".join(lines[:100]))
+    (tmp_path / "test.svm").write_text("".join(lines[100:]))
+    command = ["train", "train.svm", "--validation", "test.svm", "--passes", 12, "--json"]
+    command += ["--alpha", 8]
+    whole = json.loads(sonline(*command, "-o", "whole.son").stdout)
+    assert 1 < whole["best_pass"] < len(whole["passes"])
+    saved = ["--checkpoint", "c.son", "--checkpoint-every", 60, "-o", "parts.son"]
+    for limit in (150, whole["best_pass"] * 100 + 30):
+        # What a killed run leaves is its checkpoint, and the best model beside it.
+        sonline(*command, *saved, "--limit", limit, "--resume")
+        (tmp_path / "parts.son").unlink()
+    parts = json.loads(sonline(*command, *saved, "--resume").stdout)
+    for name in ("passes", "best_pass", "loss", "rows"):
+        assert parts[name] == whole[name]
+    assert tensors(tmp_path / "parts.son") == tensors(tmp_path / "whole.son")
+    other = ["train", "train.svm", "--validation", "train.svm", "--passes", 12, "--alpha", 8]
+    failed = sonline(*other, *saved, "--resume", code=2)
+    assert "validation" in failed.stderr
 
 
 def test_options_from_a_file(sonline, tmp_path):

@@ -127,6 +127,30 @@ def test_predictions_are_those_of_vowpal_wabbit_itself(sonline, tmp_path, case):
         assert float(shown.split()[1]) == pytest.approx(float(average), abs=1e-3)
 
 
+@pytest.mark.skipif(
+    importlib.util.find_spec("vowpalwabbit") is None,
+    reason="vowpalwabbit is in the extra docs, which make venv installs",
+)
+def test_integers_of_a_namespace_do_not_collide(sonline, tmp_path):
+    """As in Vowpal Wabbit, 13 of |words is a number behind the place of words at any -b."""
+    rng = np.random.default_rng(0)
+    lines = []
+    for _ in range(600):
+        numbers = rng.choice(5000, 40, replace=False)
+        label = 1 if (numbers % 7 == 0).sum() > 5 else -1
+        lines.append(f"{label} |words " + " ".join(f"{n}:0.25" for n in numbers) + "\n")
+    (tmp_path / "d.vw").write_text("".join(lines))
+    options = ["-d", "d.vw", "--OjaNewton", "--sketch_size", "1", "--alpha", "50", "-b", "13"]
+    subprocess.run(
+        [sys.executable, "-m", "vowpalwabbit", *options, "-p", "theirs.txt", "--quiet"],
+        cwd=tmp_path,
+        check=True,
+    )
+    sonline("vw", *options, "-p", "ours.txt", "--quiet")
+    theirs, ours = (np.loadtxt(tmp_path / name) for name in ("theirs.txt", "ours.txt"))
+    np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-3)
+
+
 def test_options_are_parameters(sonline, tmp_path):
     (tmp_path / "d.vw").write_text(vw_text(300))
     done = sonline(

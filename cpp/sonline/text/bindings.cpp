@@ -169,7 +169,8 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
                  size_t max_error_bytes, int64_t line, int64_t offset, const nb::object& names,
                  const std::vector<std::string>& label_names,
                  const std::vector<std::string>& namespace_names,
-                 const std::vector<std::string>& missing) {
+                 const std::vector<std::string>& missing, bool label_weights,
+                 const nb::bytes& skipped_spaces) {
   Options options;
   options.format = choose<Format>(
       "format", format,
@@ -198,6 +199,10 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
   options.max_line_bytes = max_line_bytes;
   options.max_error_bytes = max_error_bytes;
   options.missing = missing;
+  options.label_weights = label_weights;
+  for (const char byte : view(skipped_spaces)) {
+    options.skipped_spaces[static_cast<uint8_t>(byte)] = true;
+  }
   new (self) PyParser(options, {line, offset},
                       {feature_names(names), table_of("label_names", label_names),
                        table_of("namespace_names", namespace_names)});
@@ -246,7 +251,8 @@ void bind_parser(nb::module_& m) {
            "max_error_bytes"_a = defaults.max_error_bytes, "line"_a = 1, "offset"_a = 0,
            "names"_a = nb::list(), "label_names"_a = std::vector<std::string>(),
            "namespace_names"_a = std::vector<std::string>(),
-           "missing"_a = std::vector<std::string>())
+           "missing"_a = std::vector<std::string>(), "label_weights"_a = false,
+           "skipped_spaces"_a = nb::bytes("", 0))
       .def("feed", &PyParser::feed, "data"_a,
            "Return the rows that end within this chunk of bytes; the GIL is released meanwhile.")
       .def("end_file", &PyParser::end_file,

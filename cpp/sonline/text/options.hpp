@@ -1,6 +1,7 @@
 // What a caller may choose when text is parsed.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -33,6 +34,8 @@ struct Options {
   bool double_values = false;     // float64 rather than float32
   bool namespaces = false;        // the namespace of each feature, too
   bool frozen_names = false;      // drop and count features whose name is not known yet
+  bool label_weights = false;     // svmlight: labels may have a weight behind them, as in 1:0.5
+  std::array<bool, 256> skipped_spaces = {};  // vw: namespaces left out, by their first byte
   // The largest size of a feature's value that is taken.
   double largest_value = std::numeric_limits<double>::max();
   size_t max_line_bytes = size_t{64} << 20;

@@ -34,6 +34,15 @@ class SvmlightParser final : public LineParser {
     const char* end = p;
     bool colon = false;
     for (; !is_any_of(*end, kTokenEnds); ++end) colon |= *end == ':';
+    if (colon && options_.label_weights) {
+      const char* weight = end;
+      while (weight[-1] != ':') --weight;
+      const char* number = weight;
+      const Reason reason = read_number<kTokenEnds>(number, head.weight);
+      if (reason != Reason::kNone) return {reason, weight};
+      if (head.weight < 0) return LineResult::failed(Reason::kNegativeWeight, weight);
+      return read_token(p, weight - 1, end, head);
+    }
     if (colon) {
       if (options_.allow_unlabelled) return {};
       return LineResult::failed(Reason::kLabelIsFeature, p);
@@ -43,9 +52,20 @@ class SvmlightParser final : public LineParser {
       const Reason reason = read_number<kTokenEnds>(p, head.label);
       return {reason, start};
     }
-    const std::string_view token(p, static_cast<size_t>(end - p));
-    if (!is_utf8(token)) return LineResult::failed(Reason::kInvalidUtf8, p);
-    head.label_code = static_cast<int64_t>(labels_.insert(token));
+    return read_token(p, end, end, head);
+  }
+
+  // Takes [p, last) as the label and moves p to `end`.
+  LineResult read_token(const char*& p, const char* last, const char* end, RowHead& head) {
+    const std::string_view token(p, static_cast<size_t>(last - p));
+    if (token.empty()) return LineResult::failed(Reason::kLabelMissing, p);
+    if (options_.labels == LabelMode::kNumber) {
+      const Reason reason = read_any_number(p, last, head.label);
+      if (reason != Reason::kNone) return LineResult::failed(reason, p);
+    } else {
+      if (!is_utf8(token)) return LineResult::failed(Reason::kInvalidUtf8, p);
+      head.label_code = static_cast<int64_t>(labels_.insert(token));
+    }
     p = end;
     return {};
   }

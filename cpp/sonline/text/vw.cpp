@@ -97,13 +97,17 @@ class VwParser final : public LineParser {
     uint32_t space_id = 0;
     double scale = 1;
     uint64_t unnamed = 0;
+    bool skipped = false;
     while (p < last) {
       if (*p == '|') {
-        if (const LineResult failure = open_namespace(++p, last, scale, space_id);
+        ++p;
+        const char space = is_any_of(*p, kWordEnds) ? ' ' : *p;  // no name: the default one
+        if (const LineResult failure = open_namespace(p, last, scale, space_id);
             failure.reason != Reason::kNone) {
           return failure;
         }
         unnamed = 0;
+        skipped = options_.skipped_spaces[static_cast<uint8_t>(space)];
         continue;
       }
       if (is_any_of(*p, kBlank)) {
@@ -126,6 +130,7 @@ class VwParser final : public LineParser {
       } else if (is_any_of(*p, kControl) && p < last) {
         return LineResult::failed(Reason::kControlByte, p);
       }
+      if (skipped) continue;
       const int64_t key = name.empty() ? key_of_number(unnamed++) : key_of(name);
       if (key == FeatureKeys::kNoIndex) return LineResult::failed(Reason::kNameNotIndex, start);
       if (key == FeatureKeys::kUnknown) {

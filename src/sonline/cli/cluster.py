@@ -166,6 +166,8 @@ def _check(settings: Settings, cluster: str) -> None:
             settings.limit is not None,
             "the files are read at the same time, so no rows are the first; name fewer files",
         ),
+        "--shuffle": (settings.shuffle > 0, "each file is read in its order; shuffle the files"),
+        "--validation": (bool(settings.validation), "use 'sonline evaluate' on the merged model"),
         "--checkpoint-every": (
             settings.every_rows > 0,
             "each file is kept when it is finished; leave it out",

@@ -67,17 +67,30 @@ Format = Annotated[
 LabelColumn = Annotated[
     str | None, typer.Option("--label", help="Tables: the column to be learnt [default: label].")
 ]
-WeightColumn = Annotated[str | None, typer.Option("--weight", help="Tables: importance of rows.")]
+WeightColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--weight", help="Tables: the importance of rows. svmlight: label, for 1:0.5 3:2 ..."
+    ),
+]
 TagColumn = Annotated[str | None, typer.Option("--tag", help="Tables: the name of each row.")]
 TextColumns = Annotated[
     list[str] | None, typer.Option("--text", help="Tables: a column of words even if numbers.")
 ]
 IgnoredColumns = Annotated[
-    list[str] | None, typer.Option("--ignore", help="Tables: a column to leave out.")
+    list[str] | None,
+    typer.Option("--ignore", help="A column to leave out; of .vw, the first letter of namespaces."),
 ]
 Interactions = Annotated[
     list[str] | None,
     typer.Option("--interactions", help="Columns to multiply, such as age*city. May be repeated."),
+]
+Ngrams = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--ngrams",
+        help="COLUMN:N splits a column of text into words, and adds runs of up to N words.",
+    ),
 ]
 Delimiter = Annotated[
     str | None,
@@ -114,6 +127,7 @@ READING: dict[str, tuple[Any, Any]] = {
     "text": (TextColumns, None),
     "ignore": (IgnoredColumns, None),
     "interactions": (Interactions, None),
+    "ngrams": (Ngrams, None),
     "delimiter": (Delimiter, None),
     "no_header": (NoHeader, False),
     "missing": (Missing, None),
@@ -127,7 +141,8 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 
     def collected(values: dict[str, Any]) -> dict[str, Any]:
         values |= {
-            name: values[name] or [] for name in ("text", "ignore", "missing", "interactions")
+            name: values[name] or []
+            for name in ("text", "ignore", "missing", "interactions", "ngrams")
         }
         if values.pop("no_header"):
             values["header"] = False

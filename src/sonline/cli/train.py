@@ -39,6 +39,13 @@ def train(
     ] = None,
     parameters: dict[str, Any],
     passes: Annotated[int, typer.Option(min=1, help="How often the files are read.")] = 1,
+    shuffle: Annotated[
+        int,
+        typer.Option(
+            min=0,
+            help="Learn rows in random order within blocks of so many; another one in each pass.",
+        ),
+    ] = 0,
     holdout: Annotated[
         int, typer.Option(min=0, help="Only predict every N-th row, and report it. 0 is never.")
     ] = 0,
@@ -111,6 +118,7 @@ def train(
         validation=expand(validation) if validation else [],
         patience=patience,
         passes=passes,
+        shuffle=shuffle,
         holdout=holdout,
         limit=limit,
         predictions=predictions,
@@ -192,10 +200,14 @@ def _check(settings: Settings) -> None:
             f"--checkpoint {settings.checkpoint}: a pipe or device cannot be resumed from; name a "
             "file"
         )
-    if settings.validation and (settings.checkpoint is not None or settings.resume):
+    if settings.validation and settings.resume and settings.checkpoint is None:
         raise ParameterError(
-            "--validation keeps the best pass in memory: it cannot be used with --checkpoint or "
-            "--resume"
+            "--resume with --validation needs --checkpoint: --output has the best pass only"
+        )
+    if settings.shuffle and (settings.holdout or settings.predictions is not None):
+        raise ParameterError(
+            "--shuffle: rows change their places, so --holdout would hold out others in each pass, "
+            "and --predictions would not be in the order of the rows"
         )
     if settings.resume and settings.checkpoint is None and settings.output is None:
         raise ParameterError("--resume needs the file to go on from: --checkpoint or --output")

@@ -37,17 +37,15 @@ HARMLESS = ("--adaptive", "--normalized", "--invariant", "--save_resume", "--no_
 COUNTERPARTS = {
     **dict.fromkeys(
         ("-a", "--audit", "--invert_hash", "--readable_model"),
-        "sonline inspect shows the weights of a model, by name without -b",
+        "sonline train keeps the names of features, and sonline inspect shows their weights",
     ),
     **dict.fromkeys(
         ("-l", "--learning_rate", "--power_t", "--initial_t"),
         "there is no step size to choose; --alpha of sonline train is the nearest",
     ),
     **dict.fromkeys(
-        ("--l1", "--l2"), "--alpha of sonline train pulls weights to 0, more with a larger number"
-    ),
-    **dict.fromkeys(
-        ("--ignore", "--keep"), "leave the namespaces out of the data, or use tables and --ignore"
+        ("--l1", "--l2"),
+        "--alpha pulls weights to 0, more with a larger number; it counts once, not in each row",
     ),
     **dict.fromkeys(("--json", "--dsjson"), "sonline train --format jsonl reads an object a line"),
     "--cubic": "only pairs can be multiplied (-q)",
@@ -64,11 +62,11 @@ def vw(context: typer.Context) -> None:
 
     Options: -d -f -i -t -p -r --passes -b --loss_function --quantile_tau --OjaNewton --sketch_size
     --alpha --alpha_inverse --learning_rate_cnt --normalize --epoch_size (1 only) --noconstant -q
-    --interactions --oaa --examples --holdout_off --holdout_period --link --binary --quiet. -c -k
-    --cache_file --adaptive --normalized --invariant --save_resume --no_stdin --random_seed --hash
-    -P have nothing to do here. Without --OjaNewton the learner is the default one of this program,
-    not Vowpal Wabbit's. --json would be JSON to be read, there; results as JSON are those of
-    sonline train, evaluate and inspect.
+    --interactions --ignore --keep --oaa --examples --holdout_off --holdout_period --link --binary
+    --quiet. -c -k --cache_file --adaptive --normalized --invariant --save_resume --no_stdin
+    --random_seed --hash -P have nothing to do here. Without --OjaNewton the learner is the default
+    one of this program, not Vowpal Wabbit's. --json would be JSON to be read, there; results as
+    JSON are those of sonline train, evaluate and inspect.
 
     Example: sonline vw -d clicks.vw -f clicks.son --OjaNewton --sketch_size 10 -b 20
     """
@@ -123,6 +121,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("-k", "--kill_cache", action="store_true")
     add("--cache_file")
     add("--interactions", action="append", default=[])
+    add("--ignore", action="append", default=[])
+    add("--keep", action="append", default=[])
     add("--oaa", type=int)
     add("--examples", type=int)
     for name in HARMLESS:
@@ -189,7 +189,13 @@ def settings_of(given: argparse.Namespace) -> Settings:
         data=[given.data],
         output=None if given.final_regressor is None else Path(given.final_regressor),
         given=parameters,
-        stream={"format": "vw", "features": "auto", "interactions": given.quadratic},
+        stream={
+            "format": "vw",
+            "features": "auto",
+            "interactions": given.quadratic,
+            "ignore": [*"".join(given.ignore)],
+            "keep": [*"".join(given.keep)],
+        },
         classes="binary" if given.oaa is None else [*range(1, given.oaa + 1)],
         limit=given.examples,
         passes=given.passes,

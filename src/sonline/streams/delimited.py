@@ -19,7 +19,7 @@ from sonline.rows import LARGEST_VALUES
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.files import peek
 from sonline.streams.interactions import column_pairs
-from sonline.streams.rows import check_names, label_column
+from sonline.streams.rows import check_names, label_column, ngram_columns
 from sonline.streams.text import BYTE_ORDER_MARK, TextReader, seek
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ class CsvReader(TextReader):
     def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
         super().__init__(options, start)
         self._types = columns
+        self._ngrams = ngram_columns(options.ngrams)
         self._kinds: dict[str, str] = {}  # what the columns of this file hold
         self._shown: list[str] = []  # these columns, and then the products of columns
 
@@ -125,7 +126,7 @@ class CsvReader(TextReader):
         options = self._options
         check_names(names, file)
         label = label_column(options, names, file)
-        for wanted in (options.weight, options.tag):
+        for wanted in (options.weight, options.tag, *self._ngrams):
             if wanted is not None and wanted not in names:
                 raise ParameterError(f"{file}: no column {wanted!r}")
         if not options.header:
@@ -140,10 +141,11 @@ class CsvReader(TextReader):
         kinds = {label: "label", options.weight: "weight", options.tag: "tag"}
         features = [name for name in names if name not in kinds and name not in options.ignore]
         self._kinds |= {name: kind for name, kind in kinds.items() if name is not None}
-        unknown = [n for n in features if n not in self._types and n not in options.text]
+        text = {*options.text, *self._ngrams}
+        unknown = [name for name in features if name not in self._types and name not in text]
         cells = self._cells(names, sample, delimiter) if unknown else {}
         for name in features:
-            kind = "text" if name in options.text else self._types.get(name)
+            kind = "text" if name in text else self._types.get(name)
             self._kinds[name] = kind or _told(cells.get(name, []), name, file)
             self._types.setdefault(name, self._kinds[name])
         products = column_pairs(options.interactions, features, file)
@@ -152,7 +154,7 @@ class CsvReader(TextReader):
         self._parser.set_columns(
             names,
             list(self._kinds.values()),
-            [0] * len(names),
+            [self._ngrams.get(name, 0) for name in names],
             [(places[features[one]], places[features[other]]) for one, other in products],
             delimiter,
         )

@@ -20,7 +20,7 @@ from sonline.labels import token_of
 from sonline.rows import LARGEST_VALUES
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.interactions import split_pair
-from sonline.streams.rows import RowBuilder
+from sonline.streams.rows import RowBuilder, ngram_columns, ngrams
 from sonline.streams.text import seek
 
 if TYPE_CHECKING:
@@ -123,7 +123,8 @@ class JsonReader:
         self._multiplied = {name for pair in self._products for name in pair}
         self._largest = LARGEST_VALUES[options.dtype]
         # Columns whose numbers and words are not just features.
-        self._careful = {*self._special, *self._text, *self._multiplied}
+        self._ngrams = ngram_columns(options.ngrams)
+        self._careful = {*self._special, *self._text, *self._multiplied, *self._ngrams}
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
@@ -254,6 +255,10 @@ class JsonReader:
                 if one is not None
             ]
             return [pair for pairs in inside for pair in pairs]
+        if column in self._ngrams and isinstance(value, str):
+            self._columns.setdefault(column, "text")
+            grams = ngrams(value, self._ngrams[column])
+            return [(f"{column}={gram}", count) for gram, count in grams.items()]
         if not isinstance(value, list):
             pair = self._feature(column, value)
             return [] if pair is None else [pair]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from sonline.streams.stream import Options
 
 UNKNOWN = -1
+LABEL_WEIGHTS = "label"  # the weight of a row of svmlight stands behind its label: 1:0.5
 _REPLACED = "\ufffd"  # stands for bytes that are not UTF-8
 _INDEX = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -141,6 +143,40 @@ class RowBuilder:
             names=self._dictionary,
             file=file,
         )
+
+
+def ngram_columns(given: Sequence[str]) -> dict[str, int]:
+    """Return the most words of a feature, by column.
+
+    Examples
+    --------
+    >>> ngram_columns(["review:2"])
+    {'review': 2}
+    """
+    found = {}
+    for words in given:
+        column, _, most = words.rpartition(":")
+        if not (column and most.isdigit() and int(most) > 0):
+            raise ParameterError(f"ngrams (--ngrams) must be COLUMN:WORDS, got {words!r}")
+        found[column] = int(most)
+    return found
+
+
+def ngrams(text: str, most: int) -> dict[str, float]:
+    """Return all runs of up to so many words, and how often each is there.
+
+    Examples
+    --------
+    >>> ngrams("to be or to be", 2)
+    {'to': 2.0, 'be': 2.0, 'or': 1.0, 'to be': 2.0, 'be or': 1.0, 'or to': 1.0}
+    """
+    words = re.findall(r"[^ \t-\r]+", text)  # as the native parser splits
+    counts: dict[str, float] = {}
+    for length in range(1, most + 1):
+        for place in range(len(words) - length + 1):
+            gram = " ".join(words[place : place + length])
+            counts[gram] = counts.get(gram, 0.0) + 1.0
+    return counts
 
 
 def check_names(columns: list[str], file: str) -> None:

@@ -14,6 +14,7 @@ from sonline import _core
 from sonline.errors import ParameterError
 from sonline.streams.batch import Batch, Position
 from sonline.streams.formats import FORMATS
+from sonline.streams.rows import LABEL_WEIGHTS
 from sonline.streams.sources import (
     STDIN,
     Source,
@@ -58,7 +59,8 @@ class Options:
     label, weight, tag : str, optional
         Columns of tables.
     text, ignore : sequences of str
-        Columns of tables that are words whatever they look like, and that are left out.
+        Columns of tables that are words whatever they look like, and that are left out. Of Vowpal
+        Wabbit text, ``ignore`` has the first letters of namespaces.
     delimiter : str, optional
         Of CSV, between cells; told from the first lines if it is not given.
     header : bool
@@ -67,6 +69,10 @@ class Options:
         More words of CSV and TSV that stand for a missing cell, beside ?, NA, NaN, null and so on.
     columns : dict
         Type of each column ("number" or "text") as known from before.
+    keep : sequence of str
+        Of Vowpal Wabbit text: the first letters of the namespaces that are read; all without.
+    ngrams : sequence of str
+        Columns of text that are split into words, with the most words of a feature: "review:2".
     interactions : sequence of str
         Pairs of columns whose features are multiplied, such as "a*b"; of hashed Vowpal Wabbit
         text, pairs of first letters of namespaces, such as "ab".
@@ -92,6 +98,8 @@ class Options:
     header: bool = True
     missing: Sequence[str] = ()
     columns: dict[str, str] = field(default_factory=dict)
+    keep: Sequence[str] = ()
+    ngrams: Sequence[str] = ()
     interactions: Sequence[str] = ()
 
     @property
@@ -168,13 +176,17 @@ class Stream:
 
     def refuse_columns_of_text(self, given: dict[str, Any]) -> None:
         """Raise an error if options name columns and the data has none."""
-        if FORMATS[self.options.format].table:
+        kind = self.options.format
+        if FORMATS[kind].table:
             return
-        for name in ("label", "weight", "tag", "text", "ignore"):
-            if given.get(name):
+        if kind == "svmlight" and given.get("weight") == LABEL_WEIGHTS:
+            given = given | {"weight": None}
+        for name in ("label", "weight", "tag", "text", "ngrams", "ignore"):
+            if given.get(name) and not (name == "ignore" and kind == "vw"):
+                hint = "; weights stand behind the labels, as in 1:0.5 3:2, with --weight label"
                 raise ParameterError(
                     f"{name} (--{name}) names a column of a table, and this is none: "
-                    f"{self.description}"
+                    f"{self.description}{hint if (name, kind) == ('weight', 'svmlight') else ''}"
                 )
 
     def share(self) -> float | None:
@@ -219,7 +231,7 @@ class Stream:
         if self._thread is not None:
             # A thread that waits for a pipe cannot be ended; it holds nothing that matters.
             self._thread.join(timeout=0.5 if any(map(_is_pipe, self.files)) else None)
-        elif self._first is not None:
+        if self._first is not None:
             self._first.close()
 
     def __enter__(self) -> Self:

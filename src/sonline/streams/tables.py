@@ -21,7 +21,7 @@ from sonline.rows import LARGEST_VALUES, Floats
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.files import Again, SourceFile, peek
 from sonline.streams.interactions import column_pairs, product
-from sonline.streams.rows import RowBuilder, check_names, label_column
+from sonline.streams.rows import RowBuilder, check_names, label_column, ngram_columns, ngrams
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
@@ -61,6 +61,10 @@ class TableReader:
         self._builder = RowBuilder(options)
         self._columns = columns
         self._largest = LARGEST_VALUES[options.dtype]
+        self._ngrams = ngram_columns(options.ngrams)
+        for words in options.interactions:
+            if set(words.split("*")) & set(self._ngrams):
+                raise ParameterError(f"n-grams of Parquet and Arrow cannot be multiplied: {words}")
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
@@ -116,7 +120,7 @@ class TableReader:
         check_names(table.schema.names, name)
         label = label_column(options, table.schema.names, name)
         reasons: dict[int, str] = {}
-        for wanted in (options.weight, options.tag):
+        for wanted in (options.weight, options.tag, *self._ngrams):
             if wanted is not None and wanted not in table.schema.names:
                 raise ParameterError(f"{name}: no column {wanted!r}")
         features = [c for c in table.schema.names if c != label and c not in special]
@@ -162,13 +166,16 @@ class TableReader:
         ]
         cells, values = cells[keep], values[keep]
         present = values != 0
-        used = cells[present]
+        counts = present.sum(axis=1).astype(np.int64)
+        used, sizes = cells[present], values[present]
+        for column in self._ngrams:
+            counts, used, sizes = self._split(column, names, counts, used, sizes)
         keys = self._keys(used, names, name)
         kept = np.flatnonzero(keep)
         return self._builder.batch(
-            counts=present.sum(axis=1).astype(np.int64),
+            counts=counts,
             keys=keys,
-            values=values[present],
+            values=sizes,
             labels=[labels[row] for row in kept.tolist()]
             if isinstance(labels, list)
             else labels[keep],
@@ -213,6 +220,37 @@ class TableReader:
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         names += [f"{name}={token_of(value)}" for value in encoded.dictionary.to_pylist()]
         return codes + first, (codes >= 0).astype(np.float64)
+
+    def _split(
+        self,
+        column: str,
+        names: list[str],
+        counts: NDArray[np.int64],
+        used: NDArray[np.int64],
+        sizes: Floats,
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+        """Put the n-grams of a column's cells in the place of these cells."""
+        prefix = f"{column}="
+        pieces: dict[int, tuple[list[int], list[float]]] = {}
+        for number in np.unique(used).tolist():
+            if names[number].startswith(prefix):
+                grams = ngrams(names[number].removeprefix(prefix), self._ngrams[column])
+                first = len(names)
+                names += [f"{prefix}{gram}" for gram in grams]
+                pieces[number] = ([*range(first, len(names))], [*grams.values()])
+        found = [pieces.get(number, ([number], None)) for number in used.tolist()]
+        lengths = np.array([len(numbers) for numbers, _ in found], np.int64)
+        ends = np.concatenate([[0], np.cumsum(lengths)])
+        rows = np.concatenate([[0], np.cumsum(counts)])
+        values = [
+            counted or [size] * len(numbers)
+            for (numbers, counted), size in zip(found, sizes.tolist(), strict=True)
+        ]
+        return (
+            np.diff(ends[rows]).astype(np.int64),
+            np.array([one for numbers, _ in found for one in numbers], np.int64),
+            np.array([one for several in values for one in several], np.float64),
+        )
 
     def _keys(self, used: NDArray[np.int64], names: list[str], file: str) -> NDArray[np.int64]:
         """Return the key of each cell; new names are met in the order of the rows."""

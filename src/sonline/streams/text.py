@@ -14,6 +14,7 @@ from sonline.rows import LARGEST_VALUES
 from sonline.streams.batch import BadRow, Batch, Dictionary, Position
 from sonline.streams.formats import FORMATS
 from sonline.streams.interactions import add_products
+from sonline.streams.rows import LABEL_WEIGHTS
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
@@ -56,6 +57,8 @@ class TextReader:
             names=options.names,
             label_names=options.label_names,
             missing=self._missing(),
+            label_weights=options.format == "svmlight" and options.weight == LABEL_WEIGHTS,
+            skipped_spaces=_skipped_spaces(options),
         )
         self._names = Dictionary(options.name_count, list(options.label_names))
         self._initials: list[str] = []  # of the namespaces met
@@ -148,6 +151,16 @@ class TextReader:
             error.word.decode("utf-8", "replace"),
             error.text,
         )
+
+
+def _skipped_spaces(options: Options) -> bytes:
+    """Return the first bytes of the namespaces of Vowpal Wabbit text that are left out."""
+    if options.format != "vw":
+        return b""
+    skipped = {word.encode()[0] for word in options.ignore if word}
+    if options.keep:
+        skipped |= {*range(256)} - {word.encode()[0] for word in options.keep if word}
+    return bytes(skipped)
 
 
 def seek(source: Source, offset: int) -> None:

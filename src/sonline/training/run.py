@@ -19,6 +19,7 @@ from sonline.model import Learnt, Model
 from sonline.parameters import Parameters
 from sonline.rows import Floats
 from sonline.streams import Batch, Position, Stream
+from sonline.streams.shuffling import shuffled
 from sonline.streams.sources import expand, fingerprint
 from sonline.training.predictions import prediction_lines
 from sonline.training.settings import THREADS, Settings
@@ -82,7 +83,9 @@ class Training:
         self.validation: Validation | None = None
         if settings.validation:
             how = {name: settings.stream[name] for name in ("format",) if name in settings.stream}
-            self.validation = Validation(settings.validation, settings.patience, how)
+            self.validation = Validation(
+                settings.validation, settings.patience, how, settings.checkpoint
+            )
         self.interrupted: Signals | None = None  # by which signal
         self._signals = signals
         self.description = ""  # of the input
@@ -115,9 +118,9 @@ class Training:
             self.watcher.begin(self.rows, stream.share())
             with interruptible(self._interrupt, self._signals):
                 self._loop(stream)
-            if self.validation is not None and self.model is not None:
+            if self.validation is not None and self.model is not None and not self.interrupted:
                 if not self.validation.last:  # the passes have come to their end
-                    self.validation.enough(self.model)
+                    self.validation.enough(self.model, final=True)
                 self._note()
                 self.model = self.validation.best(self.model)
                 self.watcher.say(f"the model is that of pass {self.validation.best_pass}")
@@ -152,19 +155,15 @@ class Training:
             self.model.reading = reading_of(stream.options)
         table = None if self.model is None else self.model.table
         check = None if table is None else LabelCheck(table)
-        for whole in batches:
-            left = None if self.settings.limit is None else self.settings.limit - self.rows
-            batch = whole if left is None else whole.head(left)
+        usable = self._usable(batches, check, stream.options.on_error)
+        if self.settings.shuffle:
+            seed = 0 if self.model is None else self.model.parameters.seed
+            stopped = lambda: self.interrupted is not None  # noqa: E731 - asked at the end
+            usable = shuffled(usable, self.settings.shuffle, seed, stopped)
+        for batch in usable:
             if batch.start.turn != self.position.turn and self._pass_is_last():
                 break
-            reasons = check.reasons(batch) if check is not None else {}
-            if reasons and stream.options.on_error == "stop":
-                row = min(reasons)
-                self._take(batch.head(row), stream)
-                raise batch.error(row, reasons[row])
-            self._take(batch.without(reasons) if reasons else batch, stream)
-            if self.settings.limit is not None and self.rows >= self.settings.limit:
-                break
+            self._take(batch, stream)
             if self.interrupted:
                 break
             due = self.settings.every_rows and self.rows - saved_rows >= self.settings.every_rows
@@ -172,6 +171,25 @@ class Training:
             if due or (late and time.monotonic() - saved >= late):
                 self.save()
                 saved, saved_rows = time.monotonic(), self.rows
+
+    def _usable(
+        self, batches: Iterator[Batch], check: LabelCheck | None, on_error: str
+    ) -> Iterator[Batch]:
+        """Yield the rows that can be learnt, up to the limit."""
+        left = None if self.settings.limit is None else self.settings.limit - self.rows
+        for whole in batches:
+            batch = whole if left is None else whole.head(left)
+            reasons = check.reasons(batch) if check is not None else {}
+            if reasons and on_error == "stop":
+                row = min(reasons)
+                yield batch.head(row)
+                raise batch.error(row, reasons[row])
+            batch = batch.without(reasons) if reasons else batch
+            yield batch
+            if left is not None:
+                left -= len(batch)
+                if left <= 0:
+                    return
 
     def look(self) -> tuple[Model, str]:
         """Make the model that the first rows need, without learning; it and what was found out."""
@@ -359,6 +377,8 @@ class Training:
             "position": self.position.as_dict(),
             "passes": self.settings.passes,
             "holdout": self.settings.holdout,
+            "shuffle": self.settings.shuffle,
+            "validation": None if self.validation is None else self.validation.as_dict(),
             "class_weights": [
                 {"label": label, "weight": weight}
                 for label, weight in self.settings.class_weights.items()
@@ -387,11 +407,13 @@ class Training:
             "files": expand(self.settings.data),
             "passes": self.settings.passes,
             "holdout": self.settings.holdout,
+            "shuffle": self.settings.shuffle,
         }
         for name, value in expected.items():
-            if run[name] != value and not (name == "passes" and value > run[name]):
+            known = run.get(name, 0)
+            if known != value and not (name == "passes" and value > known):
                 raise ParameterError(
-                    f"resume: {path} was made with {name} {run[name]}, now there is {value}; "
+                    f"resume: {path} was made with {name} {known}, now there is {value}; "
                     "repeat the same run, or continue training the model on other data (--from)"
                 )
         self._check_parameters(model, path)
@@ -408,6 +430,8 @@ class Training:
         self.skipped = int(run["skipped"])
         self.progress, self.held = model.progress, Progress.from_dict(run["held"])
         self.past = list(run["past"])
+        if self.validation is not None:
+            self.validation.resume(run.get("validation"), path)
         self._files.lengths |= {name: int(length) for name, length in run["lengths"].items()}
         if "-" in run["files"]:
             self.watcher.say(

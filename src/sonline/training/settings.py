@@ -29,6 +29,7 @@ class Settings:
     validation: list[str] = field(default_factory=list)  # files that are measured after each pass
     patience: int = 3  # passes without a smaller loss there, after which it is enough
     passes: int = 1
+    shuffle: int = 0  # rows of the blocks within which they are put into another order
     holdout: int = 0
     limit: int | None = None
     predictions: Path | None = None

@@ -193,6 +193,8 @@ def reading_of(options: Options) -> Reading:
         "delimiter": options.delimiter,
         "missing": list(options.missing),
         "interactions": list(options.interactions),
+        "ngrams": list(options.ngrams),
+        "keep": list(options.keep),
     }
     kept = {name: value for name, value in table.items() if value}
     return Reading(options.features, {}, kept | ({} if options.header else {"header": False}))

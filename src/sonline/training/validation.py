@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sonline import streams
+from sonline.errors import ParameterError
 from sonline.evaluate import Progress, measures
+from sonline.files import replacing
 from sonline.labels import NEW
 from sonline.model import Model
 from sonline.training.settings import THREADS
@@ -27,10 +30,19 @@ class Validation:
         After so many passes without a smaller loss it is enough.
     options : dict
         More options of the stream.
+    checkpoint : Path, optional
+        The file that the run resumes from: the best model is kept beside it.
     """
 
-    def __init__(self, data: Sequence[str], patience: int, options: dict[str, Any]) -> None:
+    def __init__(
+        self,
+        data: Sequence[str],
+        patience: int,
+        options: dict[str, Any],
+        checkpoint: Path | None = None,
+    ) -> None:
         self._data, self._patience, self._options = list(data), patience, options
+        self._file = None if checkpoint is None else checkpoint.with_name(checkpoint.name + ".best")
         self._loss = math.inf
         self._best: bytes | None = None
         self._worse = 0
@@ -38,8 +50,11 @@ class Validation:
         self.best_pass = 0
         self.last: dict[str, float] = {}  # the measures of the last pass
 
-    def enough(self, model: Model) -> bool:
-        """Measure the model after a pass; whether more passes are in vain."""
+    def enough(self, model: Model, final: bool = False) -> bool:
+        """Measure the model after a pass; whether more passes are in vain.
+
+        Only where another pass may follow, the best model is kept in a file for a later run.
+        """
         progress = self._measure(model)
         self.passes += 1
         self.last = {"validation_loss": progress.loss.average}
@@ -48,6 +63,9 @@ class Validation:
         if progress.loss.average < self._loss:
             self._loss = progress.loss.average
             self._best, self.best_pass, self._worse = model.to_bytes(), self.passes, 0
+            if self._file is not None and not final:
+                with replacing(self._file) as file:
+                    file.write(self._best)
         else:
             self._worse += 1
         return self._worse >= self._patience
@@ -57,6 +75,30 @@ class Validation:
         if self._best is None or self.best_pass == self.passes:
             return model
         return Model.from_bytes(self._best)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return what a later run needs to go on, without the best model."""
+        return {
+            "files": self._data,
+            "loss": self._loss if self.best_pass else None,
+            "worse": self._worse,
+            "passes": self.passes,
+            "best_pass": self.best_pass,
+        }
+
+    def resume(self, known: dict[str, Any] | None, path: Path) -> None:
+        """Go on from what an earlier run noted in a file."""
+        files = None if known is None else known["files"]
+        if known is None or files != self._data:
+            raise ParameterError(
+                f"resume: {path} was made with validation {files}, now there is {self._data}; "
+                "repeat the same run"
+            )
+        self._worse, self.passes = int(known["worse"]), int(known["passes"])
+        self.best_pass = int(known["best_pass"])
+        if self.best_pass and self._file is not None:
+            self._loss = float(known["loss"])
+            self._best = self._file.read_bytes()
 
     def _measure(self, model: Model) -> Progress:
         progress = Progress()

@@ -1,0 +1,130 @@
+"""Rows in another order, within blocks that fit into memory."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonline.streams.batch import Batch
+
+_OF_ROWS = ("labels", "codes", "weights", "lines", "ends", "row_ends", "next_lines")
+
+
+def shuffled(
+    batches: Iterable[Batch], rows: int, seed: int, stopped: Callable[[], bool]
+) -> Iterator[Batch]:
+    """Yield blocks of so many rows, each in random order; the last one of a pass may be smaller.
+
+    A row stays among its neighbours: rows of different blocks do not change places. The order
+    depends on the seed and the place of the block, so that each pass has another one, and a run
+    that goes on from the end of a block has the same blocks.
+
+    Parameters
+    ----------
+    batches : iterable of Batch
+        Of a stream.
+    rows : int
+        Of a block.
+    seed : int
+        Chooses the orders.
+    stopped : callable
+        Whether the stream was stopped before its end: rows of a block that is not full are left
+        out then.
+    """
+    waiting: list[Batch] = []
+    count = 0
+    for batch in batches:
+        rest = batch
+        if waiting and waiting[0].start.turn != batch.start.turn:
+            yield _block(waiting, seed)
+            waiting, count = [], 0
+        while count + len(rest) >= rows:
+            first, rest = _split(rest, rows - count)
+            yield _block([*waiting, first], seed)
+            waiting, count = [], 0
+        if len(rest) or rest.bad:
+            waiting.append(rest)
+            count += len(rest)
+    if waiting and not stopped():
+        yield _block(waiting, seed)
+
+
+def _split(batch: Batch, count: int) -> tuple[Batch, Batch]:
+    """Return the first rows of a batch, and the others."""
+    first = batch.head(count)
+    if first is batch:
+        nothing = batch.head(0)
+        return batch, replace(nothing, start=batch.end, end=batch.end, bad=[])
+    names, labels = len(first.new_names), len(first.new_labels)
+    kept = _picked(batch, np.arange(count, len(batch)))
+    return first, replace(
+        kept,
+        start=first.end,
+        new_names=batch.new_names[names:],
+        new_labels=batch.new_labels[labels:],
+        first_name=batch.first_name + names,
+        first_label=batch.first_label + labels,
+        bad=batch.bad[len(first.bad) :],
+        unknown_features=0,
+    )
+
+
+def _block(batches: list[Batch], seed: int) -> Batch:
+    """Return the rows of several batches as one, in random order."""
+    first, last = batches[0], batches[-1]
+    sizes = [batch.indptr[-1] for batch in batches]
+    starts = np.cumsum([0, *sizes[:-1]])
+    indptr = [batch.indptr[:-1] + start for batch, start in zip(batches, starts, strict=True)]
+    tags = [batch.tags or [""] * len(batch) for batch in batches]
+    weights = [np.ones(len(batch)) if batch.weights is None else batch.weights for batch in batches]
+    weighted = any(batch.weights is not None for batch in batches)
+    joined: dict[str, Any] = {
+        name: None if getattr(first, name) is None else _joined(batches, name)
+        for name in ("indices", "values", *_OF_ROWS)
+    }
+    whole = replace(
+        first,
+        **joined
+        | {
+            "indptr": np.concatenate([*indptr, [sum(sizes)]]).astype(np.int64),
+            "weights": np.concatenate(weights) if weighted else None,
+            "tags": [*itertools.chain(*tags)] if any(batch.tags for batch in batches) else None,
+            "new_names": [name for batch in batches for name in batch.new_names],
+            "new_labels": [label for batch in batches for label in batch.new_labels],
+            "bad": [row for batch in batches for row in batch.bad],
+            "unknown_features": sum(batch.unknown_features for batch in batches),
+            "end": last.end,
+            "keeper": [batch.keeper for batch in batches],
+        },
+    )
+    place = first.start
+    rng = np.random.default_rng([seed, place.turn, place.file, place.offset, place.rows])
+    return _picked(whole, rng.permutation(len(whole)))
+
+
+def _joined(batches: list[Batch], name: str) -> NDArray[Any]:
+    return np.concatenate([getattr(batch, name) for batch in batches])
+
+
+def _picked(batch: Batch, order: NDArray[np.int64]) -> Batch:
+    """Return the rows of a batch with these numbers, in this order."""
+    counts = np.diff(batch.indptr)[order]
+    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    places = np.repeat(batch.indptr[:-1][order] - indptr[:-1], counts) + np.arange(indptr[-1])
+    picked: dict[str, Any] = {
+        name: None if getattr(batch, name) is None else getattr(batch, name)[order]
+        for name in _OF_ROWS
+    }
+    return replace(
+        batch,
+        **picked,
+        indptr=indptr,
+        indices=batch.indices[places],
+        values=batch.values[places],
+        tags=None if batch.tags is None else [batch.tags[row] for row in order.tolist()],
+    )
