@@ -58,7 +58,7 @@ class Now:
     share: float | None = None
     loss: Point | None = None
     error: float | None = None
-    features: int = 0
+    features: int | None = None  # unless a model is learnt
     sweeps: int = 0
     turn: int = 0
     passes: int = 1
@@ -170,20 +170,22 @@ class Display:
             ]
         cells.append(Text(f"{_clock(seconds)} elapsed"))
         head.add_row(*cells)
-        average, since_last = self._losses(now.loss)
-        details = {
-            "loss": average,
-            "since last": since_last,
-            "error": number(now.error),
-            "features": f"{now.features:,}",
-            "sweeps": f"{now.sweeps:,}",
-        }
+        details = {}
+        if now.features is not None:
+            average, since_last = self._losses(now.loss)
+            details = {
+                "loss": average,
+                "since last": since_last,
+                "error": number(now.error),
+                "features": f"{now.features:,}",
+                "sweeps": f"{now.sweeps:,}",
+            }
         if now.passes > 1:
             details["pass"] = f"{now.turn + 1} of {now.passes}"
         if now.skipped:
             details["skipped"] = f"{now.skipped:,}"
         line = Text("  ").join(Text.assemble((f"{k} ", "dim"), v) for k, v in details.items())
-        return Group(head, line)
+        return Group(head, line) if details else head
 
 
 def _clock(seconds: float) -> str:

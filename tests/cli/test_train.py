@@ -273,14 +273,12 @@ def test_inspect_draws(sonline, data, tmp_path):
     assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_the_live_display_on_a_terminal(data, tmp_path):
+def on_a_terminal(*command, cwd):
+    """Run a command whose standard error is a terminal; what it shows there, and its output."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"}
     process = subprocess.Popen(
-        [SONLINE, "train", data, "-o", tmp_path / "m.son"],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        env=environment,
+        [SONLINE, *command], stdout=subprocess.PIPE, stderr=theirs, env=environment, cwd=cwd
     )
     os.close(theirs)
     shown = b""
@@ -292,15 +290,34 @@ def test_the_live_display_on_a_terminal(data, tmp_path):
         if not piece:
             break
         shown += piece
-    summary = process.communicate()[0]
+    output = process.communicate()[0]
     os.close(ours)
     assert process.returncode == 0
-    text = shown.decode()
+    return shown.decode(), output
+
+
+def test_the_live_display_on_a_terminal(data, tmp_path):
+    text, summary = on_a_terminal("train", data, "-o", "m.son", cwd=tmp_path)
     assert "\x1b[" in text
     for words in ("rows/s", "3,000 rows", "100 %", "since last", "features", "sweeps", "elapsed"):
         assert words in text, words
     assert "counter" not in text  # the table is for pipes
     assert b"3,000" in summary
+
+
+def test_other_commands_show_their_progress_on_a_terminal(data, sonline, tmp_path):
+    sonline("train", data, "-o", "m.son", "-q")
+    for command in (
+        ["predict", data, "-m", "m.son"],
+        ["evaluate", data, "-m", "m.son"],
+        ["convert", data, "-o", "a.vw"],
+    ):
+        text, output = on_a_terminal(*command, cwd=tmp_path)
+        for words in ("rows/s", "3,000 rows", "100 %", "elapsed"):
+            assert words in text, (command, words)
+        assert "sweeps" not in text
+        assert output or command[0] == "convert"
+        assert "rows/s" not in on_a_terminal(*command, "-q", cwd=tmp_path)[0]
 
 
 @pytest.mark.parametrize("source", ["-", "pipe"])

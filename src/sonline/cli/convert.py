@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json as jsonlib
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +16,7 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs, open_output
+from sonline.cli.progress import watched
 from sonline.errors import DataFormatError, ParameterError
 from sonline.files import is_replaced, replacing
 from sonline.labels import label_of
@@ -76,7 +78,8 @@ def convert(
         raise ParameterError(f"--output {output}: {target} needs a plain file")
     files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
     with files, _output(output) as file:
-        rows = _rows(data, options, counts, files)
+        shown = not quiet and (str(output) != STDOUT or not sys.stdout.isatty())
+        rows = _rows(data, options, counts, files, shown)
         if tabular:
             _write_table(data, options, rows, target, file)
         else:
@@ -107,19 +110,24 @@ def _output(path: Path) -> Iterator[IO[bytes]]:
             packed.close()
 
 
-def _batches(data: list[str], options: dict[str, Any]) -> Iterator[Batch]:
+def _batches(data: list[str], options: dict[str, Any], *, shown: bool = False) -> Iterator[Batch]:
     with streams.open(data, **options) as stream:
         stream.refuse_columns_of_text(options)
-        yield from stream
+        with watched(stream, shown=shown) as batches:
+            yield from batches
 
 
 def _rows(
-    data: list[str], options: dict[str, Any], counts: dict[str, int], files: GrowingFiles
+    data: list[str],
+    options: dict[str, Any],
+    counts: dict[str, int],
+    files: GrowingFiles,
+    shown: bool,
 ) -> Iterator[Row]:
     """Yield the rows, with features by name."""
     features: list[str] = []
     labels: list[str | None] = []
-    for batch in _batches(data, options):
+    for batch in _batches(data, options, shown=shown):
         counts["rows"] += len(batch)
         counts["skipped"] += batch.skipped
         files.write("bad_rows", batch.bad_text())

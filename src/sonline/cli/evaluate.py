@@ -14,6 +14,7 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import GrowingFiles, check_outputs
+from sonline.cli.progress import watched
 from sonline.display import number
 from sonline.errors import ParameterError
 from sonline.evaluate import AUC, R2, Confusion, Curve, LogLoss, measures
@@ -169,17 +170,18 @@ def evaluate(
     with files, streams.open(data, **(reading | chosen)) as stream:
         if not (quiet or json):
             typer.echo(stream.description, err=True)
-        for batch in stream:
-            skipped += batch.skipped
-            files.write("bad_rows", batch.bad_text())
-            if progressive:
-                learnt = loaded.learn_batch(batch, batch.weights, THREADS)
-                for rows, raw, classes in learnt.parts():
-                    weights = None if batch.weights is None else batch.weights[rows]
-                    scores.add(raw, learnt.targets[rows], weights, classes)
-            else:
-                raw = loaded.predict(batch, threads=THREADS)
-                scores.add(raw, targets_of(loaded, batch), batch.weights)
+        with watched(stream, shown=not quiet) as batches:
+            for batch in batches:
+                skipped += batch.skipped
+                files.write("bad_rows", batch.bad_text())
+                if progressive:
+                    learnt = loaded.learn_batch(batch, batch.weights, THREADS)
+                    for rows, raw, classes in learnt.parts():
+                        weights = None if batch.weights is None else batch.weights[rows]
+                        scores.add(raw, learnt.targets[rows], weights, classes)
+                else:
+                    raw = loaded.predict(batch, threads=THREADS)
+                    scores.add(raw, targets_of(loaded, batch), batch.weights)
     result = {
         **scores.as_dict(),
         "loss_name": loaded.parameters.loss,

@@ -14,6 +14,7 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import GrowingFiles, check_outputs, open_output
+from sonline.cli.progress import watched
 from sonline.errors import ParameterError
 from sonline.model import Model
 from sonline.training import THREADS, prediction_lines, prediction_objects, stream_options
@@ -80,6 +81,7 @@ def _run(
     quiet: bool,
 ) -> None:
     skipped = unknown = 0
+    shown = not quiet and (output is not None or not sys.stdout.isatty())
     reading = stream_options(model, tokens=True, unlabelled=True, frozen=True)
     target: IO[str] = sys.stdout
     if output is not None:
@@ -94,16 +96,17 @@ def _run(
                 what = "probabilities" if kind == "probability" else "raw predictions"
                 name = model.table.sorted_labels()[1]
                 typer.echo(f"{what} are those of the class {name}", err=True)
-            for batch in stream:
-                raw = model.predict(batch, threads=THREADS)
-                if json:
-                    target.write(prediction_objects(model, raw, batch.tags))
-                else:
-                    target.write(prediction_lines(model, raw, kind, batch.tags))
-                target.flush()
-                skipped += batch.skipped
-                unknown += batch.unknown_features
-                files.write("bad_rows", batch.bad_text())
+            with watched(stream, shown=shown) as batches:
+                for batch in batches:
+                    raw = model.predict(batch, threads=THREADS)
+                    if json:
+                        target.write(prediction_objects(model, raw, batch.tags))
+                    else:
+                        target.write(prediction_lines(model, raw, kind, batch.tags))
+                    target.flush()
+                    skipped += batch.skipped
+                    unknown += batch.unknown_features
+                    files.write("bad_rows", batch.bad_text())
     except BrokenPipeError:  # the reader has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     finally:
