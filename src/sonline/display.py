@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-import os
+import sys
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from rich.console import Console, Group, RenderableType
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
-from rich.text import Text
-
 from sonline.evaluate import Point
+from sonline.files import to_nobody
 
 HEADER = (
     f"{'average':>9} {'since':>9} {'average':>9} {'row':>12} {'label':>10} {'predicted':>10} "
@@ -25,18 +21,27 @@ HEADER = (
 )
 
 
-class LastingConsole(Console):
-    """Standard error, whose reader may leave: the model is what is wanted in the end."""
+class PlainConsole:
+    """Standard error where it is no terminal: lines of text, without the time that rich takes."""
 
-    def __init__(self) -> None:
-        super().__init__(stderr=True, highlight=False)
+    is_terminal = False
 
-    def on_broken_pipe(self) -> None:
-        """Write to nobody from now on."""
-        self.quiet = True
-        nobody = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nobody, self.file.fileno())
-        os.close(nobody)
+    def say(self, text: str) -> None:
+        """Write a line; when the reader has left, to nobody."""
+        try:
+            sys.stderr.write(f"{text}\n")
+            sys.stderr.flush()
+        except BrokenPipeError:
+            to_nobody(sys.stderr)
+
+
+def open_console() -> Any:
+    """Return standard error to write to; its reader may leave: the model is what is wanted."""
+    if not sys.stderr.isatty():
+        return PlainConsole()
+    from sonline.live import LastingConsole  # noqa: PLC0415 - rich is for terminals
+
+    return LastingConsole()
 
 
 def number(value: float | None) -> str:
@@ -71,7 +76,7 @@ class Display:
 
     Parameters
     ----------
-    console : Console
+    console : PlainConsole or LastingConsole
         Where to.
     silent : bool
         Show nothing.
@@ -79,11 +84,11 @@ class Display:
         Losses are shown times this.
     """
 
-    console: Console
+    console: Any
     silent: bool
     loss_scale: float = 1.0
     started: float = field(default_factory=time.monotonic)
-    _live: Live | None = None
+    _live: AbstractContextManager[Any] | None = None
     _shown: tuple[Now, float] | None = None  # what is known, since when
     _first_rows: int = 0
     _first_share: float = 0.0
@@ -96,9 +101,9 @@ class Display:
 
     def __enter__(self) -> Self:
         if self.is_live:
-            self._live = Live(
-                console=self.console, refresh_per_second=8, get_renderable=self._drawn
-            )
+            from sonline.live import live  # noqa: PLC0415 - rich is for terminals
+
+            self._live = live(self.console, self._facts)
             self._live.__enter__()
         return self
 
@@ -114,7 +119,7 @@ class Display:
     def say(self, text: str) -> None:
         """Print a line for people."""
         if not self.silent:
-            self.console.print(text, markup=False, highlight=False, soft_wrap=True)
+            self.console.say(text)
 
     def begin(self, rows: int, share: float | None) -> None:
         """Start the clock; so many rows, and such a share, were learnt by an earlier run."""
@@ -150,29 +155,14 @@ class Display:
             return number(None), number(None)
         return number(self.loss_scale * point.average), number(self.loss_scale * point.since_last)
 
-    def _drawn(self) -> RenderableType:
+    def _facts(self) -> dict[str, Any] | None:
+        """Return what there is to draw; None before the first batch."""
         if self._shown is None:
-            return Text("")
+            return None
         now, known = self._shown
-        seconds = self.seconds()
-        speed = (now.rows - self._first_rows) / known if known > 0 else 0.0
-        head = Table.grid(padding=(0, 2))
-        cells: list[RenderableType] = [Text(f"{now.rows:,} rows"), Text(f"{speed:,.0f} rows/s")]
-        if now.share is not None:
-            left, done = math.nan, now.share - self._first_share
-            if done > 0.005:
-                left = max(0.0, known * (1 - self._first_share) / done - seconds)
-            cells = [
-                ProgressBar(total=1.0, completed=now.share, width=24),
-                Text(f"{100 * now.share:3.0f} %"),
-                *cells,
-                Text("" if math.isnan(left) else f"{_clock(left)} left"),
-            ]
-        cells.append(Text(f"{_clock(seconds)} elapsed"))
-        head.add_row(*cells)
+        average, since_last = self._losses(now.loss)
         details = {}
         if now.features is not None:
-            average, since_last = self._losses(now.loss)
             details = {
                 "loss": average,
                 "since last": since_last,
@@ -184,8 +174,18 @@ class Display:
             details["pass"] = f"{now.turn + 1} of {now.passes}"
         if now.skipped:
             details["skipped"] = f"{now.skipped:,}"
-        line = Text("  ").join(Text.assemble((f"{k} ", "dim"), v) for k, v in details.items())
-        return Group(head, line) if details else head
+        seconds = self.seconds()
+        left, done = math.nan, (now.share or 0.0) - self._first_share
+        if done > 0.005:
+            left = max(0.0, known * (1 - self._first_share) / done - seconds)
+        speed = (now.rows - self._first_rows) / known if known > 0 else 0.0
+        return {
+            "share": now.share,
+            "done": [f"{now.rows:,} rows", f"{speed:,.0f} rows/s"],
+            "left": "" if math.isnan(left) else f"{_clock(left)} left",
+            "elapsed": f"{_clock(seconds)} elapsed",
+            "details": details,
+        }
 
 
 def _clock(seconds: float) -> str:

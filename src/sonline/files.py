@@ -9,12 +9,11 @@ from __future__ import annotations
 import fcntl
 import glob
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 _SUFFIX = ".part"
 
@@ -111,7 +110,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
 def _begin(target: Path) -> tuple[Path, IO[bytes]]:
     """Make the file that becomes the target, and lock it."""
     while True:
-        part = target.with_name(f".{target.name}.{secrets.token_hex(8)}{_SUFFIX}")
+        part = target.with_name(f".{target.name}.{os.urandom(8).hex()}{_SUFFIX}")
         file = part.open("xb")
         with suppress(OSError):  # a file system without locks: leftovers stay
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -140,3 +139,10 @@ def _sync_folder(folder: Path) -> None:
         pass
     finally:
         os.close(handle)
+
+
+def to_nobody(stream: Any) -> None:
+    """Let what is written to a stream go nowhere from now on: its reader has left."""
+    nobody = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nobody, stream.fileno())
+    os.close(nobody)

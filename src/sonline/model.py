@@ -25,16 +25,8 @@ from sonline import _core, persistence
 from sonline.errors import DivergenceError, InvalidInputError, ModelFileError
 from sonline.evaluate import Progress, measures
 from sonline.labels import NEW, SIGNS, ClassTable, Codes
-from sonline.merging import (
-    NAMES,
-    check_same_parameters,
-    compacted,
-    merge_learners,
-    merge_tree,
-    turned_round,
-)
 from sonline.parameters import Parameters
-from sonline.persistence import COUNT
+from sonline.persistence import COUNT, NAMES
 from sonline.rows import (
     LARGEST_VALUES,
     NAMED,
@@ -596,6 +588,8 @@ class Model:
                 "compact model cannot do; train with a number for alpha, or without the bound"
             )
         outputs = self._models[: max(self.outputs, 1)]
+        from sonline.merging import compacted  # noqa: PLC0415 - seldom wanted
+
         each = [compacted(self.parameters, model.knowledge()) for model in outputs]
         small = type(self)(each[0][0])
         small.table = None if self.table is None else replace(self.table, growing=False)
@@ -618,6 +612,11 @@ class Model:
 
         Classes are matched by label, features by name or index. See `OnlineLearner.merge`.
         """
+        from sonline.merging import (  # noqa: PLC0415 - seldom wanted
+            check_same_parameters,
+            merge_learners,
+        )
+
         every = [self, *others]
         common = [] if start is None else [start]
         for one in every + common:
@@ -660,6 +659,8 @@ class Model:
         merged.reading = Reading(self.reading.features, columns, self.reading.table)
         merged.face = dict(self.face)
         begun = None if start is None else start.progress
+        from sonline.merging import merge_tree  # noqa: PLC0415 - seldom wanted
+
         # In the shape in which the learners are merged: sums round.
         merged.progress = merge_tree(
             [one.progress for one in every], lambda some: some[0].merge(some[1:], begun)
@@ -668,6 +669,8 @@ class Model:
 
     def _states(self, signs: Sequence[float]) -> list[persistence.Tensors]:
         """Return what each learner knows, turned round where its sign is another one."""
+        from sonline.merging import turned_round  # noqa: PLC0415 - seldom wanted
+
         states = [model.knowledge() for model in self._models]
         for number, (own, wanted) in enumerate(zip(self._signs, signs, strict=True)):
             if own != wanted:

@@ -186,6 +186,7 @@ def reading(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
 
 
 COUNT = "an integer of 0 or more"
+NAMES = ("names.bytes", "names.offsets")  # how a saved state calls its table of names
 
 
 def check(place: str, value: Any, shape: Any) -> None:

@@ -11,6 +11,7 @@ and an exit code.
 
 from __future__ import annotations
 
+import gc
 import io
 import json
 import os
@@ -41,6 +42,8 @@ COMMANDS = {
     "reproduce": "Run experiments of the paper and write CSV, PNG, SVG and a report in HTML.",
 }
 OF_THE_PAPER = ("demo", "datasets", "reproduce")
+
+FEW_COLLECTIONS = (50_000, 20, 20)  # of garbage: imports make much that stays
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -124,6 +127,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names that ASCII cannot hold are written \\u...
             stream.reconfigure(errors="backslashreplace")
+    gc.set_threshold(*FEW_COLLECTIONS)
     nobody = _is_nobody(sys.stdout)
     try:
         app(prog_name="sonline")

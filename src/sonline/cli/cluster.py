@@ -23,12 +23,12 @@ import typer
 from sonline.cli import INTERRUPTED
 from sonline.cli.outputs import GrowingFiles, check_outputs
 from sonline.cli.train import summary
-from sonline.display import LastingConsole
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Outcome, Task, train_rounds
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, ParameterError
+from sonline.live import LastingConsole
 from sonline.model import Model
 from sonline.streams.sources import STDIN, expand, fingerprint, is_remote
 from sonline.training import ENDING, Settings, Training

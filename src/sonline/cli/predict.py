@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
 import sys
 from pathlib import Path
 from typing import IO, Annotated, Any, cast
@@ -16,6 +15,7 @@ from sonline.cli import options as shared
 from sonline.cli.outputs import GrowingFiles, check_outputs, open_output
 from sonline.cli.progress import watched
 from sonline.errors import ParameterError
+from sonline.files import to_nobody
 from sonline.model import Model
 from sonline.training import THREADS, prediction_lines, prediction_objects, stream_options
 
@@ -108,7 +108,7 @@ def _run(
                     unknown += batch.unknown_features
                     files.write("bad_rows", batch.bad_text())
     except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        to_nobody(sys.stdout)
     finally:
         if output is not None:
             target.close()

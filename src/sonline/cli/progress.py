@@ -27,9 +27,9 @@ def watched(stream: Stream, *, shown: bool) -> Iterator[Iterator[Batch]]:
     if not (shown and sys.stderr.isatty()):
         yield iter(stream)
         return
-    from sonline.display import Display, LastingConsole  # noqa: PLC0415 - seldom wanted
+    from sonline.display import Display, open_console  # noqa: PLC0415 - seldom wanted
 
-    with Display(LastingConsole(), silent=False) as display:
+    with Display(open_console(), silent=False) as display:
         yield _counted(stream, display)
 
 

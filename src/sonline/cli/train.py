@@ -15,7 +15,7 @@ from sonline.cli import SIGNALLED, command_app
 from sonline.cli import options as shared
 from sonline.cli.config import Config, SaveConfig, save_config
 from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs
-from sonline.display import Display, LastingConsole, number
+from sonline.display import Display, number, open_console
 from sonline.errors import ParameterError
 from sonline.files import is_replaced
 from sonline.labels import label_of
@@ -150,7 +150,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
         predictions=settings.predictions,
         bad_rows=settings.bad_rows,
     )
-    console = LastingConsole()
+    console = open_console()
     silent = quiet or (json and not console.is_terminal)
     display = Display(console, silent, settings.loss_scale)
     outputs = {"predictions": settings.predictions, "bad_rows": settings.bad_rows}

@@ -26,15 +26,15 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from sonline import _core
 from sonline.errors import DivergenceError, InvalidInputError, ParameterError, SonlineError
-from sonline.merging.features import NAMES, Keys, NameTable, translated, united
+from sonline.merging.features import Keys, NameTable, translated, united
 from sonline.merging.precision import combined
 from sonline.merging.state import State, rank_of, read, turned_round, write
 from sonline.merging.tree import FAN_IN, groups, merge_tree
 from sonline.parameters import AUTO, Parameters
+from sonline.persistence import NAMES
 
 __all__ = [
     "FAN_IN",
-    "NAMES",
     "State",
     "check_same_parameters",
     "compacted",

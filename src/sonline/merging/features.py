@@ -9,12 +9,13 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from sonline.persistence import NAMES
+
 Keys: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.intp]
 
 NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
 SPARSE = 8  # up to so many places a key, a table is faster than sorting
-NAMES = ("names.bytes", "names.offsets")  # how a saved state calls its table of names
 
 
 class NameTable:

@@ -72,9 +72,9 @@ def learn_stream(
         settings.given = {k: v for k, v in settings.given.items() if v != default[k]}
     training = Training(settings, model=None if fresh else model)
     if progress:
-        from sonline.display import Display, LastingConsole  # noqa: PLC0415 - seldom wanted
+        from sonline.display import Display, open_console  # noqa: PLC0415 - seldom wanted
 
-        with Display(LastingConsole(), silent=False) as display:
+        with Display(open_console(), silent=False) as display:
             training.watcher = display
             learnt = training.run()
     else:
