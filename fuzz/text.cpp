@@ -173,6 +173,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr FeatureMode kModes[] = {FeatureMode::kIndex, FeatureMode::kName, FeatureMode::kHash};
   options.features = kModes[data[1] % 3];
   options.hash_bits = data[1] % 62 + 1;
+  options.label_weights = data[1] & 64;
+  options.skipped_spaces['a'] = data[1] & 128;
   if (data[2] != 0) options.max_line_bytes = data[2];
   options.max_error_bytes = data[3] < 128 ? data[3] : 65536;
   const uint32_t cuts = data[4] | data[5] << 8 | 1;

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sonline import OnlineLearner, _core, streams
-from sonline.errors import DataFormatError
+from sonline.errors import DataFormatError, ParameterError
 from sonline.model import Model
 from sonline.training import stream_options
 
@@ -41,6 +41,13 @@ def test_the_delimiter_is_told_from_the_first_lines(tmp_path, delimiter):
     file.write_text("label,x,y\n1,2.5,3\n-1,4,1\n".replace(",", delimiter))
     assert read(file) == PLAIN
     assert read(file, delimiter=delimiter) == PLAIN
+
+
+def test_what_cannot_be_a_delimiter(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("label.x\n1.2\n")
+    with pytest.raises(ParameterError, match="may be part of a number"):
+        read(file, delimiter=".")
 
 
 def test_a_file_without_names_of_columns(tmp_path):

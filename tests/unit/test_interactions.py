@@ -113,13 +113,13 @@ def test_words_that_cannot_be_split(tmp_path):
 
 def test_weights_behind_labels(tmp_path):
     file = tmp_path / "a.svm"
-    file.write_text("1:0.5 3:2\n-1 3:1\nyes:2 4:1\n1:x 3:1\n1:-1 3:1\n:2 3:1\n")
+    file.write_text("1:0.5 3:2\n-1 3:1\nyes:2 4:1\n1:x 3:1\n1:-1 3:1\n:2 3:1\n1: 3:1\n")
     with streams.open(file, weight="label", tokens=True, on_error="skip") as stream:
         [batch] = stream
     assert batch.weights.tolist() == [0.5, 1, 2]
     assert batch.new_labels == ["1", "-1", "yes"]
     assert batch.indices.tolist() == [3, 3, 4]
-    assert [(row.line, row.column) for row in batch.bad] == [(4, 3), (5, 3), (6, 1)]
+    assert [(row.line, row.column) for row in batch.bad] == [(4, 3), (5, 3), (6, 1), (7, 1)]
     file.write_text("1:0.5 3:2\n2.5:4 1:1\n")
     with streams.open(file, weight="label") as stream:
         [batch] = stream

@@ -37,6 +37,7 @@ class SvmlightParser final : public LineParser {
     if (colon && options_.label_weights) {
       const char* weight = end;
       while (weight[-1] != ':') --weight;
+      if (weight == end) return LineResult::failed(Reason::kValueMissing, p);
       const char* number = weight;
       const Reason reason = read_number<kTokenEnds>(number, head.weight);
       if (reason != Reason::kNone) return {reason, weight};

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sonline.streams.stream import Options
 
 DELIMITERS = ",;\t|"
+_NO_DELIMITERS = (*'0123456789+-."\r\n',)
 MISSING = (
     *("?", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-NaN", "-nan"),
     *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
@@ -52,6 +53,11 @@ class CsvReader(TextReader):
     """
 
     def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
+        if options.delimiter is not None and options.delimiter in _NO_DELIMITERS:
+            raise ParameterError(
+                f"delimiter (--delimiter) {options.delimiter!r} may be part of a number, or has "
+                "another meaning in CSV"
+            )
         super().__init__(options, start)
         self._types = columns
         self._ngrams = ngram_columns(options.ngrams)
