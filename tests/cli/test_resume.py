@@ -13,6 +13,7 @@ import time
 import pytest
 
 from cli.conftest import SONLINE, identity, small_disk, svmlight
+from sonline.parameters import Parameters
 
 KILLS = int(os.environ.get("SONLINE_KILLS", "20"))
 SCENARIOS = {
@@ -102,7 +103,7 @@ def test_resume_refuses_another_question(sonline, tmp_path):
     sonline("train", "a.svm", "-o", "m.son", "-q")
     assert "files" in sonline("train", "b.svm", "-o", "m.son", "--resume", code=2).stderr
     done = sonline("train", "a.svm", "-o", "m.son", "--resume", "--sketch-size", 3, code=2)
-    assert "sketch_size=10" in done.stderr
+    assert f"sketch_size={Parameters().sketch_size}" in done.stderr
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from cli.conftest import SONLINE, identity, svmlight, tensors
+from sonline.parameters import Parameters
 
 
 @pytest.fixture
@@ -268,7 +269,7 @@ def test_inspect_draws(sonline, data, tmp_path):
     sonline("inspect", "m.son", "--plot", "m.html", "--quiet")
     page = (tmp_path / "m.html").read_text()
     assert "<svg" in page
-    assert "sketch_size=10" in page
+    assert f"sketch_size={Parameters().sketch_size}" in page
     sonline("inspect", "m.son", "--plot", "m.png", "--quiet")
     assert (tmp_path / "m.png").read_bytes().startswith(b"\x89PNG")
 
