@@ -79,6 +79,7 @@ stubs-check: build ## fail if the stubs in git are not those of the native modul
 	  { echo "$(STUB) is out of date: run 'make stubs' and commit it"; exit 1; }
 
 docs: build ## build the documentation, with warnings as errors, into docs/_build/html
+	rm -rf docs/api/generated docs/auto_examples # pages of classes and examples that are gone
 	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --jobs $(JOBS) \
 	  --builder html docs docs/_build/html
 
@@ -157,6 +158,6 @@ readme: build ## run the demonstration and put its numbers and picture into the 
 check: lint typecheck stubs-check docs test test-long ## everything that the CI checks
 
 clean: ## remove environments, builds and caches
-	rm -rf .venv .venv-bench .venv-oldest .venv-sanitize build dist docs/_build docs/api/generated docs/jupyter_execute \
+	rm -rf .venv .venv-bench .venv-oldest .venv-sanitize build dist docs/_build docs/api/generated docs/auto_examples docs/jupyter_execute \
 	  .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

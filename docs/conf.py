@@ -17,9 +17,12 @@ extensions = [
     "sphinx.ext.autosummary",
     "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
+    "sphinx_copybutton",
+    "sphinx_design",  # cards and grids
+    "sphinx_gallery.gen_gallery",  # examples/, run at each build
 ]
 templates_path = ["_templates"]
-exclude_patterns = ["_build", "jupyter_execute", "**.ipynb_checkpoints"]
+exclude_patterns = ["_build", "jupyter_execute", "**.ipynb_checkpoints", "auto_examples/*.ipynb"]
 nitpicky = False  # types of other packages cannot be resolved without their inventories
 
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
@@ -37,6 +40,23 @@ _ipython = Path(__file__).parent / "_build" / "ipython"
     "get_config().IPKernelApp.log_level = 40\n", encoding="utf-8"
 )
 os.environ["IPYTHONDIR"] = str(_ipython)
+os.environ["OPENBLAS_NUM_THREADS"] = "1"  # small matrices: more threads only wait for each other
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": "/plot_",  # those that draw; Spark needs Java and is run by the tests
+    "run_stale_examples": True,  # as above: the package may have changed
+    "abort_on_example_error": True,
+    "reset_modules": ("matplotlib",),
+    "min_reported_time": 1e9,  # times of this machine are of no use to readers
+    "show_memory": False,
+    "write_computation_times": False,
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+}
+copybutton_exclude = ".linenos, .gp, .go"
 
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's sections name the types in words
@@ -44,11 +64,23 @@ numpydoc_show_class_members = False  # the template of a module lists its member
 
 html_theme = "pydata_sphinx_theme"
 html_title = f"sonline {release}"
+html_logo = "_static/logo.svg"
+html_favicon = "_static/logo.svg"
+html_static_path = ["_static"]
+html_css_files = ["custom.css"]
 html_show_sourcelink = False
+html_sidebars = {"index": [], "changelog": [], "auto_examples/*": []}
 html_theme_options = {
+    "logo": {"text": f"sonline {release}"},
+    "github_url": "https://github.com/sonline/sonline",
+    "header_links_before_dropdown": 6,
+    "navbar_align": "left",
+    "navbar_end": ["theme-switcher", "navbar-icon-links"],
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
-    "navbar_end": ["theme-switcher"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+    "show_toc_level": 2,
 }
 
 
