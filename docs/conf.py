@@ -46,6 +46,7 @@ sphinx_gallery_conf = {
     "examples_dirs": "../examples",
     "gallery_dirs": "auto_examples",
     "filename_pattern": "/plot_",  # those that draw; Spark needs Java and is run by the tests
+    "within_subsection_order": "FileNameSortKey",
     "run_stale_examples": True,  # as above: the package may have changed
     "abort_on_example_error": True,
     "reset_modules": ("matplotlib",),
@@ -58,6 +59,7 @@ sphinx_gallery_conf = {
 }
 copybutton_exclude = ".linenos, .gp, .go"
 
+toc_object_entries_show_parents = "hide"  # methods without the class in the side bar
 autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's sections name the types in words
 numpydoc_show_class_members = False  # the template of a module lists its members

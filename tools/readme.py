@@ -21,14 +21,22 @@ def table(found: dict[str, object]) -> str:
     assert isinstance(contenders, list)
     kappas = [result["kappa"] for result in contenders[0]["results"]]
     lines = [
-        "| rows predicted wrongly | " + " | ".join(f"κ = {kappa}" for kappa in kappas) + " |",
+        "| rows predicted wrongly, if variances differ by up to | "
+        + " | ".join(f"{kappa:,}×" for kappa in kappas)
+        + " |",
         "|---" * (len(kappas) + 1) + "|",
     ]
     for contender in contenders:
         tried = contender["settings_tried"]
-        how = "one setting" if tried == 1 else f"best of {tried} settings at each κ"
-        rates = " | ".join(f"{100 * result['error']:.1f} %" for result in contender["results"])
-        lines.append(f"| {contender['name']} ({how}) | {rates} |")
+        name = f"{contender['name']}, best of {tried} settings in each column"
+        if tried == 1:
+            typed = contender["results"][0]["parameters"].items()
+            arguments = ", ".join(f'{key}="{value}"' for key, value in typed)
+            name = f"`OnlineLearner({arguments})`, not tuned"
+        rates = " | ".join(
+            f"{100 * result['error']:.1f}\N{NO-BREAK SPACE}%" for result in contender["results"]
+        )
+        lines.append(f"| {name} | {rates} |")
     return "\n".join(lines) + "\n"
 
 

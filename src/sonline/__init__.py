@@ -1,4 +1,4 @@
-"""Second-order online learning at first-order cost: Sketched Online Newton for streams."""
+"""Linear models for streams: second-order online learning at first-order cost."""
 
 from __future__ import annotations
 
@@ -58,18 +58,17 @@ _FACES = {
 def load(path: str | os.PathLike[str]) -> Any:
     """Read a model file: as the estimator that saved it, or else as an `OnlineLearner`.
 
-    Every face opens every file: `OnlineLearner.load`, `SONClassifier.load` and so on choose another
-    one.
+    `OnlineLearner.load`, `SONClassifier.load` and so on open the same files as another class.
 
     Parameters
     ----------
     path : path-like
-        A file that any face of sonline, or the command line, saved.
+        A file that any class of sonline, or the command line, saved.
 
     Raises
     ------
     ModelFileError
-        If the file is damaged or not one of ours.
+        If the file is damaged or was not written by sonline.
 
     Examples
     --------

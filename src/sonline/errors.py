@@ -8,10 +8,10 @@
        │   ├── ParameterError          a parameter of a learner, stream or command
        │   └── DataFormatError         text or a table that cannot be parsed; knows file and line
        ├── ModelFileError              also a ValueError: a damaged, foreign or newer model file
-       ├── DivergenceError             also an ArithmeticError: learning left the finite numbers
+       ├── DivergenceError             also an ArithmeticError: the weights overflowed
        └── DownloadError               also an OSError: a data set could not be fetched
 
-A message says which argument, what came, what was expected and what to do about it.
+A message names the argument and its value, what was expected, and what to do.
 """
 
 from importlib.util import find_spec
@@ -107,7 +107,7 @@ class ModelFileError(SonlineError, ValueError):
 
 
 class DivergenceError(SonlineError, ArithmeticError):
-    """Learning left the finite numbers; the message says at which row."""
+    """The weights overflowed; the message names the row."""
 
 
 class DownloadError(SonlineError, OSError):

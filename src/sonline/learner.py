@@ -1,4 +1,4 @@
-"""`OnlineLearner`: a linear model that learns from a stream by Sketched Online Newton."""
+"""`OnlineLearner`: a linear model that is trained on a stream, row by row."""
 
 from __future__ import annotations
 
@@ -25,10 +25,12 @@ Feature: TypeAlias = str | int
 
 @documented
 class OnlineLearner:
-    """Learn a linear model from rows as they come, in time that depends on their non-zeros only.
+    """Linear model for streams: classification or regression, row by row, in one pass.
 
-    Every row is predicted first and learnt then, so the predictions that `learn` returns are an
-    honest estimate of the error (progressive validation).
+    Features need no scaling, and there is no learning rate to tune. A row takes time in proportion
+    to its non-zero features, however many features there are in all. `learn` predicts each row
+    before it trains on it, and returns these predictions: an honest estimate of the error without a
+    test set (progressive validation).
 
     Parameters
     ----------
@@ -116,7 +118,7 @@ class OnlineLearner:
 
     @property
     def model(self) -> Model:
-        """The model behind it, which all faces share."""
+        """The `Model` behind it, which all estimators of sonline use."""
         return self._model
 
     @property
@@ -127,7 +129,7 @@ class OnlineLearner:
 
     @property
     def progress(self) -> Progress:
-        """Loss and mistakes of the predictions that `learn_stream` made before each row."""
+        """Progressive loss and mistakes of `learn_stream`."""
         return self._model.progress
 
     # -- learning --------------------------------------------------------------------------------
@@ -140,37 +142,37 @@ class OnlineLearner:
         *,
         missing: str = "absent",
     ) -> Floats:
-        """Learn from rows, one after another.
+        """Train on rows, one after another, and return the predictions made before each of them.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame, sequence of mappings, or Batch; n rows
-            Zeros count as absent. Features may appear at any time. Data frames (pandas, polars,
-            Arrow) have features by name, whatever the order of their columns; a text in a column
-            is the feature ``column=text``.
+            Zeros count as absent. New features may appear at any time. Columns of data frames
+            (pandas, polars, Arrow) are features by name, in any order; a text in a column is the
+            feature ``column=text``.
         y : array of n numbers
             Labels: -1 and +1 (or 0 and 1) for the losses of classification; the labels of its
             classes for a learner that was loaded from a classifier. A `Batch` has its own.
         sample_weight : array of n numbers, optional
-            Importance of each row. A row of weight 0 is only predicted.
+            How much each row counts. A row of weight 0 is predicted and not learned.
         missing : {"absent", "refuse"}, default="absent"
-            What missing cells of a data frame are.
+            Whether missing cells of a data frame are absent features or an error.
 
         Returns
         -------
         predictions : array of n floats
-            The raw prediction for each row, made before it was learnt; a column per class if
-            there are more than two.
+            The raw prediction for each row, made before the model was trained on it; a column per
+            class if there are more than two.
 
         Raises
         ------
         InvalidInputError
-            If anything in the batch cannot be used; nothing has been learnt then.
+            If anything in the batch cannot be used; the model is then unchanged.
         DivergenceError
-            If the numbers leave the finite range, with the row. The rows before have been learnt.
+            If the weights overflow; the message names the row. The rows before it are learned.
         KeyboardInterrupt
-            By Ctrl-C, within a moment. ``rows_done`` of it says how many rows have been learnt,
-            ``predictions`` has those of these rows.
+            After Ctrl-C. Its ``rows_done`` is the number of rows learned so far, ``predictions``
+            are theirs.
         """
         model = self._model
         if y is None:
@@ -221,35 +223,35 @@ class OnlineLearner:
         resume: bool = False,
         **options: Any,
     ) -> Progress:
-        r"""Learn from files, globs, addresses or standard input, in bounded memory.
+        r"""Train on files, globs, URLs or standard input, in bounded memory.
 
-        It is what ``sonline train`` does, to the same bits.
+        The same as ``sonline train``, to the last bit.
 
         Parameters
         ----------
         source : name or sequence of names
-            Files (plain or compressed), globs, addresses, or "-" for standard input.
+            Files (plain or compressed), globs, URLs, or "-" for standard input.
         label, weight : str, optional
-            Columns of tables: the label ("label" without), and the importance of rows.
+            Columns of tables: the label (default "label"), and the weight of each row.
         passes : int, default=1
-            How often the files are read.
+            Number of passes over the files.
         classes : {"auto", "binary", "multi"} or sequence, default="auto"
-            What labels mean to a learner that has not learnt yet: "auto" looks at the first rows.
+            How labels are understood in the first call: "auto" looks at the first rows.
         progress : bool, default=False
             Show rows, loss and speed on standard error.
         checkpoint : path-like, optional
-            A file for model and position on the way.
+            A file in which model and position are saved during training.
         checkpoint_every : int or str, optional
-            Rows (100000) or seconds ("60s") between checkpoints; 30 seconds without.
+            Rows (100000) or seconds ("60s") between checkpoints; 30 seconds by default.
         resume : bool, default=False
-            Go on from the checkpoint if there is one.
+            Continue from the checkpoint if there is one.
         **options
             More fields of `sonline.streams.Options`: format, features, text, ignore, on_error, ...
 
         Returns
         -------
         progress : Progress
-            Loss and mistakes of the predictions made before each row of the last pass was learnt.
+            Progressive loss and mistakes of the last pass.
 
         Examples
         --------
@@ -282,7 +284,7 @@ class OnlineLearner:
         return self.progress
 
     def learn_one(self, x: Mapping[Feature, float | str], y: Any, w: float = 1.0) -> Any:
-        """Learn from one row given as a mapping; the prediction made before.
+        """Train on one row given as a mapping, and return the prediction made before.
 
         Parameters
         ----------
@@ -292,7 +294,7 @@ class OnlineLearner:
         y : float
             The label.
         w : float, default=1
-            Importance of the row.
+            How much the row counts.
         """
         if not self._learns:
             return self._learn_one_class(x, y, w)
@@ -332,7 +334,7 @@ class OnlineLearner:
         X : array, sparse matrix, data frame, sequence of mappings, or Batch
             Features never seen count as absent.
         missing : {"absent", "refuse"}, default="absent"
-            What missing cells of a data frame are.
+            Whether missing cells of a data frame are absent features or an error.
         """
         return self._shaped(self._model.predict(X, missing=missing))
 
@@ -354,7 +356,7 @@ class OnlineLearner:
         X : array, sparse matrix, data frame, sequence of mappings, or Batch
             The rows.
         missing : {"absent", "refuse"}, default="absent"
-            What missing cells of a data frame are.
+            Whether missing cells of a data frame are absent features or an error.
         """
         self._model.probabilities(np.zeros((1, 0)))  # says what is wrong before the work
         return self._model.probabilities(self._model.predict(X, missing=missing)).T
@@ -390,7 +392,7 @@ class OnlineLearner:
         return self._model.explain(x, label)
 
     def compact(self) -> Self:
-        """Return a learner that only predicts, without what only learning needs.
+        """Return a learner that only predicts and needs less memory.
 
         It is several times smaller; predictions are the same up to rounding.
 
@@ -495,7 +497,7 @@ class OnlineLearner:
         return rows if self._model.parameters.intercept else rows[:, 1:]
 
     def stats(self) -> dict[str, Any]:
-        """Return counters: rounds, features, bytes, the alpha in force, and the sketch's upkeep.
+        """Return counters: rows learned (``rounds``), features, bytes, current alpha, and upkeep.
 
         The sketch is kept exact by ``folds`` and ``generations``, which touch no feature when they
         happen; ``caught_up`` counts the features that caught up with them when a row had them
@@ -506,23 +508,23 @@ class OnlineLearner:
     # -- files -----------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a file; `load` goes on bit for bit as if it had never stopped."""
+        """Write the whole state to a file; a loaded learner continues to the last bit."""
         self._model.save(path, {"name": "OnlineLearner"})
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that any face of sonline saved, or the command line.
+        """Read a model that any class of sonline, or the command line, saved.
 
         Raises
         ------
         ModelFileError
-            If the file is damaged or not one of ours.
+            If the file is damaged or was not written by sonline.
         """
         return cls.from_model(Model.load(path))
 
     @classmethod
     def from_model(cls, model: Model) -> Self:
-        """Make a learner of a model; they share it."""
+        """Return a learner that uses a `Model`."""
         learner = cls.__new__(cls)
         model.face = {}
         learner._take(model)

@@ -52,43 +52,54 @@ def _parameter(default: Any, kind: str, text: str) -> Any:
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:
-    """What an `OnlineLearner` was asked to be: defaults, and the text that all faces show."""
+    """The parameters of an `OnlineLearner`: defaults, checks, and the text for all classes."""
 
     loss: str = _parameter(
         "logistic",
         "str",
-        "The loss: " + ", ".join(f'"{name}"' for name in LOSSES) + ".",
+        "What training makes small: " + ", ".join(f'"{name}"' for name in LOSSES) + ". Use "
+        '"logistic" for classes with probabilities, "squared" for numbers, "quantile" for medians '
+        'and other quantiles, "hinge" or "squared_hinge" for classes without probabilities.',
     )
     sketch: str = _parameter(
         "isotropic",
         "str",
-        'How the second-order matrix A is kept: "isotropic" (top directions, the rest spread '
-        'evenly), "oja" and "fd" (the paper\'s two), "rfd" (robust FD), "full" (all of A, small '
-        'dimensions only), "adagrad" (its diagonal, the baseline) or "none" (gradient descent).',
+        "How much is remembered about features that move together. "
+        '"isotropic" keeps the strongest directions and treats the others as equal. "oja" is a '
+        'cheaper sketch and "fd" (Frequent Directions) the one with a proof, both from the paper; '
+        '"rfd" is robust Frequent Directions. "full" keeps everything, for a few hundred features '
+        'at most. "adagrad" keeps one number per feature and "none" nothing (gradient descent). '
+        "In formulas it is the matrix A.",
     )
     sketch_size: int = _parameter(
         11,
         "int",
-        "m, the number of directions: ten, and one for the intercept.",
+        "How many directions the sketch keeps. The default is ten and one for the intercept. More "
+        "help where many features move together; time and memory grow with it. The paper calls it "
+        "m.",
     )
     alpha: float | str = _parameter(
         AUTO,
         "float or str",
-        'The regulariser, 1 / step size. "relative:c" is c times the running mean of the '
-        'squared norm of the (scaled) rows, which makes it free of units; for "adagrad", of its '
-        'root. "auto" runs several at once over one sketch, with and without a step that '
-        'decays, and blends them by how well they have predicted lately. 0 is for sketch="full" '
-        "only, where the pseudo-inverse makes the learner invariant.",
+        "How careful the first steps are: larger means smaller steps. "
+        '"auto" runs several values side by side and blends them by how well they predict; leave '
+        'it unless you want a single weight vector. "relative:c" is c times the mean squared '
+        'length of the (scaled) rows so far, which does not depend on units (for "adagrad", of '
+        'its root). 0 is for sketch="full" only. In formulas it is the regulariser, the curvature '
+        "that every direction starts with.",
     )
     bound: float | None = _parameter(
         None,
         "float",
-        "C: before each prediction the weights are projected onto ``|w.x| <= C``.",
+        "Keep all predictions within -bound and bound, by moving the weights. Only needed for the "
+        "guarantees of the paper, which calls it C: before each prediction the weights are "
+        "projected onto ``|w.x| <= C``.",
     )
     clip: bool = _parameter(
         False,
         "bool",
-        "Clip predictions to the range of the labels seen, and take the gradient there.",
+        "Keep predictions within the range of the labels seen. The gradient is taken at the "
+        "clipped prediction.",
     )
     follow_labels: bool = _parameter(
         False,
@@ -100,75 +111,84 @@ class Parameters:
     step: str = _parameter(
         "implicit",
         '{"implicit", "explicit"}',
-        'How the weights move. "implicit" takes the gradient where the step ends: it cannot '
-        'overshoot, whatever alpha is. "explicit" is the paper\'s step, which can diverge when '
-        "alpha is small; it needs a number for alpha.",
+        "Where the gradient of a step is taken. "
+        '"implicit" takes it where the step ends, so that a step cannot overshoot, whatever alpha '
+        'is. "explicit" takes it where the step starts, as the paper does; it can diverge when '
+        "alpha is small, and needs a number for alpha.",
     )
     curvature: str = _parameter(
         "auto",
         '{"auto", "gradient", "hessian"}',
-        "What is sketched: ``sqrt(sigma + eta) l' x`` as in the paper, or ``sqrt(l'') x``. "
-        '"auto" is the second where the loss has one.',
+        "How a row enters the sketch. "
+        '"hessian" weighs it by how strongly the loss bends there, ``sqrt(l\'\') x``; "gradient" '
+        "by its gradient, ``sqrt(sigma + eta) l' x``, as the paper does. "
+        '"auto" is "hessian" where the loss has a second derivative.',
     )
     sigma: float | None = _parameter(
         None,
         "float",
-        "Curvature of Assumption 2; None takes what the loss guarantees for ``bound`` (for C = "
-        "1 without a bound).",
+        'With curvature="gradient": how strongly the loss bends at least, relative to its squared '
+        "slope. None takes what the loss guarantees for predictions within ``bound`` (within 1 "
+        "without a bound).",
     )
     eta: float | str | None = _parameter(
         None,
         'float or "convex"',
-        'Added curvature; "convex" is the paper\'s schedule for losses that have none. None is 0 '
-        'if the loss has curvature and "convex" otherwise.',
+        'With curvature="gradient": what is added to ``sigma``, for losses that do not bend. '
+        '"convex" is the paper\'s schedule, which falls with the number of rows. None is 0 if '
+        '``sigma`` is above 0 and "convex" otherwise.',
     )
     oja_step: float | str = _parameter(
         SCALE_FREE,
         'float or "scale-free"',
-        "c of Oja's step c/t, or the step m / sum of the squared norms, which needs no units.",
+        'With sketch="oja": how fast directions turn towards new rows. A number c gives the '
+        'step c/t in row t, as in the paper; "scale-free" divides sketch_size by the sum of the '
+        "squared lengths of the rows, which does not depend on units.",
     )
     sketch_every: int | str = _parameter(
         AUTO,
         'int or "auto"',
-        "The sketch takes in one row, drawn at random, of so many, and counts it as often; all "
-        "rows are learnt. RMS scales are learnt from the same sample, and from whatever is far "
-        'beyond them. "auto" is 1 where alpha is given; with alpha="auto" it is 1 for the first '
-        "1,024 rows, then 2, 4, 8, 16 and, from 16,384 rows on, 32 (docs/defaults.md has the "
-        "cost).",
+        "The sketch takes in one row of so many, and counts it as often; the weights learn from "
+        'all rows. A larger number is faster. "auto" is 1 where alpha is given; with alpha="auto" '
+        "it is 1 for the first 1,024 rows, then 2, 4, 8, 16 and, from 16,384 rows on, 32. The RMS "
+        "scales use the same sample, and every value that is far beyond them.",
     )
     scaling: str = _parameter(
         AUTO,
         '{"auto", "rms", "none", "gradient"}',
-        'What each feature is divided by. "rms": its running root mean square over the rows where '
-        'it is not zero. "auto": the same, but features of similar size share one unit if nearly '
-        "all features of the first 16 rows are of similar size, and a feature that is far more "
-        'frequent than the others counts less. "none": nothing. "gradient": the root of its summed '
-        "squared gradients (the paper's diagonal adaptation).",
+        "What each feature is divided by. "
+        '"rms" is its usual size: the root mean square so far over the rows where it is not zero. '
+        '"auto" does the same for features in different units; but if nearly all features of the '
+        "first 16 rows are of similar size, these share one unit, so that their relative sizes "
+        "count. With it, a feature that is far more frequent than the others counts a little less. "
+        '"none" leaves features as they are. "gradient" is the root of the summed squared '
+        "gradients, as in the paper.",
     )
     intercept: bool = _parameter(
         True,
         "bool",
-        "Whether a constant feature is added.",
+        "Whether to add a constant feature.",
     )
     hash_bits: int | None = _parameter(
         None,
         "int",
-        "Hash features into 2^hash_bits. None keeps them exact.",
+        "Hash features into 2^hash_bits slots, to limit memory. Features in one slot share a "
+        "weight, and names are lost. None keeps every feature.",
     )
     dtype: str = _parameter(
         "float32",
         '{"float32", "float64"}',
-        "Type of the per-feature numbers. Small matrices are always double.",
+        "Precision of the numbers that are kept per feature. Small matrices are always float64.",
     )
     seed: int = _parameter(
         0,
         "int",
-        "Chooses the hash function of ``hash_bits``. Nothing else is random.",
+        "Chooses the hash function of ``hash_bits``. Nothing else depends on it.",
     )
     quantile: float = _parameter(
         0.5,
         "float",
-        "Level of the quantile loss.",
+        'With loss="quantile": which quantile, 0.5 for the median.',
     )
 
     def __post_init__(self) -> None:
@@ -359,7 +379,7 @@ def first_sentence(name: str) -> str:
     Examples
     --------
     >>> first_sentence("hash_bits")
-    'Hash features into 2^hash_bits.'
+    'Hash features into 2^hash_bits slots, to limit memory.'
     """
     text: str = next(one.metadata["text"] for one in fields(Parameters) if one.name == name)
     return _SENTENCE.split(text.replace("``", ""))[0].removesuffix(".") + "."

@@ -31,7 +31,7 @@ def test_in_a_pipe_it_prints_plain_lines_and_writes_the_picture(tmp_path):
     assert done.stderr == ""
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
-    for name in ("gradient descent", "AdaGrad", "Oja-SON, m=10", "isotropic, m=10"):
+    for name in ("gradient descent", "AdaGrad", "Oja's sketch", "OnlineLearner()"):
         # Two κ, the table, the reading, the chart; a quick run may also note the edge of its range.
         lines = [line for line in done.stdout.splitlines() if "edge of its range" not in line]
         assert "\n".join(lines).count(name) == 5
@@ -78,7 +78,7 @@ def test_json_has_the_numbers_and_nothing_else(tmp_path):
         contender["name"]: [result["error"] for result in contender["results"]]
         for contender in found["contenders"]
     }
-    assert max(errors["isotropic, m=10"]) <= 0.055
+    assert max(errors["OnlineLearner()"]) <= 0.055
     assert errors["gradient descent"][-1] > 0.2
     assert errors["AdaGrad"][-1] > 0.2
     assert all(contender["microseconds_per_row"] > 0 for contender in found["contenders"])

@@ -267,7 +267,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     @property
     def progressive_loss_(self) -> float:
-        """Mean loss of the predictions made before each row was learnt for the first time."""
+        """Mean loss of the predictions made before each row was learned for the first time."""
         return self._attribute("progressive_loss_").progress.loss.average
 
     def _attribute(self, name: str) -> Model:
@@ -342,11 +342,11 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         return model.explain(row, label)
 
     def stats(self) -> dict[str, Any]:
-        """Return counters: rounds, rebases, features, bytes, and the alpha in force."""
+        """Return counters: rows learned (``rounds``), features, bytes, and the current alpha."""
         return self._fitted().stats()
 
     def compact(self) -> Self:
-        """Return an estimator that only predicts, without what only learning needs."""
+        """Return an estimator that only predicts and needs less memory."""
         small = copy.copy(self)
         small._model = self._fitted().compact()
         return small
@@ -383,10 +383,10 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     # -- files -----------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the fitted estimator to a file; `load` goes on as if it had never stopped.
+        """Write the fitted estimator to a file; a loaded estimator continues to the last bit.
 
         The file holds numbers and text only (safetensors), so loading it runs no code, unlike a
-        pickle. All faces of sonline, and its command line, can open it.
+        pickle. All classes of sonline, and the command line, can open it.
         """
         model = self._fitted()
         names = getattr(self, "feature_names_in_", None)
@@ -401,7 +401,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that any face of sonline saved, or the command line.
+        """Read a model that any class of sonline, or the command line, saved.
 
         Raises
         ------
@@ -414,7 +414,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     @classmethod
     def from_model(cls, model: Model) -> Self:
-        """Make an estimator of a model; they share it."""
+        """Return an estimator that uses a `Model`."""
         cls._check_task(model)
         face = model.face
         if face.get("name") == cls.face:

@@ -32,11 +32,11 @@ def _is_logistic(estimator: Any) -> bool:
 
 @documented
 class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # no types there
-    """Linear classifier that learns in one pass by Sketched Online Newton.
+    """Linear classifier in one pass, without feature scaling or a learning rate.
 
-    It needs neither scaled features nor a learning rate. Two classes are one learner; more are one
-    learner per class ("this class or not") over the same pass. Every row is predicted before it is
-    learnt, which gives `progressive_loss_` and `progressive_score_` for nothing.
+    Two classes are one model; more are one model per class ("this class or not"), trained in the
+    same pass. Each row is predicted before the model is trained on it, which gives
+    `progressive_loss_` and `progressive_score_` without a test set.
 
     Parameters
     ----------
@@ -45,24 +45,23 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         "logistic".
     {parameters}
     max_iter : int, default=1
-        Passes over the data that `fit` makes.
+        Number of passes of `fit` over the data.
     shuffle : bool, default=True
-        Whether `fit` takes the rows in random order, a new one for each pass. `partial_fit` takes
-        them as they come.
+        Whether `fit` shuffles the rows before each pass. `partial_fit` keeps their order.
     random_state : int, RandomState or None, default=None
-        Chooses the order of `shuffle`; nothing else is random.
+        Seed of `shuffle`; nothing else is random.
     class_weight : dict, "balanced" or None, default=None
-        Weight of the rows of each class. "balanced" (rows / (classes * rows of the class)) is for
-        `fit` only.
+        How much the rows of each class count. "balanced" gives all classes the same total weight,
+        as in scikit-learn (n_samples / (n_classes * rows of the class)); it is for `fit` only.
     warm_start : bool, default=False
-        Whether `fit` goes on from where the estimator is, instead of starting anew.
+        Whether `fit` continues training the fitted estimator instead of starting again.
     discover_classes : bool, default=False
-        Whether `partial_fit` takes labels that it has not met before as new classes. Then it needs
-        no ``classes``, and the result is the same as if all of them had been named in the first
-        call. It costs one more learner.
+        Whether new labels in `partial_fit` become new classes. Then it needs no ``classes``, and
+        the result is the same as if all classes had been named in the first call. It costs as much
+        as one more class.
     n_jobs : int or None, default=None
-        Threads for more than two classes, in scikit-learn's way: None is 1, -1 all processors.
-        Small batches use one. The result does not depend on it.
+        Threads for more than two classes, as in scikit-learn: None means 1, -1 all processors.
+        Small batches use one thread. The result does not depend on it.
 
     Attributes
     ----------
@@ -77,14 +76,14 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
     feature_names_in_ : array of shape (n_features,)
         Names of the columns, where X had some.
     n_iter_ : int
-        Passes that the last `fit` made; 1 after `partial_fit`.
+        Number of passes of the last `fit`; 1 after `partial_fit`.
     progressive_loss_ : float
-        Mean loss of the predictions made before each row was learnt for the first time; for more
+        Mean loss of the predictions made before each row was learned for the first time; for more
         than two classes, the mean over "this class or not".
     progressive_score_ : float
         Accuracy of those predictions.
     progress_ : sonline.evaluate.Curve
-        The course of `progressive_loss_`, after 1, 2, 4, 8, ... rows.
+        How `progressive_loss_` developed, after 1, 2, 4, 8, ... rows.
 
     See Also
     --------
@@ -156,7 +155,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from rows, ``max_iter`` times over.
+        """Train on rows, ``max_iter`` times.
 
         Parameters
         ----------
@@ -165,7 +164,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         y : array of shape (n_samples,)
             The labels: numbers or text.
         sample_weight : array of shape (n_samples,), optional
-            Importance of each row. Rows of weight 0 are only predicted.
+            How much each row counts. Rows of weight 0 are predicted and not learned.
 
         Returns
         -------
@@ -191,7 +190,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         classes: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
     ) -> Self:
-        """Learn from some rows of a stream, once and in their order.
+        """Continue training with more rows, once and in their order.
 
         Parameters
         ----------
@@ -200,9 +199,10 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         y : array of shape (n_samples,)
             The labels.
         classes : array, optional
-            All labels that will ever come. Needed in the first call, unless ``discover_classes``.
+            All classes, also those of later calls. Needed in the first call, unless
+            ``discover_classes``.
         sample_weight : array of shape (n_samples,), optional
-            Importance of each row. Rows of weight 0 are only predicted.
+            How much each row counts. Rows of weight 0 are predicted and not learned.
 
         Returns
         -------
@@ -242,8 +242,8 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         if self.discover_classes:
             return ClassTable(growing=True)
         raise InvalidInputError(
-            "classes must be passed on the first call to partial_fit: all labels that will "
-            "ever come; or make the estimator with discover_classes=True"
+            "classes must be passed on the first call to partial_fit: all labels, also those "
+            "of later calls; or make the estimator with discover_classes=True"
         )
 
     def _compare(self, classes: ArrayLike) -> None:
@@ -363,7 +363,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
 
     @property
     def progressive_score_(self) -> float:
-        """Accuracy of the predictions made before each row was learnt for the first time."""
+        """Accuracy of the predictions made before each row was learned for the first time."""
         return self._attribute("progressive_score_").progress.accuracy
 
     @property

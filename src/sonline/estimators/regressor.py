@@ -19,10 +19,10 @@ from sonline.rows import Floats, contiguous
 
 @documented
 class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no types there
-    """Linear regression that learns in one pass by Sketched Online Newton.
+    """Linear regression in one pass, without feature scaling or a learning rate.
 
-    It needs neither scaled features nor a learning rate. Every row is predicted before it is
-    learnt, which gives `progressive_loss_` and `progressive_score_` for nothing.
+    Each row is predicted before the model is trained on it, which gives `progressive_loss_` and
+    `progressive_score_` without a test set.
 
     Parameters
     ----------
@@ -30,14 +30,13 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         "squared" (half the squared error) or "quantile".
     {parameters}
     max_iter : int, default=1
-        Passes over the data that `fit` makes.
+        Number of passes of `fit` over the data.
     shuffle : bool, default=True
-        Whether `fit` takes the rows in random order, a new one for each pass. `partial_fit` takes
-        them as they come.
+        Whether `fit` shuffles the rows before each pass. `partial_fit` keeps their order.
     random_state : int, RandomState or None, default=None
-        Chooses the order of `shuffle`; nothing else is random.
+        Seed of `shuffle`; nothing else is random.
     warm_start : bool, default=False
-        Whether `fit` goes on from where the estimator is, instead of starting anew.
+        Whether `fit` continues training the fitted estimator instead of starting again.
 
     Attributes
     ----------
@@ -50,13 +49,13 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     feature_names_in_ : array of shape (n_features,)
         Names of the columns, where X had some.
     n_iter_ : int
-        Passes that the last `fit` made; 1 after `partial_fit`.
+        Number of passes of the last `fit`; 1 after `partial_fit`.
     progressive_loss_ : float
-        Mean loss of the predictions made before each row was learnt for the first time.
+        Mean loss of the predictions made before each row was learned for the first time.
     progressive_score_ : float
         R² of those predictions.
     progress_ : sonline.evaluate.Curve
-        The course of `progressive_loss_`, after 1, 2, 4, 8, ... rows.
+        How `progressive_loss_` developed, after 1, 2, 4, 8, ... rows.
 
     See Also
     --------
@@ -124,7 +123,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         self.warm_start = warm_start
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from rows, ``max_iter`` times over.
+        """Train on rows, ``max_iter`` times.
 
         Parameters
         ----------
@@ -133,7 +132,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         y : array of shape (n_samples,)
             The labels.
         sample_weight : array of shape (n_samples,), optional
-            Importance of each row. Rows of weight 0 are only predicted.
+            How much each row counts. Rows of weight 0 are predicted and not learned.
 
         Returns
         -------
@@ -157,7 +156,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         y : array of shape (n_samples,)
             The labels.
         sample_weight : array of shape (n_samples,), optional
-            Importance of each row. Rows of weight 0 are only predicted.
+            How much each row counts. Rows of weight 0 are predicted and not learned.
 
         Returns
         -------
@@ -199,7 +198,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
 
     @property
     def progressive_score_(self) -> float:
-        """R² of the predictions made before each row was learnt for the first time."""
+        """R² of the predictions made before each row was learned for the first time."""
         return self._attribute("progressive_score_").progress.r2.value
 
     @property

@@ -168,7 +168,7 @@ class Curve:
 
 @dataclass
 class Progress:
-    """Measures of predictions made before rows were learnt: loss, mistakes and, of numbers, R².
+    """Measures of predictions made before rows were learned: loss, mistakes and, of numbers, R².
 
     Examples
     --------

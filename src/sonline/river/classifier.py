@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @documented
 class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
-    """Classifier that learns by Sketched Online Newton.
+    """Linear classifier for River, without feature scaling or a learning rate.
 
     Labels may be anything that can be a key of a dictionary and may appear at any time: the result
     is the same, bit for bit, as if all of them had been known from the start. Labels True and False
@@ -144,7 +144,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         self._model.learn(rows, labels, weights)
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]  # no kwargs
-        """Return the most likely label; None before the first one has come.
+        """Return the most likely label; None before the first label.
 
         Parameters
         ----------
@@ -163,7 +163,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
     def predict_proba_one(  # type: ignore[override]  # no kwargs
         self, x: Mapping[Any, Any]
     ) -> dict[Any, float]:
-        """Return the probability of each label that has come so far.
+        """Return the probability of each label seen so far.
 
         Parameters
         ----------
@@ -233,7 +233,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         return pd.DataFrame(chances, index=X.index, columns=self._labels(), dtype=np.float64)
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
-        """Return one classifier out of several that learnt from different rows.
+        """Return one classifier out of several that were trained on different rows.
 
         Labels are matched, whatever the order in which each of them met them.
 
@@ -255,7 +255,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
 
     @classmethod
     def from_model(cls, model: Model) -> Self:
-        """Make an estimator of a model; they share it.
+        """Return an estimator that uses a `Model`.
 
         Parameters
         ----------

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 @documented
 class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
-    """Regressor that learns by Sketched Online Newton.
+    """Linear regression for River, without feature scaling or a learning rate.
 
     Parameters
     ----------
@@ -158,7 +158,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
         return pd.Series(self._model.predict(rows)[0], index=X.index, dtype=float)
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
-        """Return one regressor out of several that learnt from different rows.
+        """Return one regressor out of several that were trained on different rows.
 
         Parameters
         ----------
@@ -175,7 +175,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
 
     @classmethod
     def from_model(cls, model: Model) -> Self:
-        """Make an estimator of a model; they share it.
+        """Return an estimator that uses a `Model`.
 
         Parameters
         ----------

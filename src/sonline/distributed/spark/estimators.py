@@ -39,7 +39,7 @@ class SONClassifier(
     DefaultParamsReadable["SONClassifier"],
     DefaultParamsWritable,
 ):
-    """Linear classifier of `pyspark.ml` that learns in one pass by Sketched Online Newton.
+    """Linear classifier for `pyspark.ml`, in one pass, without scaling or a learning rate.
 
     Each partition of the data frame is learnt by itself, in the order of its rows, where it lies.
     Then the models are merged, always in the same shape, whichever executor was done first. Two
@@ -109,7 +109,7 @@ class SONClassifier(
     def fitFrom(  # noqa: N802 - as Spark spells names
         self, dataset: DataFrame, start: SONClassificationModel
     ) -> SONClassificationModel:
-        """Return a model that has learnt a data frame after all that another one has.
+        """Continue training a model with more rows, and return the new model.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class SONRegressor(
     DefaultParamsReadable["SONRegressor"],
     DefaultParamsWritable,
 ):
-    """Linear regression of `pyspark.ml` that learns in one pass by Sketched Online Newton.
+    """Linear regression for `pyspark.ml`, in one pass, without scaling or a learning rate.
 
     See `SONClassifier` for how it works.
 
@@ -189,7 +189,7 @@ class SONRegressor(
     def fitFrom(  # noqa: N802 - as Spark spells names
         self, dataset: DataFrame, start: SONRegressionModel
     ) -> SONRegressionModel:
-        """Return a model that has learnt a data frame after all that another one has.
+        """Continue training a model with more rows, and return the new model.
 
         Parameters
         ----------

@@ -46,8 +46,8 @@ def demo(
 ) -> None:
     """Compare gradient descent, AdaGrad and two sketches on an ill-conditioned stream.
 
-    The stream is that of Fig. 1 of the paper. All learners see the same rows once and in order, and
-    are judged by the predictions that they make before learning a row.
+    The data is that of Fig. 1 of the paper. All methods see the same rows once, in the same order,
+    and are judged by the predictions that they make before they are trained on a row.
 
     Example: sonline demo --out demo.svg
     """
@@ -127,7 +127,9 @@ def _run(plan: Plan, console: Console, silent: bool) -> Results:
             results.add(trial)
             if results.finished(trial.contender, trial.kappa):
                 best = results.best[trial.contender.name, trial.kappa]
-                setting = f"{best.setting['loss']}, alpha {best.setting['alpha']}"
+                setting = "not tuned"
+                if trial.contender.tuned:
+                    setting = f"{best.setting['loss']}, alpha {best.setting['alpha']}"
                 error = display.percent(best.error)
                 console.print(
                     f"κ = {trial.kappa:<4} {best.contender.name:18} {error:>7}  {setting}"

@@ -1,4 +1,4 @@
-"""How `sonline demo` shows what it found: a table, a reading, a chart in text and a picture."""
+"""How `sonline demo` shows its results: a table, a reading, a chart in text and a picture."""
 
 from __future__ import annotations
 
@@ -11,19 +11,24 @@ from rich.table import Table
 
 from sonline.paper.demonstration.comparison import CONTENDERS, Contender, Plan, Results
 
-COLOURS = {"G": "#767676", "A": "#b07d00", "O": "#2f7fb8", "I": "#c43c00"}  # by letter
+COLOURS = {  # by letter
+    "G": "#767676",
+    "A": "#b07d00",
+    "O": "#2f7fb8",
+    "D": "#c43c00",
+}
 
 
 def introduction(plan: Plan) -> str:
     """Return what is about to happen."""
     searched = len(CONTENDERS[0].settings(plan.steps))
     return (
-        f"One pass over {plan.rows:,} rows of {plan.features} features; every row is predicted "
-        "first and learnt then. The labels are the same throughout; κ says how much the rows are "
-        "stretched: the ratio of their largest variance to the smallest.\n"
-        f"The first three learners get, at every κ, the best of {searched} settings in hindsight "
-        f"(3 losses with {len(plan.steps)} step sizes each). The last has one setting for all, "
-        "without a step size."
+        f"One pass over {plan.rows:,} rows of {plan.features} features. Every row is predicted "
+        "before the model is trained on it. The labels are always the same; κ says how much the "
+        "rows are stretched: the largest variance of any direction divided by the smallest.\n"
+        f"The first three methods get, at every κ, the best of {searched} settings in hindsight "
+        f"(3 losses with {len(plan.steps)} step sizes each). The last one is OnlineLearner with "
+        "its defaults, as you would type it. Nothing is tuned."
     )
 
 
@@ -82,10 +87,10 @@ def reading(results: Results) -> list[str]:
         if contender.tuned:
             what = f"{percent(rates[0])} wrong at κ = {low}, {percent(rates[-1])} at κ = {high}"
         else:
-            what = f"{percent(min(rates))} to {percent(max(rates))} at every κ, with one setting"
+            what = f"{percent(min(rates))} to {percent(max(rates))} over all κ, not tuned"
         lines.append(f"{contender.name}: {what}.")
-    none, *_, last = (results.microseconds(contender) for contender in CONTENDERS)
-    lines.append(f"A row cost {last:.1f} µs with that sketch and {none:.1f} µs with none.")
+    descent, *_, default = (results.microseconds(contender) for contender in CONTENDERS)
+    lines.append(f"A row took {default:.1f} µs by default, {descent:.1f} µs without a sketch.")
     for trial in results.at_the_edge():
         where = f"{trial.contender.name}, κ = {trial.kappa}"
         lines.append(f"{where}: the best step size is at the edge of its range.")
@@ -119,7 +124,9 @@ def text_chart(results: Results, width: int = 62, height: int = 18) -> str:
         start = place + 8 - len(str(kappa)) // 2
         ticks[start : start + len(str(kappa))] = str(kappa)
     lines += ["".join(ticks).rstrip() + "  κ", ""]
-    lines.append("        " + "   ".join(f"{c.letter} {c.name}" for c in CONTENDERS))
+    for tuned in (True, False):
+        names = [f"{c.letter} {c.name}" for c in CONTENDERS if c.tuned == tuned]
+        lines.append("        " + "   ".join(names))
     return "\n".join(lines)
 
 
@@ -130,6 +137,7 @@ def picture(results: Results, path: Path) -> None:
     plan = results.plan
     figure = Figure(figsize=(7.2, 4.2), layout="constrained")
     axes = figure.add_subplot()
+    ends = []
     for contender in CONTENDERS:
         trials = [results.best[contender.name, kappa] for kappa in plan.kappas]
         colour = COLOURS[contender.letter]
@@ -140,20 +148,23 @@ def picture(results: Results, path: Path) -> None:
         thick = 1.6 if contender.tuned else 2.6
         axes.plot(plan.kappas, rates, color=colour, linewidth=thick, marker="o", markersize=4)
         settings = len(contender.settings(plan.steps))
-        how = (
-            f"best of {settings} settings at each κ" if contender.tuned else "one setting for all κ"
-        )
+        how = f"best of {settings} settings at each κ" if contender.tuned else "not tuned"
+        ends.append((rates[-1], f"{contender.name}\n{how}", colour))
+    gap = max(end for end, _, _ in ends) / 10  # two lines of text
+    place = -gap
+    for end, text, colour in sorted(ends):
+        place = max(end, place + gap)
         axes.annotate(
-            f"{contender.name}\n{how}",
-            (plan.kappas[-1], rates[-1]),
-            xytext=(8, 0 if contender.tuned else -7),  # clear of the label above
+            text,
+            (plan.kappas[-1], place),
+            xytext=(8, 0),
             textcoords="offset points",
             va="center",
             color=colour,
             fontsize=8.5,
             annotation_clip=False,
         )
-    axes.set_xlabel("condition number κ of the rows")
+    axes.set_xlabel("how much the data is stretched (condition number κ)")
     axes.set_ylabel("rows predicted wrongly (%)")
     axes.set_ylim(bottom=0)
     axes.set_xscale("log")

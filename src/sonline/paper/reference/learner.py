@@ -340,6 +340,7 @@ class ReferenceLearner:
 
     @property
     def counts_rows(self) -> bool:
+        """Whether the scales know how often each feature was there."""
         return self.scaling in ("rms", "auto")
 
     def _choose_unit(self) -> None:
