@@ -94,7 +94,9 @@ Ngrams = Annotated[
 ]
 Delimiter = Annotated[
     str | None,
-    typer.Option("--delimiter", help="CSV: between cells [default: told from the first lines]."),
+    typer.Option(
+        "--delimiter", help="CSV: between cells [default: detected from the first lines]."
+    ),
 ]
 NoHeader = Annotated[
     bool,

@@ -169,6 +169,8 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
             f"interrupted after {run.rows} rows; saved in {target}. To go on:\n  sonline {again}\n"
         )
         raise typer.Exit(SIGNALLED + run.interrupted)
+    if (warning := run.next_rows.warning()) and not quiet:
+        sys.stderr.write(f"warning: {warning}\n")
     if json:
         typer.echo(jsonlib.dumps(report(run, model, display.seconds()), indent=1))
     elif not quiet:
@@ -229,6 +231,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
         **({} if run.validation is None else {"best_pass": run.validation.best_pass}),
         "loss_name": model.parameters.loss,
         **{k: v for k, v in plain[-1].items() if k != "rows"},
+        **{k: _shown(k, v, run.settings.loss_scale) for k, v in run.next_rows.as_dict().items()},
         "features": stats["features"],
         "sweeps": stats["sweeps"],
         "model_bytes": stats["bytes"],
@@ -266,6 +269,11 @@ def summary(result: dict[str, Any]) -> str:
                 f", error {number(one['validation_error'])}" if "validation_error" in one else ""
             )
             lines.append(f"{'validation' + where:<16}{number(one['validation_loss'])}{error}{best}")
+    if "frozen_loss" in result:
+        frozen = f"{number(result['frozen_loss'])}"
+        if "frozen_error" in result:
+            frozen += f", error {number(result['frozen_error'])}"
+        lines.append(f"{'frozen':<16}{frozen} (on the next rows, before learning them)")
     if len(result["classes"]) > 2:
         lines.append(f"classes         {len(result['classes'])}")
     where = result["model"] or "not saved"

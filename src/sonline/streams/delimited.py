@@ -32,10 +32,10 @@ MISSING = (
     *("?", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-NaN", "-nan"),
     *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 )
-_HEAD = 1 << 20  # bytes that delimiter and types are told from
+_HEAD = 1 << 20  # bytes that delimiter and types are detected from
 _MANY = 0.9  # so many numbers among its cells, and a column is one of numbers
 _DECIMAL_COMMA = re.compile(r"[ \t]*[+-]?\d+,\d+[ \t]*")
-_LOOKED_AT = 20  # rows that the delimiter is told from
+_LOOKED_AT = 20  # rows that the delimiter is detected from
 _NOT_FINITE = ("not_finite", "overflow", "overflow_float32", "value_too_large")
 
 

@@ -164,7 +164,7 @@ class Source:
 
 
 def open_source(name: str) -> Source:
-    """Open a file, an address or standard input; compression is told from the first bytes."""
+    """Open a file, an address or standard input; compression is detected from the first bytes."""
     raw, size = _open_raw(name)
     if not raw.seekable():
         raw = cast(IO[bytes], Patient(raw, _tells_compression_and_format))
@@ -177,7 +177,7 @@ def open_source(name: str) -> Source:
 
 
 def guess_format(source: Source) -> tuple[str, str]:
-    """Return the format and what it was told from: the name, or else the content."""
+    """Return the format and what it was detected by: the name, or else the content."""
     named = format_of_name(source.name)
     if named:
         return named, "name"

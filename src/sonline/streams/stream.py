@@ -62,7 +62,7 @@ class Options:
         Columns of tables that are words whatever they look like, and that are left out. Of Vowpal
         Wabbit text, ``ignore`` has the first letters of namespaces.
     delimiter : str, optional
-        Of CSV, between cells; told from the first lines if it is not given.
+        Of CSV, between cells; detected from the first lines if it is not given.
     header : bool
         Whether the first row of CSV and TSV has the names of the columns; else they are c1, c2, ...
     missing : sequence of str
@@ -162,7 +162,7 @@ class Stream:
                 )
             return wanted, f"{source.name}: {wanted}{packed}"
         kind, origin = guess_format(source)
-        return kind, f"{source.name}: {kind}{packed} (told from its {origin})"
+        return kind, f"{source.name}: {kind}{packed} (by its {origin})"
 
     def _check_names(self, kind: str) -> None:
         """Raise an error about a file whose name says another format than that of the stream."""

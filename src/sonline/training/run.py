@@ -21,6 +21,7 @@ from sonline.rows import Floats
 from sonline.streams import Batch, Position, Stream
 from sonline.streams.shuffling import shuffled
 from sonline.streams.sources import expand, fingerprint
+from sonline.training.frozen import NextRows
 from sonline.training.predictions import prediction_lines
 from sonline.training.settings import THREADS, Settings
 from sonline.training.signals import CTRL_C, interruptible
@@ -59,6 +60,9 @@ class Training:
         Rows learnt or held out over all passes, and bad rows.
     progress, held : Progress
         Measures of this pass, and those of rows held out.
+    next_rows : NextRows
+        Measures of the frozen model on the next rows. They are of this run only: a run that is
+        resumed begins new ones.
     past : list of dict
         Summaries of the passes before.
     """
@@ -78,6 +82,7 @@ class Training:
         self.turn_rows = 0  # of this pass
         self.skipped = 0
         self.progress, self.held = Progress(), Progress()
+        self.next_rows = NextRows()
         self.past: list[dict[str, Any]] = []
         self.position = Position()
         self.validation: Validation | None = None
@@ -244,8 +249,11 @@ class Training:
             return
         weights, held = self._weights(batch)
         if len(batch):
+            frozen = self.next_rows.predict(model, batch, self.rows)
             learnt = model.learn_batch(batch, weights, THREADS)
             self._measure(model, batch, learnt, held)
+            if frozen is not None:
+                self.next_rows.compare(model, learnt, frozen)
         self.rows += len(batch)
         self.turn_rows += len(batch)
         self.position = batch.end

@@ -1,0 +1,69 @@
+"""How well a model predicts the next rows if it is not updated in between."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+from sonline.evaluate import Progress
+from sonline.model import Learnt, Model
+from sonline.rows import Floats
+from sonline.streams import Batch
+from sonline.training.settings import THREADS
+
+EVERY = 10  # about one batch of so many is predicted as a whole
+WORSE = 1.25  # times the progressive measure, and beyond chance: worth a warning
+
+
+class NextRows:
+    """Compares a frozen model with one that learns on, on the same rows.
+
+    About one row of ten, in whole batches of the first pass, is also predicted by the model of
+    the batch before. That model does not know the labels of the batch, as a deployed model does
+    not.
+
+    Attributes
+    ----------
+    frozen, live : Progress
+        Measures of both predictions.
+    """
+
+    def __init__(self) -> None:
+        self.frozen, self.live = Progress(), Progress()
+        self._next = 0  # row
+
+    def predict(self, model: Model, batch: Batch, rows: int) -> Floats | None:
+        """Return what a model that has learned so many rows predicts, if it is time for that."""
+        # Of a young model a batch would measure what it still learns in it.
+        if rows < max(self._next, EVERY * len(batch)) or batch.start.turn > 0:
+            return None
+        self._next = rows + EVERY * len(batch)
+        return model.predict(batch, threads=THREADS)
+
+    def compare(self, model: Model, learnt: Learnt, raw: Floats) -> None:
+        """Take in those predictions and those that were made while the rows were learned."""
+        if len(learnt.known) > 1 or raw.shape != learnt.raw.shape:
+            return  # the batch had new classes
+        for progress, one in ((self.frozen, replace(learnt, raw=raw)), (self.live, learnt)):
+            loss, wrong = model.measures(one)
+            progress.update(loss, wrong)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the measures of the frozen model that are known."""
+        curves = {"frozen_loss": self.frozen.loss, "frozen_error": self.frozen.error}
+        return {name: curve.average for name, curve in curves.items() if curve.weight > 0}
+
+    def warning(self) -> str:
+        """Return a sentence if the frozen model is clearly worse, or nothing."""
+        frozen, live = self.frozen.error, self.live.error
+        if frozen.weight == 0:
+            return ""
+        chance = 3 * math.sqrt(max(live.average * (1 - live.average), 0.0) / live.weight)
+        if frozen.average <= WORSE * live.average + chance:
+            return ""
+        return (
+            f"the error is {live.average:.4f} while learning, but {frozen.average:.4f} if the "
+            "model is frozen and predicts the next rows: the order of the rows matters, so judge "
+            "the model on later rows (--validation), or shuffle the rows"
+        )

@@ -1,0 +1,38 @@
+"""`sonline train` says what the model is worth once it is frozen, beside the progressive error."""
+
+import json
+
+import numpy as np
+
+from cli.conftest import svmlight
+
+
+def lines(labels: np.ndarray) -> str:
+    """Return rows of noise, which tell nothing about the labels."""
+    values = np.random.default_rng(0).integers(1, 9, size=(labels.size, 12)).tolist()
+    rows = (" ".join(f"{i}:{value}.25" for i, value in enumerate(row, 1)) for row in values)
+    return "".join(f"{label} {row}\n" for label, row in zip(labels.tolist(), rows, strict=True))
+
+
+def test_frozen_measures_are_near_the_progressive_ones_on_shuffled_rows(sonline, tmp_path):
+    (tmp_path / "a.svm").write_text(svmlight(60_000))
+    done = sonline("train", "a.svm", "--json")
+    found = json.loads(done.stdout)
+    assert "warning" not in done.stderr
+    assert abs(found["frozen_error"] - found["error"]) < 0.02
+    assert abs(found["frozen_loss"] - found["loss"]) < 0.05
+    assert "(on the next rows, before learning them)" in sonline("train", "a.svm").stdout
+
+
+def test_labels_in_runs_give_a_warning(sonline, tmp_path):
+    runs = np.repeat(np.where(np.arange(400) % 2 == 0, 1, -1), 200)
+    (tmp_path / "runs.svm").write_text(lines(runs))
+    done = sonline("train", "runs.svm", "--follow-labels")
+    assert "warning: the error is 0.0" in done.stderr
+    assert "if the model is frozen" in done.stderr
+    assert "warning" not in sonline("train", "runs.svm", "--follow-labels", "--quiet").stderr
+
+
+def test_small_files_have_no_frozen_measures(sonline, tmp_path):
+    (tmp_path / "a.svm").write_text(svmlight(50))
+    assert "frozen" not in sonline("train", "a.svm").stdout
