@@ -26,7 +26,7 @@ def data(tmp_path):
 
 def test_the_table_has_a_line_at_each_power_of_two_and_a_summary_follows(sonline, data):
     done = sonline("train", data, "-o", "m.son")
-    assert "svmlight (told from its name)" in done.stderr
+    assert "svmlight (by its name)" in done.stderr
     counters = [line.split()[3] for line in done.stderr.splitlines()[3:]]
     assert counters == [str(2**k) for k in range(12)]
     assert "3,000" in done.stdout

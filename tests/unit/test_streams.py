@@ -357,7 +357,7 @@ def test_a_format_that_cannot_be_told_is_asked_for():
 def test_what_there_is_to_know_is_told(tmp_path):
     path = write(tmp_path, "data", gzip.compress(b"1 |a b\n"))
     with streams.open([path]) as stream:
-        assert stream.description == f"{path}: vw, gzip (told from its content)"
+        assert stream.description == f"{path}: vw, gzip (by its content)"
         assert stream.options.features == "name"
 
 
