@@ -100,7 +100,7 @@ class Appended {
     const size_t k = absorbed_ ? next_rank_ : k_;
     for (size_t i = 0; i < k; ++i) along_[i] = step * (1 - shrink(i, alpha)) * p[i];
     const Matrix& F = absorbed_ ? next_F_ : F_;
-    has_avx2() ? add_rows_avx2(F, k) : add_rows(F, k);
+    if (k > 0) has_avx2() ? add_rows_avx2(F, k) : add_rows(F, k);
   }
 
   void absorb(double c, double, double t, size_t features, double times) {
