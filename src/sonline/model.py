@@ -440,13 +440,25 @@ class Model:
         take()
         return Learnt(out[: self.outputs], targets, known)
 
-    def learn_batch(self, batch: Any, weights: Floats | None = None, threads: int = 1) -> Learnt:
-        """Learn a batch of a stream; labels that are words must be those of `stream_targets`."""
+    def learn_batch(
+        self,
+        batch: Any,
+        weights: Floats | None = None,
+        threads: int = 1,
+        before: Callable[[Given], None] | None = None,
+    ) -> Learnt:
+        """Learn a batch of a stream; labels that are words must be those of `stream_targets`.
+
+        ``before`` is called with the rows before they are learned.
+        """
         if self.row_weight != 1:
             own = np.ones(len(batch)) if weights is None else weights
             weights = own * self.row_weight
         targets, table = self.stream_targets(batch)
-        return self.learn_targets(self.rows(batch, add=True), targets, table, weights, threads)
+        rows = self.rows(batch, add=True)
+        if before is not None:
+            before(rows)
+        return self.learn_targets(rows, targets, table, weights, threads)
 
     def stream_targets(self, batch: Any) -> tuple[NDArray[Any], ClassTable | None]:
         """Return the labels of a batch as `targets` does."""

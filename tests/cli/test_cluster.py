@@ -46,6 +46,7 @@ def state(path):
     return model.table, model.parameters, arrays
 
 
+@pytest.mark.long
 def test_files_become_what_their_models_merge_to(sonline, tmp_path):
     files = [tmp_path / f"part-{n}.svm" for n in range(5)]
     for number, path in enumerate(files):

@@ -245,7 +245,7 @@ class TestMappings:
 def test_learners_stay_in_step_when_one_cannot_learn_a_row(tmp_path):
     """It leaves the row out; the features of the row are known all the same."""
     parameters = Parameters(
-        sketch="adagrad", alpha=1e-25, step="explicit", scaling="none", intercept=False
+        sketch="none", alpha=1e-25, step="explicit", scaling="none", intercept=False
     )
     by_row, by_name = (Model(parameters, ClassTable((0, 1, 2))) for _ in range(2))
     X = np.eye(4)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sonline.evaluate import Progress
 from sonline.model import Learnt, Model
-from sonline.rows import Floats
+from sonline.rows import Floats, Given
 from sonline.streams import Batch
 from sonline.training.settings import THREADS
 
@@ -33,16 +33,23 @@ class NextRows:
         self.frozen, self.live = Progress(), Progress()
         self._next = 0  # row
 
-    def predict(self, model: Model, batch: Batch, rows: int) -> Floats | None:
-        """Return what a model that has learned so many rows predicts, if it is time for that."""
+    def learn(self, model: Model, batch: Batch, weights: Floats | None, rows: int) -> Learnt:
+        """Let a model that has learned so many rows learn a batch, and measure if it is time."""
         # Of a young model a batch would measure what it still learns in it.
         if rows < max(self._next, EVERY * len(batch)) or batch.start.turn > 0:
-            return None
+            return model.learn_batch(batch, weights, THREADS)
         self._next = rows + EVERY * len(batch)
-        return model.predict(batch, threads=THREADS)
+        frozen: list[Floats] = []
 
-    def compare(self, model: Model, learnt: Learnt, raw: Floats) -> None:
-        """Take in those predictions and those that were made while the rows were learned."""
+        def predict(given: Given) -> None:
+            frozen.append(model.predict(given, threads=THREADS))
+
+        learnt = model.learn_batch(batch, weights, THREADS, predict)
+        self._compare(model, learnt, frozen[0])
+        return learnt
+
+    def _compare(self, model: Model, learnt: Learnt, raw: Floats) -> None:
+        """Take in both predictions."""
         if len(learnt.known) > 1 or raw.shape != learnt.raw.shape:
             return  # the batch had new classes
         for progress, one in ((self.frozen, replace(learnt, raw=raw)), (self.live, learnt)):

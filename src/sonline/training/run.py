@@ -23,7 +23,7 @@ from sonline.streams.shuffling import shuffled
 from sonline.streams.sources import expand, fingerprint
 from sonline.training.frozen import NextRows
 from sonline.training.predictions import prediction_lines
-from sonline.training.settings import THREADS, Settings
+from sonline.training.settings import Settings
 from sonline.training.signals import CTRL_C, interruptible
 from sonline.training.task import (
     DECIDING_ROWS,
@@ -249,11 +249,8 @@ class Training:
             return
         weights, held = self._weights(batch)
         if len(batch):
-            frozen = self.next_rows.predict(model, batch, self.rows)
-            learnt = model.learn_batch(batch, weights, THREADS)
+            learnt = self.next_rows.learn(model, batch, weights, self.rows)
             self._measure(model, batch, learnt, held)
-            if frozen is not None:
-                self.next_rows.compare(model, learnt, frozen)
         self.rows += len(batch)
         self.turn_rows += len(batch)
         self.position = batch.end
