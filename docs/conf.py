@@ -2,7 +2,11 @@
 
 import importlib.metadata
 import os
+import re
 from pathlib import Path
+
+import latex2mathml.converter
+from docutils import nodes
 
 project = "sonline"
 author = "The sonline developers"
@@ -15,7 +19,6 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
-    "sphinx.ext.mathjax",
     "sphinx.ext.viewcode",
     "sphinx_copybutton",
     "sphinx_design",  # cards and grids
@@ -32,7 +35,7 @@ myst_heading_anchors = 3
 nb_execution_mode = "force"  # a cache would not see that the package has changed
 nb_execution_raise_on_error = True
 nb_merge_streams = True  # what a cell prints is one block, whenever it was flushed
-nb_execution_timeout = 60
+nb_execution_timeout = 600  # seconds per cell: enough on a machine that is busy
 # The kernels that run the pages listen on the loopback interface and warn about it: errors only.
 _ipython = Path(__file__).parent / "_build" / "ipython"
 (_ipython / "profile_default").mkdir(parents=True, exist_ok=True)
@@ -64,6 +67,8 @@ autosummary_generate = True
 autodoc_typehints = "none"  # numpydoc's sections name the types in words
 numpydoc_show_class_members = False  # the template of a module lists its members
 
+html_math_renderer = "mathml"  # set up below: browsers draw MathML without a script or a network
+
 html_theme = "pydata_sphinx_theme"
 html_title = f"sonline {release}"
 html_logo = "_static/logo.svg"
@@ -73,11 +78,13 @@ html_css_files = ["custom.css"]
 html_show_sourcelink = False
 html_sidebars = {"index": [], "changelog": [], "auto_examples/*": []}
 html_theme_options = {
-    "logo": {"text": f"sonline {release}"},
+    "logo": {"text": "sonline"},
     "github_url": "https://github.com/sonline/sonline",
     "header_links_before_dropdown": 6,
     "navbar_align": "left",
-    "navbar_end": ["theme-switcher", "navbar-icon-links"],
+    # Older builds of the documentation read the list of versions from the newest one.
+    "switcher": {"json_url": "_static/switcher.json", "version_match": release},
+    "navbar_end": ["version-switcher", "theme-switcher", "navbar-icon-links"],
     "show_prev_next": False,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -91,5 +98,17 @@ def _skip_requests(app, what, name, *more):
     return True if name.startswith("set_") and name.endswith("_request") else None
 
 
+def _visit_formula(self, node):
+    """Write a formula of the source, which is LaTeX, as MathML."""
+    display = "inline" if isinstance(node, nodes.math) else "block"
+    formula = latex2mathml.converter.convert(node.astext(), display=display)
+    # The bars of |x| and ‖x‖: browsers take them for relations, with space on both sides.
+    bars = r'<mo(?: stretchy="false")?>(&#x0007C;|&#x02016;)</mo>'
+    tight = r'<mo stretchy="false" lspace="0" rspace="0">\1</mo>'
+    self.body.append(re.sub(bars, tight, formula))
+    raise nodes.SkipNode
+
+
 def setup(app):
+    app.add_html_math_renderer("mathml", (_visit_formula, None), (_visit_formula, None))
     app.connect("autodoc-skip-member", _skip_requests)

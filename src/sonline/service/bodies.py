@@ -110,7 +110,7 @@ class Rows:
 # -- JSON ------------------------------------------------------------------------------------------
 
 
-def decode_lines(body: bytes, kind: type[Kind], limits: Limits = Limits()) -> list[Kind]:  # noqa: B008 - frozen
+def decode_lines(body: bytes, kind: type[Kind], limits: Limits = Limits()) -> list[Kind]:
     """Return the rows of JSON lines."""
     if body.count(b"\n") >= limits.rows + 1:
         raise TooLargeError(f"at most {limits.rows} rows in a body; send several")
