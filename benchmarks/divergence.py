@@ -3,7 +3,7 @@
     python -m benchmarks.divergence [--every N] [--cases FILE]
 
 A run learns 200 rows. It fails if it raises `DivergenceError`, and it is bad if the mean loss of
-the predictions made before each row was learnt is more than ten times that of the best constant
+the predictions made before each row was learned is more than ten times that of the best constant
 prediction, chosen with all labels known. ``--every N`` takes one run of N; without it, the counts
 go to docs/benchmarks/divergence.markdown. ``--cases`` writes each failed or bad run as a line of
 JSON, which `run` takes.

@@ -1,4 +1,4 @@
-"""Parsing: text in memory (a file, for Vowpal Wabbit) to arrays, nothing learnt."""
+"""Parsing: text in memory (a file, for Vowpal Wabbit) to arrays, nothing learned."""
 
 from __future__ import annotations
 

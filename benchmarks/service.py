@@ -58,7 +58,7 @@ async def learn(request: Request):
     rows = [Row.model_validate_json(line) for line in (await request.body()).splitlines()]
     for row in rows:
         model.learn_one(row.x, row.y == 1)
-    return {"learnt": len(rows)}
+    return {"learned": len(rows)}
 
 uvicorn.run(app, port=PORT, log_level="warning", access_log=False)
 """
@@ -310,7 +310,7 @@ def main() -> None:
 
 
 def beside(port: int, ask: list[bytes], seconds: float) -> None:
-    """Predict while about 50,000 events a second are learnt."""
+    """Predict while about 50,000 events a second are learned."""
     teach = learn_requests("lines", 100)
     learner = threading.Thread(target=load, args=(port, teach, 1, seconds, 0.0015))
     learner.start()

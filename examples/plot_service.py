@@ -51,6 +51,6 @@ plt.show()
 # %%
 # The service keeps the score itself; the page at its address shows it live.
 champion = web.get("v1/models/clicks").json()["versions"]["1"]
-print(f"{champion['learnt']} rows learned, mean loss {champion['mean_loss']:.3f}")
+print(f"{champion['learned']} rows learned, mean loss {champion['mean_loss']:.3f}")
 service.terminate()
 assert service.wait(20) == 0

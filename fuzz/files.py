@@ -31,7 +31,7 @@ FACES = [OnlineLearner, SONClassifier, SONRegressor, river.SONClassifier, river.
 
 
 def some_models(rng: np.random.Generator) -> Iterator[Any]:
-    """Yield models of all kinds that have learnt a little."""
+    """Yield models of all kinds that have learned a little."""
     X, y = rng.normal(size=(70, 5)), rng.normal(size=70)
     for sketch in SKETCHES:
         for dtype, scaling in (("float32", "rms"), ("float64", "none"), ("float32", "gradient")):

@@ -1,9 +1,9 @@
 """One protocol of honesty: what a model is worth while it learns, once it is frozen, and when the
 labels come late.
 
-    progressive  every row is predicted, then its label is learnt
+    progressive  every row is predicted, then its label is learned
     frozen       the model of a half (and of three quarters) of the rows predicts the next quarter
-    late D       the label of a row is learnt after D more rows have been predicted
+    late D       the label of a row is learned after D more rows have been predicted
 
 Errors are shares of wrong labels, or squared errors over the variance of the target. `log loss` is
 that of the probability (natural logarithm), `ece` the calibration error in 15 bins of equal size.
@@ -62,7 +62,7 @@ def judge(
 def with_delay(contender: Contender, X: sp.csr_matrix, y: np.ndarray, delay: int) -> np.ndarray:
     """Return predictions of the rows from `delay` on; at most a tenth of the delay is lumped.
 
-    Row t is predicted by a model that has learnt the rows before t - delay (delay 1 leaves out
+    Row t is predicted by a model that has learned the rows before t - delay (delay 1 leaves out
     one label: that of the row before).
     """
     lump = max(delay // 10, 1)

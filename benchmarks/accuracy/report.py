@@ -21,8 +21,8 @@ def page(run: dict[str, Any]) -> str:
         "",
         "`make accuracy` wrote this page. Every stream is read once, in its order, its first "
         f"{run['rows']:,} rows at most. *Progressive*: each row is predicted, then its label is "
-        "learnt. *Frozen*: the model of one half (and of three quarters) of the rows predicts the "
-        "next quarter. *Late D*: labels are learnt after D more rows. Errors are shares of wrong "
+        "learned. *Frozen*: the model of one half (and of three quarters) of the rows predicts the "
+        "next quarter. *Late D*: labels are learned after D more rows. Errors are shares of wrong "
         "labels, or squared errors over the variance of the target. Tuned contenders are the best "
         "of a grid in hindsight; scikit-learn and the classifiers for several classes learn in "
         "blocks of 1 % of the rows.",

@@ -94,7 +94,7 @@ inline constexpr double kLargestValue = std::is_same_v<T, float> ? 1e18 : 1e150;
 // What to do about a finite value that is larger.
 std::string too_large(double largest);
 
-// Throws BadInput unless every row can be learnt from: indptr consistent, indices not negative,
+// Throws BadInput unless every row can be learned from: indptr consistent, indices not negative,
 // values finite and within `largest`. Looks at the whole batch, so that a bad one changes nothing.
 void validate(const Batch& batch, double largest);
 

@@ -117,7 +117,7 @@ class Classes {
           failed = "row " + std::to_string(batch.first + row) + ": " + error.cause +
                    ". The learner of class number " + std::to_string(targets_[k]) +
                    " has left this row out; " + std::to_string(batch.first + batch.rows) +
-                   " rows were learnt otherwise. Leave the row out, or give numbers of a "
+                   " rows were learned otherwise. Leave the row out, or give numbers of a "
                    "reasonable size";
         first = row + 1;
       }

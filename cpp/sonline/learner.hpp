@@ -22,7 +22,7 @@
 //
 // The sketch need not take in every row: A grows like t, so that late in a stream one row changes
 // it by one part in t. With sketch_every = r one row of each r is drawn and counts r times, which
-// leaves the expectation of A what it was. RMS scales are learnt from the same rows (but see
+// leaves the expectation of A what it was. RMS scales are learned from the same rows (but see
 // scales.hpp).
 #pragma once
 
@@ -68,7 +68,7 @@ class Learner {
   }
 
   // Learns the rows of the batch, with the predictions made before each. `row_number` says how far
-  // it came if there is an exception. While a row is learnt, the blocks of the next are fetched.
+  // it came if there is an exception. While a row is learned, the blocks of the next are fetched.
   void learn(const Batch& batch, const double* labels, const double* weights, double* predictions,
              size_t& row_number) {
     const auto weight = [&](size_t row) { return weights ? weights[row] : 1.0; };
@@ -296,7 +296,7 @@ class Learner {
     return z;
   }
 
-  // Takes back the features of rows that were not learnt.
+  // Takes back the features of rows that were not learned.
   void forget_features(size_t slots) {
     if (index_.size() == slots) return;
     std::vector<Key> keys = index_.keys();
@@ -304,7 +304,7 @@ class Learner {
     index_ = FeatureIndex::restore(keys);
   }
 
-  // Learns the row at hand. If it cannot be learnt, everything is as it was before the row.
+  // Learns the row at hand. If it cannot be learned, everything is as it was before the row.
   double step(double y, double weight) {
     const double low = label_low_, high = label_high_, energy = mean_energy_, offset = offset_;
     const uint64_t rounds = rounds_, nonzeros = nonzeros_;

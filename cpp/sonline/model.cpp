@@ -131,10 +131,10 @@ class ModelOf final : public Model {
   std::pair<double, double> label_range() const override { return learner_.label_range(); }
 
  private:
-  // What to do about a row that could not be learnt.
+  // What to do about a row that could not be learned.
   std::string advice(size_t row) const {
     std::string text = ". The learner is as it was before this row";
-    if (row > 0) text += "; the " + std::to_string(row) + " rows before it were learnt";
+    if (row > 0) text += "; the " + std::to_string(row) + " rows before it were learned";
     if (config_.explicit_step)
       return text + ". Use step='implicit', which cannot overshoot, or a larger alpha";
     return text + ". Leave the row out, or give numbers of a reasonable size";

@@ -29,10 +29,10 @@ class Model {
   virtual ~Model() = default;
 
   // Both check the whole batch first (BadInput). `weights` may be null: all 1.
-  // Diverged says the row; the rows before it have been learnt.
+  // Diverged says the row; the rows before it have been learned.
   virtual void learn(const Batch& batch, const double* labels, const double* weights,
                      double* predictions) = 0;
-  // Adds the features of a row of a batch that has been checked, as if it had been learnt.
+  // Adds the features of a row of a batch that has been checked, as if it had been learned.
   virtual void meet(const Batch& batch, size_t row) = 0;
   virtual void predict(const Batch& batch, double* predictions) = 0;
 

@@ -94,7 +94,7 @@ class PyClasses {
                     OutMatrix& out, size_t threads) {
     check(batch);
     threads = classes_.useful_threads(batch, threads);
-    in_slices(batch, "learnt", [&](const Batch& part, size_t first) {
+    in_slices(batch, "learned", [&](const Batch& part, size_t first) {
       classes_.learn(part, codes.data() + first, weights ? weights->data() + first : nullptr,
                      out.data() + first, batch.rows, threads);
     });

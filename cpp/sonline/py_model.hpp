@@ -73,7 +73,7 @@ class PyModel {
     return prediction;
   }
 
-  // All rows are read and checked before a name is entered or a row learnt.
+  // All rows are read and checked before a name is entered or a row learned.
   void learn_rows(nb::sequence rows, const Doubles& y, const std::optional<Doubles>& weights,
                   OutDoubles& out) {
     const std::scoped_lock lock(shared_->mutex);
@@ -237,11 +237,11 @@ class PyModel {
     restore(state);
   }
 
-  // The whole batch is checked before the first row is learnt.
+  // The whole batch is checked before the first row is learned.
   void learn_locked(Batch batch, const Doubles& y, const std::optional<Doubles>& weights,
                     OutDoubles& out) {
     check(batch);
-    in_slices(batch, "learnt", [&](const Batch& part, size_t first) {
+    in_slices(batch, "learned", [&](const Batch& part, size_t first) {
       model_->learn(part, y.data() + first, weights ? weights->data() + first : nullptr,
                     out.data() + first);
     });

@@ -1,5 +1,5 @@
 // A long batch in slices of rows: without the GIL, with a look at the signals in between, so that
-// Ctrl-C does not wait for the end. Rows of finished slices stay learnt; the exception says how
+// Ctrl-C does not wait for the end. Rows of finished slices stay learned; the exception says how
 // many.
 #pragma once
 

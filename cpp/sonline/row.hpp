@@ -19,7 +19,7 @@ struct Row {
   std::vector<T*> blocks;
   std::vector<T> raw;     // the values as they came
   std::vector<T> scaled;  // … divided by the scales
-  const T* x = nullptr;   // what is learnt from: one of the two
+  const T* x = nullptr;   // what is learned from: one of the two
   double energy = 0;      // |x|^2
   size_t size = 0;
   size_t slots_seen = 0;  // slots handed out when this row was resolved, its own included

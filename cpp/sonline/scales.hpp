@@ -13,7 +13,7 @@
 //
 // x̃ must stay bounded: the second value of a feature may be a million times the first. RMS scales
 // need no label, so for young features, whose scale rests on a few values, the scale that a row is
-// predicted and learnt with includes the row. An established scale is used as it was before the
+// predicted and learned with includes the row. An established scale is used as it was before the
 // row, and values beyond ±kFar scales count as ±kFar scales: predictions are linear in between.
 #pragma once
 
@@ -134,8 +134,8 @@ class FeatureScales {
     has_avx2() ? apply_avx2(row, every) : apply_any(row, every);
   }
 
-  // Computes row.x, the same, for a row to be learnt, and takes the row into RMS scales. They are
-  // learnt from a sample: of each `every` rows one is `drawn` and counts for all of them. Young
+  // Computes row.x, the same, for a row to be learned, and takes the row into RMS scales. They are
+  // learned from a sample: of each `every` rows one is `drawn` and counts for all of them. Young
   // features and values far beyond their scale are not left to the draw.
   void take_in(Row<T>& row, size_t every, bool drawn) {
     has_avx2() ? take_in_avx2(row, every, drawn) : take_in_any(row, every, drawn);

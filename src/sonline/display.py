@@ -63,7 +63,7 @@ class Now:
     share: float | None = None
     loss: Point | None = None
     error: float | None = None
-    features: int | None = None  # unless a model is learnt
+    features: int | None = None  # unless a model is learned
     sweeps: int = 0
     turn: int = 0
     passes: int = 1
@@ -122,7 +122,7 @@ class Display:
             self.console.say(text)
 
     def begin(self, rows: int, share: float | None) -> None:
-        """Start the clock; so many rows, and such a share, were learnt by an earlier run."""
+        """Start the clock; so many rows, and such a share, were learned by an earlier run."""
         self.started = time.monotonic()
         self._first_rows, self._first_share = rows, share or 0.0
 

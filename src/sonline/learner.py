@@ -182,10 +182,10 @@ class OnlineLearner:
         labels: Any = vector("y", y) if self._plain else label_array(y)
         weights = row_weights(sample_weight, len(labels))
         try:
-            learnt = model.learn(X, labels, weights, missing=missing)
+            learned = model.learn(X, labels, weights, missing=missing)
         finally:
             self._settle()
-        return self._shaped(learnt.raw)
+        return self._shaped(learned.raw)
 
     def _learn_batch(self, batch: Any, sample_weight: ArrayLike | None) -> Floats:
         from sonline.training import fitting  # noqa: PLC0415 - streams are not always wanted
@@ -196,9 +196,9 @@ class OnlineLearner:
         model = self._model
         if batch.codes is not None and not model.stats()["rounds"]:
             model = fitting(model, batch.label_values())
-        learnt = model.learn_batch(batch, weights)
+        learned = model.learn_batch(batch, weights)
         self._take(model)
-        return learnt.raw
+        return learned.raw
 
     def _settle(self) -> None:
         """Note which labels have come."""
@@ -320,9 +320,9 @@ class OnlineLearner:
     def _learn_one_class(self, x: Mapping[Feature, float | str], y: Any, w: float) -> Any:
         weights = row_weights(w, 1, "w")
         targets, table = self._model.targets([y])
-        learnt = self._model.learn_targets(Given("rows", ([x],), 1), targets, table, weights)
+        learned = self._model.learn_targets(Given("rows", ([x],), 1), targets, table, weights)
         self._settle()
-        return float(learnt.raw[0, 0]) if learnt.raw.shape[0] == 1 else learnt.raw[:, 0]
+        return float(learned.raw[0, 0]) if learned.raw.shape[0] == 1 else learned.raw[:, 0]
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -413,7 +413,7 @@ class OnlineLearner:
     # -- merging ---------------------------------------------------------------------------------
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
-        """Return one learner that knows what this one and the others have learnt.
+        """Return one learner that knows what this one and the others have learned.
 
         For learners that were trained on different rows, each with the same parameters and from
         the same start. Weights are averaged by their precision, or by what was seen where the

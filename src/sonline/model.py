@@ -103,8 +103,8 @@ PROBABILISTIC = "logistic"  # the loss whose predictions are logarithms of odds
 
 
 @dataclass
-class Learnt:
-    """Raw predictions made before rows were learnt, a line per output, and what the rows were.
+class LearnResult:
+    """Raw predictions made before rows were learned, a line per output, and what the rows were.
 
     ``targets`` are numbers, or numbers of classes. ``known`` says from which row on how many
     classes were known.
@@ -159,13 +159,13 @@ class Model:
     reading : Reading
         How streams are read for it.
     progress : Progress
-        Measures of the predictions made before rows were learnt, where a face keeps them.
+        Measures of the predictions made before rows were learned, where a face keeps them.
     run : dict
         Position and counters of a training run, so that it can be resumed.
     face : dict
         Which face saved the model, and what only that face knows; for the face that opens it.
     row_weight : float
-        Rows of streams are learnt with their weight times this.
+        Rows of streams are learned with their weight times this.
     only_predicts : bool
         Whether this is what `compact` returned.
 
@@ -177,7 +177,7 @@ class Model:
     >>> from sonline.parameters import Parameters
     >>> model = Model(Parameters(), ClassTable(("a", "b", "c")))
     >>> for _ in range(5):
-    ...     learnt = model.learn(np.eye(3), ["a", "b", "c"])
+    ...     learned = model.learn(np.eye(3), ["a", "b", "c"])
     >>> model.labels(model.predict(np.eye(3)))
     ['a', 'b', 'c']
     """
@@ -381,7 +381,7 @@ class Model:
         *,
         threads: int = 1,
         missing: str = "absent",
-    ) -> Learnt:
+    ) -> LearnResult:
         """Learn rows with labels, one after another.
 
         Parameters
@@ -401,7 +401,7 @@ class Model:
         Raises
         ------
         InvalidInputError
-            If anything cannot be used; then nothing has been learnt.
+            If anything cannot be used; then nothing has been learned.
         """
         targets, table = self.targets(y)
         return self.learn_targets(self.rows(X, True, missing), targets, table, weights, threads)
@@ -413,7 +413,7 @@ class Model:
         table: ClassTable | None,
         weights: Floats | None = None,
         threads: int = 1,
-    ) -> Learnt:
+    ) -> LearnResult:
         """Learn rows with targets as `targets` returned them, with the table."""
         self._refuse_if_compact()
         if rows.count != targets.size:
@@ -422,7 +422,7 @@ class Model:
             out = np.empty((1, rows.count))
             with _interrupts(out, 1):
                 rows.call(self.core, "learn", targets, weights, out[0])
-            return Learnt(out, targets, [(0, 0)])
+            return LearnResult(out, targets, [(0, 0)])
         grown = self
         for label in table.labels[self.classes :]:
             grown = grown.grown(label)
@@ -438,7 +438,7 @@ class Model:
         with _interrupts(out, grown.outputs, take):
             rows.call_group(grown.group, "learn", targets, weights, out, threads)
         take()
-        return Learnt(out[: self.outputs], targets, known)
+        return LearnResult(out[: self.outputs], targets, known)
 
     def learn_batch(
         self,
@@ -446,7 +446,7 @@ class Model:
         weights: Floats | None = None,
         threads: int = 1,
         before: Callable[[Given], None] | None = None,
-    ) -> Learnt:
+    ) -> LearnResult:
         """Learn a batch of a stream; labels that are words must be those of `stream_targets`.
 
         ``before`` is called with the rows before they are learned.
@@ -496,27 +496,27 @@ class Model:
             rows.call_group(self.speakers, "predict", out, threads)
         return out[: self.outputs] if self.outputs else out
 
-    def measures(self, learnt: Learnt) -> tuple[Floats, NDArray[np.bool_] | None]:
+    def measures(self, learned: LearnResult) -> tuple[Floats, NDArray[np.bool_] | None]:
         """Return the loss of each prediction, and for classes whether it was wrong."""
-        if len(learnt.known) == 1 and len(learnt):
+        if len(learned.known) == 1 and len(learned):
             loss, mistakes = measures(
-                self.parameters, learnt.raw, learnt.targets, learnt.known[0][1]
+                self.parameters, learned.raw, learned.targets, learned.known[0][1]
             )
             return loss, None if self.table is None else mistakes
-        loss = np.empty(len(learnt))
-        wrong = None if self.table is None else np.empty(len(learnt), dtype=np.bool_)
-        for rows, raw, classes in learnt.parts():
-            loss[rows], mistakes = measures(self.parameters, raw, learnt.targets[rows], classes)
+        loss = np.empty(len(learned))
+        wrong = None if self.table is None else np.empty(len(learned), dtype=np.bool_)
+        for rows, raw, classes in learned.parts():
+            loss[rows], mistakes = measures(self.parameters, raw, learned.targets[rows], classes)
             if wrong is not None:
                 wrong[rows] = mistakes
         return loss, wrong
 
-    def watch(self, learnt: Learnt, weights: Floats | None = None) -> None:
-        """Take predictions made before rows were learnt into `progress`."""
-        loss, wrong = self.measures(learnt)
+    def watch(self, learned: LearnResult, weights: Floats | None = None) -> None:
+        """Take predictions made before rows were learned into `progress`."""
+        loss, wrong = self.measures(learned)
         self.progress.update(loss, wrong, weights)
         if self.table is None:
-            self.progress.r2.update(learnt.targets, learnt.raw[0], weights)
+            self.progress.r2.update(learned.targets, learned.raw[0], weights)
 
     def choose(self, raw: Floats) -> Codes:
         """Return the number of the predicted class of each row."""
@@ -620,7 +620,7 @@ class Model:
     # -- merging ---------------------------------------------------------------------------------
 
     def merge(self, others: Sequence[Self], start: Self | None = None) -> Self:
-        """Return one model that knows what this one and the others have learnt.
+        """Return one model that knows what this one and the others have learned.
 
         Classes are matched by label, features by name or index. See `OnlineLearner.merge`.
         """
@@ -928,7 +928,7 @@ def _numbered(states: Sequence[persistence.Tensors]) -> persistence.Tensors:
 def _interrupts(
     out: Floats, outputs: int, take: Callable[[], None] = lambda: None
 ) -> Iterator[None]:
-    """Keep what has been learnt when Ctrl-C comes, and hand the predictions over with it."""
+    """Keep what has been learned when Ctrl-C comes, and hand the predictions over with it."""
     try:
         yield
     except BaseException as error:

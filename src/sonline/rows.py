@@ -27,7 +27,7 @@ Keys: TypeAlias = NDArray[np.uint64]
 Indices: TypeAlias = NDArray[np.int64]
 KeysOf: TypeAlias = Callable[[list[str]], Keys]
 
-PIECE = 1 << 20  # stored numbers that are learnt between two chances for Ctrl-C
+PIECE = 1 << 20  # stored numbers that are learned between two chances for Ctrl-C
 LARGEST = 1e150  # size of a label or weight; their squares must stay finite
 LARGEST_VALUES = {"float32": 1e18, "float64": 1e150}
 """The size of a value that a learner takes, by its dtype; see kLargestValue in batch.hpp."""
@@ -253,7 +253,7 @@ def floats(values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
         return values
     if values.dtype.kind == "c":
-        raise InvalidInputError("X: complex numbers cannot be learnt from")
+        raise InvalidInputError("X: complex numbers cannot be learned from")
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError) as error:

@@ -117,7 +117,7 @@ def test_tables_resume_within_a_file(sonline, tmp_path, kind):
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signals_that_end_a_process_save_what_was_learnt(tmp_path, sonline, end):
+def test_signals_that_end_a_process_save_what_was_learned(tmp_path, sonline, end):
     with subprocess.Popen(
         [SONLINE, "train", "-", "-o", "m.son", "--classes", "binary", "--format", "svmlight"],
         cwd=tmp_path,
@@ -129,7 +129,7 @@ def test_signals_that_end_a_process_save_what_was_learnt(tmp_path, sonline, end)
         preexec_fn=lambda: signal.signal(end, signal.SIG_DFL),  # noqa: PLW1509 - no threads here
     ) as process:
         process.stdin.write(svmlight(10).encode())
-        # A slow pipe: the first rows are learnt, and shown, as they come.
+        # A slow pipe: the first rows are learned, and shown, as they come.
         while (line := process.stderr.readline()) and line.split()[3:4] != [b"8"]:
             pass
         process.send_signal(end)

@@ -54,7 +54,7 @@ def test_blocks_hold_the_same_rows_in_another_order(tmp_path, block):
     assert labels == [batch.labels.tolist() for batch in blocks[1:]]
 
 
-def test_sorted_rows_are_learnt_better_and_resume_is_exact(sonline, tmp_path):
+def test_sorted_rows_are_learned_better_and_resume_is_exact(sonline, tmp_path):
     lines = sorted(svmlight(1000, features=20).splitlines(keepends=True), key=lambda x: x[:2])
     (tmp_path / "a.svm").write_text("".join(lines))
     command = ["train", "a.svm", "--passes", 2]

@@ -192,11 +192,11 @@ def test_every_face_saves_and_every_face_loads(task: str, by: str, folder: Path)
             merged = first.merge([second])
             found["merged"] = tensors(merged.model)
             face.learn(first, new, labels, by)
-            found["learnt"] = tensors(first.model)
+            found["learned"] = tensors(first.model)
             known = known or found
             where = f"saved by {saver}, loaded by {loader}"
             np.testing.assert_array_equal(found["raw"], known["raw"], err_msg=where)
-            for what in ("loaded", "merged", "learnt"):
+            for what in ("loaded", "merged", "learned"):
                 assert found[what] == known[what], f"{what}: {where}"
 
 

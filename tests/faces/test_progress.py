@@ -13,7 +13,7 @@ from faces.test_files import CommandLine
 from sonline import OnlineLearner, SONClassifier
 from sonline.evaluate import Curve, measures
 from sonline.labels import ClassTable
-from sonline.model import Learnt, Model
+from sonline.model import LearnResult, Model
 from sonline.parameters import Parameters
 
 NAMES = ["setosa", "versicolor", "virginica"]
@@ -50,13 +50,13 @@ def by_river(X, y, labels: tuple[str, ...]) -> float:
     for row, label in zip(X.tolist(), y, strict=True):
         x = dict(zip("abcd", row, strict=True))
         if label not in model.model.table.numbers:  # it is known with its first row
-            learnt = model.model.learn([x], [label])
+            learned = model.model.learn([x], [label])
         else:
             raw = np.array(model.model.predict_one(x))[:, np.newaxis]
             code = model.model.table.codes([label])
-            learnt = Learnt(raw, code, [(0, model.model.classes)])
+            learned = LearnResult(raw, code, [(0, model.model.classes)])
             model.learn_one(x, label)
-        curve.update(model.model.measures(learnt)[0])
+        curve.update(model.model.measures(learned)[0])
     return curve.average
 
 

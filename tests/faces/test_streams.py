@@ -1,4 +1,4 @@
-"""A stream learnt in Python gives the bits of the command line, also after kill -9."""
+"""A stream learned in Python gives the bits of the command line, also after kill -9."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def write(path: Path, rows: int, labels: tuple[Any, ...] = (-1, 1), seed: int = 
         ("rows.jsonl", ("a", "b", "c")),
     ],
 )
-def test_batches_of_a_stream_are_learnt_as_by_the_command_line(
+def test_batches_of_a_stream_are_learned_as_by_the_command_line(
     name: str, labels: tuple[Any, ...], tmp_path: Path
 ) -> None:
     data = write(tmp_path / name, 3000, labels)
@@ -133,7 +133,7 @@ def test_kill_in_the_middle_and_resume(labels: tuple[Any, ...], tmp_path: Path) 
     assert tensors(Model.load(tmp_path / "c.son")) == tensors(whole.model)
 
 
-def test_what_cannot_be_learnt_from_a_stream(tmp_path: Path) -> None:
+def test_what_cannot_be_learned_from_a_stream(tmp_path: Path) -> None:
     data = write(tmp_path / "rows.svm", 100)
     learner = OnlineLearner()
     with pytest.raises(ParameterError, match="resume=True needs checkpoint"):

@@ -200,7 +200,7 @@ def brought_back(model: OnlineLearner, way: str, folder: Path) -> OnlineLearner:
 def assert_continues(
     model: OnlineLearner, again: OnlineLearner, row: int, data: tuple[Array, Array, Array]
 ) -> None:
-    """Check a copy of `model`, which learnt the rows up to `row`, against never having stopped."""
+    """Check a copy of `model`, which learned the rows up to `row`, against never having stopped."""
     X, y, w = data
     assert again.params == model.params
     assert state_of(again) == state_of(model)

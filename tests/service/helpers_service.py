@@ -40,7 +40,7 @@ def to_predict(rows: list[dict[str, Any]]) -> Rows:
 
 
 def drawn(count: int, seed: int = 0, prefix: str = "e") -> list[dict[str, Any]]:
-    """Return rows with ids, of which the label can be learnt."""
+    """Return rows with ids, of which the label can be learned."""
     rng = np.random.default_rng(seed)
     values = rng.normal(size=(count, 4))
     labels = np.where(values[:, 0] - values[:, 1] + 0.3 * rng.normal(size=count) > 0, 1, -1)
@@ -69,7 +69,7 @@ def make(folder: Path, model: Model | None = None, **rest: Any) -> Engine:
 
 
 def logged(folder: Path) -> tuple[list[Any], list[Any], list[Any], list[str | None]]:
-    """Return features, labels, weights and ids of all events that were to be learnt."""
+    """Return features, labels, weights and ids of all events that were to be learned."""
     x, y, weights, ids = [], [], [], []
     for record in Log(folder / NAME / "log").read(1):
         if record.kind != LEARN:

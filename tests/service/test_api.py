@@ -29,15 +29,15 @@ def client(tmp_path):
         yield client
 
 
-def learnt(client) -> int:
+def learned(client) -> int:
     while client.get(MODEL).json()["lag"]:
         time.sleep(0.005)
     described = client.get(MODEL).json()
-    return described["versions"][str(described["champion"])]["learnt"]
+    return described["versions"][str(described["champion"])]["learned"]
 
 
 def model_of(client) -> Model:
-    learnt(client)
+    learned(client)
     return client.app.state.service.engine(NAME).versions[1].model
 
 
@@ -49,7 +49,7 @@ def arrow(table) -> bytes:
     return bytes(sink.getvalue())
 
 
-def test_one_row_is_predicted_labelled_and_learnt(client):
+def test_one_row_is_predicted_labelled_and_learned(client):
     answer = client.post(f"{MODEL}/predict", json={"id": "a", "x": {"f": 1.5, "colour": "red"}})
     assert answer.status_code == 200
     assert answer.json() == {
@@ -57,7 +57,7 @@ def test_one_row_is_predicted_labelled_and_learnt(client):
         "prediction": -1,
         "raw": [0.0],
         "version": 1,
-        "learnt": 0,
+        "learned": 0,
         "probabilities": {"-1": 0.5, "1": 0.5},
     }
     first = client.post(f"{MODEL}/label", json={"id": "a", "y": 1})
@@ -67,7 +67,7 @@ def test_one_row_is_predicted_labelled_and_learnt(client):
     assert client.post(f"{MODEL}/label", json={"id": "b", "y": 1}).status_code == 404
     body = {"id": "c", "x": [[3, 1.0], [7, 2.5]], "y": -1, "weight": 2.0}
     assert client.post(f"{MODEL}/learn", json=body).status_code == 200
-    assert learnt(client) == 2
+    assert learned(client) == 2
     assert_same_bits(model_of(client), one_pass(client.folder / "models"))
 
 
@@ -75,15 +75,15 @@ def test_json_may_have_line_breaks_and_gaps(client):
     body = json.dumps({"x": {"f": 1.5, "gone": None, "flag": True}, "y": 1}, indent=2)
     headers = {"content-type": "application/json"}
     assert client.post(f"{MODEL}/learn", content=body, headers=headers).status_code == 200
-    assert learnt(client) == 1
+    assert learned(client) == 1
     assert model_of(client).names() == ["f", "flag"]
 
 
 def test_many_rows_as_lines(client):
     rows = drawn(700)
     sent = client.post(f"{MODEL}/learn", content=lines(rows[:500]), headers=NDJSON)
-    assert sent.json() == {"learnt": 500, "duplicates": 0, "unknown": [], "seq": 1}
-    assert learnt(client) == 500  # acknowledged is not learnt yet
+    assert sent.json() == {"learned": 500, "duplicates": 0, "unknown": [], "seq": 1}
+    assert learned(client) == 500  # acknowledged is not learned yet
     asked = [{"id": row["id"], "x": row["x"]} for row in rows[500:]]
     answers = client.post(f"{MODEL}/predict?durable=1", content=lines(asked), headers=NDJSON)
     found = [json.loads(line) for line in answers.text.splitlines()]
@@ -92,8 +92,8 @@ def test_many_rows_as_lines(client):
     assert np.mean(right) > 0.8
     labels = [{"id": row["id"], "y": row["y"]} for row in rows[500:]] + [{"id": "no", "y": 1}]
     sent = client.post(f"{MODEL}/label", content=lines(labels), headers=NDJSON).json()
-    assert (sent["learnt"], sent["unknown"]) == (200, ["no"])
-    assert learnt(client) == 700
+    assert (sent["learned"], sent["unknown"]) == (200, ["no"])
+    assert learned(client) == 700
     assert_same_bits(model_of(client), one_pass(client.folder / "models"))
 
 
@@ -110,10 +110,10 @@ def test_many_rows_as_arrow(client):
         }
     )
     sent = client.post(f"{MODEL}/learn", content=arrow(table), headers=ARROW)
-    assert sent.json()["learnt"] == 600
+    assert sent.json()["learned"] == 600
     again = client.post(f"{MODEL}/learn", content=arrow(table.slice(590)), headers=ARROW)
     assert again.json()["duplicates"] == 10
-    assert learnt(client) == 600
+    assert learned(client) == 600
     learner = OnlineLearner()
     learner.learn(
         table.select(["f0", "f1", "f2", "f3", "colour"]),
@@ -132,7 +132,7 @@ def test_arrow_with_indices_and_values(client):
     pa = pytest.importorskip("pyarrow")
     table = pa.table({"y": [1, -1], "indices": [[0, 7], []], "values": [[1.0, 2.0], []]})
     assert client.post(f"{MODEL}/learn", content=arrow(table), headers=ARROW).status_code == 200
-    assert learnt(client) == 2
+    assert learned(client) == 2
     assert model_of(client).features() == [0, 7]
 
 
@@ -194,7 +194,7 @@ BAD = [
 
 @pytest.mark.parametrize(("body", "status"), BAD)
 @pytest.mark.parametrize("kind", ["application/json", "application/x-ndjson"])
-def test_bad_bodies_are_refused_and_nothing_is_learnt(client, body, status, kind):
+def test_bad_bodies_are_refused_and_nothing_is_learned(client, body, status, kind):
     for path in ("learn", "label", "predict"):
         if path == "predict" and b'"x": {"f": 1}' in body:
             continue
@@ -202,7 +202,7 @@ def test_bad_bodies_are_refused_and_nothing_is_learnt(client, body, status, kind
         assert answer.status_code == status, answer.text
         assert answer.json()["error"]
         assert "Traceback" not in answer.text
-    assert learnt(client) == 0
+    assert learned(client) == 0
     assert client.app.state.service.engine(NAME).log.next == 1
 
 
@@ -307,7 +307,7 @@ def test_rates(tmp_path):
 
 def test_versions(client):
     client.post(f"{MODEL}/learn", content=lines(drawn(300)), headers=NDJSON)
-    learnt(client)
+    learned(client)
     made = client.post(f"{MODEL}/versions", json={"parameters": {"sketch": "none"}})
     assert made.json() == {"version": 2}
     file = client.get(f"{MODEL}/versions/1/file")
@@ -318,9 +318,9 @@ def test_versions(client):
     }
     assert client.post(f"{MODEL}/versions", content=b"junk", headers=raw).status_code == 400
     client.post(f"{MODEL}/learn", content=lines(drawn(100, 1, "n")), headers=NDJSON)
-    assert learnt(client) == 400
+    assert learned(client) == 400
     versions = client.get(MODEL).json()["versions"]
-    assert [versions[n]["learnt"] for n in "123"] == [400, 100, 400]  # the file had its own 300
+    assert [versions[n]["learned"] for n in "123"] == [400, 100, 400]  # the file had its own 300
     assert versions["2"]["role"] == "shadow"
     engine = client.app.state.service.engine(NAME)
     assert_same_bits(engine.versions[1].model, engine.versions[3].model)
@@ -340,17 +340,17 @@ def test_metrics_and_stats(client):
     client.post(f"{MODEL}/predict", json={"id": "a", "x": {"f": 1}})
     client.post(f"{MODEL}/label", json={"id": "a", "y": 1})
     client.post(f"{MODEL}/learn", content=lines(drawn(300)), headers=NDJSON)
-    learnt(client)
+    learned(client)
     text = client.get("/metrics").text
     for line in (
-        f'sonline_learnt_total{{model="{NAME}"}} 301.0',
+        f'sonline_learned_total{{model="{NAME}"}} 301.0',
         f'sonline_acknowledged_total{{model="{NAME}"}} 301.0',
         f'sonline_label_delay_seconds_count{{model="{NAME}"}} 1.0',
         f'sonline_ready{{model="{NAME}"}} 1.0',
     ):
         assert line in text
     stats = client.get(f"{MODEL}/stats").json()
-    assert stats["now"]["versions"]["1"]["learnt"] == 301
+    assert stats["now"]["versions"]["1"]["learned"] == 301
     assert stats["now"]["versions"]["1"]["error"] < stats["now"]["versions"]["1"]["prior"]
     assert len(stats["inside"]["experts"]) > 1
     assert len(stats["inside"]["spectrum"]) > 1

@@ -1,4 +1,4 @@
-"""Events are checked, written, acknowledged, learnt: once each, in the order of the log."""
+"""Events are checked, written, acknowledged, learned: once each, in the order of the log."""
 
 import errno
 import os
@@ -23,13 +23,13 @@ from sonline.service.versions import RecoveryError, new_model, snapshots
 
 
 def settled(engine):
-    """Wait until all that was admitted has been learnt."""
+    """Wait until all that was admitted has been learned."""
     while engine.lag:
         time.sleep(0.002)
     return engine.versions[engine.champion].model
 
 
-def test_what_is_learnt_is_one_pass_over_the_log(tmp_path):
+def test_what_is_learned_is_one_pass_over_the_log(tmp_path):
     engine = make(tmp_path)
     rows = drawn(1500)
     for start in range(0, 1500, 70):
@@ -49,7 +49,7 @@ def test_a_restart_changes_nothing(tmp_path):
     engine.close()
     assert load(snapshots(tmp_path / NAME / "snapshots", 1)[-1]).stats()["rounds"] == 500
     engine = make(tmp_path)
-    assert engine.to_replay > 0  # ids are read, nothing is learnt again
+    assert engine.to_replay > 0  # ids are read, nothing is learned again
     engine.learn(to_learn(rows[500:])).result()
     model = settled(engine)
     assert model.stats()["rounds"] == 1000
@@ -75,15 +75,15 @@ def test_without_its_last_snapshot_it_replays_more(tmp_path):
         make(tmp_path)
 
 
-def test_duplicates_are_answered_again_and_learnt_once(tmp_path):
+def test_duplicates_are_answered_again_and_learned_once(tmp_path):
     engine = make(tmp_path)
     rows = drawn(10)
     first = engine.learn(to_learn(rows)).result()
     again = engine.learn(to_learn(rows[5:] + drawn(2, 1, "n") + rows[5:6])).result()
-    assert (first.learnt, first.duplicates) == (10, 0)
-    assert (again.learnt, again.duplicates) == (2, 6)
+    assert (first.learned, first.duplicates) == (10, 0)
+    assert (again.learned, again.duplicates) == (2, 6)
     only = engine.learn(to_learn(rows[3:4])).result()
-    assert (only.learnt, only.duplicates, only.seq) == (0, 1, 4)
+    assert (only.learned, only.duplicates, only.seq) == (0, 1, 4)
     engine.close()
     engine = make(tmp_path)  # it knows them after a restart, too
     assert engine.learn(to_learn(rows)).result().duplicates == 10
@@ -101,13 +101,13 @@ def test_labels_come_later_and_in_any_order(tmp_path):
     order = np.random.default_rng(0).permutation(40)
     for number in order[:20]:
         outcome = engine.label([LabelRow(rows[number]["id"], rows[number]["y"])]).result()
-        assert outcome.learnt == 1
+        assert outcome.learned == 1
     engine.close()
     engine = make(tmp_path)  # the others are still waited for
     assert len(engine.waiting) == 20
     rest = [LabelRow(rows[number]["id"], rows[number]["y"]) for number in order[20:]]
     outcome = engine.label([*rest, rest[0], LabelRow("never", 1)]).result()
-    assert (outcome.learnt, outcome.duplicates, outcome.unknown) == (20, 1, ["never"])
+    assert (outcome.learned, outcome.duplicates, outcome.unknown) == (20, 1, ["never"])
     with pytest.raises(UnknownIdError, match="'never'"):
         engine.label([LabelRow("never", 1)])
     assert engine.label(rest[:1]).result().duplicates == 1
@@ -148,7 +148,7 @@ def test_rows_that_wait_are_bounded_in_bytes(tmp_path):
         engine.predict(to_predict([{"id": f"{number}", "x": {"f": 1.0}}]))
     assert engine.waiting.bytes <= 20_000
     assert engine.waiting.evicted > 400
-    assert engine.label([LabelRow("499", 1)]).result().learnt == 1
+    assert engine.label([LabelRow("499", 1)]).result().learned == 1
     engine.close()
 
 
@@ -169,13 +169,13 @@ def test_a_bad_row_changes_nothing(tmp_path, row, message):
     with pytest.raises(InvalidInputError, match=message):
         engine.learn(to_learn([*drawn(3), row]))
     assert engine.log.next == before
-    assert engine.learn(to_learn(drawn(3))).result().learnt == 3
+    assert engine.learn(to_learn(drawn(3))).result().learned == 3
     assert settled(engine).stats()["rounds"] == 3
     engine.close()
 
 
 def test_labels_that_contradict_events_on_their_way_are_refused(tmp_path):
-    """After -1, 0 is no label; also before the -1 has been learnt."""
+    """After -1, 0 is no label; also before the -1 has been learned."""
     engine = make(tmp_path)
     engine.learn(to_learn([{"x": {"f": 1}, "y": 1}, {"x": {"f": 1}, "y": -1}]))
     with pytest.raises(InvalidInputError, match="not all three"):
@@ -208,8 +208,8 @@ def test_a_full_disk_acknowledges_nothing_and_recovers(tmp_path):
             engine.label([LabelRow("waits", 1)]).result()
     assert engine.disk
     disk.full = False
-    assert engine.learn(to_learn(drawn(20, 1, "lost"))).result().learnt == 20
-    assert engine.label([LabelRow("waits", 1)]).result().learnt == 1
+    assert engine.learn(to_learn(drawn(20, 1, "lost"))).result().learned == 20
+    assert engine.label([LabelRow("waits", 1)]).result().learned == 1
     assert engine.disk is None
     assert settled(engine).stats()["rounds"] == 71
     assert_same_bits(settled(engine), one_pass(tmp_path))
@@ -230,10 +230,10 @@ def test_too_much_waiting_is_refused(tmp_path):
     engine.learn(to_learn(drawn(1))).result()
     blocked.clear()
     futures = [engine.learn(to_learn(drawn(40, n, f"r{n}-"))) for n in (1, 2)]
-    with pytest.raises(BusyError, match="wait to be learnt"):
+    with pytest.raises(BusyError, match="wait to be learned"):
         engine.learn(to_learn(drawn(40, 3, "r3-")))
     blocked.set()
-    assert [future.result().learnt for future in futures] == [40, 40]
+    assert [future.result().learned for future in futures] == [40, 40]
     assert settled(engine).stats()["rounds"] == 81
     engine.close()
 
@@ -329,7 +329,7 @@ def test_steps_of_the_clock_change_nothing(tmp_path, monkeypatch):
     monkeypatch.setattr(time, "time", lambda: 1e9)  # years back
     engine.close()
     engine = make(tmp_path, settings=Settings(label_seconds=100))
-    assert engine.label([LabelRow("a", 1)]).result().learnt == 1
+    assert engine.label([LabelRow("a", 1)]).result().learned == 1
     engine.close()
 
 
@@ -367,7 +367,7 @@ def test_labels_of_predictions_that_are_asked_again(tmp_path):
         engine.predict(to_predict([{"id": "a", "x": {"f": value}}]))
     assert len(engine.waiting) == 1
     outcome = engine.learn(to_learn([{"id": "a", "x": {"f": 3.0}, "y": 1}])).result()
-    assert (outcome.learnt, len(engine.waiting), len(outcome.delays)) == (1, 0, 1)
+    assert (outcome.learned, len(engine.waiting), len(outcome.delays)) == (1, 0, 1)
     assert engine.label([LabelRow("a", 1)]).result().duplicates == 1
     engine.close()
 

@@ -1,4 +1,4 @@
-"""Killed at any moment: no acknowledged event is lost, none is learnt twice, the bits are the same.
+"""Killed at any moment: no acknowledged event is lost or learned twice, the bits are the same.
 
 ``SONLINE_KILLS=200`` makes it 200 kills; ten in the usual run.
 """

@@ -46,7 +46,7 @@ def test_from_a_model_file_to_an_orderly_end(tmp_path):
     with served(*options) as process, Client(process.url, NAME) as client:
         more = drawn(250, 1, "more")
         assert client.learn_many(more, batch=100) == 250
-        assert client.learn_many(more, batch=100) == 0  # sent again, learnt once
+        assert client.learn_many(more, batch=100) == 0  # sent again, learned once
         assert client.predict({"f0": 2.0}, id="a")["prediction"] == 1
         assert client.label("a", 1)["duplicate"] is False
         assert client.label("a", 1)["duplicate"] is True
@@ -65,7 +65,7 @@ def test_from_a_model_file_to_an_orderly_end(tmp_path):
     assert last.stats()["rounds"] == 300 + 250 + 1 + 1 + 500
     assert_same_bits(last, one_pass(tmp_path / "data" / "models", learner))
     with served(*options) as process, Client(process.url, NAME) as client:
-        assert client.describe()["versions"]["1"]["learnt"] == 752  # since it is served
+        assert client.describe()["versions"]["1"]["learned"] == 752  # since it is served
 
 
 def test_a_killed_service_loses_nothing(tmp_path):
@@ -78,12 +78,12 @@ def test_a_killed_service_loses_nothing(tmp_path):
     ):
         client._http.post("/v1/models", json={"name": NAME})
         sent = run("client", "learn", NAME, str(file), "--url", process.url)
-        assert sent == (0, "3000 learnt\n", "")
+        assert sent == (0, "3000 learned\n", "")
     assert len(logged(tmp_path / "data" / "models")[3]) == 3000
     with served("--data", data) as process, Client(process.url, NAME) as client:
         while not client.describe()["ready"]:
             time.sleep(0.01)
-        assert client.describe()["versions"]["1"]["learnt"] == 3000
+        assert client.describe()["versions"]["1"]["learned"] == 3000
 
 
 def test_it_listens_beyond_the_machine_only_with_tokens(tmp_path):
@@ -154,9 +154,9 @@ def test_slow_clients_do_not_stop_others(tmp_path):
         assert client.learn({"f": 1.0}, 1)["duplicate"] is False
         for one in slow:
             one.close()
-        while client.describe()["lag"]:  # acknowledged is not learnt yet
+        while client.describe()["lag"]:  # acknowledged is not learned yet
             time.sleep(0.01)
-        assert client.describe()["versions"]["1"]["learnt"] == 1
+        assert client.describe()["versions"]["1"]["learned"] == 1
 
 
 def test_the_client_repeats_what_was_not_answered():

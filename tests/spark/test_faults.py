@@ -69,7 +69,7 @@ class Mortal(Work):
 
     def _until_killed(self, record_batches):
         for number, batch in enumerate(record_batches):
-            yield batch  # and it is learnt before the next one is asked for
+            yield batch  # and it is learned before the next one is asked for
             if TaskContext.get().partitionId() == 1 and number == 2 and not self.marker.exists():
                 self.marker.write_text(f"{batch.num_rows}", encoding="utf-8")
                 os.kill(os.getpid(), signal.SIGKILL)

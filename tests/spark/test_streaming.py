@@ -98,7 +98,7 @@ def estimator(**more: Any) -> SONClassifier:
     return SONClassifier(featuresCol="value", format="svmlight", **more)
 
 
-def test_each_batch_of_a_stream_is_learnt_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_each_batch_of_a_stream_is_learned_once(spark: SparkSession, tmp_path: Path) -> None:
     file = tmp_path / "model"
     query = Query(spark, tmp_path)
     query.add(0)

@@ -73,7 +73,7 @@ class TestCompany:
         assert np.isfinite(scores["test_score"]).all()
 
     @pytest.mark.parametrize("estimator", BOTH)
-    def test_clone_has_not_learnt(self, estimator):
+    def test_clone_has_not_learned(self, estimator):
         model, X, _ = fitted(clone(estimator))
         twin = clone(model)
         assert twin.get_params() == model.get_params()

@@ -50,7 +50,7 @@ def test_products_of_columns(tmp_path, kind):
         assert {name: value for name, value in found.items() if "*" in name} == wanted
 
 
-def test_an_exclusive_or_is_learnt_with_a_product_only(tmp_path):
+def test_an_exclusive_or_is_learned_with_a_product_only(tmp_path):
     rng = np.random.default_rng(0)
     bits = rng.integers(0, 2, (2000, 2))
     rows = [f"{1 if a != b else -1},u{a},v{b}" for a, b in bits.tolist()]

@@ -53,7 +53,7 @@ def long_batch() -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_an_interrupt_keeps_what_has_been_learnt(kind: str) -> None:
+def test_an_interrupt_keeps_what_has_been_learned(kind: str) -> None:
     X, y = long_batch()
     rows = sp.csr_array(X) if kind == "sparse" else X
     model = OnlineLearner()
@@ -61,7 +61,7 @@ def test_an_interrupt_keeps_what_has_been_learnt(kind: str) -> None:
         model.learn(rows, y)
     done = caught.value.rows_done  # type: ignore[attr-defined]
     assert 0 < done < ROWS
-    assert caught.value.__notes__ == [f"{done} of {ROWS} rows have been learnt"]
+    assert caught.value.__notes__ == [f"{done} of {ROWS} rows have been learned"]
     assert model.stats()["rounds"] == done
     same = OnlineLearner()
     before = same.learn(X[:done], y[:done])
@@ -162,7 +162,7 @@ except ImportError as error:
     print("refused:", error)
 else:
     sonline.learner.OnlineLearner().learn([[1.0]], [1])
-    print("learnt")
+    print("learned")
 '''
 number = interpreters.create()
 interpreters.run_string(number, text)

@@ -166,7 +166,7 @@ def test_sketches_of_any_size(sketch: str, dtype: str, size: int) -> None:
 def test_absurd_scales(
     sketch: str, dtype: str, loss: str, scaling: str, alpha: float | str
 ) -> None:
-    """Rows of 1e-300 or 1e100 are learnt from or refused, but leave no infinity behind."""
+    """Rows of 1e-300 or 1e100 are learned from or refused, but leave no infinity behind."""
     X, y = stream("unit", loss, 100, 6)
     small = (1e-40, 1e-30, 1e-20) if dtype == "float32" else (1e-300, 1e-160, 1e-100, 1e-30)
     large = (1e17,) if dtype == "float32" else (1e30, 1e76, 1e100, 1e149)
@@ -214,7 +214,7 @@ def test_after_divergence_the_learner_is_as_before_the_row() -> None:
     with pytest.raises(DivergenceError, match=r"row \d+: .* Use step='implicit'") as caught:
         model.learn(X, X[:, 0])
     row = int(re.match(r"row (\d+): ", str(caught.value))[1])
-    assert f"the {row} rows before it were learnt" in str(caught.value)
+    assert f"the {row} rows before it were learned" in str(caught.value)
     twin = learner(**model.params)
     twin.learn(X[:row], X[:row, 0])
     assert state_of(twin) == state_of(model)

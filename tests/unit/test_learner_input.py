@@ -1,4 +1,4 @@
-"""Input that cannot be learnt from is refused with what and where, and changes nothing."""
+"""Input that cannot be learned from is refused with what and where, and changes nothing."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def assert_refused(model: OnlineLearner, call: Call, message: str) -> None:
 
 @pytest.mark.parametrize("sketch", ["isotropic", "fd", "full"])
 @pytest.mark.parametrize("case", BAD_ROWS)
-def test_rows_that_cannot_be_learnt_from(case: str, sketch: str) -> None:
+def test_rows_that_cannot_be_learned_from(case: str, sketch: str) -> None:
     rows, message = BAD_ROWS[case]
     assert_refused(trained(sketch=sketch), lambda m: m.learn(rows, Y), re.escape(message))
 

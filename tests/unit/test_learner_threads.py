@@ -60,7 +60,7 @@ def test_many_readers_of_one_learner(sketch: str) -> None:
 
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_writers_and_readers_of_one_learner(sketch: str) -> None:
-    """The order of the batches is open, but each is learnt whole and nothing is lost or torn."""
+    """The order of the batches is open, but each is learned whole and nothing is lost or torn."""
     X, y = stream("emerging", "logistic", 400, 10)
     model = learner(sketch=sketch, bound=5.0)
     repeats = 10
@@ -100,7 +100,7 @@ try:
         learner.learn(X, y)
         rounds = learner.stats()["rounds"]
 except KeyboardInterrupt:
-    # The batch at hand was learnt whole; the learner can go on.
+    # The batch at hand was learned whole; the learner can go on.
     assert learner.stats()["rounds"] in (rounds, rounds + len(X), 2 * len(X))
     assert np.isfinite(learner.predict(X)).all()
     learner.learn(X, y)

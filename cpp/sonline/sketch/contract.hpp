@@ -10,7 +10,7 @@
 //   undo()                          takes back a round that could not be committed
 //
 // A sketch that puts off what a row does to the features of other rows also has refresh(row), which
-// brings the features of a row to be learnt up to date, and view(row), which does so to copies for
+// brings the features of a row to be learned up to date, and view(row), which does so to copies for
 // a prediction. One whose memory grows with the features or the stream says how much there is:
 // bytes().
 //

@@ -132,7 +132,7 @@ class Factored {
   }
   size_t bytes() const { return lazy_.bytes() + lazy_.bytes_of_tags(); }
 
-  // Brings the features of a row that is to be learnt up to date.
+  // Brings the features of a row that is to be learned up to date.
   void refresh(const Row<T>& row) {
     if (m_ == 0) return;
     upkeep_.caught_up += lazy_.catch_up(row, first_, room_.data());

@@ -115,7 +115,7 @@ class LazyColumns {
   bool full() const { return generation_.size() >= kMostEvents; }
 
   // Features below `slots` exist. New ones hold zeros and have missed nothing. (There may be fewer
-  // than before: those of a row that could not be learnt are forgotten.)
+  // than before: those of a row that could not be learned are forgotten.)
   void admit(size_t slots) {
     if (tags_.size() != slots) tags_.resize(slots, now());
   }

@@ -30,7 +30,7 @@ COMMANDS = {
     "train": "Learn a model from a stream of rows: svmlight, Vowpal Wabbit text or tables.",
     "predict": "Predict rows with a model, one line each, in their order.",
     "evaluate": "Measure a model on rows with labels: loss, error, AUC, F1, confusions, RMSE.",
-    "merge": "Merge models that learnt different rows with the same parameters into one.",
+    "merge": "Merge models that learned different rows with the same parameters into one.",
     "inspect": "Show what a model holds: parameters, counters, spectrum, largest weights.",
     "convert": "Convert rows between svmlight, Vowpal Wabbit text, JSON lines and tables.",
     "vw": "Run with the common options of Vowpal Wabbit; others are refused by name.",

@@ -60,16 +60,16 @@ def learn(
 ) -> None:
     """Send rows with labels, such as {"x": {"price": 3.5}, "y": 1}.
 
-    Rows get an id if they have none, so that nothing is learnt twice when a request is repeated.
+    Rows get an id if they have none, so that nothing is learned twice when a request is repeated.
 
     Example: sonline client learn clicks rows.ndjson
     """
     with _client(url, model, token) as client:
-        learnt = client.learn_many(_rows(file), batch)
+        learned = client.learn_many(_rows(file), batch)
     if json:
-        typer.echo(jsonlib.dumps({"learnt": learnt}))
+        typer.echo(jsonlib.dumps({"learned": learned}))
     elif not quiet:
-        typer.echo(f"{learnt} learnt")
+        typer.echo(f"{learned} learned")
 
 
 @app.command()

@@ -175,10 +175,10 @@ def evaluate(
                 skipped += batch.skipped
                 files.write("bad_rows", batch.bad_text())
                 if progressive:
-                    learnt = loaded.learn_batch(batch, batch.weights, THREADS)
-                    for rows, raw, classes in learnt.parts():
+                    learned = loaded.learn_batch(batch, batch.weights, THREADS)
+                    for rows, raw, classes in learned.parts():
                         weights = None if batch.weights is None else batch.weights[rows]
-                        scores.add(raw, learnt.targets[rows], weights, classes)
+                        scores.add(raw, learned.targets[rows], weights, classes)
                 else:
                     raw = loaded.predict(batch, threads=THREADS)
                     scores.add(raw, targets_of(loaded, batch), batch.weights)

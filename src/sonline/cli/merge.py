@@ -33,7 +33,7 @@ def merge(
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Merge models that learnt different rows with the same parameters into one.
+    """Merge models that learned different rows with the same parameters into one.
 
     Features are matched by name or index, classes by label. The order of the models matters for
     the last digits only.

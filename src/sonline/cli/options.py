@@ -65,7 +65,7 @@ Format = Annotated[
     ),
 ]
 LabelColumn = Annotated[
-    str | None, typer.Option("--label", help="Tables: the column to be learnt [default: label].")
+    str | None, typer.Option("--label", help="Tables: the column to be learned [default: label].")
 ]
 WeightColumn = Annotated[
     str | None,

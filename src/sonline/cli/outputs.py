@@ -38,7 +38,7 @@ def open_output(path: Path, mode: str = "wb") -> IO[bytes]:
 def check_outputs(data: list[str], **outputs: Path | None) -> None:
     """Raise an error if an output cannot be written, is read, or is named twice.
 
-    Nothing is worse than to find it out when all rows have been learnt.
+    Nothing is worse than to find it out when all rows have been learned.
     """
     read = [name for name in expand(data) if os.path.isfile(name)]  # noqa: PTH113 - may be remote
     written: dict[str, str] = {}

@@ -61,7 +61,7 @@ def train(
     ] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(help="Where raw predictions go, made before each row was learnt."),
+        typer.Option(help="Where raw predictions go, made before each row was learned."),
     ] = None,
     classes: Annotated[
         str, typer.Option(help="auto, binary, multi, or the classes (a,b,c).")
@@ -101,7 +101,7 @@ def train(
 ) -> None:
     """Learn a model from a stream of rows: svmlight, Vowpal Wabbit text or tables.
 
-    Every row is predicted first and learnt then, so the loss and the error shown are honest.
+    Every row is predicted first and learned then, so the loss and the error shown are honest.
 
     Example: sonline train clicks.svm.gz -o clicks.son --checkpoint clicks.part
     """
@@ -130,7 +130,7 @@ def train(
         resume=resume,
     )
     if holdout == 1:
-        raise ParameterError("--holdout 1 holds out every row; nothing would be learnt")
+        raise ParameterError("--holdout 1 holds out every row; nothing would be learned")
     if cluster is not None:
         from sonline.cli.cluster import train_on_cluster  # noqa: PLC0415 - Dask is an extra
 

@@ -112,7 +112,7 @@ def _loaded(values: Any) -> Any:
 
 
 def _bad_rows(X: Any, y: Any, weights: NDArray[np.float64] | None, largest: float) -> Any:
-    """Return which rows cannot be learnt, and a function that says why."""
+    """Return which rows cannot be learned, and a function that says why."""
     rows = int(X.shape[0])
     in_X: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
     if isinstance(X, (sp.csr_array, sp.csr_matrix)):

@@ -12,7 +12,7 @@ from sonline.errors import InvalidInputError
 
 
 class NoRowsError(InvalidInputError):
-    """No partition has a row that can be learnt."""
+    """No partition has a row that can be learned."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Round:
     model : model
         What each of them begins with.
     start : model or None
-        The same if it has learnt before: what merging counts once.
+        The same if it has learned before: what merging counts once.
     done : mapping of int to Shard
         Partitions that need not be trained, by number.
     finished : callable
@@ -93,7 +93,7 @@ def train_rounds(
     model : model
         What each of them begins with in the first round.
     begun : bool, default=False
-        Whether it has learnt before.
+        Whether it has learned before.
     rounds : int, default=1
         How often all partitions are trained; each time from the merged model of the time before.
     checkpoints : Checkpoints, optional

@@ -23,10 +23,10 @@ class Figures:
     worker : str
         Who trained it.
     rows, skipped : int
-        Rows learnt, and bad rows left out.
+        Rows learned, and bad rows left out.
     weight, loss, wrong : float
         Weights of the rows, and losses and mistakes of the predictions made before each row was
-        learnt, added up. ``wrong`` is NaN for regression.
+        learned, added up. ``wrong`` is NaN for regression.
     held_weight, held_loss, held_wrong : float
         The same of rows that were only predicted.
     seconds : float
@@ -77,7 +77,7 @@ class Figures:
 
 @dataclass
 class Shard:
-    """A model and the figures of the partitions that it has learnt.
+    """A model and the figures of the partitions that it has learned.
 
     ``model`` is anything with ``merge(others, start=...)``; None if there were no rows.
     """
@@ -93,7 +93,7 @@ class Shard:
 
     @property
     def loss(self) -> float:
-        """Mean loss of the predictions made before each row was learnt in its partition."""
+        """Mean loss of the predictions made before each row was learned in its partition."""
         return self._mean("loss", "weight")
 
     @property

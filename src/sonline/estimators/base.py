@@ -163,11 +163,11 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 targets, classes = model.targets(labels[part])
                 with self._say_where(number, part):
                     some = None if weights is None else weights[part]
-                    learnt = model.learn_targets(
+                    learned = model.learn_targets(
                         piece, targets, classes, some, self._threads(model)
                     )
                 if number == 0:
-                    model.watch(learnt, None if given is None else given[part])
+                    model.watch(learned, None if given is None else given[part])
         self._model = model
         self.n_iter_ = self.max_iter
 
@@ -177,8 +177,8 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         given = row_weights(sample_weight, len(labels))
         weights = self._weights(given, labels)
         rows = model.rows(X, add=True, bounded=True)
-        learnt = model.learn(rows, labels, weights, threads=self._threads(model))
-        model.watch(learnt, given)
+        learned = model.learn(rows, labels, weights, threads=self._threads(model))
+        model.watch(learned, given)
 
     def _weights(self, weights: Floats | None, labels: Any) -> Floats | None:
         """Return the weights of the rows, those of their classes taken in."""
@@ -214,7 +214,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     # -- merging ---------------------------------------------------------------------------------
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
-        """Return one estimator that knows what this one and the others have learnt.
+        """Return one estimator that knows what this one and the others have learned.
 
         For estimators that were fitted to different rows with the same parameters; see
         `sonline.OnlineLearner.merge`. Nothing here is changed.

@@ -1,4 +1,4 @@
-"""Progressive evaluation: metrics of predictions that were made before each row was learnt.
+"""Progressive evaluation: metrics of predictions that were made before each row was learned.
 
 Every metric takes batches through ``update(labels, predictions, weights)`` and keeps a few numbers,
 never the rows. Sums run in the order of the rows, so a stream gives the same result however it is

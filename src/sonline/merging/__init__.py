@@ -137,7 +137,7 @@ def _merge_models(
         for one in known:
             if one.rounds < origin.rounds:
                 raise InvalidInputError(
-                    f"start has learnt {origin.rounds:.0f} rows, but one of the learners to be "
+                    f"start has learned {origin.rounds:.0f} rows, but one of the learners to be "
                     f"merged only {one.rounds:.0f}: it cannot have begun with it"
                 )
     merged = write(parameters, combined(parameters, known, origin, directions))

@@ -23,7 +23,7 @@ Of several weight vectors (alpha="auto") each is merged by itself. One that fail
 share in the blend of its learner, and its say here; all others count alike, since shares tell which
 of them was a little better over many rows, not how good they are.
 
-With a start that has learnt before (a further round), counters, scales and sketches count it once.
+With a start that has learned before (a further round), counters, scales and sketches count it once.
 The weights do so with the full matrix only: what a sketch has lost of the start cannot be taken
 away again, and the differences, K of them added up, would overshoot. There each learner counts by
 A_i times its share in the new rows.
@@ -144,15 +144,15 @@ def _numbers(each: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]:
         total += sum(one.numbers[count] * one.numbers[name] - total for one in each)
         return max(total, 0.0) / max(added(count), 1.0)
 
-    learnt = [one for one in each if one.rounds > 0] or list(each)
+    learned = [one for one in each if one.rounds > 0] or list(each)
     return {
         "rounds": added("rounds"),
         "mean_energy": mean("mean_energy", "rounds"),
-        "label_low": min(one.numbers["label_low"] for one in learnt),
-        "label_high": max(one.numbers["label_high"] for one in learnt),
+        "label_low": min(one.numbers["label_low"] for one in learned),
+        "label_high": max(one.numbers["label_high"] for one in learned),
         "label_offset": _heaviest(each).numbers["label_offset"],
         "nonzeros": added("nonzeros"),
-        "scales.unit": _unit(learnt),
+        "scales.unit": _unit(learned),
         "follower.margin": 0.0,
         "ensemble.mean_loss": mean("ensemble.mean_loss", "ensemble.rounds"),
         "ensemble.rounds": added("ensemble.rounds"),
@@ -163,7 +163,7 @@ def _numbers(each: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]:
 
 
 def _unit(each: Sequence[Knowledge]) -> float:
-    """Return the mean of the units, if most rows were learnt with one."""
+    """Return the mean of the units, if most rows were learned with one."""
     rows = np.array([one.rounds for one in each])
     units = np.array([one.numbers["scales.unit"] for one in each])
     having = float(rows @ (units > 0))
@@ -196,7 +196,7 @@ def _scales(
 
 
 def _rows(each: Sequence[Knowledge], zero: Knowledge) -> Floats:
-    """Return how many rows each has learnt since the start, in units of their mean."""
+    """Return how many rows each has learned since the start, in units of their mean."""
     rows = np.array([max(one.rounds - zero.rounds, 0.0) for one in each])
     return rows / rows.mean() if rows.any() else np.ones(rows.size)
 
@@ -283,7 +283,7 @@ class _Sum:
     merged: Knowledge  # its squares are the merged scales themselves
     told: Sequence[Floats]
     rows: Floats  # of each since the start, in units of their mean
-    fresh: bool  # the start had not learnt anything
+    fresh: bool  # the start had not learned anything
 
     def voices(self, number: int) -> Floats:
         """Return how far an expert of each learner counts, in units of the mean over the rows."""

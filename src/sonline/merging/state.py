@@ -64,7 +64,7 @@ class Knowledge:
 
     @property
     def rounds(self) -> float:
-        """How many rows have been learnt."""
+        """How many rows have been learned."""
         return self.numbers["rounds"]
 
     @property

@@ -125,7 +125,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         try:
             model.learn_one(x, number, w)
-        except InvalidInputError:  # nothing was learnt; River's own rows may need some care
+        except InvalidInputError:  # nothing was learned; River's own rows may need some care
             model.learn_one(cleaned(x), number, w)
 
     def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
@@ -246,11 +246,11 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
 
         """
         every = [one._model for one in (self, *others)]
-        learnt = [one for one in every if one.classes]  # others have not seen anything
+        learned = [one for one in every if one.classes]  # others have not seen anything
         merged: Self = self.clone()
-        if learnt:
+        if learned:
             begun = None if start is None or not start._model.classes else start._model
-            merged._model = learnt[0].merge(learnt[1:], begun)
+            merged._model = learned[0].merge(learned[1:], begun)
         return merged
 
     @classmethod

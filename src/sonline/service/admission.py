@@ -1,7 +1,7 @@
 """What is taken in: events are checked, their ids looked up, and they queue for the log.
 
 Everything that decides whether an event counts happens here, before it is written, and is undone if
-it cannot be written. So what is learnt follows from the log alone.
+it cannot be written. So what is learned follows from the log alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Settings:
     label_bytes: int = 256 << 20  # of all rows that wait
     remembered: int = 200_000  # ids that are recognised when they come again
     classes: int = 1000
-    backlog: int = 100_000  # events that may wait to be learnt
+    backlog: int = 100_000  # events that may wait to be learned
     backlog_bytes: int = 64 << 20
     group_bytes: int = 8 << 20  # of a frame
     snapshot_events: int = 1_000_000
@@ -48,7 +48,7 @@ class Settings:
 
 
 class BusyError(SonlineError):
-    """Too much is waiting to be learnt."""
+    """Too much is waiting to be learned."""
 
 
 class UnavailableError(SonlineError):
@@ -64,7 +64,7 @@ class Outcome:
     """What became of a request with labels."""
 
     seq: int = 0  # the number of the first event; of a duplicate, that of the first time
-    learnt: int = 0
+    learned: int = 0
     duplicates: int = 0
     unknown: list[str] = field(default_factory=list)
     delays: list[float] = field(default_factory=list)  # seconds that labels took
@@ -112,7 +112,7 @@ class Admission:
         self.clock = Clock()
         self.closed: str | None = "the service is starting"
         self.next = 1
-        self.held = 0  # events admitted and not yet learnt
+        self.held = 0  # events admitted and not yet learned
         self.gate = threading.RLock()
         self.wake = threading.Condition(self.gate)
         self.queue: deque[Ticket] = deque()
@@ -165,7 +165,7 @@ class Admission:
             return self._take_in(rows, outcome)
 
     def _check_rows(self, rows: Rows) -> None:
-        """Raise an error about rows that cannot be learnt: an empty model says what is wrong."""
+        """Raise an error about rows that cannot be learned: an empty model says what is wrong."""
         if rows.count <= _FEW and isinstance(rows.x, list):  # as quick as it gets, in this thread
             for x in rows.x:
                 self._checked_rows.core.predict_one(x)
@@ -178,7 +178,7 @@ class Admission:
         Raises
         ------
         UnknownIdError
-            If no row waits under any of the ids, and none has been learnt.
+            If no row waits under any of the ids, and none has been learned.
         InvalidInputError, BusyError, UnavailableError
             As for `learn`.
         """
@@ -219,7 +219,7 @@ class Admission:
         )
 
     def _new_rows(self, rows: Rows) -> tuple[list[int], Outcome]:
-        """Return which rows are learnt: those whose id has not come yet."""
+        """Return which rows are learned: those whose id has not come yet."""
         outcome = Outcome()
         if not rows.identified:
             return list(range(rows.count)), outcome
@@ -257,7 +257,7 @@ class Admission:
         )
 
     def _take_in(self, rows: Rows, outcome: Outcome) -> Future[Outcome]:
-        """Note ids and classes of rows that will be learnt, and send them on."""
+        """Note ids and classes of rows that will be learned, and send them on."""
         table = self._checked_labels.table
         _, grown = self._checked_labels.targets(rows.y)
         if grown is not None and len(grown) > self.settings.classes:
@@ -274,7 +274,7 @@ class Admission:
             if known is not None:
                 self.remembered.add(known, self.next + place)
         self._checked_labels.table = grown
-        outcome.seq, outcome.learnt = self.next, rows.count
+        outcome.seq, outcome.learned = self.next, rows.count
         record = Record(LEARN, rows.encoding, rows.count, rows.payload)
         return self._admit(record, rows, outcome, added=names, taken=taken, table=table)
 
@@ -304,10 +304,10 @@ class Admission:
             raise UnavailableError(self.closed)
         over = self.held and self.held + count > self.settings.backlog
         if over or self._held_bytes > self.settings.backlog_bytes:
-            raise BusyError(f"{self.held} events wait to be learnt; try again soon")
+            raise BusyError(f"{self.held} events wait to be learned; try again soon")
 
     def open(self, model: Model) -> None:
-        """Take events in for a model that has learnt all that were admitted so far."""
+        """Take events in for a model that has learned all that were admitted so far."""
         with self.gate:
             self.check_with(model)
             self._checked_labels.table = model.table
@@ -316,7 +316,7 @@ class Admission:
     def check_with(self, model: Model) -> None:
         """Check rows and labels as a model does: by empty ones, which know its classes.
 
-        The classes are those after all events that were admitted, learnt or not.
+        The classes are those after all events that were admitted, learned or not.
         """
         table = self._checked_labels.table
         self._checked_rows, self._checked_labels = (Model(model.parameters) for _ in range(2))
@@ -344,8 +344,8 @@ class Admission:
             size += group[-1].size
         return group
 
-    def learnt(self, tickets: Sequence[Ticket]) -> None:
-        """Note that events have been learnt."""
+    def learned(self, tickets: Sequence[Ticket]) -> None:
+        """Note that events have been learned."""
         with self.gate:
             for ticket in tickets:
                 self.held -= 0 if ticket.record is None else ticket.record.count
@@ -374,7 +374,7 @@ class Admission:
     # -- replaying -------------------------------------------------------------------------------
 
     def replay(self, record: Record) -> Rows | None:
-        """Take in the ids of a record of the log, and return its rows if they are to be learnt."""
+        """Take in the ids of a record of the log, and return its rows if they are to be learned."""
         if record.encoding == ARROW:
             rows = arrow.read(record.payload, labelled=True, limits=NO_LIMITS)
         else:

@@ -66,7 +66,7 @@ def create_app(
     >>> app = create_app(tempfile.mkdtemp(), tokens_required=False)
     >>> with TestClient(app, base_url="http://localhost") as client:
     ...     made = client.post("/v1/models", json={"name": "clicks"})
-    ...     learnt = client.post("/v1/models/clicks/learn", json={"x": {"price": 3.5}, "y": 1})
+    ...     learned = client.post("/v1/models/clicks/learn", json={"x": {"price": 3.5}, "y": 1})
     ...     client.post("/v1/models/clicks/predict", json={"x": {"price": 3.5}}).json()["version"]
     1
     """

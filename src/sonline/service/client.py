@@ -30,8 +30,8 @@ class ServiceError(SonlineError):
 class Client:
     """Ask and teach one model of a service.
 
-    Every row that is sent to be learnt gets an id if it has none. So what is sent again after a
-    lost answer is learnt once.
+    Every row that is sent to be learned gets an id if it has none. So what is sent again after a
+    lost answer is learned once.
 
     Parameters
     ----------
@@ -97,19 +97,19 @@ class Client:
 
     def learn_many(self, rows: Iterable[Mapping[str, Any]], batch: int = 1000) -> int:
         """Send rows, mappings with x, y and maybe id and weight, in batches; how many were new."""
-        learnt, part = 0, []
+        learned, part = 0, []
         for row in rows:
             part.append(row if row.get("id") else {**row, "id": str(uuid.uuid4())})
             if len(part) == batch:
-                learnt += self._lines(part)
+                learned += self._lines(part)
                 part = []
-        return learnt + (self._lines(part) if part else 0)
+        return learned + (self._lines(part) if part else 0)
 
     def _lines(self, rows: Sequence[Mapping[str, Any]]) -> int:
         body = "\n".join(json.dumps(row) for row in rows)
         headers = {"content-type": "application/x-ndjson"}
         answer = self._send("POST", "/learn", content=body.encode(), headers=headers)
-        return int(answer["learnt"])
+        return int(answer["learned"])
 
     def describe(self) -> dict[str, Any]:
         """Return the versions of the model and how they do."""

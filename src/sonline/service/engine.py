@@ -1,4 +1,4 @@
-"""The engine of one model: events are checked, written to the log, acknowledged, then learnt.
+"""The engine of one model: events are checked, written to the log, acknowledged, then learned.
 
 .. code-block:: text
 
@@ -7,7 +7,7 @@
                                                         v
                                        learner thread: every version, in log order -> snapshots
 
-What is learnt follows from the log alone: a service that was killed has the same bits as one that
+What is learned follows from the log alone: a service that was killed has the same bits as one that
 was not.
 """
 
@@ -70,15 +70,15 @@ class Engine:
         self.versions: dict[int, Live] = {}
         self.champion = 0
         self.replayed, self.to_replay = 0, 0
-        self.failure: str | None = None  # why nothing can be learnt any more
+        self.failure: str | None = None  # why nothing can be learned any more
         self.disk: str | None = None  # why the last group could not be written
-        self.events = 0  # learnt since the start
+        self.events = 0  # learned since the start
         self.groups = 0
         self._gate = self.admission.gate
         self._wake_writer = self.admission.wake
         self._wake_learner = threading.Condition(self._gate)
         self._written: deque[Ticket] = deque()
-        self._learnt_to = 1  # the number of the next event to be learnt
+        self._learned_to = 1  # the number of the next event to be learned
         self._replayed = False
         self._closing = False
         self._writer_done = False
@@ -121,7 +121,7 @@ class Engine:
                 self.champion = info.version
             if live.next > end:
                 raise LogError(
-                    f"{self.folder}: version {info.version} has learnt {live.next - 1} events, the "
+                    f"{self.folder}: version {info.version} learned {live.next - 1} events, the "
                     f"log ends with event {end - 1}; restore the log from a copy"
                 )
         self._replay_from = max(
@@ -160,7 +160,7 @@ class Engine:
 
     @property
     def lag(self) -> int:
-        """How many events wait to be learnt."""
+        """How many events wait to be learned."""
         return self.admission.held if self._replayed else self.to_replay - self.replayed
 
     def close(self) -> None:
@@ -289,17 +289,17 @@ class Engine:
         parts: list[Part] = []
         for ticket in tickets:
             assert ticket.record is not None  # noqa: S101 - only those are written
-            seq = self._learnt_to
-            self._learnt_to += ticket.record.count
+            seq = self._learned_to
+            self._learned_to += ticket.record.count
             if ticket.rows is not None:
                 parts.append(Part(seq, ticket.rows))
                 self.events += ticket.rows.count
         for live in self.versions.values():
             live.learn(parts)
             if live.error is None:
-                live.next = max(live.next, self._learnt_to)
+                live.next = max(live.next, self._learned_to)
         self._check_champion()
-        self.admission.learnt(tickets)
+        self.admission.learned(tickets)
 
     def _check_champion(self) -> None:
         """Take nothing in if the version that answers cannot learn it."""
@@ -323,10 +323,10 @@ class Engine:
             self.replayed = record.end - self._replay_from
         self._replay_parts(parts)
         with self._gate:
-            self._learnt_to = self.admission.next
+            self._learned_to = self.admission.next
             for live in versions:
                 if live.error is None:
-                    live.next = max(live.next, self._learnt_to)
+                    live.next = max(live.next, self._learned_to)
             self.replayed = self.to_replay
             self.admission.open(self.versions[self.champion].model)
             self._check_champion()
@@ -380,7 +380,7 @@ class Engine:
                     one.set_exception(UnavailableError(f"no snapshot could be written: {error}"))
                 return
             for one in wanted:
-                one.set_result(self._learnt_to - 1)
+                one.set_result(self._learned_to - 1)
 
         self._saving = threading.Thread(target=save, name=f"{self.name}-save", daemon=True)
         self._saving.start()

@@ -157,7 +157,7 @@ class Api:
 
         decoded = await self._decoded(body, rows)
         future = await self._work(decoded.count, lambda: engine.learn(decoded))
-        return self._learnt(request, kind, await self._bridge.wait(future))
+        return self._learned(request, kind, await self._bridge.wait(future))
 
     async def label(self, request: Request) -> Response:
         """Learn rows that were predicted, with their labels."""
@@ -171,9 +171,9 @@ class Api:
 
         labels = await self._decoded(body, rows)
         future = await self._work(len(labels), lambda: engine.label(labels))
-        return self._learnt(request, kind, await self._bridge.wait(future))
+        return self._learned(request, kind, await self._bridge.wait(future))
 
-    def _learnt(self, request: Request, kind: str, outcome: Outcome) -> Response:
+    def _learned(self, request: Request, kind: str, outcome: Outcome) -> Response:
         name = request.path_params["name"]
         self.metrics.acknowledged(name, outcome)
         self.service.watched[name].delays.extend(outcome.delays)
@@ -181,7 +181,7 @@ class Api:
             return as_json({"seq": outcome.seq, "duplicate": bool(outcome.duplicates)})
         return as_json(
             {
-                "learnt": outcome.learnt,
+                "learned": outcome.learned,
                 "duplicates": outcome.duplicates,
                 "unknown": outcome.unknown,
                 "seq": outcome.seq,
@@ -207,7 +207,7 @@ class Api:
                 "origin": live.info.origin,
                 "task": live.model.task,
                 "classes": [token_of(label) for label in live.model.known_labels],
-                "learnt": live.model.progress.loss.rows,
+                "learned": live.model.progress.loss.rows,
                 "mean_loss": _finite(live.model.progress.loss.average),
                 "problem": live.error,
                 "parameters": live.model.parameters.as_dict(),
@@ -360,7 +360,7 @@ def _answer(answer: Answer, rows: Rows, row: int) -> dict[str, Any]:
         "prediction": answer.labels[row],
         "raw": answer.raw[:, row].tolist(),
         "version": answer.version,
-        "learnt": answer.seq - 1,
+        "learned": answer.seq - 1,
     }
     if rows.ids[row] is not None:
         found["id"] = rows.ids[row]

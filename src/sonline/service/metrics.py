@@ -84,7 +84,7 @@ class Metrics:
 
     def acknowledged(self, name: str, outcome: Outcome) -> None:
         """Count events that are on disk."""
-        self._acknowledged.labels(name).inc(outcome.learnt)
+        self._acknowledged.labels(name).inc(outcome.learned)
         self._duplicates.labels(name).inc(outcome.duplicates)
         for delay in outcome.delays:
             self._delays.labels(name).observe(delay)
@@ -95,7 +95,7 @@ class Metrics:
             name: GaugeMetricFamily(f"sonline_{name}", text, labels=["model"])
             for name, text in {
                 "ready": "Whether it can learn.",
-                "lag": "Events that wait to be learnt or replayed.",
+                "lag": "Events that wait to be learned or replayed.",
                 "waiting": "Rows that wait for their label.",
                 "waiting_bytes": "Bytes of rows that wait.",
                 "log_bytes": "Bytes of the log.",
@@ -104,7 +104,7 @@ class Metrics:
         counters = {
             name: CounterMetricFamily(f"sonline_{name}", text, labels=["model"])
             for name, text in {
-                "learnt": "Events learnt since the start.",
+                "learned": "Events learned since the start.",
                 "groups": "Groups written to the log.",
                 "labels_expired": "Rows whose label did not come in time.",
                 "labels_evicted": "Rows that made room for others.",
@@ -129,7 +129,7 @@ class Metrics:
             for key, value in values.items():
                 gauges[key].add_metric([name], value)
             counts = {
-                "learnt": engine.events,
+                "learned": engine.events,
                 "groups": engine.groups,
                 "labels_expired": engine.waiting.expired,
                 "labels_evicted": engine.waiting.evicted,

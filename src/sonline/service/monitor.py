@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline.evaluate import measures
-from sonline.model import Learnt, Model
+from sonline.model import LearnResult, Model
 from sonline.rows import Floats
 
 WINDOW = 2000  # events
@@ -25,10 +25,10 @@ class Monitor:
     Examples
     --------
     >>> import numpy as np
-    >>> from sonline.model import Learnt, Model
+    >>> from sonline.model import LearnResult, Model
     >>> from sonline.parameters import Parameters
     >>> model, monitor = Model.for_labels(Parameters()), Monitor()
-    >>> monitor.update(model, Learnt(np.array([[1.0, -1.0]]), np.array([1, 1]), [(0, 2)]))
+    >>> monitor.update(model, LearnResult(np.array([[1.0, -1.0]]), np.array([1, 1]), [(0, 2)]))
     >>> monitor.values()["error"]
     0.5
     """
@@ -41,18 +41,18 @@ class Monitor:
         self._sum = 0.0
         self._bins = np.zeros((3, BINS))  # events, sum of probabilities, how often it was right
 
-    def update(self, model: Model, learnt: Learnt) -> None:
+    def update(self, model: Model, learned: LearnResult) -> None:
         """Take in predictions and labels."""
-        if not len(learnt):
+        if not len(learned):
             return
-        loss, wrong = model.measures(learnt)
-        last, prior = self._baselines(model, learnt.targets)
+        loss, wrong = model.measures(learned)
+        last, prior = self._baselines(model, learned.targets)
         lines = np.stack([loss, loss if wrong is None else wrong, last, prior])[:, -WINDOW:]
-        places = (self.events + len(learnt) - lines.shape[1] + np.arange(lines.shape[1])) % WINDOW
+        places = (self.events + len(learned) - lines.shape[1] + np.arange(lines.shape[1])) % WINDOW
         self._ring[:, places] = lines
-        self.events += len(learnt)
+        self.events += len(learned)
         if model.probabilistic and model.classes > 1:
-            self._calibrate(model, learnt)
+            self._calibrate(model, learned)
 
     def _baselines(self, model: Model, targets: NDArray[Any]) -> tuple[Floats, Floats]:
         before = np.concatenate([[targets[0] if self._last is None else self._last], targets[:-1]])
@@ -73,14 +73,14 @@ class Monitor:
         self._counts = known + counts
         return (before != targets).astype(float), (targets != likely).astype(float)
 
-    def _calibrate(self, model: Model, learnt: Learnt) -> None:
-        shares = model.probabilities(learnt.raw)
+    def _calibrate(self, model: Model, learned: LearnResult) -> None:
+        shares = model.probabilities(learned.raw)
         if model.classes == 2:
-            said, right = shares[1], learnt.targets == 1
+            said, right = shares[1], learned.targets == 1
         else:
-            said, right = shares.max(axis=0), shares.argmax(axis=0) == learnt.targets
+            said, right = shares.max(axis=0), shares.argmax(axis=0) == learned.targets
         places = np.minimum((said * BINS).astype(np.int64), BINS - 1)
-        self._bins *= np.exp(-len(learnt) / _FADE)
+        self._bins *= np.exp(-len(learned) / _FADE)
         for line, values in enumerate((np.ones(said.size), said, right.astype(float))):
             self._bins[line] += np.bincount(places, values, minlength=BINS)
 

@@ -39,16 +39,16 @@ def _lines(row: str) -> dict[str, Any]:
 
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _ERRORS = {
-    "400": "The body cannot be used; nothing was learnt.",
+    "400": "The body cannot be used; nothing was learned.",
     "401": "The token is missing or not known.",
     "403": "The token has not the scope, or the request is of another site.",
     "404": "There is no such model, version or id.",
     "408": "The body came too slowly.",
-    "413": "Beyond a limit; nothing was learnt.",
+    "413": "Beyond a limit; nothing was learned.",
     "415": "A content type that is not taken.",
     "421": "Without tokens only localhost is answered.",
     "429": "Too much is waiting, or too many requests; try again after Retry-After.",
-    "503": "Starting, stopping, or the log cannot be written; nothing was learnt.",
+    "503": "Starting, stopping, or the log cannot be written; nothing was learned.",
 }
 
 
@@ -135,7 +135,7 @@ def document(limits: Limits) -> dict[str, Any]:
             "post": _operation(
                 "Learn rows with labels; answered when they are on disk.",
                 "learn",
-                content=_json({"anyOf": [_ref("Learnt"), _ref("LearntMany")]}),
+                content=_json({"anyOf": [_ref("Learned"), _ref("LearnedMany")]}),
                 body=_json(_ref("LearnRow")) | _lines("LearnRow") | {_ARROW: _BINARY},
             )
         },
@@ -143,7 +143,7 @@ def document(limits: Limits) -> dict[str, Any]:
             "post": _operation(
                 "Learn rows that were predicted, with their labels.",
                 "learn",
-                content=_json({"anyOf": [_ref("Learnt"), _ref("LearntMany")]}),
+                content=_json({"anyOf": [_ref("Learned"), _ref("LearnedMany")]}),
                 body=_json(_ref("LabelRow")) | _lines("LabelRow"),
             )
         },
@@ -246,18 +246,18 @@ def _schemas(limits: Limits) -> dict[str, Any]:
         "LearnRow": _object(["x", "y"], x=x, y=label, id=optional, weight=weight),
         "LabelRow": _object(["id", "y"], id=name, y=label, weight=weight),
         "Prediction": _object(
-            ["prediction", "raw", "version", "learnt"],
+            ["prediction", "raw", "version", "learned"],
             prediction={"type": ["number", "string", "boolean", "null"]},
             raw={"type": "array", "items": {"type": "number"}},
             version=whole,
-            learnt=whole,
+            learned=whole,
             id=name,
             probabilities={"type": "object", "additionalProperties": {"type": "number"}},
         ),
-        "Learnt": _object(["seq", "duplicate"], seq=whole, duplicate={"type": "boolean"}),
-        "LearntMany": _object(
-            ["learnt", "duplicates", "unknown", "seq"],
-            learnt=whole,
+        "Learned": _object(["seq", "duplicate"], seq=whole, duplicate={"type": "boolean"}),
+        "LearnedMany": _object(
+            ["learned", "duplicates", "unknown", "seq"],
+            learned=whole,
             duplicates=whole,
             unknown={"type": "array", "items": {"type": "string"}},
             seq=whole,

@@ -1,8 +1,8 @@
-"""Ids: rows that wait for their labels, and ids that have been learnt.
+"""Ids: rows that wait for their labels, and ids that have been learned.
 
 Both are bounded and forget the oldest first. They follow from the log, so that a service that was
 killed goes on with the same ids. Whether an id is accepted is decided before its event is written,
-so nothing of this matters when the log is learnt again.
+so nothing of this matters when the log is learned again.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ class Waiting:
 
 
 class Remembered:
-    """The last ids that were learnt, and the numbers of their events.
+    """The last ids that were learned, and the numbers of their events.
 
     Examples
     --------

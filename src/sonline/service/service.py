@@ -167,7 +167,7 @@ class Watched:
         return live.monitor.values() | {
             "role": live.info.role,
             "origin": live.info.origin,
-            "learnt": progress.loss.rows,
+            "learned": progress.loss.rows,
             "mean_loss": mean if np.isfinite(mean) else None,
             "problem": live.error,
             "refused": live.refused,

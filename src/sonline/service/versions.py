@@ -20,14 +20,14 @@ from sonline.errors import (
     SonlineError,
 )
 from sonline.labels import ClassTable
-from sonline.model import Learnt, Model
+from sonline.model import LearnResult, Model
 from sonline.parameters import Parameters
 from sonline.rows import Floats
 from sonline.service.bodies import Rows, Served
 from sonline.service.monitor import Monitor
 from sonline.service.store import Version
 
-SLICE = 512  # rows that are learnt at a time; a prediction waits for that long at most
+SLICE = 512  # rows that are learned at a time; a prediction waits for that long at most
 KEPT = 2  # snapshots of each version
 TASKS = ("binary", "regression", "classes")
 
@@ -82,7 +82,7 @@ class Answer:
     """Predictions of a version."""
 
     version: int
-    seq: int  # the number of the next event to be learnt
+    seq: int  # the number of the next event to be learned
     raw: Floats
     labels: list[Any]
     probabilities: Floats | None
@@ -97,9 +97,9 @@ class Live:
     info : Version
         What the store knows of it.
     model : Model
-        What it has learnt so far.
+        What it has learned so far.
     next_ : int
-        The number of the next event to be learnt.
+        The number of the next event to be learned.
     folder : Path
         For snapshots.
     """
@@ -131,12 +131,12 @@ class Live:
         rows = _together(parts)
         try:
             with self._lock:
-                learnt = self.model.learn(rows.x, rows.y, rows.weights)
+                learned = self.model.learn(rows.x, rows.y, rows.weights)
                 self.next = parts[-1].end
-                judged = self._served(learnt, rows.served)
+                judged = self._served(learned, rows.served)
                 self.model.watch(judged, rows.weights)
                 self.monitor.update(self.model, judged)
-        except InvalidInputError:  # nothing of it has been learnt
+        except InvalidInputError:  # nothing of it has been learned
             if len(parts) > 1:
                 for part in parts:
                     self._learn([part])
@@ -145,22 +145,22 @@ class Live:
             self.refused += rows.count
             self.next = parts[0].end
 
-    def _served(self, learnt: Learnt, served: Sequence[Served | None] | None) -> Learnt:
-        """Return what was learnt with the predictions that were served, where they were kept."""
-        if served is None or len(learnt.known) > 1:
-            return learnt
+    def _served(self, learned: LearnResult, served: Sequence[Served | None] | None) -> LearnResult:
+        """Return what was learned with the predictions that were served, where they were kept."""
+        if served is None or len(learned.known) > 1:
+            return learned
         name = str(self.info.version)
         found = [
             (row, one[name])
             for row, one in enumerate(served)
-            if one is not None and len(one.get(name, ())) == learnt.raw.shape[0]
+            if one is not None and len(one.get(name, ())) == learned.raw.shape[0]
         ]
         if not found:
-            return learnt
-        raw = learnt.raw.copy()
+            return learned
+        raw = learned.raw.copy()
         for row, values in found:
             raw[:, row] = values
-        return Learnt(raw, learnt.targets, learnt.known)
+        return LearnResult(raw, learned.targets, learned.known)
 
     def predict(self, x: Any) -> Answer:
         """Return predictions of rows."""
@@ -181,7 +181,7 @@ class Live:
             return _raw(self.model, x)
 
     def look(self, inside: Callable[[Model], dict[str, Any]]) -> dict[str, Any]:
-        """Return what a function finds in the model, while nothing is learnt."""
+        """Return what a function finds in the model, while nothing is learned."""
         with self._lock:
             return inside(self.model)
 
@@ -246,7 +246,7 @@ def snapshots(folder: Path, version: int) -> list[Path]:
 
 
 def next_of(path: Path) -> int:
-    """Return the number of the next event to be learnt of a snapshot."""
+    """Return the number of the next event to be learned of a snapshot."""
     return int(path.stem.partition("-")[2])
 
 
@@ -255,7 +255,7 @@ def _path(folder: Path, version: int, next_: int) -> Path:
 
 
 def _cut(part: Part) -> Iterator[Part]:
-    """Yield the rows of a record, some at a time, the same ones whenever it is learnt."""
+    """Yield the rows of a record, some at a time, the same ones whenever it is learned."""
     rows = part.rows
     if rows.count <= SLICE:
         yield part
@@ -278,7 +278,7 @@ def _cut(part: Part) -> Iterator[Part]:
 
 
 def _joined(parts: Iterator[Part]) -> Iterator[list[Part]]:
-    """Yield parts that can be learnt with one call; batches are loops, so nothing changes."""
+    """Yield parts that can be learned with one call; batches are loops, so nothing changes."""
     group: list[Part] = []
     count = 0
     for part in parts:

@@ -93,7 +93,7 @@ class TextReader:
         if found.bases is not None:
             row = int(found.bases.nonzero()[0][0])
             raise DataFormatError(
-                "a base prediction (the third number before the bar) cannot be learnt from; "
+                "a base prediction (the third number before the bar) cannot be learned from; "
                 "remove it",
                 file=name,
                 line=int(found.lines[row]),

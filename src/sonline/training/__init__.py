@@ -76,9 +76,9 @@ def learn_stream(
 
         with Display(open_console(), silent=False) as display:
             training.watcher = display
-            learnt = training.run()
+            learned = training.run()
     else:
-        learnt = training.run()
+        learned = training.run()
     if training.interrupted:
         training.save()
-    return learnt, training.interrupted is not None
+    return learned, training.interrupted is not None

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from sonline.evaluate import Progress
-from sonline.model import Learnt, Model
+from sonline.model import LearnResult, Model
 from sonline.rows import Floats, Given
 from sonline.streams import Batch
 from sonline.training.settings import THREADS
@@ -33,7 +33,7 @@ class NextRows:
         self.frozen, self.live = Progress(), Progress()
         self._next = 0  # row
 
-    def learn(self, model: Model, batch: Batch, weights: Floats | None, rows: int) -> Learnt:
+    def learn(self, model: Model, batch: Batch, weights: Floats | None, rows: int) -> LearnResult:
         """Let a model that has learned so many rows learn a batch, and measure if it is time."""
         # Of a young model a batch would measure what it still learns in it.
         if rows < max(self._next, EVERY * len(batch)) or batch.start.turn > 0:
@@ -44,15 +44,15 @@ class NextRows:
         def predict(given: Given) -> None:
             frozen.append(model.predict(given, threads=THREADS))
 
-        learnt = model.learn_batch(batch, weights, THREADS, predict)
-        self._compare(model, learnt, frozen[0])
-        return learnt
+        learned = model.learn_batch(batch, weights, THREADS, predict)
+        self._compare(model, learned, frozen[0])
+        return learned
 
-    def _compare(self, model: Model, learnt: Learnt, raw: Floats) -> None:
+    def _compare(self, model: Model, learned: LearnResult, raw: Floats) -> None:
         """Take in both predictions."""
-        if len(learnt.known) > 1 or raw.shape != learnt.raw.shape:
+        if len(learned.known) > 1 or raw.shape != learned.raw.shape:
             return  # the batch had new classes
-        for progress, one in ((self.frozen, replace(learnt, raw=raw)), (self.live, learnt)):
+        for progress, one in ((self.frozen, replace(learned, raw=raw)), (self.live, learned)):
             loss, wrong = model.measures(one)
             progress.update(loss, wrong)
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sonline import streams
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Point, Progress
-from sonline.model import Learnt, Model
+from sonline.model import LearnResult, Model
 from sonline.parameters import Parameters
 from sonline.rows import Floats
 from sonline.streams import Batch, Position, Stream
@@ -57,7 +57,7 @@ class Training:
     Attributes
     ----------
     rows, skipped : int
-        Rows learnt or held out over all passes, and bad rows.
+        Rows learned or held out over all passes, and bad rows.
     progress, held : Progress
         Measures of this pass, and those of rows held out.
     next_rows : NextRows
@@ -180,7 +180,7 @@ class Training:
     def _usable(
         self, batches: Iterator[Batch], check: LabelCheck | None, on_error: str
     ) -> Iterator[Batch]:
-        """Yield the rows that can be learnt, up to the limit."""
+        """Yield the rows that can be learned, up to the limit."""
         left = None if self.settings.limit is None else self.settings.limit - self.rows
         for whole in batches:
             batch = whole if left is None else whole.head(left)
@@ -212,7 +212,7 @@ class Training:
         """Look at the first rows, make the model that they need, and give them back."""
         first: list[Batch] = []
         parameters = Parameters(**self.settings.given)
-        # Where the labels need not be seen, a slow pipe is learnt from its first row on.
+        # Where the labels need not be seen, a slow pipe is learned from its first row on.
         wanted = DECIDING_ROWS if parameters.binary and self.settings.classes == "auto" else 1
         labels: list[Any] = []
         seen = 0
@@ -249,8 +249,8 @@ class Training:
             return
         weights, held = self._weights(batch)
         if len(batch):
-            learnt = self.next_rows.learn(model, batch, weights, self.rows)
-            self._measure(model, batch, learnt, held)
+            learned = self.next_rows.learn(model, batch, weights, self.rows)
+            self._measure(model, batch, learned, held)
         self.rows += len(batch)
         self.turn_rows += len(batch)
         self.position = batch.end
@@ -290,9 +290,9 @@ class Training:
         return factors if batch.weights is None else batch.weights * factors
 
     def _measure(
-        self, model: Model, batch: Batch, learnt: Learnt, held: NDArray[np.bool_] | None
+        self, model: Model, batch: Batch, learned: LearnResult, held: NDArray[np.bool_] | None
     ) -> None:
-        loss, wrong = model.measures(learnt)
+        loss, wrong = model.measures(learned)
         every: Any = slice(None)
         for rows, progress in (
             [(every, self.progress)]
@@ -303,24 +303,26 @@ class Training:
             before = progress.loss.rows
             points = progress.update(loss[rows], None if wrong is None else wrong[rows], weights)
             if model.table is None:
-                progress.r2.update(learnt.targets[rows], learnt.raw[0][rows], weights)
+                progress.r2.update(learned.targets[rows], learned.raw[0][rows], weights)
             if progress is self.progress and points:
                 numbers = np.arange(len(batch))[rows]
                 for point in points:
-                    self._show(model, batch, learnt, point, int(numbers[point.rows - before - 1]))
+                    self._show(model, batch, learned, point, int(numbers[point.rows - before - 1]))
         if self.settings.predictions is not None:
-            for rows, raw, classes in learnt.parts():
+            for rows, raw, classes in learned.parts():
                 tags = None if batch.tags is None else batch.tags[rows]
                 text = prediction_lines(model, raw, self.settings.predict_as, tags, classes)
                 self._files.write("predictions", text.encode())
 
-    def _show(self, model: Model, batch: Batch, learnt: Learnt, point: Point, row: int) -> None:
+    def _show(
+        self, model: Model, batch: Batch, learned: LearnResult, point: Point, row: int
+    ) -> None:
         table = model.table
-        target = learnt.targets[row]
+        target = learned.targets[row]
         label = f"{target:g}" if table is None else str(table.labels[int(target)])
 
         def predicted() -> str:
-            for rows, raw, classes in learnt.parts():
+            for rows, raw, classes in learned.parts():
                 if rows.start <= row < rows.stop:
                     place = row - rows.start
                     line = prediction_lines(
@@ -441,7 +443,7 @@ class Training:
         if "-" in run["files"]:
             self.watcher.say(
                 "standard input cannot be read again: the rows that come now are taken to be "
-                "those after the ones learnt"
+                "those after the ones learned"
             )
             self.position = Position()
         self.watcher.say(f"resuming from {path} after {self.rows:,} rows")

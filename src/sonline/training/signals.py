@@ -1,4 +1,4 @@
-"""Signals that end a run in order: what has been learnt is saved."""
+"""Signals that end a run in order: what has been learned is saved."""
 
 from __future__ import annotations
 

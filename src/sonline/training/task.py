@@ -28,7 +28,7 @@ def table_for(
     loss_given: bool,
     skip: bool = False,
 ) -> ClassTable | None:
-    """Return the classes that the first labels of a stream ask for; None if numbers are learnt.
+    """Return the classes that the first labels of a stream ask for; None if numbers are learned.
 
     A few others among many labels that are -1 and 1, or 0 and 1, are a mistake in the data or a
     rare class: only the user can tell. If bad rows are to be skipped they count as those.
@@ -68,7 +68,7 @@ def table_for(
 
 
 def fitting(model: Model, labels: Sequence[Any], classes: str | Sequence[Any] = "auto") -> Model:
-    """Return a model that has not learnt yet as the labels of a stream need it."""
+    """Return a model that has not learned yet as the labels of a stream need it."""
     table = table_for(model.parameters, labels, classes, loss_given=False)
     return model if table is SIGNS else Model(model.parameters, table)
 
@@ -90,7 +90,7 @@ class LabelCheck:
         self._checked = 0
 
     def reasons(self, batch: Batch) -> dict[int, str]:
-        """Return why rows of the next batch cannot be learnt, by row."""
+        """Return why rows of the next batch cannot be learned, by row."""
         codes = batch.codes
         if codes is None:
             return {}
@@ -125,7 +125,7 @@ class LabelCheck:
                     self._reasons[code] = why
 
     def _why(self, label: Any) -> str | None:
-        """Return why a label cannot be learnt; None if it can."""
+        """Return why a label cannot be learned; None if it can."""
         if label is None:
             return NO_LABEL
         if label in self._known:

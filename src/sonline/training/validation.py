@@ -1,4 +1,4 @@
-"""Rows that are never learnt: how good the model is after each pass, and which pass was best."""
+"""Rows that are never learned: how good the model is after each pass, and which pass was best."""
 
 from __future__ import annotations
 

@@ -160,7 +160,7 @@ class _OverPartitions(OnlineEstimator):
 class SONClassifier(_OverPartitions, LocalClassifier):
     """`sonline.SONClassifier` over Dask arrays, data frames and lists of delayed partitions.
 
-    Each partition is learnt by itself where it is, and the models are merged in a tree of fixed
+    Each partition is learned by itself where it is, and the models are merged in a tree of fixed
     shape: the result does not depend on the workers. ``max_iter`` rounds are made, each from the
     merged model of the one before; ``shuffle`` has no effect, rows are taken as they come.
 

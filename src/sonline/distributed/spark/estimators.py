@@ -41,7 +41,7 @@ class SONClassifier(
 ):
     """Linear classifier for `pyspark.ml`, in one pass, without scaling or a learning rate.
 
-    Each partition of the data frame is learnt by itself, in the order of its rows, where it lies.
+    Each partition of the data frame is learned by itself, in the order of its rows, where it lies.
     Then the models are merged, always in the same shape, whichever executor was done first. Two
     classes are one learner; more are one learner per class over the same pass. Features need no
     scaling, and there is no step size.
@@ -66,7 +66,7 @@ class SONClassifier(
     format : {"svmlight", "vw"}, optional
         ``featuresCol`` holds lines in this format, label included, as `spark.read.text` gives them.
     orderCol : str, optional
-        The rows of each partition are learnt in the order of this column.
+        The rows of each partition are learned in the order of this column.
     rounds : int, default=1
         Passes over the data. After each the merged model goes out to all partitions again.
     onError : {"stop", "skip"}, default="stop"

@@ -116,12 +116,12 @@ class Work:
         targets = batch.labels if batch.codes is None else batch.codes
         assert targets is not None  # noqa: S101 - one of both is there
         try:
-            learnt = model.learn_targets(
+            learned = model.learn_targets(
                 model.rows(batch, add=True), targets, model.table, batch.weights
             )
         except DivergenceError as error:
             raise DivergenceError(f"{figures.name}, after {figures.rows} rows: {error}") from error
-        model.watch(learnt, batch.weights)
+        model.watch(learned, batch.weights)
         figures.rows += len(batch)
 
     def _named_layout(self) -> Layout:

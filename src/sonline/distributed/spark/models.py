@@ -46,7 +46,7 @@ class _Fitted(SONParams, MLWritable):
     _data: bytes  # a model file
     _model: Model
     _classes: tuple[Label, ...] | None
-    _width: int  # of the vectors learnt; -1 where there were none
+    _width: int  # of the vectors learned; -1 where there were none
     rounds_: list[Shard]
 
     @classmethod
@@ -61,7 +61,7 @@ class _Fitted(SONParams, MLWritable):
 
     @property
     def width(self) -> int:
-        """The size of the vectors that it has learnt; -1 where features have names."""
+        """The size of the vectors that it has learned; -1 where features have names."""
         return self._width
 
     def copyOfModel(self) -> Model:  # noqa: N802 - as Spark spells names
@@ -122,7 +122,7 @@ class _Fitted(SONParams, MLWritable):
         return self._model.weights_of(label, scaled)
 
     def merge(self, others: Iterable[Self]) -> Self:
-        """Return one model that knows what this one and the others have learnt.
+        """Return one model that knows what this one and the others have learned.
 
         For models of different data frames with the same parameters and classes; features with
         names are matched by name. See `sonline.OnlineLearner.merge`. Nothing here is changed.
@@ -156,7 +156,7 @@ class _Fitted(SONParams, MLWritable):
 
     @property
     def progressiveLoss(self) -> float:  # noqa: N802 - as Spark spells names
-        """Mean loss of the predictions made in the first round before each row was learnt."""
+        """Mean loss of the predictions made in the first round before each row was learned."""
         return self.rounds_[0].loss if self.rounds_ else self._model.progress.loss.average
 
     def write(self) -> MLWriter:
@@ -197,7 +197,7 @@ class _Fitted(SONParams, MLWritable):
         """Return the raw predictions of one row, a number per output."""
         if len(value) != self._width:
             raise InvalidInputError(
-                f"the vector has the size {len(value)}; this model has learnt "
+                f"the vector has the size {len(value)}; this model has learned "
                 + (f"vectors of size {self._width}" if self._width >= 0 else "features by name")
             )
         row: Any = np.asarray(value.toArray())[np.newaxis]
@@ -222,7 +222,7 @@ class SONClassificationModel(
     numClasses, numFeatures : int
         How many there are.
     progressiveLoss, progressiveError : float
-        Mean loss and share of mistakes of the predictions made before each row was learnt.
+        Mean loss and share of mistakes of the predictions made before each row was learned.
     rounds_ : list of Shard
         Of each round: its ``loss`` and ``error``, and the ``figures`` of its partitions.
     """
@@ -239,7 +239,7 @@ class SONClassificationModel(
 
     @property
     def progressiveError(self) -> float:  # noqa: N802 - as Spark spells names
-        """Share of mistakes among the predictions made before each row was learnt."""
+        """Share of mistakes among the predictions made before each row was learned."""
         return self.rounds_[0].error if self.rounds_ else self._model.progress.error.average
 
     def predict(self, value: Vector) -> Any:
@@ -283,7 +283,7 @@ class SONRegressionModel(_Fitted, PredictionModel[Vector], MLReadable["SONRegres
     numFeatures : int
         How many features there are.
     progressiveLoss : float
-        Mean loss of the predictions made before each row was learnt.
+        Mean loss of the predictions made before each row was learned.
     rounds_ : list of Shard
         Of each round: its ``loss`` and ``error``, and the ``figures`` of its partitions.
     """

@@ -38,7 +38,7 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
         "format", "'svmlight' or 'vw' if featuresCol holds lines of text", TypeConverters.toString
     )
     orderCol = param(  # noqa: N815
-        "orderCol", "rows of a partition are learnt in the order of it", TypeConverters.toString
+        "orderCol", "rows of a partition are learned in the order of it", TypeConverters.toString
     )
     rounds = param("rounds", "passes over the data, with a merge after each", TypeConverters.toInt)
     onError = param("onError", "what a bad row does: 'stop' or 'skip'", TypeConverters.toString)  # noqa: N815

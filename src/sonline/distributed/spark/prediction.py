@@ -97,7 +97,7 @@ class Prediction:
     model: bytes
     layout: Layout  # of rows without labels
     outputs: Outputs
-    width: int  # of the vectors learnt; -1 where there were none
+    width: int  # of the vectors learned; -1 where there were none
     skips: bool  # bad rows get null
 
     def function(self, schema: StructType) -> Callable[..., Any]:

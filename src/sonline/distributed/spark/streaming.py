@@ -21,10 +21,10 @@ BATCH = {"query": str, "number": persistence.COUNT}
 
 
 class BatchLearner:
-    """What a streaming query hands its batches to: they are learnt, and the model is saved.
+    """What a streaming query hands its batches to: they are learned, and the model is saved.
 
     Spark may hand over a batch again, after the driver has died. The model file holds the number of
-    the last batch learnt beside the model and is replaced at once, so no batch is learnt twice, and
+    the last batch learned beside the model and is replaced at once: no batch is learned twice, and
     none is left out.
 
     Parameters
@@ -68,7 +68,7 @@ class BatchLearner:
             )
 
     def __call__(self, frame: DataFrame, number: int) -> None:
-        """Learn a batch, unless it has been learnt already."""
+        """Learn a batch, unless it has been learned already."""
         query = frame.sparkSession.sparkContext.getLocalProperty(QUERY) or ""
         if self._last.get("query") == query and number <= self._last["number"]:
             return

@@ -68,7 +68,7 @@ def train(
         )
     if start is not None and start.width != engine.width:
         raise InvalidInputError(
-            f"the vectors have the size {engine.width}, the model to go on from has learnt vectors "
+            f"the vectors have the size {engine.width}, the model to continue has learned vectors "
             f"of size {start.width} (-1: features by name)"
         )
     return outcome.model, outcome.rounds, engine.width

@@ -71,7 +71,7 @@ class ReferenceLearner:
         See `sonline.paper.reference.Oja`.
     sketch_every : int or "auto"
         The sketch takes in one row of so many, which then counts as often; see `times_to_absorb`.
-        RMS scales are learnt from the same rows, and from others as `_rescale` says.
+        RMS scales are learned from the same rows, and from others as `_rescale` says.
     scaling : {"none", "gradient", "rms", "auto"}
         Divide each feature by the root of its summed squared gradients or of its mean square.
     intercept : bool
@@ -86,7 +86,7 @@ class ReferenceLearner:
     sketch : Sketch
         The matrix ``A``.
     rounds : int
-        Rows learnt so far.
+        Rows learned so far.
 
     Examples
     --------
@@ -379,7 +379,7 @@ class ReferenceLearner:
     def _mean_squares(self, x: Array) -> tuple[Array, Array, Array]:
         """Return the squared scales for this row, and squared scales and counts after it.
 
-        RMS scales are learnt from the rows that the sketch takes in, which count for their group.
+        RMS scales are learned from the rows that the sketch takes in, which count for their group.
         But a feature that has been counted rarely takes in every row, and so does one whose value
         is far beyond its scale. That one counts for its own row only, no more than as far as it is
         believed, and halves the count that the scale rests on.

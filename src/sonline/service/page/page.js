@@ -103,7 +103,7 @@ function show(now) {
   say(now.ready ? "live" : "replaying the log", now.ready ? "good" : "");
   $("problem").hidden = !now.problem;
   $("problem").textContent = now.problem ?? "";
-  $("events").textContent = short(now.versions[now.champion]?.learnt, 4);
+  $("events").textContent = short(now.versions[now.champion]?.learned, 4);
   $("rate").textContent = short(now.rate);
   $("latency").textContent = now.p50 === null ? "–" : `${short(now.p50, 2)} / ${short(now.p99, 2)} ms`;
   $("waiting").textContent = short(now.waiting);
@@ -128,7 +128,7 @@ function show(now) {
   draw("rate-chart", 150, [["events/s", "--d", samples.map(({ rate }) => rate), 1.6]], times);
   $("versions").tBodies[0].replaceChildren(...names.map((name) => {
     const one = now.versions[name];
-    return row([name, one.role, one.origin, short(one.learnt, 5), short(one.loss, 4),
+    return row([name, one.role, one.origin, short(one.learned, 5), short(one.loss, 4),
       short(one.mean_loss, 4), short(one.error, 4)], one.problem);
   }));
 }
