@@ -56,9 +56,9 @@ _FACES = {
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model file: as the estimator that saved it, or else as an `OnlineLearner`.
+    """Read a model file, as the class that saved it or as an `OnlineLearner`.
 
-    `OnlineLearner.load`, `SONClassifier.load` and so on open the same files as another class.
+    To choose the class yourself, call `OnlineLearner.load`, `SONClassifier.load` and so on.
 
     Parameters
     ----------

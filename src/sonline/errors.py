@@ -40,7 +40,7 @@ class ParameterError(InvalidInputError):
 
 
 class DataFormatError(InvalidInputError):
-    """A piece of data could not be parsed.
+    """Data could not be parsed.
 
     Parameters
     ----------

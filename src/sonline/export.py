@@ -1,4 +1,4 @@
-"""Fitted models for other programs: ONNX. Needs the package ``onnx``."""
+"""Export fitted models to ONNX. Needs the package ``onnx``."""
 
 from __future__ import annotations
 

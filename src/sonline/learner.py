@@ -154,7 +154,8 @@ class OnlineLearner:
             Labels: -1 and +1 (or 0 and 1) for the losses of classification; the labels of its
             classes for a learner that was loaded from a classifier. A `Batch` has its own.
         sample_weight : array of n numbers, optional
-            How much each row counts. A row of weight 0 is predicted and not learned.
+            How much each row counts. The model predicts a row of weight 0, but does not train on
+            it.
         missing : {"absent", "refuse"}, default="absent"
             Whether missing cells of a data frame are absent features or an error.
 
@@ -332,7 +333,7 @@ class OnlineLearner:
         Parameters
         ----------
         X : array, sparse matrix, data frame, sequence of mappings, or Batch
-            Features never seen count as absent.
+            Features that the model has never seen are ignored.
         missing : {"absent", "refuse"}, default="absent"
             Whether missing cells of a data frame are absent features or an error.
         """
@@ -413,22 +414,23 @@ class OnlineLearner:
     # -- merging ---------------------------------------------------------------------------------
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
-        """Return one learner that knows what this one and the others have learned.
+        """Return one learner that combines this one and the others.
 
-        For learners that were trained on different rows, each with the same parameters and from
-        the same start. Weights are averaged by their precision, or by what was seen where the
-        sketch is no precision (docs/distributed.md); sketches are added and cut to size; features
-        with names are matched by name. It is exact for
-        ``sketch="full"`` with squared loss and Hessian curvature, unscaled. Nothing here is
-        changed; the result can go on learning, be saved, or be merged again.
+        For learners that were trained on different rows, with the same parameters and from the same
+        start. Weights are averaged by their precision, or by the number of rows if the sketch is
+        not a precision (docs/distributed.md); sketches are added and cut to size; named features
+        are matched by name. The result is exact for ``sketch="full"`` with the squared loss,
+        Hessian curvature and no scaling. This learner does not change; the result can be trained
+        further, saved or merged again.
 
         Parameters
         ----------
         others : iterable of OnlineLearner
-            Merged with this one in groups of four, and the results likewise: always in the same
-            shape, so that the same learners in the same order give the same bits.
+            Merged with this one in groups of four, then the results in groups of four, and so on.
+            The same learners in the same order give the same bits.
         start : OnlineLearner, optional
-            What all of them began with, if they did not begin empty: it is counted once.
+            The learner that all of them started from, if they did not start empty. It is counted
+            once.
 
         Raises
         ------
@@ -468,8 +470,8 @@ class OnlineLearner:
         label : optional
             For which class, if there are more than two.
         scaled : bool, default=False
-            Weights for features as they come, or for features divided by their root mean square:
-            only those can be compared where features have different units.
+            False: weights of the raw features. True: weights of the features divided by their root
+            mean square, which you can compare even if features have different units.
         """
         return self._model.weights_of(label, scaled)
 
@@ -480,11 +482,11 @@ class OnlineLearner:
         return float(bias[0]) if bias.size == 1 else bias
 
     def spectrum(self) -> Floats:
-        """Return the eigenvalues that the sketch holds, largest first."""
+        """Return the eigenvalues of the sketch, largest first."""
         return self.spectra()[0]
 
     def spectra(self) -> list[Floats]:
-        """Return the eigenvalues that the sketch of each output holds."""
+        """Return the eigenvalues of the sketch of each output."""
         return self._model.spectra()
 
     def basis(self) -> Floats:
@@ -508,7 +510,7 @@ class OnlineLearner:
     # -- files -----------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the whole state to a file; a loaded learner continues to the last bit."""
+        """Write the complete state to a file; a loaded learner continues training exactly."""
         self._model.save(path, {"name": "OnlineLearner"})
 
     @classmethod

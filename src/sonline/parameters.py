@@ -57,112 +57,110 @@ class Parameters:
     loss: str = _parameter(
         "logistic",
         "str",
-        "What training makes small: " + ", ".join(f'"{name}"' for name in LOSSES) + ". Use "
-        '"logistic" for classes with probabilities, "squared" for numbers, "quantile" for medians '
-        'and other quantiles, "hinge" or "squared_hinge" for classes without probabilities.',
+        "The loss to minimise: " + ", ".join(f'"{name}"' for name in LOSSES) + ". Use "
+        '"logistic" for classification with probabilities, "squared" for regression, "quantile" '
+        'for medians and other quantiles, "hinge" or "squared_hinge" for classification without '
+        "probabilities.",
     )
     sketch: str = _parameter(
         "isotropic",
         "str",
-        "How much is remembered about features that move together. "
-        '"isotropic" keeps the strongest directions and treats the others as equal. "oja" is a '
-        'cheaper sketch and "fd" (Frequent Directions) the one with a proof, both from the paper; '
-        '"rfd" is robust Frequent Directions. "full" keeps everything, for a few hundred features '
-        'at most. "adagrad" keeps one number per feature and "none" nothing (gradient descent). '
-        "In formulas it is the matrix A.",
+        'How the model stores which features are correlated. "isotropic" keeps the strongest '
+        'directions and treats all others as equally strong. "oja" (cheaper) and "fd" (Frequent'
+        ' Directions, with a regret bound) are the paper\'s two sketches; "rfd" is robust '
+        'Frequent Directions. "full" stores the whole matrix, for a few hundred features at '
+        'most. "adagrad" stores one number per feature, and "none" stores nothing (gradient '
+        "descent). In formulas, the sketch approximates the matrix A.",
     )
     sketch_size: int = _parameter(
         11,
         "int",
-        "How many directions the sketch keeps. The default is ten and one for the intercept. More "
-        "help where many features move together; time and memory grow with it. The paper calls it "
-        "m.",
+        "Number of directions that the sketch keeps: by default ten, and one for the intercept."
+        " Increase it if many features are correlated; time and memory grow with it. The paper "
+        "calls it m.",
     )
     alpha: float | str = _parameter(
         AUTO,
         "float or str",
-        "How careful the first steps are: larger means smaller steps. "
-        '"auto" runs several values side by side and blends them by how well they predict; leave '
-        'it unless you want a single weight vector. "relative:c" is c times the mean squared '
-        'length of the (scaled) rows so far, which does not depend on units (for "adagrad", of '
-        'its root). 0 is for sketch="full" only. In formulas it is the regulariser, the curvature '
-        "that every direction starts with.",
+        'Size of the first steps: a larger alpha means smaller steps. "auto" trains weight '
+        "vectors with several values side by side and blends them by how well they predict; "
+        'keep it unless you want a single weight vector. "relative:c" is c times the mean '
+        "squared length of the (scaled) rows so far, which does not depend on units (for "
+        '"adagrad": c times the square root of it). 0 is allowed for sketch="full" only. In '
+        "formulas, alpha is the regulariser, the curvature that every direction starts with.",
     )
     bound: float | None = _parameter(
         None,
         "float",
-        "Keep all predictions within -bound and bound, by moving the weights. Only needed for the "
-        "guarantees of the paper, which calls it C: before each prediction the weights are "
-        "projected onto ``|w.x| <= C``.",
+        "Keep all predictions between -bound and bound. Only needed for the paper's guarantees:"
+        " before each prediction the weights are projected onto ``|w.x| <= bound``. The paper "
+        "calls it C.",
     )
     clip: bool = _parameter(
         False,
         "bool",
-        "Keep predictions within the range of the labels seen. The gradient is taken at the "
-        "clipped prediction.",
+        "Keep predictions within the range of the labels seen so far. The gradient is taken at "
+        "the clipped prediction.",
     )
     follow_labels: bool = _parameter(
         False,
         "bool",
-        "Blend the predictions that `learn` returns with a guess from the last labels alone, for "
-        "streams whose labels come in runs and are known before the next row. The model, and so "
-        "`predict`, is the same.",
+        "Blend the predictions that `learn` returns with a guess based on the last labels only."
+        " For streams in which equal labels come in runs and each label is known before the "
+        "next row. Does not change the model, and so not `predict`.",
     )
     step: str = _parameter(
         "implicit",
         '{"implicit", "explicit"}',
-        "Where the gradient of a step is taken. "
-        '"implicit" takes it where the step ends, so that a step cannot overshoot, whatever alpha '
-        'is. "explicit" takes it where the step starts, as the paper does; it can diverge when '
-        "alpha is small, and needs a number for alpha.",
+        'Where the gradient of a step is computed. "implicit": at the end of the step, so a '
+        'step cannot overshoot, whatever alpha is. "explicit": at its start, as in the paper; '
+        "this can diverge if alpha is small, and needs a number for alpha.",
     )
     curvature: str = _parameter(
         "auto",
         '{"auto", "gradient", "hessian"}',
-        "How a row enters the sketch. "
-        '"hessian" weighs it by how strongly the loss bends there, ``sqrt(l\'\') x``; "gradient" '
-        "by its gradient, ``sqrt(sigma + eta) l' x``, as the paper does. "
-        '"auto" is "hessian" where the loss has a second derivative.',
+        "The vector that a row adds to the sketch. \"hessian\": ``sqrt(l'') x``, from the second "
+        'derivative of the loss. "gradient": ``sqrt(sigma + eta) l\' x``, from the gradient, as '
+        'in the paper. "auto" is "hessian" if the loss has a second derivative.',
     )
     sigma: float | None = _parameter(
         None,
         "float",
-        'With curvature="gradient": how strongly the loss bends at least, relative to its squared '
-        "slope. None takes what the loss guarantees for predictions within ``bound`` (within 1 "
-        "without a bound).",
+        'With curvature="gradient": lower bound on the second derivative of the loss, relative '
+        "to its squared slope. None uses the value that holds for predictions within ``bound`` "
+        "(within 1 if there is no bound).",
     )
     eta: float | str | None = _parameter(
         None,
         'float or "convex"',
-        'With curvature="gradient": what is added to ``sigma``, for losses that do not bend. '
-        '"convex" is the paper\'s schedule, which falls with the number of rows. None is 0 if '
-        '``sigma`` is above 0 and "convex" otherwise.',
+        'With curvature="gradient": added to ``sigma``, for losses without curvature. "convex" '
+        "is the paper's schedule, which decreases with the number of rows. None is 0 if "
+        '``sigma`` is above 0, and "convex" otherwise.',
     )
     oja_step: float | str = _parameter(
         SCALE_FREE,
         'float or "scale-free"',
-        'With sketch="oja": how fast directions turn towards new rows. A number c gives the '
-        'step c/t in row t, as in the paper; "scale-free" divides sketch_size by the sum of the '
-        "squared lengths of the rows, which does not depend on units.",
+        'With sketch="oja": how fast the directions turn towards new rows. A number c gives the'
+        ' step c/t in row t, as in the paper. "scale-free" is sketch_size divided by the sum of'
+        " the squared lengths of the rows, which does not depend on units.",
     )
     sketch_every: int | str = _parameter(
         AUTO,
         'int or "auto"',
-        "The sketch takes in one row of so many, and counts it as often; the weights learn from "
-        'all rows. A larger number is faster. "auto" is 1 where alpha is given; with alpha="auto" '
-        "it is 1 for the first 1,024 rows, then 2, 4, 8, 16 and, from 16,384 rows on, 32. The RMS "
-        "scales use the same sample, and every value that is far beyond them.",
+        "With n, only one row in n updates the sketch, with weight n; every row updates the "
+        'weights. A larger n is faster. "auto" is 1 if you set alpha. With alpha="auto" it is 1'
+        " for the first 1,024 rows, then 2, 4, 8, 16, and 32 from row 16,384 on. The RMS scales"
+        " are updated by the same rows, and by every value that is far beyond its scale.",
     )
     scaling: str = _parameter(
         AUTO,
         '{"auto", "rms", "none", "gradient"}',
-        "What each feature is divided by. "
-        '"rms" is its usual size: the root mean square so far over the rows where it is not zero. '
-        '"auto" does the same for features in different units; but if nearly all features of the '
-        "first 16 rows are of similar size, these share one unit, so that their relative sizes "
-        "count. With it, a feature that is far more frequent than the others counts a little less. "
-        '"none" leaves features as they are. "gradient" is the root of the summed squared '
-        "gradients, as in the paper.",
+        'What each feature is divided by. "rms": its typical size, the root mean square so far '
+        'over the rows in which it is not zero. "auto" does the same if features have different'
+        " units. If nearly all features of the first 16 rows have a similar size, it divides "
+        "these by one common size and so keeps their relative sizes; features that are far more"
+        ' frequent than others are divided by a little more. "none" does not scale. "gradient":'
+        " the square root of the summed squared gradients, as in the paper.",
     )
     intercept: bool = _parameter(
         True,
@@ -172,23 +170,23 @@ class Parameters:
     hash_bits: int | None = _parameter(
         None,
         "int",
-        "Hash features into 2^hash_bits slots, to limit memory. Features in one slot share a "
-        "weight, and names are lost. None keeps every feature.",
+        "Hash features into 2^hash_bits slots, to limit memory. Features in the same slot share"
+        " a weight, and their names are lost. None stores every feature separately.",
     )
     dtype: str = _parameter(
         "float32",
         '{"float32", "float64"}',
-        "Precision of the numbers that are kept per feature. Small matrices are always float64.",
+        "Precision of the numbers stored per feature. Small matrices are always float64.",
     )
     seed: int = _parameter(
         0,
         "int",
-        "Chooses the hash function of ``hash_bits``. Nothing else depends on it.",
+        "Seed of the hash function for ``hash_bits``. Has no other effect.",
     )
     quantile: float = _parameter(
         0.5,
         "float",
-        'With loss="quantile": which quantile, 0.5 for the median.',
+        'With loss="quantile": the quantile to predict; 0.5 is the median.',
     )
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
-"""Pictures of a learner: its progress, its sketch, its weights. Needs matplotlib.
+"""Plots of a model: its progress, its sketch, its weights. Needs matplotlib.
 
 Every function takes an estimator of scikit-learn or River, or an `OnlineLearner`, and the axes to
-draw on (the current ones without).
+draw on (default: the current axes).
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["largest_weights", "loss_curve", "report", "spectrum"]
 
 
 def report(model: Any) -> Figure:
-    """Draw all there is to see: progressive loss (if the model keeps it), spectrum and weights.
+    """Draw the progressive loss (if the model stores it), the spectrum and the weights.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def loss_curve(model: Any, ax: Axes | None = None) -> Axes:
     Parameters
     ----------
     model : scikit-learn estimator or Curve
-        What kept the losses.
+        The source of the losses.
     ax : Axes, optional
         Where to draw.
 
@@ -94,7 +94,7 @@ def loss_curve(model: Any, ax: Axes | None = None) -> Axes:
 
 
 def spectrum(model: Any, ax: Axes | None = None) -> Axes:
-    """Draw the eigenvalues that the sketch holds, a line for each learner of the model.
+    """Draw the eigenvalues of the sketch, one line per class.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def largest_weights(model: Any, count: int = 20, ax: Axes | None = None) -> Axes
     Parameters
     ----------
     model : estimator or OnlineLearner
-        What to look at. Of more than two classes, the weights of all take part.
+        The model. With more than two classes, the largest weights of all classes are drawn.
     count : int, default=20
         How many.
     ax : Axes, optional

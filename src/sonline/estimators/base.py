@@ -214,17 +214,18 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     # -- merging ---------------------------------------------------------------------------------
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
-        """Return one estimator that knows what this one and the others have learned.
+        """Return one estimator that combines this one and the others.
 
         For estimators that were fitted to different rows with the same parameters; see
-        `sonline.OnlineLearner.merge`. Nothing here is changed.
+        `sonline.OnlineLearner.merge`. This estimator does not change.
 
         Parameters
         ----------
         others : iterable of estimators
             Fitted, of the same kind.
         start : estimator, optional
-            What all of them went on from, if they were not new: it is counted once.
+            The estimator that all of them started from, if they did not start empty. It is counted
+            once.
         """
         every = [self, *others]
         common = [] if start is None else [start]
@@ -257,12 +258,12 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     @property
     def model(self) -> Model:
-        """The model behind it, which all faces share."""
+        """The `Model` that this estimator uses."""
         return self._fitted()
 
     @property
     def progress_(self) -> Curve:
-        """The course of `progressive_loss_`, after 1, 2, 4, 8, ... rows."""
+        """`progressive_loss_` after 1, 2, 4, 8, ... rows."""
         return self._attribute("progress_").progress.loss
 
     @property
@@ -312,11 +313,10 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         Parameters
         ----------
         label : optional
-            For which class; may be left out for numbers, and for two classes, where it is
-            ``classes_[1]``.
+            The class. Optional for regression and for two classes, where it is ``classes_[1]``.
         scaled : bool, default=False
-            Weights for features as they come, or for features divided by their root mean square:
-            only those can be compared where features have different units.
+            False: weights of the raw features. True: weights of the features divided by their root
+            mean square, which you can compare even if features have different units.
         """
         model = self._fitted()
         if label is None and model.classes == 2:
@@ -331,7 +331,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         row : mapping, or sequence of numbers
             By name or column, or all columns.
         label : optional
-            For which class, as of `weights`.
+            The class, as in `weights`.
         """
         if not hasattr(row, "items"):
             names = getattr(self, "feature_names_in_", None)
@@ -371,7 +371,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         return plots.report(self)
 
     def to_onnx(self, path: str | os.PathLike[str] | None = None) -> ModelProto:
-        """Return the fitted linear model in ONNX, and write it to a file if one is named.
+        """Return the fitted model in ONNX, and write it to ``path`` if there is one.
 
         Needs onnx (``pip install "sonline[onnx]"``); see `sonline.export.to_onnx`.
         """

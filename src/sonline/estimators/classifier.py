@@ -68,13 +68,13 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
-        Weights of the features as they come (scales are taken out).
+        Weights of the raw features (scaling is undone).
     intercept_ : array of shape (1,) or (n_classes,)
         Weights of the constant feature.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (n_features,)
-        Names of the columns, where X had some.
+        Names of the columns, if X had any.
     n_iter_ : int
         Number of passes of the last `fit`; 1 after `partial_fit`.
     progressive_loss_ : float
@@ -83,11 +83,11 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
     progressive_score_ : float
         Accuracy of those predictions.
     progress_ : sonline.evaluate.Curve
-        How `progressive_loss_` developed, after 1, 2, 4, 8, ... rows.
+        `progressive_loss_` after 1, 2, 4, 8, ... rows.
 
     See Also
     --------
-    sonline.OnlineLearner : The learner behind it.
+    sonline.OnlineLearner : The same model with more kinds of input.
     sonline.river.SONClassifier : The same for River.
 
     Examples
@@ -164,7 +164,8 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         y : array of shape (n_samples,)
             The labels: numbers or text.
         sample_weight : array of shape (n_samples,), optional
-            How much each row counts. Rows of weight 0 are predicted and not learned.
+            How much each row counts. The model predicts rows of weight 0, but does not train on
+            them.
 
         Returns
         -------
@@ -202,7 +203,8 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
             All classes, also those of later calls. Needed in the first call, unless
             ``discover_classes``.
         sample_weight : array of shape (n_samples,), optional
-            How much each row counts. Rows of weight 0 are predicted and not learned.
+            How much each row counts. The model predicts rows of weight 0, but does not train on
+            them.
 
         Returns
         -------
@@ -378,7 +380,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         return self._in_order(self._attribute("intercept_").weights())[:, 0]
 
     def spectra(self) -> list[Floats]:
-        """Return the eigenvalues that each learner's sketch holds, in the order of `coef_`."""
+        """Return the eigenvalues of each class's sketch, in the order of `coef_`."""
         model = self._fitted()
         spectra = model.spectra()
         assert model.table is not None  # noqa: S101 - a classifier has classes

@@ -41,13 +41,13 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     Attributes
     ----------
     coef_ : array of shape (n_features,)
-        Weights of the features as they come (scales are taken out).
+        Weights of the raw features (scaling is undone).
     intercept_ : array of shape (1,)
         Weight of the constant feature.
     n_features_in_ : int
         Number of columns.
     feature_names_in_ : array of shape (n_features,)
-        Names of the columns, where X had some.
+        Names of the columns, if X had any.
     n_iter_ : int
         Number of passes of the last `fit`; 1 after `partial_fit`.
     progressive_loss_ : float
@@ -55,11 +55,11 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     progressive_score_ : float
         R² of those predictions.
     progress_ : sonline.evaluate.Curve
-        How `progressive_loss_` developed, after 1, 2, 4, 8, ... rows.
+        `progressive_loss_` after 1, 2, 4, 8, ... rows.
 
     See Also
     --------
-    sonline.OnlineLearner : The learner behind it.
+    sonline.OnlineLearner : The same model with more kinds of input.
     sonline.river.SONRegressor : The same for River.
 
     Examples
@@ -132,7 +132,8 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         y : array of shape (n_samples,)
             The labels.
         sample_weight : array of shape (n_samples,), optional
-            How much each row counts. Rows of weight 0 are predicted and not learned.
+            How much each row counts. The model predicts rows of weight 0, but does not train on
+            them.
 
         Returns
         -------
@@ -147,7 +148,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         return self
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Learn from some rows of a stream, once and in their order.
+        """Continue training with more rows, once and in their order.
 
         Parameters
         ----------
@@ -156,7 +157,8 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         y : array of shape (n_samples,)
             The labels.
         sample_weight : array of shape (n_samples,), optional
-            How much each row counts. Rows of weight 0 are predicted and not learned.
+            How much each row counts. The model predicts rows of weight 0, but does not train on
+            them.
 
         Returns
         -------
@@ -212,7 +214,7 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         return self._attribute("intercept_").weights()[:, 0]
 
     def spectra(self) -> list[Floats]:
-        """Return the eigenvalues that the sketch holds, as a list of one array."""
+        """Return the eigenvalues of the sketch, as a list of one array."""
         return self._fitted().spectra()
 
     def prediction_range(self) -> tuple[Floats, Floats]:

@@ -1,8 +1,8 @@
-"""Progressive evaluation: metrics of predictions that were made before each row was learned.
+"""Progressive evaluation: metrics of predictions made before the model trained on each row.
 
-Every metric takes batches through ``update(labels, predictions, weights)`` and keeps a few numbers,
-never the rows. Sums run in the order of the rows, so a stream gives the same result however it is
-cut into batches. Predictions are raw ones (``w.x``); labels of classification are -1 and +1.
+Every metric is updated batch by batch, ``update(labels, predictions, weights)``, and does not store
+the rows. Sums run in the order of the rows, so the result does not depend on how the rows are split
+into batches. Predictions are raw predictions (``w.x``); class labels are -1 and +1.
 """
 
 from sonline.evaluate.losses import losses, measures

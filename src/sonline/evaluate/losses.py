@@ -35,7 +35,7 @@ def losses(
 def measures(
     parameters: Parameters, raw: Floats, targets: NDArray[Any], classes: int
 ) -> tuple[Floats, NDArray[np.bool_]]:
-    """Return the loss of each row, and whether its class is wrong: for all faces the same.
+    """Return the loss of each row, and whether its class was predicted wrongly.
 
     Parameters
     ----------
@@ -44,9 +44,9 @@ def measures(
     raw : array of shape (outputs, rows)
         Raw predictions: one output for numbers and two classes, otherwise one per class.
     targets : array
-        Numbers, or numbers of classes.
+        The targets of regression, or class numbers.
     classes : int
-        How many classes there are; 0 for numbers, which are never wrong. With more than two, the
+        Number of classes; 0 for regression, where no row counts as wrong. With more than two, the
         loss is the mean over "this class or not".
 
     Examples

@@ -17,12 +17,12 @@ from sonline.rows import Floats
 
 
 class Metric(Protocol):
-    """What every metric of this module has."""
+    """Base class of all metrics."""
 
     def update(
         self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
-        """Take in a batch of labels, raw predictions and weights (all 1 without)."""
+        """Add a batch of labels, raw predictions and weights (default: all 1)."""
 
     @property
     def value(self) -> float:
@@ -46,7 +46,7 @@ class Mean:
     weight: float = 0.0
 
     def add(self, values: ArrayLike, weights: ArrayLike | None = None) -> None:
-        """Take in values and their weights (all 1 without)."""
+        """Add values and their weights (default: all 1)."""
         values = np.asarray(values)
         if weights is not None:
             weights = np.asarray(weights, dtype=np.float64)
@@ -106,7 +106,7 @@ class Loss:
     def update(
         self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         y, z, w = checked(labels, predictions, weights)
         self._mean.add(losses(self.loss, y, z, self.quantile), w)
 
@@ -141,7 +141,7 @@ class Error:
     def update(
         self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         y, z, w = checked(labels, predictions, weights)
         self._mean.add((y > 0) != (z > 0), w)
 
@@ -154,8 +154,8 @@ class Error:
 class AUC:
     """Area under the ROC curve, in constant memory.
 
-    It is the exact area for the predictions rounded to 11 significant bits (float16): a histogram
-    with a place for each of those 65,536 numbers. Pairs that fall into one place count half.
+    It is the exact area for the predictions rounded to 11 significant bits (float16), computed from
+    a histogram with one bin for each of these 65,536 numbers. Pairs in the same bin count half.
 
     Examples
     --------
@@ -172,7 +172,7 @@ class AUC:
     def update(
         self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         y, z, w = checked(labels, predictions, weights)
         with np.errstate(over="ignore", under="ignore"):
             bits = (z.astype(np.float16) + np.float16(0)).view(np.int16).astype(np.int64)  # no -0
@@ -211,7 +211,7 @@ class R2:
     def update(
         self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
     ) -> None:
-        """Take in a batch."""
+        """Add a batch."""
         y, z, w = checked(labels, predictions, weights)
         if not y.size:
             return
@@ -274,7 +274,7 @@ class R2:
 
 
 class Confusion:
-    """How often each class was taken for each: a matrix of weights, and what follows from it.
+    """Confusion matrix of weights, with precision, recall and F1 of each class.
 
     Examples
     --------
@@ -297,7 +297,7 @@ class Confusion:
         classes: int,
         weights: ArrayLike | None = None,
     ) -> None:
-        """Take in numbers of classes of a batch, when so many classes are known."""
+        """Add a batch of class numbers; ``classes`` is the number of classes known so far."""
         if classes > len(self.matrix):
             more = classes - len(self.matrix)
             self.matrix = np.pad(self.matrix, (0, more))
@@ -306,17 +306,17 @@ class Confusion:
 
     @property
     def precision(self) -> Floats:
-        """Of each class: which share of the rows predicted so is so; 0 without any."""
+        """Of the rows predicted as each class, the share that is right; 0 if there are none."""
         return _ratio(np.diag(self.matrix), self.matrix.sum(axis=0))
 
     @property
     def recall(self) -> Floats:
-        """Of each class: which share of its rows is predicted so; 0 without any."""
+        """Of the rows of each class, the share predicted correctly; 0 if there are none."""
         return _ratio(np.diag(self.matrix), self.matrix.sum(axis=1))
 
     @property
     def f1(self) -> Floats:
-        """Of each class: the harmonic mean of precision and recall; 0 without any."""
+        """For each class, the harmonic mean of precision and recall; 0 if it has no rows."""
         both = self.matrix.sum(axis=0) + self.matrix.sum(axis=1)
         return _ratio(2 * np.diag(self.matrix), both)
 

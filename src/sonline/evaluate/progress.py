@@ -49,7 +49,7 @@ class Curve:
     _next: int = 1
 
     def update(self, values: ArrayLike, weights: ArrayLike | None = None) -> list[Point]:
-        """Take in the losses of a batch of rows; the points that they completed."""
+        """Add the losses of a batch of rows; return the points that they completed."""
         losses = np.asarray(values, dtype=np.float64)
         first = len(self.points)
         if losses.size <= FEW:
@@ -168,7 +168,7 @@ class Curve:
 
 @dataclass
 class Progress:
-    """Measures of predictions made before rows were learned: loss, mistakes and, of numbers, R².
+    """Progressive loss, error rate and, for regression, R².
 
     Examples
     --------
@@ -186,14 +186,14 @@ class Progress:
     def update(
         self, loss: ArrayLike, wrong: ArrayLike | None = None, weights: ArrayLike | None = None
     ) -> list[Point]:
-        """Take in losses and mistakes of rows; the points of the loss that they completed."""
+        """Add losses and mistakes of rows; return the loss points that they completed."""
         if wrong is not None:
             self.error.update(wrong, weights)
         return self.loss.update(loss, weights)
 
     @property
     def accuracy(self) -> float:
-        """Share of right classes; NaN without rows."""
+        """Share of rows whose class was predicted correctly; NaN if there are no rows."""
         error = self.error
         return (error.weight - error.total) / error.weight if error.weight > 0 else math.nan
 

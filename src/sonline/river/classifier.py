@@ -32,9 +32,9 @@ if TYPE_CHECKING:
 class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
     """Linear classifier for River, without feature scaling or a learning rate.
 
-    Labels may be anything that can be a key of a dictionary and may appear at any time: the result
-    is the same, bit for bit, as if all of them had been known from the start. Labels True and False
-    are taken to be all there are, which saves a learner.
+    Labels can be any dictionary keys and can appear at any time: the result is the same, bit for
+    bit, as if all of them had been known from the start. If the first label is True or False, there
+    are only these two classes, which takes less time.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         "logistic".
     {parameters}
     dtype
-        Type of the numbers kept per feature. "float64", so that the order of the features in a
-        dictionary does not show.
+        Precision of the numbers stored per feature. "float64", so that the order of the features in
+        a dictionary makes no visible difference.
 
     Examples
     --------
@@ -108,7 +108,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         Parameters
         ----------
         x
-            From features to numbers or texts.
+            From feature to number or text.
         y
             The label.
         w
@@ -149,7 +149,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         Parameters
         ----------
         x
-            From features to numbers or texts.
+            From feature to number or text.
 
         """
         model = self._model
@@ -168,7 +168,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         Parameters
         ----------
         x
-            From features to numbers or texts.
+            From feature to number or text.
 
         """
         self._refuse_without_probabilities()
@@ -186,7 +186,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         return {label: chance / total for label, chance in zip(labels, chances, strict=True)}
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0) -> None:
-        """Learn from rows, one after another: the same as a loop over `learn_one`.
+        """Train on rows, one after another: the same as a loop over `learn_one`.
 
         Parameters
         ----------
@@ -195,7 +195,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         y
             Their labels.
         w
-            Their importance, one number for all or one for each.
+            Their weights, one number for all or one for each.
 
         """
         rows, labels = records_of(X), values_of(y)
@@ -235,14 +235,14 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
         """Return one classifier out of several that were trained on different rows.
 
-        Labels are matched, whatever the order in which each of them met them.
+        Classes are matched by label, in whatever order each classifier saw them.
 
         Parameters
         ----------
         others
             With the same parameters; see `sonline.OnlineLearner.merge`.
         start
-            What all of them went on from, if they were not new.
+            The estimator that all of them started from, if they did not start empty.
 
         """
         every = [one._model for one in (self, *others)]
@@ -260,7 +260,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
         Parameters
         ----------
         model
-            Of any face that has classes.
+            A model with classes.
 
         """
         if model.table is None:

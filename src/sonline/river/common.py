@@ -26,11 +26,11 @@ class RiverEstimator:
 
     @property
     def model(self) -> Model:
-        """The model behind it, which all faces share."""
+        """The `Model` that this estimator uses."""
         return self._model
 
     def stats(self) -> dict[str, Any]:
-        """Return counters: rounds, rebases, features, bytes, and the alpha in force."""
+        """Return counters: rows learned (``rounds``), features, bytes, and the current alpha."""
         return self._model.stats()
 
     def weights(self, label: Any = None, *, scaled: bool = False) -> dict[Feature, float]:
@@ -39,10 +39,11 @@ class RiverEstimator:
         Parameters
         ----------
         label
-            For which label; may be left out for numbers and for two labels, where it is the one
-            that came second (True, for True and False).
+            The class. Optional for regression and for two classes, where it is the class that
+            appeared second (True, for True and False).
         scaled
-            Weights for features as they come, or for features divided by their root mean square.
+            False: weights of the raw features. True: weights of the features divided by their root
+            mean square.
 
         """
         return self._model.weights_of(label, scaled)
@@ -53,20 +54,20 @@ class RiverEstimator:
         Parameters
         ----------
         x
-            From features to numbers or texts.
+            From feature to number or text.
         label
-            For which label, as of `weights`.
+            The class, as in `weights`.
 
         """
         return self._model.explain(cleaned(x), label)
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write everything to a file; `load` goes on bit for bit as if it had never stopped.
+        """Write the complete state to a file; a loaded estimator continues training exactly.
 
         Parameters
         ----------
         path
-            The file. All faces of sonline, and its command line, can open it.
+            The file. All classes of sonline, and the command line, can open it.
 
         """
         arguments = self._get_params()  # type: ignore[attr-defined]  # River's
@@ -74,12 +75,12 @@ class RiverEstimator:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that any face of sonline saved, or the command line.
+        """Read a model that any class of sonline, or the command line, saved.
 
         Parameters
         ----------
         path
-            The file; ModelFileError if it is damaged.
+            The file. Raises ModelFileError if it is damaged.
 
         """
         with persistence.reading(path):

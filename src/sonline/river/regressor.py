@@ -34,8 +34,8 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
         "squared" (half the squared error) or "quantile".
     {parameters}
     dtype
-        Type of the numbers kept per feature. "float64", so that the order of the features in a
-        dictionary does not show.
+        Precision of the numbers stored per feature. "float64", so that the order of the features in
+        a dictionary makes no visible difference.
 
     Examples
     --------
@@ -97,7 +97,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
         Parameters
         ----------
         x
-            From features to numbers or texts.
+            From feature to number or text.
         y
             The label.
         w
@@ -119,7 +119,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
         Parameters
         ----------
         x
-            From features to numbers or texts.
+            From feature to number or text.
 
         """
         try:
@@ -128,7 +128,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
             return self._model.core.predict_one(cleaned(x))
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0) -> None:
-        """Learn from rows, one after another: the same as a loop over `learn_one`.
+        """Train on rows, one after another: the same as a loop over `learn_one`.
 
         Parameters
         ----------
@@ -137,7 +137,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
         y
             Their labels.
         w
-            Their importance, one number for all or one for each.
+            Their weights, one number for all or one for each.
 
         """
         if len(X):
@@ -165,7 +165,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
         others
             With the same parameters; see `sonline.OnlineLearner.merge`.
         start
-            What all of them went on from, if they were not new.
+            The estimator that all of them started from, if they did not start empty.
 
         """
         merged: Self = self.clone()
@@ -180,7 +180,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
         Parameters
         ----------
         model
-            Of any face that predicts numbers.
+            A model for regression.
 
         """
         if model.table is not None:

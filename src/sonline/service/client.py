@@ -28,10 +28,10 @@ class ServiceError(SonlineError):
 
 
 class Client:
-    """Ask and teach one model of a service.
+    """Use one model of a service: predict and train over HTTP.
 
-    Every row that is sent to be learned gets an id if it has none. So what is sent again after a
-    lost answer is learned once.
+    Every row that is sent for training gets an id if it has none. So a row that is sent again after
+    a lost answer is learned once.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Client:
     token : str, optional
         Made by ``sonline token``.
     retries : int, default=8
-        How often a request is sent again when the service is busy or away.
+        How often a request is repeated if the service is busy or does not answer.
     transport : httpx.BaseTransport, optional
         For tests.
 
@@ -76,7 +76,7 @@ class Client:
         x: Mapping[str, Any] | Sequence[Any],
         id: str | None = None,  # noqa: A002 - as in the interface
     ) -> dict[str, Any]:
-        """Predict a row; with an id it is kept until its label comes."""
+        """Predict a row. With an id, the service stores the row until its label arrives."""
         body = {"x": x} if id is None else {"x": x, "id": id}
         return self._send("POST", "/predict", body)
 
@@ -96,7 +96,7 @@ class Client:
         return self._send("POST", "/learn", row)
 
     def learn_many(self, rows: Iterable[Mapping[str, Any]], batch: int = 1000) -> int:
-        """Send rows, mappings with x, y and maybe id and weight, in batches; how many were new."""
+        """Send rows (mappings with x, y, id, weight) in batches; return how many were new."""
         learned, part = 0, []
         for row in rows:
             part.append(row if row.get("id") else {**row, "id": str(uuid.uuid4())})
@@ -112,7 +112,7 @@ class Client:
         return int(answer["learned"])
 
     def describe(self) -> dict[str, Any]:
-        """Return the versions of the model and how they do."""
+        """Return the versions of the model with their metrics."""
         return self._send("GET", "")
 
     def _send(self, method: str, path: str, body: Any = None, **rest: Any) -> dict[str, Any]:

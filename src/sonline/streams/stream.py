@@ -298,7 +298,7 @@ def open(  # noqa: A001 - as gzip.open is called
     sources : name or sequence of names
         All of one format.
     start : Position, optional
-        Where to go on: the ``end`` of a batch of an earlier stream over the same files.
+        Where to start: the ``end`` of a batch of an earlier stream over the same files.
     passes : int, default=1
         How often the files are read.
     **options
@@ -307,7 +307,7 @@ def open(  # noqa: A001 - as gzip.open is called
     Returns
     -------
     Stream
-        To be closed, or used in a ``with`` statement.
+        Close it, or use it in a ``with`` statement.
     """
     return Stream(expand(listed(sources)), Options(**options), start, passes)
 

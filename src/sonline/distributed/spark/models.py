@@ -85,7 +85,7 @@ class _Fitted(SONParams, MLWritable):
 
     @property
     def model(self) -> Model:
-        """The model behind it, which all faces share."""
+        """The `Model` that this estimator uses."""
         return self._model
 
     def saveModel(self, path: str) -> None:  # noqa: N802 - as Spark spells names
@@ -117,7 +117,8 @@ class _Fitted(SONParams, MLWritable):
             For which class; may be left out for numbers and for two classes, where it is
             ``classes[1]``.
         scaled : bool, default=False
-            Weights for features as they come, or for features divided by their root mean square.
+            False: weights of the raw features. True: weights of the features divided by their root
+            mean square.
         """
         return self._model.weights_of(label, scaled)
 
@@ -125,7 +126,8 @@ class _Fitted(SONParams, MLWritable):
         """Return one model that knows what this one and the others have learned.
 
         For models of different data frames with the same parameters and classes; features with
-        names are matched by name. See `sonline.OnlineLearner.merge`. Nothing here is changed.
+        names are matched by name. See `sonline.OnlineLearner.merge`. This estimator does not
+        change.
         """
         every = [self, *others]
         for one in every[1:]:
