@@ -14,6 +14,9 @@ BUILD_SETTINGS ?=
 
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Images for containers often set this. Without compiled modules every Python process takes seconds
+# to import scikit-learn, and the tests and the documentation start hundreds of them.
+unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long venv build lint format typecheck stubs stubs-check docs sanitize fuzz \
