@@ -18,8 +18,7 @@ PAGES = sorted(
 )
 GUIDE = [page for page in PAGES if page.parent.name == "guide" and page.stem != "index"]
 NOT_BUILT = sorted([*ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md")])
-# Lines for a cluster, some of them fragments. Tests run those that the pages on Dask and Spark begin
-# with, and what the others show.
+# Lines for a cluster, some of them fragments. Tests run those that dask.md and spark.md begin with.
 FOR_CLUSTERS = {"dask.md", "distributed.md", "spark.md"}
 
 
