@@ -20,7 +20,7 @@ def stream(kind: str, *, binary: bool, seed: int = 3) -> tuple[np.ndarray, np.nd
     return X, np.where(target > 0, 1.0, -1.0) if binary else target
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
 @pytest.mark.parametrize("sketch", ["isotropic", "oja", "none"])
 @pytest.mark.parametrize("loss", list(LOSSES))
@@ -51,6 +51,7 @@ def test_kernel_equals_reference(kind, sketch, loss, scaling, bound):
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("sketch", ["isotropic", "oja"])
 @pytest.mark.parametrize("every", ["auto", 3])
 def test_sketch_that_sees_some_rows_only(sketch, every):

@@ -69,7 +69,7 @@ def compare_state(kernel: OnlineLearner, oracle: ReferenceLearner) -> None:
     )
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("bound", [None, 1.0])
 @pytest.mark.parametrize("scaling", SCALINGS)
@@ -103,7 +103,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("kind", ["unit", "emerging"])
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("sketch", SKETCHES)
@@ -112,7 +112,7 @@ def test_every_option(sketch: str, variant: str, kind: str) -> None:
     compare(sketch=sketch, **changed)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

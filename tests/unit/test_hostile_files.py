@@ -96,6 +96,7 @@ def small_file(folder: Path, sketch: str, **changed: Any) -> Path:
     return folder / "small"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.usefixtures("little_memory")
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_no_number_in_a_file_does_harm(sketch: str, tmp_path: Path) -> None:

@@ -43,6 +43,7 @@ def rounding(merged: OnlineLearner) -> float:
     return max(1e-10, 64 * float(np.finfo(float).eps) * condition)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("scaling", SCALINGS)
 @pytest.mark.parametrize("alpha", [1.0, "relative:0.1", "auto"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
@@ -56,6 +57,7 @@ def test_the_order_of_learners_does_not_matter(
         assert difference(merged, c.merge([b, a])) < rounding(merged)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("alpha", [1.0, "relative:0.1"])
 @pytest.mark.parametrize("loss", ["squared", "logistic", "hinge"])
 @pytest.mark.parametrize("sketch", ["full", "none", "oja", "adagrad"])
