@@ -1,8 +1,9 @@
 """``python -m benchmarks.service``: the service beside FastAPI with River, with the same bodies.
 
-Both run as processes of their own, one after the other; the load comes over loopback from
-connections that are kept open. Ratios of one run mean something, the figures themselves depend on
-the machine. FastAPI with River keeps nothing on disk.
+Both run as processes of their own at the same time and are asked in turn, round by round, so that
+a busy machine slows down both. The load comes over loopback from connections that are kept open.
+Ratios mean something, the figures themselves depend on the machine. FastAPI with River keeps
+nothing on disk, remembers no ids and has no metrics.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import numpy as np
 
@@ -82,7 +84,7 @@ def request(path: str, body: bytes, kind: str) -> bytes:
     return head.encode() + body
 
 
-def learn_requests(kind: str, batch: int, peer: bool = False) -> list[bytes]:
+def learn_requests(kind: str, batch: int) -> list[bytes]:
     every = rows(20_000)
     found = []
     for start in range(0, len(every), batch):
@@ -98,7 +100,7 @@ def learn_requests(kind: str, batch: int, peer: bool = False) -> list[bytes]:
             body, media = bytes(sink.getvalue()), "application/vnd.apache.arrow.stream"
         else:
             body = "\n".join(map(json.dumps, part)).encode()
-            media = "application/x-ndjson" if batch > 1 or peer else "application/json"
+            media = "application/json" if batch == 1 and kind == "lines" else "application/x-ndjson"
         found.append(request("learn", body, media))
     return found
 
@@ -126,8 +128,13 @@ class Connection:
         return int(text[9:12])
 
 
-def load(
-    port: int, requests: list[bytes], connections: int, seconds: float, pause: float = 0.0
+def load(  # noqa: PLR0917 - as they are read
+    port: int,
+    requests: list[bytes],
+    connections: int,
+    seconds: float,
+    pause: float = 0.0,
+    start: int = 0,
 ) -> tuple[int, float, list[float]]:
     """Send requests from several connections; how many were answered, in what time, each."""
     stop = time.perf_counter() + seconds
@@ -135,7 +142,7 @@ def load(
     latencies: list[list[float]] = [[] for _ in range(connections)]
 
     def run(number: int) -> None:
-        connection, place = Connection(port), number
+        connection, place = Connection(port), start + number
         while time.perf_counter() < stop:
             started = time.perf_counter()
             status = connection.send(requests[place % len(requests)])
@@ -176,12 +183,12 @@ def sonline() -> Iterator[tuple[int, int]]:
 
 
 @contextmanager
-def peer() -> Iterator[tuple[int, int]]:
+def peer(python: str) -> Iterator[tuple[int, int]]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     code = PEER.replace("PORT", str(port))
-    with subprocess.Popen([sys.executable, "-c", code]) as process:
+    with subprocess.Popen([python, "-c", code]) as process:
         try:
             while True:
                 try:
@@ -198,21 +205,6 @@ def cpu(pid: int) -> float:
     """Return the seconds of processor time that a process has used."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
-def measured(  # noqa: PLR0917 - called in one place
-    name: str, port: int, pid: int, requests: list[bytes], batch: int, seconds: float, many: int
-) -> tuple[float, float]:
-    before = cpu(pid)
-    count, took, latencies = load(port, requests, many, seconds)
-    used = cpu(pid) - before
-    rate, each = count * batch / took, used / max(count * batch, 1) * 1e6
-    p50, p99 = (latencies[int(len(latencies) * share)] * 1e3 for share in (0.5, 0.99))
-    print(
-        f"{name:42} {rate:>9,.0f} rows/s {each:>7.1f} µs of CPU a row   "
-        f"p50 {p50:.2f} ms  p99 {p99:.2f} ms"
-    )
-    return rate, each
 
 
 @contextmanager
@@ -269,44 +261,113 @@ def resident() -> float:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--seconds", type=float, default=5.0, help="of each measurement")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of each round")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--peer", default=sys.executable, help="a Python with fastapi and river")
     parser.add_argument("--replay", type=int, help="only this: replay so many events")
     parser.add_argument("--memory", type=int, help="only this: memory over so many events")
-    given = parser.parse_args()
-    if given.replay or given.memory:
-        if given.replay:
-            replay(given.replay)
-        if given.memory:
-            memory(given.memory)
+    options = parser.parse_args()
+    if options.replay or options.memory:
+        if options.replay:
+            replay(options.replay)
+        if options.memory:
+            memory(options.memory)
         return
-    seconds = given.seconds
     ask = [
         request("predict", json.dumps({"x": row["x"]}).encode(), "application/json")
         for row in rows(2000)
     ]
-    found: dict[str, tuple[float, float]] = {}
-    for name, served in (("sonline", sonline), ("FastAPI + River", peer)):
-        with served() as (port, pid):
-            kinds = [
-                ("learn, JSON lines of 100", "lines", 100, 4),
-                ("learn, single", "lines", 1, 16),
-            ]
-            if name == "sonline":
-                kinds.insert(1, ("learn, Arrow of 1,000", "arrow", 1000, 4))
-            for label, kind, batch, many in kinds:
-                requests = learn_requests(kind, batch, peer=name != "sonline")
-                found[f"{name}: {label}"] = measured(
-                    f"{name}: {label}", port, pid, requests, batch, seconds, many
-                )
-            found[f"{name}: predict, single"] = measured(
-                f"{name}: predict, single", port, pid, ask, 1, seconds, 4
+    hundreds = learn_requests("lines", 100)
+    loads = [
+        Load("predict, single", ask, ask, 1, 4),
+        Load("learn, single", learn_requests("lines", 1), learn_requests("peer", 1), 1, 16),
+        Load("learn, JSON lines of 100", hundreds, hundreds, 100, 4),
+        Load("learn, JSON lines of 100 with ids", with_ids(options), None, 100, 4),
+        Load("learn, Arrow of 1,000", learn_requests("arrow", 1000), None, 1000, 4),
+    ]
+    with sonline() as mine, peer(options.peer) as other:
+        for turn, one in itertools.product(range(options.rounds + 1), loads):
+            one.run(mine, other, options.seconds, warm_up=turn == 0)
+        for one in loads:
+            one.report()
+        beside(mine[0], ask, options.seconds * options.rounds)
+
+
+def with_ids(options: argparse.Namespace) -> list[bytes]:
+    """Return more rows with ids than are sent, so that none comes twice."""
+    count = int(400_000 * options.seconds * (options.rounds + 1) / 8)
+    bodies_ = []
+    every = rows(20_000)
+    for start in range(0, count, 100):
+        part = every[start % 20_000 :][:100]
+        text = "\n".join(json.dumps(row | {"id": f"{start + j}"}) for j, row in enumerate(part))
+        bodies_.append(request("learn", text.encode(), "application/x-ndjson"))
+    return bodies_
+
+
+def learned(port: int) -> float:
+    """Wait until all events have been learned, not only written; return how long that took."""
+    started = time.perf_counter()
+    while json.loads(urlopen(f"http://localhost:{port}/v1/models/{NAME}").read())["lag"]:
+        time.sleep(0.01)
+    return time.perf_counter() - started
+
+
+class Load:
+    """Requests of one kind, to one service or to both in turn."""
+
+    def __init__(
+        self, name: str, mine: list[bytes], other: list[bytes] | None, batch: int, connections: int
+    ) -> None:
+        self.name = name
+        self._requests = {"sonline": mine, "FastAPI + River": other}
+        self._batch = batch
+        self._connections = connections
+        self._sent = 0
+        self._rates: dict[str, list[float]] = {}
+        self._times: dict[str, list[float]] = {}
+        self._latencies: dict[str, list[float]] = {}
+
+    def run(
+        self, mine: tuple[int, int], other: tuple[int, int], seconds: float, warm_up: bool
+    ) -> None:
+        for (service, requests), (port, pid) in zip(
+            self._requests.items(), (mine, other), strict=True
+        ):
+            if requests is None:
+                continue
+            before = cpu(pid)
+            start = self._sent if service == "sonline" else 0
+            count, took, latencies = load(port, requests, self._connections, seconds, start=start)
+            if service == "sonline":
+                self._sent += count + self._connections
+                took += learned(port)
+            if warm_up or not count:
+                continue
+            each = (cpu(pid) - before) / (count * self._batch)
+            self._rates.setdefault(service, []).append(count * self._batch / took)
+            self._times.setdefault(service, []).append(each)
+            self._latencies.setdefault(service, []).extend(latencies)
+
+    def report(self) -> None:
+        for service, rates in self._rates.items():
+            latencies = sorted(self._latencies[service])
+            p50, p99 = (latencies[int(len(latencies) * share)] * 1e3 for share in (0.5, 0.99))
+            print(
+                f"{service + ': ' + self.name:50} {np.median(rates):>9,.0f} rows/s "
+                f"{np.median(self._times[service]) * 1e6:>7.1f} µs of CPU a row   "
+                f"p50 {p50:.2f} ms  p99 {p99:.2f} ms"
             )
-            if name == "sonline":
-                beside(port, ask, seconds)
-    for label in ("learn, JSON lines of 100", "learn, single", "predict, single"):
-        mine, other = found[f"sonline: {label}"], found[f"FastAPI + River: {label}"]
-        rate, each = mine[0] / other[0], other[1] / mine[1]
-        print(f"ratio, {label}: {rate:.1f} by rows/s, {each:.1f} by CPU")
+        if len(self._rates) == 2:
+            rates, times = (
+                [a / b for a, b in zip(*each.values(), strict=True)]
+                for each in (self._rates, self._times)
+            )
+            print(
+                f"{'ratio: ' + self.name:50} {np.median(rates):>9.2f} by rows/s "
+                f"({min(rates):.2f} to {max(rates):.2f}), {1 / np.median(times):.2f} by CPU "
+                f"({1 / max(times):.2f} to {1 / min(times):.2f})"
+            )
 
 
 def beside(port: int, ask: list[bytes], seconds: float) -> None:

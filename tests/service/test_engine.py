@@ -112,7 +112,7 @@ def test_labels_come_later_and_in_any_order(tmp_path):
         engine.label([LabelRow("never", 1)])
     assert engine.label(rest[:1]).result().duplicates == 1
     assert_same_bits(settled(engine), one_pass(tmp_path))
-    assert answer.raw.shape == (1, 40)
+    assert [len(row) for row in answer.raw] == [1] * 40
     engine.close()
 
 
@@ -123,7 +123,7 @@ def test_delayed_labels_judge_the_prediction_that_was_served(tmp_path):
     for start in range(0, 60, 20):
         part = rows[start : start + 20]
         answer, _ = engine.predict(to_predict([{"id": r["id"], "x": r["x"]} for r in part]))
-        served += answer.raw[0].tolist()
+        served += [row[0] for row in answer.raw]
         engine.label([LabelRow(r["id"], r["y"]) for r in part]).result()
         settled(engine)
     labels = np.array([row["y"] for row in rows])
@@ -398,6 +398,6 @@ def test_one_row_is_predicted_as_many_are(tmp_path, task):
         many, _ = engine.predict(to_predict([{"x": row["x"]} for row in rows[:5]]))
         for number, row in enumerate(rows[:5]):
             one, _ = engine.predict(to_predict([{"x": row["x"]}]))
-            assert one.raw[:, 0].tolist() == many.raw[:, number].tolist()
+            assert one.raw[0] == many.raw[number]
             assert one.labels[0] == many.labels[number]
     engine.close()

@@ -32,6 +32,10 @@ def serve(
     demo: Annotated[
         bool, typer.Option("--demo", help="Feed a model with a stream that drifts.")
     ] = False,
+    follow: Annotated[
+        bool,
+        typer.Option("--follow", help="Only predict, beside the process that serves this folder."),
+    ] = False,
     label_hours: Annotated[
         float, typer.Option(min=0.0, help="How long a row waits for its label.")
     ] = 24.0,
@@ -69,6 +73,8 @@ def serve(
 
     if data is None and not demo:
         raise ParameterError("--data is missing: the folder for models and logs (or try --demo)")
+    if follow and (demo or model or data is None):
+        raise ParameterError("--follow needs --data and goes with neither --demo nor --model")
     if (tls_certificate is None) != (tls_key is None):
         raise ParameterError("--tls-certificate and --tls-key go together")
     models = {}
@@ -103,6 +109,7 @@ def serve(
             certificate=tls_certificate,
             key=tls_key,
             with_demo=demo,
+            follow=follow,
             started=started,
         )
     finally:

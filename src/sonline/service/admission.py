@@ -9,8 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,6 +69,73 @@ class Outcome:
     delays: list[float] = field(default_factory=list)  # seconds that labels took
 
 
+class Promise:
+    """The outcome of a request, once it is on disk: a small future.
+
+    Those of `concurrent.futures` take longer than what they wait for costs a single row. Appending
+    to a list and taking from it are atomic, so each callback is called once, by whoever sees that
+    the outcome is there.
+
+    Examples
+    --------
+    >>> promise = Promise()
+    >>> promise.add_done_callback(lambda done: print(done.result().learned))
+    >>> promise.set_result(Outcome(learned=3))
+    3
+    """
+
+    __slots__ = ("_callbacks", "_error", "_outcome")
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[Promise], None]] = []
+        self._outcome: Outcome | None = None
+        self._error: Exception | None = None
+
+    def set_result(self, outcome: Outcome) -> None:
+        """Keep the promise."""
+        self._outcome = outcome
+        self._call()
+
+    def set_exception(self, error: Exception) -> None:
+        """Say why it cannot be kept."""
+        self._error = error
+        self._call()
+
+    def done(self) -> bool:
+        """Return whether the outcome is there."""
+        return self._outcome is not None or self._error is not None
+
+    def add_done_callback(self, callback: Callable[[Promise], None]) -> None:
+        """Call a function with this promise when the outcome is there, in any thread."""
+        self._callbacks.append(callback)
+        if self.done():
+            self._call()
+
+    def _call(self) -> None:
+        while self._callbacks:
+            try:
+                callback = self._callbacks.pop(0)
+            except IndexError:  # another thread was quicker
+                return
+            callback(self)
+
+    def exception(self) -> Exception | None:
+        """Return why there is no outcome; None if there is one, or none yet."""
+        return self._error
+
+    def result(self, timeout: float | None = None) -> Outcome:
+        """Wait for the outcome."""
+        if not self.done():
+            event = threading.Event()
+            self.add_done_callback(lambda _: event.set())
+            if not event.wait(timeout):
+                raise TimeoutError
+        if self._error is not None:
+            raise self._error
+        assert self._outcome is not None  # noqa: S101 - or there is an error
+        return self._outcome
+
+
 @dataclass
 class Ticket:
     """A request on its way to the log, and how to undo it if it does not get there."""
@@ -77,7 +143,7 @@ class Ticket:
     record: Record | None
     rows: Rows | None
     outcome: Outcome
-    future: Future[Outcome]
+    future: Promise
     table: ClassTable | None  # of the classes, before it
     size: int = 0
     added: Sequence[str] = ()  # ids now remembered
@@ -121,7 +187,7 @@ class Admission:
 
     # -- rows and labels -------------------------------------------------------------------------
 
-    def keep(self, rows: Rows, served: dict[str, list[list[float]]]) -> Future[Outcome]:
+    def keep(self, rows: Rows, served: dict[str, list[list[float]]]) -> Promise:
         """Keep rows with an id until their labels come, with what each version predicted."""
         kept = [
             LoggedRow(
@@ -142,7 +208,7 @@ class Admission:
             self.waiting.keep(str(row.id), one)
         return [str(row.id) for row in rows]
 
-    def learn(self, rows: Rows) -> Future[Outcome]:
+    def learn(self, rows: Rows) -> Promise:
         """Take in rows with labels; the future is done when they are on disk.
 
         Raises
@@ -156,6 +222,8 @@ class Admission:
         self._check_rows(rows)
         with self.gate:
             self._check_open(rows.count)
+            if not rows.identified:
+                return self._take_in(rows, Outcome())
             new, outcome = self._new_rows(rows)
             joined = [name for row in new if (name := rows.ids[row]) and name in self.waiting]
             if len(new) < rows.count or joined:
@@ -172,7 +240,7 @@ class Admission:
             return
         self._checked_rows.predict(rows.x)
 
-    def label(self, labels: Sequence[LabelRow]) -> Future[Outcome]:
+    def label(self, labels: Sequence[LabelRow]) -> Promise:
         """Take in the labels of rows that wait; the future is done when they are on disk.
 
         Raises
@@ -214,15 +282,11 @@ class Admission:
             head = msgspec.json.encode({"id": label.id, "y": label.y, "weight": label.weight})
             lines.append(head[:-1] + b',"x":' + row.x + b',"served":' + row.served + b"}")
         payload = b"\n".join(lines)
-        return bodies.rows_to_learn(
-            bodies.decode_lines(payload, LoggedRow, NO_LIMITS), payload, NO_LIMITS.features
-        )
+        return _logged_rows(payload)
 
     def _new_rows(self, rows: Rows) -> tuple[list[int], Outcome]:
         """Return which rows are learned: those whose id has not come yet."""
         outcome = Outcome()
-        if not rows.identified:
-            return list(range(rows.count)), outcome
         new: list[int] = []
         seen: set[str] = set()
         for row, name in enumerate(rows.ids):
@@ -252,31 +316,44 @@ class Admission:
                 if row.id in joined:
                     row.served = msgspec.json.decode(self.waiting.peek(str(row.id)).served)
             payload = b"\n".join(map(bodies.encode, decoded))
-        return bodies.rows_to_learn(
-            bodies.decode_lines(payload, LoggedRow, NO_LIMITS), payload, NO_LIMITS.features
-        )
+        return _logged_rows(payload)
 
-    def _take_in(self, rows: Rows, outcome: Outcome) -> Future[Outcome]:
+    def _take_in(self, rows: Rows, outcome: Outcome) -> Promise:
         """Note ids and classes of rows that will be learned, and send them on."""
         table = self._checked_labels.table
-        _, grown = self._checked_labels.targets(rows.y)
+        grown = table
+        if not self._labels_known(rows):
+            _, grown = self._checked_labels.targets(rows.y)
         if grown is not None and len(grown) > self.settings.classes:
             raise InvalidInputError(f"a model has at most {self.settings.classes} classes")
-        names = [name for name in rows.ids if name is not None]
-        now = self.clock.now()
-        taken = []
-        for name in names:
-            row = self.waiting.take(name, now)
-            if row is not None:
-                taken.append((name, row))
-                outcome.delays.append(now - row.time)
-        for place, known in enumerate(rows.ids):
-            if known is not None:
-                self.remembered.add(known, self.next + place)
+        names, taken = self._note_ids(rows, outcome) if rows.identified else ((), ())
         self._checked_labels.table = grown
         outcome.seq, outcome.learned = self.next, rows.count
         record = Record(LEARN, rows.encoding, rows.count, rows.payload)
         return self._admit(record, rows, outcome, added=names, taken=taken, table=table)
+
+    def _note_ids(
+        self, rows: Rows, outcome: Outcome
+    ) -> tuple[Sequence[str], Sequence[tuple[str, Kept]]]:
+        """Remember ids, and take rows that waited out; return both, to undo it."""
+        names, taken, now = [], [], self.clock.now()
+        for place, name in enumerate(rows.ids):
+            if name is None:
+                continue
+            names.append(name)
+            self.remembered.add(name, self.next + place)
+            row = self.waiting.take(name, now)
+            if row is not None:
+                taken.append((name, row))
+                outcome.delays.append(now - row.time)
+        return names, taken
+
+    def _labels_known(self, rows: Rows) -> bool:
+        """Return whether a few labels are those of known classes, which need no other check."""
+        table = self._checked_labels.table
+        if rows.count > _FEW or table is None or table.undecided or not isinstance(rows.y, list):
+            return False
+        return all(type(label) is not bool and label in table.numbers for label in rows.y)
 
     def _admit(
         self,
@@ -285,9 +362,9 @@ class Admission:
         outcome: Outcome,
         table: ClassTable | None = None,
         **undo: Any,
-    ) -> Future[Outcome]:
+    ) -> Promise:
         # Also a request that adds nothing waits: its first copy may not be on disk yet.
-        future: Future[Outcome] = Future()
+        future = Promise()
         before = table if rows is not None else self._checked_labels.table
         ticket = Ticket(record, rows, outcome, future, before, **undo)
         if record is not None:
@@ -328,7 +405,7 @@ class Admission:
             waiting = self.waiting.first_seq or self.next
             return min(waiting, self.remembered.first_seq or self.next), waiting
 
-    def barrier(self) -> tuple[int, Future[Outcome]]:
+    def barrier(self) -> tuple[int, Promise]:
         """Return the number of the next event, and when all before it are on disk."""
         with self.gate:
             return self.next, self._admit(None, None, Outcome())
@@ -375,19 +452,28 @@ class Admission:
 
     def replay(self, record: Record) -> Rows | None:
         """Take in the ids of a record of the log, and return its rows if they are to be learned."""
-        if record.encoding == ARROW:
-            rows = arrow.read(record.payload, labelled=True, limits=NO_LIMITS)
-        else:
+        if record.kind == KEEP:
             decoded = bodies.decode_lines(record.payload, LoggedRow, NO_LIMITS)
-            if record.kind == KEEP:
-                self._keep(decoded, record.seq, record.time)
-                return None
-            rows = bodies.rows_to_learn(decoded, record.payload, NO_LIMITS.features)
+            self._keep(decoded, record.seq, record.time)
+            return None
+        rows = rows_of(record)
         for place, name in enumerate(rows.ids):
             if name is not None:
                 self.waiting.forget(name)
                 self.remembered.add(name, record.seq + place)
         return rows
+
+
+def rows_of(record: Record) -> Rows:
+    """Return the rows of a record of the log that are to be learned."""
+    if record.encoding == ARROW:
+        return arrow.read(record.payload, labelled=True, limits=NO_LIMITS)
+    return _logged_rows(record.payload)
+
+
+def _logged_rows(payload: bytes) -> Rows:
+    decoded = bodies.decode_lines(payload, LoggedRow, NO_LIMITS)
+    return bodies.rows_to_learn(decoded, payload, NO_LIMITS.features)
 
 
 class Clock:

@@ -15,7 +15,6 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
@@ -23,10 +22,11 @@ from starlette.routing import Route
 from sonline.errors import SonlineError
 from sonline.service.admission import BusyError, Settings, UnavailableError, UnknownIdError
 from sonline.service.bodies import Limits, MediaTypeError, TooLargeError
+from sonline.service.follower import ReadOnlyError
 from sonline.service.handlers import Api, as_json, log
 from sonline.service.metrics import Metrics
 from sonline.service.openapi import document
-from sonline.service.quick import Quick
+from sonline.service.quick import QuickStarlette, Reply
 from sonline.service.security import DeniedError, Guard
 from sonline.service.service import Service, UnknownModelError
 
@@ -38,6 +38,7 @@ def create_app(
     limits: Limits | None = None,
     tokens_required: bool = True,
     rate: float = 0.0,
+    follow: bool = False,
     service: Service | None = None,
 ) -> Starlette:
     """Return the service as an ASGI application.
@@ -55,6 +56,8 @@ def create_app(
         none has been made.
     rate : float, default=0
         Requests a second of each token; 0 is no limit.
+    follow : bool, default=False
+        Only answer predictions, by models that follow the logs of the process that writes.
     service : Service, optional
         One that has been opened, and is closed by the application.
 
@@ -71,7 +74,7 @@ def create_app(
     1
     """
     limits = limits or Limits()
-    service = service or Service(Path(folder), settings or Settings())
+    service = service or Service(Path(folder), settings or Settings(), follow=follow)
     guard = Guard(service.store, tokens_required, rate)
     metrics = Metrics(service)
     api = Api(service, guard, limits, metrics)
@@ -79,7 +82,7 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         service.start()
-        sampling = asyncio.create_task(_sample(service))
+        sampling = asyncio.create_task(_sample(service, api))
         try:
             yield
         finally:
@@ -90,11 +93,11 @@ def create_app(
 
     def checked(
         scope: str | None, handler: Callable[[Request], Any]
-    ) -> Callable[[Request], Awaitable[Response]]:
+    ) -> Callable[[Request], Awaitable[Response | Reply]]:
         return lambda request: _answered(request, api, scope, handler)
 
     def route(path: str, scope: str | None, **methods: Callable[[Request], Any]) -> Route:
-        async def endpoint(request: Request) -> Response:
+        async def endpoint(request: Request) -> Response | Reply:
             return await checked(scope, methods[request.method.lower()])(request)
 
         return Route(path, endpoint, methods=[method.upper() for method in methods])
@@ -127,10 +130,11 @@ def create_app(
         route(f"{version}/file", "admin", get=api.download),
         *_pages(),
     ]
-    app = Starlette(
+    app = QuickStarlette(
+        often,
+        _failed,
         routes=_one_per_path(routes),
         lifespan=lifespan,
-        middleware=[Middleware(Quick, answers=often, failed=_failed)],
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
     app.state.service = service
@@ -160,39 +164,45 @@ def _one_per_path(routes: list[Route]) -> list[Route]:
     return merged
 
 
+_STATUS: dict[type[Exception], int] = {  # the first that fits; all others are 503
+    UnknownIdError: 404,
+    UnknownModelError: 404,
+    TooLargeError: 413,
+    MediaTypeError: 415,
+    ReadOnlyError: 421,
+    BusyError: 429,
+    UnavailableError: 503,
+    ValueError: 400,
+}
+
+
 async def _answered(
     request: Request, api: Api, scope: str | None, handler: Callable[[Request], Any]
-) -> Response:
+) -> Response | Reply:
     """Check who asks, and turn errors into answers."""
     started, client = time.perf_counter(), ""
     retry: float | None = None
     try:
         if scope is not None:
             client = api.guard.check(request, scope)
-        response: Response = await handler(request)
+        response: Response | Reply = await handler(request)
     except DeniedError as error:
         retry = error.retry
         response = _error(error.status, str(error))
-    except (UnknownIdError, UnknownModelError) as error:
-        response = _error(404, str(error))
-    except TooLargeError as error:
-        response = _error(413, str(error))
-    except MediaTypeError as error:
-        response = _error(415, str(error))
-    except BusyError as error:
-        response, retry = _error(429, str(error)), 1.0
-    except UnavailableError as error:
-        response, retry = _error(503, str(error)), 1.0
     except ClientDisconnect:
         response = _error(400, "the client went away")
     except SonlineError as error:
-        response = _error(400 if isinstance(error, ValueError) else 503, str(error))
+        status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 503)
+        response = _error(status, str(error))
+        retry = 1.0 if status in (429, 503) else None
+    seconds = time.perf_counter() - started
+    api.metrics.answered(request.method, response.status_code, seconds)
+    if isinstance(response, Reply):
+        return response
     if retry is not None:
         response.headers["retry-after"] = f"{max(1, round(retry))}"
     if response.status_code == 401:
         response.headers["www-authenticate"] = "Bearer"
-    seconds = time.perf_counter() - started
-    api.metrics.answered(request, response.status_code, seconds)
     if log.isEnabledFor(logging.INFO) and response.status_code >= 400:
         facts = {
             "method": request.method,
@@ -215,8 +225,12 @@ async def _failed(request: Request, error: Exception) -> Response:
     return _error(500, "an error of the service; its log says more")
 
 
-async def _sample(service: Service) -> None:
+async def _sample(service: Service, api: Api) -> None:
+    """Look at the models, and for bodies that come too slowly, once a second."""
     while True:
+        api.stop_slow_bodies()
+        if service.follow:
+            await run_in_threadpool(service.refresh)
         for watched in list(service.watched.values()):
             watched.sample()
         await asyncio.sleep(1.0)

@@ -104,7 +104,9 @@ class Rows:
     @property
     def identified(self) -> bool:
         """Whether any row has an id."""
-        return any(one is not None for one in self.ids)
+        if self.count == 1:
+            return self.ids[0] is not None
+        return any(id_ is not None for id_ in self.ids)
 
 
 # -- JSON ------------------------------------------------------------------------------------------
@@ -181,6 +183,10 @@ def rows_to_learn(
     rows: Sequence[LearnRow | LoggedRow], payload: bytes, limit: int = Limits.features
 ) -> Rows:
     """Return decoded rows with labels."""
+    if len(rows) == 1 and rows[0].weight == 1.0:
+        row = rows[0]
+        served = None if isinstance(row, LearnRow) else [row.served]
+        return Rows([features(row.x, limit)], 1, [row.id], [row.y], None, served, payload)
     weights = [row.weight for row in rows]
     plain = all(weight == 1.0 for weight in weights)
     return Rows(

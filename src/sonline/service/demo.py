@@ -61,7 +61,7 @@ def start(service: Service, rate: float = 400.0) -> threading.Thread:
     """Make the model of the demonstration if it is not there, and feed it in a thread."""
     if NAME not in service.engines:
         service.create(NAME, new_model(), "demonstration")
-    engine = service.engine(NAME)
+    engine = service.writer(NAME)
     engine.wait_ready()
     if len(engine.versions) == 1:
         engine.add_version(new_model(parameters={"sketch": "none"}), "without a sketch")

@@ -23,7 +23,7 @@ from typing import Any
 
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
-from sonline.service.admission import Admission, Outcome, Settings, Ticket, UnavailableError
+from sonline.service.admission import Admission, Promise, Settings, Ticket, UnavailableError
 from sonline.service.bodies import LabelRow, Rows
 from sonline.service.log import ARROW, Log, LogError
 from sonline.service.pending import Waiting
@@ -32,6 +32,8 @@ from sonline.service.versions import Answer, Live, Part, next_of, snapshots
 
 _GATHER = 0.001  # seconds that a group waits for more, if several requests come at a time
 _MANY = 64  # requests that are enough for a group
+_REST = 0.02  # seconds that few events wait to be learned with others, which is cheaper
+_ENOUGH = 256  # events that are learned at once
 
 
 class Engine:
@@ -159,6 +161,11 @@ class Engine:
         return self.admission.waiting
 
     @property
+    def log_bytes(self) -> int:
+        """Bytes of the log."""
+        return self.log.size
+
+    @property
     def lag(self) -> int:
         """How many events wait to be learned."""
         return self.admission.held if self._replayed else self.to_replay - self.replayed
@@ -183,7 +190,7 @@ class Engine:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def predict(self, rows: Rows) -> tuple[Answer, Future[Outcome] | None]:
+    def predict(self, rows: Rows) -> tuple[Answer, Promise | None]:
         """Predict rows; those with an id are kept until their labels come.
 
         The future is done when they are on disk.
@@ -193,13 +200,13 @@ class Engine:
         answer = self.versions[self.champion].predict(rows.x)
         if not rows.identified:
             return answer, None
-        served = {str(answer.version): answer.raw.T.tolist()}
+        served = {str(answer.version): answer.raw}
         for version, live in self.versions.items():
             if version != answer.version and live.error is None:
-                served[str(version)] = live.raw(rows.x).T.tolist()
+                served[str(version)] = live.raw(rows.x)
         return answer, self.admission.keep(rows, served)
 
-    def learn(self, rows: Rows) -> Future[Outcome]:
+    def learn(self, rows: Rows) -> Promise:
         """Take in rows with labels; see `Admission.learn`."""
         if rows.encoding == ARROW and self.ready:
             # Features have names or indices: which, only the model knows.
@@ -207,7 +214,7 @@ class Engine:
             self.versions[self.champion].model.rows(first, add=False)
         return self.admission.learn(rows)
 
-    def label(self, labels: Sequence[LabelRow]) -> Future[Outcome]:
+    def label(self, labels: Sequence[LabelRow]) -> Promise:
         """Take in the labels of rows that wait; see `Admission.label`."""
         return self.admission.label(labels)
 
@@ -267,6 +274,11 @@ class Engine:
                     for wanted in self._wanted:
                         wanted.set_exception(UnavailableError("the service is stopping"))
                     return
+                few = sum(one.record.count for one in self._written if one.record) < _ENOUGH
+                few = few and not (self._closing or self._wanted)
+            if few and self._written:
+                time.sleep(_REST)
+            with self._gate:
                 tickets = list(self._written)
                 self._written.clear()
             try:

@@ -8,12 +8,12 @@ import logging
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable
-from concurrent.futures import Future
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import msgspec
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
 
 from sonline import persistence
@@ -21,7 +21,7 @@ from sonline.errors import InvalidInputError
 from sonline.labels import token_of
 from sonline.model import Model
 from sonline.service import arrow, bodies
-from sonline.service.admission import Outcome
+from sonline.service.admission import Outcome, Promise
 from sonline.service.bodies import (
     LabelRow,
     LearnRow,
@@ -32,6 +32,7 @@ from sonline.service.bodies import (
     TooLargeError,
 )
 from sonline.service.metrics import Metrics
+from sonline.service.quick import Receive, Reply
 from sonline.service.security import DeniedError, Guard
 from sonline.service.service import Service, UnknownModelError
 from sonline.service.versions import Answer, new_model
@@ -42,6 +43,7 @@ MANY = (LINES, "application/jsonl", "application/ndjson")
 _LARGE = 1 << 16  # bytes of a body that is decoded in another thread
 _MODEL_BYTES = 256 << 20
 _BODY_SECONDS = 30.0
+_MANY_ROWS = 200
 
 log = logging.getLogger("sonline.service")
 Value = TypeVar("Value")
@@ -51,15 +53,15 @@ class Bridge:
     """Futures of other threads for the event loop, which is woken once for all of a group."""
 
     def __init__(self) -> None:
-        self._done: deque[tuple[asyncio.Future[Outcome], Future[Outcome]]] = deque()
+        self._done: deque[tuple[asyncio.Future[Outcome], Promise]] = deque()
         self._woken = False
 
-    async def wait(self, future: Future[Outcome]) -> Outcome:
+    async def wait(self, future: Promise) -> Outcome:
         """Return the result of a future."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Outcome] = loop.create_future()
 
-        def finish(done: Future[Outcome]) -> None:
+        def finish(done: Promise) -> None:
             self._done.append((waiter, done))
             if not self._woken:
                 self._woken = True
@@ -105,27 +107,29 @@ class Api:
         self.limits = limits
         self.metrics = metrics
         self._bridge = Bridge()
+        # Requests whose body is being read, and since when; None: it took too long.
+        self._reading: dict[asyncio.Task[Any], float | None] = {}
 
     # -- predicting and learning -----------------------------------------------------------------
 
-    async def predict(self, request: Request) -> Response:
+    async def predict(self, request: Request) -> Response | Reply:
         """Predict one row or many."""
         started = time.perf_counter()
         name = request.path_params["name"]
         engine = self.service.engine(name)
-        durable = request.query_params.get("durable", "") in ("1", "true")
         body, kind = await self._body(request, (JSON, *MANY, ARROW))
-        rows = await self._decoded(body, lambda: self._rows_to_predict(body, kind))
-        answer, kept = await self._work(rows.count, lambda: engine.predict(rows))
-        if kept is not None and durable:
-            await self._bridge.wait(kept)
-        elif kept is not None:
-            kept.add_done_callback(_report)
+        rows = await self._decoded(body, self._rows_to_predict, kind)
+        answer, kept = await self._work(rows.count, engine.predict, rows)
+        if kept is not None:
+            if request.query_params.get("durable", "") in ("1", "true"):
+                await self._bridge.wait(kept)
+            else:
+                kept.add_done_callback(_report)
         if kind == JSON:
-            response = as_json(_answer(answer, rows, 0))
+            response = Reply(bodies.encode(_answer(answer, rows.ids[0], 0)))
         else:
-            lines = (bodies.encode(_answer(answer, rows, row)) for row in range(rows.count))
-            response = Response(b"\n".join(lines) + b"\n", media_type=LINES)
+            lines = [bodies.encode(_answer(answer, id_, n)) for n, id_ in enumerate(rows.ids)]
+            response = Reply(b"\n".join(lines) + b"\n", LINES.encode())
         seconds = time.perf_counter() - started
         self.service.watched[name].latencies.append(seconds)
         self.metrics.predicted(name, rows.count, seconds)
@@ -141,52 +145,50 @@ class Api:
         x = [bodies.features(row.x, self.limits.features) for row in decoded]
         return Rows(x, len(x), [row.id for row in decoded])
 
-    async def learn(self, request: Request) -> Response:
+    async def learn(self, request: Request) -> Response | Reply:
         """Learn one row or many."""
-        engine = self.service.engine(request.path_params["name"])
+        engine = self.service.writer(request.path_params["name"])
         body, kind = await self._body(request, (JSON, *MANY, ARROW))
-
-        def rows() -> Rows:
-            if kind == ARROW:
-                return arrow.read(body, labelled=True, limits=self.limits)
-            if kind == JSON:
-                line = bodies.decode_one(body, LearnRow)
-                return bodies.rows_to_learn([line], bodies.one_line(body), self.limits.features)
-            lines = bodies.decode_lines(body, LearnRow, self.limits)
-            return bodies.rows_to_learn(lines, body, self.limits.features)
-
-        decoded = await self._decoded(body, rows)
-        future = await self._work(decoded.count, lambda: engine.learn(decoded))
+        rows = await self._decoded(body, self._rows_to_learn, kind)
+        future = await self._work(rows.count, engine.learn, rows)
         return self._learned(request, kind, await self._bridge.wait(future))
 
-    async def label(self, request: Request) -> Response:
+    def _rows_to_learn(self, body: bytes, kind: str) -> Rows:
+        if kind == ARROW:
+            return arrow.read(body, labelled=True, limits=self.limits)
+        if kind == JSON:
+            line = bodies.decode_one(body, LearnRow)
+            return bodies.rows_to_learn([line], bodies.one_line(body), self.limits.features)
+        lines = bodies.decode_lines(body, LearnRow, self.limits)
+        return bodies.rows_to_learn(lines, body, self.limits.features)
+
+    async def label(self, request: Request) -> Response | Reply:
         """Learn rows that were predicted, with their labels."""
-        engine = self.service.engine(request.path_params["name"])
+        engine = self.service.writer(request.path_params["name"])
         body, kind = await self._body(request, (JSON, *MANY))
-
-        def rows() -> list[LabelRow]:
-            if kind == JSON:
-                return [bodies.decode_one(body, LabelRow)]
-            return bodies.decode_lines(body, LabelRow, self.limits)
-
-        labels = await self._decoded(body, rows)
-        future = await self._work(len(labels), lambda: engine.label(labels))
+        labels = await self._decoded(body, self._labels, kind)
+        future = await self._work(len(labels), engine.label, labels)
         return self._learned(request, kind, await self._bridge.wait(future))
 
-    def _learned(self, request: Request, kind: str, outcome: Outcome) -> Response:
+    def _labels(self, body: bytes, kind: str) -> list[LabelRow]:
+        if kind == JSON:
+            return [bodies.decode_one(body, LabelRow)]
+        return bodies.decode_lines(body, LabelRow, self.limits)
+
+    def _learned(self, request: Request, kind: str, outcome: Outcome) -> Reply:
         name = request.path_params["name"]
         self.metrics.acknowledged(name, outcome)
         self.service.watched[name].delays.extend(outcome.delays)
         if kind == JSON:
-            return as_json({"seq": outcome.seq, "duplicate": bool(outcome.duplicates)})
-        return as_json(
-            {
+            answer: Any = {"seq": outcome.seq, "duplicate": outcome.duplicates > 0}
+        else:
+            answer = {
                 "learned": outcome.learned,
                 "duplicates": outcome.duplicates,
                 "unknown": outcome.unknown,
                 "seq": outcome.seq,
             }
-        )
+        return Reply(bodies.encode(answer))
 
     # -- models and versions ---------------------------------------------------------------------
 
@@ -238,7 +240,7 @@ class Api:
 
     async def add_version(self, request: Request) -> Response:
         """Add a shadow."""
-        engine = self.service.engine(request.path_params["name"])
+        engine = self.service.writer(request.path_params["name"])
         body, kind = await self._body(request, (JSON, FILE), most=_MODEL_BYTES)
         if kind == FILE:
             model = await run_in_threadpool(_loaded, body)
@@ -256,25 +258,25 @@ class Api:
 
     async def remove_version(self, request: Request) -> Response:
         """Remove a shadow."""
-        engine = self.service.engine(request.path_params["name"])
+        engine = self.service.writer(request.path_params["name"])
         await run_in_threadpool(engine.remove_version, request.path_params["version"])
         return Response(status_code=204)
 
     async def promote(self, request: Request) -> Response:
         """Let another version answer."""
-        engine = self.service.engine(request.path_params["name"])
+        engine = self.service.writer(request.path_params["name"])
         await run_in_threadpool(engine.promote, request.path_params["version"])
         return as_json({"champion": engine.champion})
 
     async def roll_back(self, request: Request) -> Response:
         """Let the version answer that did before."""
-        engine = self.service.engine(request.path_params["name"])
+        engine = self.service.writer(request.path_params["name"])
         await run_in_threadpool(engine.roll_back)
         return as_json({"champion": engine.champion})
 
     async def snapshot(self, request: Request) -> Response:
         """Write snapshots now."""
-        engine = self.service.engine(request.path_params["name"])
+        engine = self.service.writer(request.path_params["name"])
         events = await asyncio.wrap_future(engine.snapshot())
         return as_json({"events": events})
 
@@ -327,48 +329,79 @@ class Api:
         self, request: Request, kinds: tuple[str, ...], most: int | None = None
     ) -> tuple[bytes, str]:
         """Return the body and its type, both checked."""
-        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        headers = request.headers
+        kind = _media_type(headers.get("content-type", ""))
         if kind not in kinds:
             raise MediaTypeError(f"content-type must be one of {', '.join(kinds)}; got {kind!r}")
-        if request.headers.get("content-encoding", "identity").lower() != "identity":
+        if headers.get("content-encoding", "identity").lower() != "identity":
             raise MediaTypeError("compressed bodies are not taken")
         limit = most if kind == FILE and most is not None else self.limits.body
-        pieces, size = [], 0
+        task = asyncio.current_task()
+        assert task is not None  # noqa: S101 - called by one
+        self._reading[task] = time.monotonic()
         try:
-            async with asyncio.timeout(_BODY_SECONDS):
-                async for piece in request.stream():
-                    size += len(piece)
-                    if size > limit:
-                        raise TooLargeError(f"at most {limit} bytes in a body")
-                    pieces.append(piece)
-        except TimeoutError:
+            return await _read(request.receive, limit), kind
+        except asyncio.CancelledError:
+            if self._reading[task] is not None:
+                raise
+            task.uncancel()
             raise DeniedError(408, f"the body took longer than {_BODY_SECONDS:g} s") from None
-        return b"".join(pieces), kind
+        finally:
+            del self._reading[task]
+
+    def stop_slow_bodies(self) -> None:
+        """Answer requests whose body has not come in time; cheaper than a timer for each."""
+        now = time.monotonic()
+        for task, started in self._reading.items():
+            if started is not None and now - started > _BODY_SECONDS:
+                self._reading[task] = None
+                task.cancel()
 
     @staticmethod
-    async def _decoded(body: bytes, decode: Callable[[], Value]) -> Value:
-        return await run_in_threadpool(decode) if len(body) > _LARGE else decode()
+    async def _decoded(body: bytes, decode: Callable[[bytes, str], Value], kind: str) -> Value:
+        if len(body) > _LARGE:
+            return await run_in_threadpool(decode, body, kind)
+        return decode(body, kind)
 
     @staticmethod
-    async def _work(count: int, work: Callable[[], Value]) -> Value:
+    async def _work(count: int, work: Callable[[Any], Value], rows: Any) -> Value:
         """Do a few rows at once, and many in another thread, where they keep nobody waiting."""
-        return await run_in_threadpool(work) if count > 200 else work()
+        return await run_in_threadpool(work, rows) if count > _MANY_ROWS else work(rows)
 
 
-def _answer(answer: Answer, rows: Rows, row: int) -> dict[str, Any]:
-    found: dict[str, Any] = {
+@lru_cache(maxsize=256)
+def _media_type(header: str) -> str:
+    return header.partition(";")[0].strip().lower()
+
+
+async def _read(receive: Receive, limit: int) -> bytes:
+    """Return the body of a request."""
+    pieces, size, more = [], 0, True
+    while more:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        piece = message.get("body", b"")
+        more = message.get("more_body", False)
+        size += len(piece)
+        if size > limit:
+            raise TooLargeError(f"at most {limit} bytes in a body")
+        pieces.append(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _answer(answer: Answer, id_: str | None, row: int) -> dict[str, Any]:
+    content: dict[str, Any] = {
         "prediction": answer.labels[row],
-        "raw": answer.raw[:, row].tolist(),
+        "raw": answer.raw[row],
         "version": answer.version,
         "learned": answer.seq - 1,
     }
-    if rows.ids[row] is not None:
-        found["id"] = rows.ids[row]
+    if id_ is not None:
+        content["id"] = id_
     if answer.probabilities is not None:
-        shares = answer.probabilities[:, row].tolist()
-        names = map(token_of, answer.classes)
-        found["probabilities"] = dict(zip(names, shares, strict=True))
-    return found
+        content["probabilities"] = dict(zip(answer.classes, answer.probabilities[row], strict=True))
+    return content
 
 
 def _loaded(body: bytes) -> Model:
@@ -397,7 +430,7 @@ def _finite(value: float) -> float | None:
     return value if abs(value) < float("inf") else None
 
 
-def _report(future: Future[Outcome]) -> None:
+def _report(future: Promise) -> None:
     """Note in the log that rows were predicted and could not be kept."""
     error = future.exception()
     if error is not None:

@@ -11,6 +11,10 @@ that is damage, and opening the log fails with its place.
    frame    FRAME: mark, length of the body, CRC-32 of the salt and all that follows it, number
             of the first event, number of events, time; then the body: records
    record   RECORD: kind, encoding, number of events, length of the payload; then the payload
+   end      the number of the next event, twice: as it is, and with all bits flipped
+
+The file ``end`` is for processes that read the log while it is written (`Tail`): a frame that they
+see may not be on disk yet, and may be taken back. It is written after each frame is on disk.
 
 Without the salt, a client could send a whole frame as its payload, which would look like a good
 frame behind a bad one.
@@ -25,9 +29,10 @@ import struct
 import threading
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import BinaryIO, TypeAlias
 
 from sonline.errors import SonlineError
 
@@ -39,6 +44,8 @@ FRAME = struct.Struct("<4sIIQId")
 RECORD = struct.Struct("<BBII")
 _CHECKED = 12  # bytes of a frame before those that the checksum covers
 SUFFIX = ".log"
+END = struct.Struct("<QQ")
+_FLIP = (1 << 64) - 1
 Writer: TypeAlias = Callable[[int, bytes | memoryview], int]
 
 LEARN, KEEP = 1, 2  # rows with labels; rows whose labels are waited for
@@ -129,8 +136,10 @@ class Log:
         self._handle: int | None = None
         self._dirty = False  # there may be bytes of a failed group behind the last frame
         self._lock = threading.Lock()  # of `segments`, which readers list
+        self._end: int | None = None  # the file with the number of the next event
         folder.mkdir(parents=True, exist_ok=True)
         self.segments = self._recover()
+        self._publish()
 
     @property
     def next(self) -> int:
@@ -188,13 +197,21 @@ class Log:
         segment.size += len(frame)
         segment.end = first + count
         segment.time = time
+        self._publish()
         return first
+
+    def _publish(self) -> None:
+        """Tell readers how far the log is on disk; if that fails they wait for the next time."""
+        with suppress(OSError):
+            if self._end is None:
+                self._end = os.open(_end_of(self.folder), os.O_WRONLY | os.O_CREAT, 0o600)
+            os.pwrite(self._end, END.pack(self.next, self.next ^ _FLIP), 0)
 
     def _room(self) -> Segment:
         """Return the segment to write to, open and without bytes of a failed group."""
         last = self.segments[-1] if self.segments else None
         if last is None or (last.size >= self.segment_bytes and last.end > last.first):
-            self.close()
+            self._close_segment()
             last = self._new_segment()
         if self._handle is None:
             self._handle = os.open(last.path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
@@ -234,7 +251,13 @@ class Log:
         self._dirty = False
 
     def close(self) -> None:
-        """Close the file."""
+        """Close the files."""
+        self._close_segment()
+        if self._end is not None:
+            os.close(self._end)
+            self._end = None
+
+    def _close_segment(self) -> None:
         if self._handle is not None:
             self._withdraw()
             os.close(self._handle)
@@ -311,6 +334,114 @@ class Log:
         return segments
 
 
+class Tail:
+    """Reads a log that another process writes, up to what is on disk.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the log.
+    start : int
+        The number of the first event to read.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> log, tail = Log(folder), Tail(folder, 1)
+    >>> list(tail.read())
+    []
+    >>> log.append([Record(LEARN, LINES, 2, b"two rows")], time=1.0)
+    1
+    >>> [record.payload for record in tail.read()], tail.next
+    ([b'two rows'], 3)
+    >>> tail.close()
+    >>> log.close()
+    """
+
+    def __init__(self, folder: Path, start: int) -> None:
+        self.folder = folder
+        self.next = start  # the number of the next event to read
+        self._file: BinaryIO | None = None
+        self._salt = b""
+        self._expected = 0  # the number of the first event of the next frame
+
+    def end(self) -> int:
+        """Return the number of the event after the last one on disk.
+
+        Raises
+        ------
+        LogError
+            If there is no log, or it ends before events that were read: another one is there.
+        """
+        try:
+            with _end_of(self.folder).open("rb", buffering=0) as file:
+                for _ in range(100):  # a number that is just being written is read again
+                    number, flipped = END.unpack(os.pread(file.fileno(), END.size, 0))
+                    if number == flipped ^ _FLIP:
+                        break
+                else:
+                    raise LogError(f"{self.folder}: the end of the log cannot be read")
+        except (FileNotFoundError, struct.error):
+            raise LogError(f"{self.folder}: there is no log yet; start the writer") from None
+        if number < self.next:
+            raise LogError(
+                f"{self.folder}: events up to {self.next - 1} were read, the log ends with "
+                f"{number - 1}; was it restored from a copy?"
+            )
+        return int(number)
+
+    def read(self) -> Iterator[Record]:
+        """Yield the records that came since the last call.
+
+        Raises
+        ------
+        LogError
+            If they are damaged, or no longer in the log.
+        """
+        end = self.end()
+        while self.next < end:
+            if self._file is None:
+                self._open()
+            assert self._file is not None  # noqa: S101 - opened above
+            try:
+                frame = _read_frame(self._file, self._salt, self._expected)
+            except _BadFrameError as bad:
+                raise LogError(f"{self._file.name}: damaged at byte {bad.place}") from None
+            if frame is None:  # the log goes on in another segment
+                self.close()
+                continue
+            head, body = frame
+            self._expected = head[3] + head[4]
+            for record in _records(head, body):
+                if record.end > self.next:
+                    yield record
+            self.next = max(self.next, self._expected)
+
+    def _open(self) -> None:
+        """Open the segment with the next event."""
+        paths = sorted(
+            path for path in self.folder.glob(f"*{SUFFIX}") if int(path.stem) <= self.next
+        )
+        if not paths or (self._expected and int(paths[-1].stem) != self._expected):
+            raise LogError(f"{self.folder}: event {self.next} is no longer in the log")
+        # Unbuffered: bytes behind the last frame may be taken back and written again.
+        file: BinaryIO = paths[-1].open("rb", buffering=0)
+        try:
+            self._salt = _read_header(file)
+        except _BadFrameError:
+            file.close()
+            raise LogError(f"{paths[-1]}: damaged at byte 0") from None
+        self._file, self._expected = file, int(paths[-1].stem)
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
 class _BadFrameError(LogError):
     def __init__(self, place: int) -> None:
         super().__init__(f"no frame at byte {place}")
@@ -325,27 +456,42 @@ def _frames(path: Path, first: int, size: int | None = None) -> Iterator[tuple[i
     """Yield place, head and body of the frames of a segment, up to a size, all checked."""
     expected = first
     with path.open("rb") as file:
-        header = file.read(HEADER)
-        if len(header) < HEADER or not header.startswith(MAGIC):
-            raise _BadFrameError(0)
-        salt = header[len(MAGIC) :]
+        salt = _read_header(file)
         place = HEADER
         while size is None or place < size:
-            head = file.read(FRAME.size)
-            if not head:
+            frame = _read_frame(file, salt, expected)
+            if frame is None:
                 return
-            if len(head) < FRAME.size:
-                raise _BadFrameError(place)
-            frame = FRAME.unpack(head)
-            mark, length, checksum, seq, _, _ = frame
-            if mark != MARK or seq != expected or length > os.fstat(file.fileno()).st_size:
-                raise _BadFrameError(place)
-            body = file.read(length)
-            if len(body) < length or _checksum(salt, head, body) != checksum:
-                raise _BadFrameError(place)
-            yield place, frame, body
-            place += FRAME.size + length
-            expected = seq + frame[4]
+            head, body = frame
+            yield place, head, body
+            place += FRAME.size + len(body)
+            expected = head[3] + head[4]
+
+
+def _read_header(file: BinaryIO) -> bytes:
+    """Return the salt of a segment."""
+    header = file.read(HEADER)
+    if len(header) < HEADER or not header.startswith(MAGIC):
+        raise _BadFrameError(0)
+    return header[len(MAGIC) :]
+
+
+def _read_frame(file: BinaryIO, salt: bytes, expected: int) -> tuple[_Head, bytes] | None:
+    """Return head and body of the next frame, checked; None at the end of the file."""
+    place = file.tell()
+    head = file.read(FRAME.size)
+    if not head:
+        return None
+    if len(head) < FRAME.size:
+        raise _BadFrameError(place)
+    frame = FRAME.unpack(head)
+    mark, length, checksum, seq, _, _ = frame
+    if mark != MARK or seq != expected or length > os.fstat(file.fileno()).st_size:
+        raise _BadFrameError(place)
+    body = file.read(length)
+    if len(body) < length or _checksum(salt, head, body) != checksum:
+        raise _BadFrameError(place)
+    return frame, body
 
 
 def _write_all(write: Writer, handle: int, data: bytes) -> None:
@@ -389,6 +535,10 @@ def _records(frame: _Head, body: bytes) -> Iterator[Record]:
         yield Record(kind, encoding, count, body[place : place + length], seq, time)
         place += length
         seq += count
+
+
+def _end_of(folder: Path) -> Path:
+    return folder / "end"
 
 
 def _sync_folder(folder: Path) -> None:

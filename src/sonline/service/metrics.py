@@ -1,21 +1,70 @@
-"""Metrics for Prometheus: counted where it happens, or read from the engines when asked for."""
+"""Metrics for Prometheus: counted where it happens, or read from the engines when asked for.
+
+Counting is done with plain numbers, by the thread of the event loop alone; the counters of
+prometheus-client have locks, which take as long as a prediction.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from bisect import bisect_left
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import TYPE_CHECKING, Any
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 if TYPE_CHECKING:
-    from starlette.requests import Request
-
     from sonline.service.admission import Outcome
     from sonline.service.service import Service
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _DELAYS = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0)
+
+
+class Distribution:
+    """How often values were at most each of some bounds.
+
+    Examples
+    --------
+    >>> times = Distribution((1.0, 10.0))
+    >>> for seconds in (0.5, 1.0, 20.0):
+    ...     times.observe(seconds)
+    >>> times.buckets(), times.total
+    ([('1.0', 2), ('10.0', 2), ('+Inf', 3)], 21.5)
+    """
+
+    __slots__ = ("_bounds", "_counts", "total")
+
+    def __init__(self, bounds: Sequence[float]) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self.total += value
+
+    def buckets(self) -> list[tuple[str, float]]:
+        """Return each bound and how many values were at most as large."""
+        names = [*map(str, self._bounds), "+Inf"]
+        return list(zip(names, accumulate(self._counts), strict=True))
+
+
+class _Counts:
+    """What is counted for one model."""
+
+    def __init__(self) -> None:
+        self.predictions = self.acknowledged = self.duplicates = 0
+        self.predict_seconds = Distribution(_SECONDS)
+        self.label_delay = Distribution(_DELAYS)
 
 
 class Metrics:
@@ -25,71 +74,58 @@ class Metrics:
 
     def __init__(self, service: Service) -> None:
         self._service = service
+        self._requests: dict[tuple[str, int], int] = defaultdict(int)
+        self._seconds = Distribution(_SECONDS)
+        self._models: dict[str, _Counts] = defaultdict(_Counts)
         self._registry = CollectorRegistry()
-        self._requests = Counter(
-            "sonline_requests", "Requests.", ["method", "status"], registry=self._registry
-        )
-        self._seconds = Histogram(
-            "sonline_request_seconds",
-            "Time until the answer.",
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._predicted = Counter(
-            "sonline_predictions", "Rows predicted.", ["model"], registry=self._registry
-        )
-        self._predict_seconds = Histogram(
-            "sonline_predict_seconds",
-            "Time of a request to predict.",
-            ["model"],
-            buckets=_SECONDS,
-            registry=self._registry,
-        )
-        self._acknowledged = Counter(
-            "sonline_acknowledged", "Events on disk.", ["model"], registry=self._registry
-        )
-        self._duplicates = Counter(
-            "sonline_duplicates", "Events that had come before.", ["model"], registry=self._registry
-        )
-        self._delays = Histogram(
-            "sonline_label_delay_seconds",
-            "From prediction to label.",
-            ["model"],
-            buckets=_DELAYS,
-            registry=self._registry,
-        )
-        # Looking a metric up by its labels takes longer than counting.
-        self._answered: dict[tuple[str, int], Counter] = {}
-        self._by_model: dict[str, tuple[Counter, Histogram]] = {}
         self._registry.register(self)
 
-    def answered(self, request: Request, status: int, seconds: float) -> None:
+    def answered(self, method: str, status: int, seconds: float) -> None:
         """Count a request."""
-        key = (request.method, status)
-        if key not in self._answered:
-            self._answered[key] = self._requests.labels(request.method, str(status))
-        self._answered[key].inc()
+        self._requests[method, status] += 1
         self._seconds.observe(seconds)
 
     def predicted(self, name: str, rows: int, seconds: float) -> None:
         """Count predictions."""
-        if name not in self._by_model:
-            self._by_model[name] = (
-                self._predicted.labels(name),
-                self._predict_seconds.labels(name),
-            )
-        count, histogram = self._by_model[name]
-        count.inc(rows)
-        histogram.observe(seconds)
+        counts = self._models[name]
+        counts.predictions += rows
+        counts.predict_seconds.observe(seconds)
 
     def acknowledged(self, name: str, outcome: Outcome) -> None:
         """Count events that are on disk."""
-        self._acknowledged.labels(name).inc(outcome.learned)
-        self._duplicates.labels(name).inc(outcome.duplicates)
+        counts = self._models[name]
+        counts.acknowledged += outcome.learned
+        counts.duplicates += outcome.duplicates
         for delay in outcome.delays:
-            self._delays.labels(name).observe(delay)
+            counts.label_delay.observe(delay)
 
     def collect(self) -> Iterator[Metric]:
+        """Yield all metrics."""
+        requests = CounterMetricFamily("sonline_requests", "Requests.", labels=["method", "status"])
+        for (method, status), count in self._requests.items():
+            requests.add_metric([method, str(status)], count)
+        seconds = HistogramMetricFamily("sonline_request_seconds", "Time until the answer.")
+        seconds.add_metric([], self._seconds.buckets(), self._seconds.total)
+        yield from (requests, seconds)
+        yield from self._counted()
+        yield from self._engines()
+
+    def _counted(self) -> Iterator[Metric]:
+        """Yield what was counted for each model."""
+        predicted = _counter("predictions", "Rows predicted.")
+        acknowledged = _counter("acknowledged", "Events on disk.")
+        duplicates = _counter("duplicates", "Events that had come before.")
+        times = _histogram("predict_seconds", "Time of a request to predict.")
+        delays = _histogram("label_delay_seconds", "From prediction to label.")
+        for name, counts in self._models.items():
+            predicted.add_metric([name], counts.predictions)
+            acknowledged.add_metric([name], counts.acknowledged)
+            duplicates.add_metric([name], counts.duplicates)
+            times.add_metric([name], counts.predict_seconds.buckets(), counts.predict_seconds.total)
+            delays.add_metric([name], counts.label_delay.buckets(), counts.label_delay.total)
+        yield from (predicted, times, acknowledged, duplicates, delays)
+
+    def _engines(self) -> Iterator[Metric]:
         """Yield what the engines know."""
         gauges = {
             name: GaugeMetricFamily(f"sonline_{name}", text, labels=["model"])
@@ -102,7 +138,7 @@ class Metrics:
             }.items()
         }
         counters = {
-            name: CounterMetricFamily(f"sonline_{name}", text, labels=["model"])
+            name: _counter(name, text)
             for name, text in {
                 "learned": "Events learned since the start.",
                 "groups": "Groups written to the log.",
@@ -124,7 +160,7 @@ class Metrics:
                 "lag": engine.lag,
                 "waiting": len(engine.waiting),
                 "waiting_bytes": engine.waiting.bytes,
-                "log_bytes": engine.log.size,
+                "log_bytes": engine.log_bytes,
             }
             for key, value in values.items():
                 gauges[key].add_metric([name], value)
@@ -146,3 +182,11 @@ class Metrics:
     def text(self) -> bytes:
         """Return all of it in the text format."""
         return generate_latest(self._registry)
+
+
+def _counter(name: str, text: str) -> Any:
+    return CounterMetricFamily(f"sonline_{name}", text, labels=["model"])
+
+
+def _histogram(name: str, text: str) -> Any:
+    return HistogramMetricFamily(f"sonline_{name}", text, labels=["model"])

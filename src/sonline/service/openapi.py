@@ -46,7 +46,7 @@ _ERRORS = {
     "408": "The body came too slowly.",
     "413": "Beyond a limit; nothing was learned.",
     "415": "A content type that is not taken.",
-    "421": "Without tokens only localhost is answered.",
+    "421": "Without tokens only localhost is answered; or this process only reads.",
     "429": "Too much is waiting, or too many requests; try again after Retry-After.",
     "503": "Starting, stopping, or the log cannot be written; nothing was learned.",
 }

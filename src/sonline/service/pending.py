@@ -3,10 +3,14 @@
 Both are bounded and forget the oldest first. They follow from the log, so that a service that was
 killed goes on with the same ids. Whether an id is accepted is decided before its event is written,
 so nothing of this matters when the log is learned again.
+
+Both are ordered dictionaries: the first entry of a plain one is slow to find once many before it
+have been deleted.
 """
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from dataclasses import dataclass
 
 _OVERHEAD = 400  # bytes of the objects of a kept row, beside its content
@@ -51,7 +55,7 @@ class Waiting:
         self.bytes = 0
         self.expired = 0  # rows whose label did not come in time
         self.evicted = 0  # rows that had to make room
-        self._rows: dict[str, Kept] = {}
+        self._rows: OrderedDict[str, Kept] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -62,7 +66,7 @@ class Waiting:
     @property
     def first_seq(self) -> int | None:
         """The number of the first event that a row is of."""
-        return min((one.seq for one in self._rows.values()), default=None)
+        return min((row.seq for row in self._rows.values()), default=None)
 
     def keep(self, name: str, row: Kept) -> None:
         """Keep a row in the place of one with its id; what is too old or too much goes."""
@@ -123,7 +127,7 @@ class Remembered:
 
     def __init__(self, limit: int) -> None:
         self.limit = limit
-        self._ids: dict[str, int] = {}
+        self._ids: OrderedDict[str, int] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._ids)
@@ -141,7 +145,7 @@ class Remembered:
         """Note an id."""
         self._ids[name] = seq
         if len(self._ids) > self.limit:
-            del self._ids[next(iter(self._ids))]
+            self._ids.popitem(last=False)
 
     def discard(self, name: str) -> None:
         """Forget an id whose event could not be written."""

@@ -103,15 +103,16 @@ class Guard:
     def check(self, request: Request, scope: str) -> str:
         """Return who asks; raise `DeniedError` if that is not allowed."""
         self._refuse_other_sites(request)
-        client = request.client.host if request.client else "?"
+        client = request.client
+        address = client.host if client else "?"
         if not self.needs_token():
             if not _is_local(request.headers.get("host", "")):
                 raise DeniedError(
                     421, "without tokens this service answers to localhost only; make a token"
                 )
-            self._take(client)
-            return client
-        token = self._token(request, client)
+            self._take(address)
+            return address
+        token = self._token(request, address)
         if scope not in token.scopes and "admin" not in token.scopes:
             raise DeniedError(403, f"this token has no scope {scope!r}")
         self._take(token.id)

@@ -71,6 +71,7 @@ def run(
     certificate: Path | None = None,
     key: Path | None = None,
     with_demo: bool = False,
+    follow: bool = False,
     started: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve a folder until a signal ends it.
@@ -87,7 +88,7 @@ def run(
         logging.getLogger(name).handlers = [handler]
         logging.getLogger(name).propagate = False
     sys.setswitchinterval(_SWITCH)
-    service = Service(folder, settings)
+    service = Service(folder, settings, follow=follow)
     local = host in LOOPBACK
     if not local and not service.store.tokens():
         service.close()

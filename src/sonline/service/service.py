@@ -16,6 +16,7 @@ from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
 from sonline.service.admission import Settings
 from sonline.service.engine import Engine
+from sonline.service.follower import Follower, ReadOnlyError
 from sonline.service.store import Store, check_name
 from sonline.service.versions import Live
 
@@ -41,19 +42,35 @@ class Service:
         Made if it is not there.
     settings : Settings
         Of the engines.
+    follow : bool, default=False
+        Only read: predict with models that follow the logs of the process that writes.
+
+    Raises
+    ------
+    InUseError
+        If another process writes in this folder, unless it is only read.
     """
 
-    def __init__(self, folder: Path, settings: Settings = Settings()) -> None:  # noqa: B008 - frozen
+    def __init__(
+        self,
+        folder: Path,
+        settings: Settings = Settings(),  # noqa: B008 - frozen
+        *,
+        follow: bool = False,
+    ) -> None:
         self.folder = folder
         self.settings = settings
+        self.follow = follow
+        if follow and not (folder / "store.db").is_file():
+            raise InvalidInputError(f"{folder}: there is no service to follow")
         folder.mkdir(parents=True, exist_ok=True)
-        self._lock = self._locked(folder / "lock")
+        self._lock = None if follow else self._locked(folder / "lock")
         self.store = Store(folder / "store.db")
-        self.engines: dict[str, Engine] = {}
+        self.engines: dict[str, Engine | Follower] = {}
         self.watched: dict[str, Watched] = {}
         self.stopping = threading.Event()
         self._changing = threading.Lock()
-        self._started = False
+        self._started = self._closed = False
 
     @staticmethod
     def _locked(path: Path) -> TextIO:
@@ -62,7 +79,9 @@ class Service:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             file.close()
-            raise InUseError(f"{path.parent} is served by another process") from None
+            raise InUseError(
+                f"{path.parent} is served by another process; --follow serves predictions beside it"
+            ) from None
         return file
 
     def start(self, wait: bool = False) -> None:
@@ -70,8 +89,11 @@ class Service:
         if self._started:
             return
         self._started = True
-        for name in self.store.names():
-            self._add(Engine(name, self._folder(name), self.store, self.settings))
+        if self.follow:
+            self.refresh()
+        else:
+            for name in self.store.names():
+                self._add(Engine(name, self._folder(name), self.store, self.settings))
         if wait:
             for engine in self.engines.values():
                 engine.wait_ready()
@@ -79,17 +101,26 @@ class Service:
     def close(self) -> None:
         """Learn what was taken in, make snapshots, and close everything."""
         self.stopping.set()
-        if self._lock.closed:
+        if self._closed:
             return
+        self._closed = True
         for engine in self.engines.values():
             engine.close()
         self.store.close()
-        self._lock.close()
+        if self._lock is not None:
+            self._lock.close()
+
+    def refresh(self) -> None:
+        """Follow models that the writer has made since."""
+        if self.follow and not self._closed:
+            for name in self.store.names():
+                if name not in self.engines:
+                    self._add(Follower(name, self._folder(name), self.store))
 
     def _folder(self, name: str) -> Path:
         return self.folder / "models" / check_name(name)
 
-    def _add(self, engine: Engine) -> None:
+    def _add(self, engine: Engine | Follower) -> None:
         engine.start()
         self.engines = {**self.engines, engine.name: engine}
         self.watched[engine.name] = Watched(engine)
@@ -99,7 +130,14 @@ class Service:
         """Whether every model can predict and learn."""
         return not self.stopping.is_set() and all(one.ready for one in self.engines.values())
 
-    def engine(self, name: str) -> Engine:
+    def writer(self, name: str) -> Engine:
+        """Return the engine of a model, to change something."""
+        engine = self.engine(name)
+        if isinstance(engine, Follower):
+            raise ReadOnlyError("this process only reads; ask the one that writes")
+        return engine
+
+    def engine(self, name: str) -> Engine | Follower:
         """Return the engine of a model."""
         engine = self.engines.get(name)
         if engine is None:
@@ -108,6 +146,8 @@ class Service:
 
     def create(self, name: str, model: Model, origin: str) -> Engine:
         """Make a model and wait until it can be used."""
+        if self.follow:
+            raise ReadOnlyError("this process only reads; ask the one that writes")
         with self._changing:
             check_name(name)
             if name in self.engines:
@@ -126,7 +166,7 @@ class Service:
 class Watched:
     """What is sampled of an engine once a second, and looked at for the page."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine | Follower) -> None:
         self.engine = engine
         self.latencies: deque[float] = deque(maxlen=4096)  # seconds, of predictions
         self.delays: deque[float] = deque(maxlen=4096)  # seconds, of labels

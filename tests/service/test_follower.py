@@ -1,0 +1,196 @@
+"""Processes that only read: they follow the log and have the bits of the process that writes."""
+
+import json
+import time
+
+import httpx
+import pytest
+from helpers_service import NAME, assert_same_bits, drawn, lines, make, served, to_learn, to_predict
+from starlette.testclient import TestClient
+
+from sonline.service import create_app
+from sonline.service.admission import Settings
+from sonline.service.bodies import LabelRow
+from sonline.service.follower import Follower, ReadOnlyError
+from sonline.service.log import DiskFullError, Log, LogError, Record, Tail
+from sonline.service.service import InUseError, Service
+from sonline.service.store import Store
+from sonline.service.versions import new_model
+
+MODEL = f"/v1/models/{NAME}"
+
+
+def wait_for(condition, seconds=20.0):
+    until = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.005)
+
+
+def follow(folder, engine):
+    follower = Follower(NAME, folder / NAME, Store(folder / "store.db"))
+    follower.start()
+    follower.wait_ready(20)
+    wait_for(lambda: caught_up(follower, engine))
+    return follower
+
+
+def caught_up(follower, engine):
+    """Return whether all that the writer has learned is known to the follower."""
+    if engine.lag or follower.versions.keys() != engine.versions.keys():
+        return False
+    return all(follower.versions[n].next == live.next for n, live in engine.versions.items())
+
+
+def test_a_follower_has_the_bits_of_the_writer(tmp_path):
+    settings = Settings(segment_bytes=20_000, snapshot_events=300)
+    engine = make(tmp_path, settings=settings)
+    engine.learn(to_learn(drawn(500))).result()
+    follower = follow(tmp_path, engine)
+    assert_same_bits(follower.versions[1].model, engine.versions[1].model)
+    for turn in range(20):  # over many segments, with rows that wait
+        rows = drawn(50, seed=turn, prefix=f"{turn}-")
+        engine.predict(to_predict([{"id": r["id"], "x": r["x"]} for r in rows[:5]]))
+        engine.learn(to_learn(rows[5:])).result()
+        engine.label([LabelRow(row["id"], row["y"]) for row in rows[:5]]).result()
+    wait_for(lambda: caught_up(follower, engine))
+    assert len(engine.log.segments) > 3
+    assert follower.lag == 0
+    assert_same_bits(follower.versions[1].model, engine.versions[1].model)
+    x = to_predict([{"x": row["x"]} for row in drawn(10, 99)])
+    assert follower.predict(x)[0].raw == engine.predict(x)[0].raw
+    with pytest.raises(ReadOnlyError, match="only reads"):
+        follower.predict(to_predict([{"id": "a", "x": {"f": 1.0}}]))
+    follower.close()
+    engine.close()
+
+
+def test_a_follower_takes_over_versions_and_promotions(tmp_path):
+    engine = make(tmp_path)
+    follower = follow(tmp_path, engine)
+    engine.learn(to_learn(drawn(100))).result()
+    version = engine.add_version(new_model(parameters={"sketch": "none"}), "test")
+    engine.learn(to_learn(drawn(100, 1, "more"))).result()
+    engine.promote(version)
+    wait_for(lambda: follower.champion == version and caught_up(follower, engine))
+    for number, live in engine.versions.items():
+        assert_same_bits(follower.versions[number].model, live.model)
+    engine.roll_back()
+    engine.remove_version(version)
+    wait_for(lambda: follower.champion == 1 and caught_up(follower, engine))
+    follower.close()
+    engine.close()
+
+
+def test_a_follower_that_is_too_late_begins_with_the_newest_snapshot(tmp_path):
+    settings = Settings(segment_bytes=2_000, keep_bytes=0, remembered=0)
+    engine = make(tmp_path, settings=settings)
+    engine.learn(to_learn(drawn(50))).result()
+    follower = follow(tmp_path, engine)
+    follower._tail.close()
+    follower._tail = Tail(tmp_path / NAME / "log", 1)  # as if it had learned nothing
+    follower._tail._open = lambda: (_ for _ in ()).throw(LogError("no longer in the log"))
+    for turn in range(1, 10):
+        rows = [{k: row[k] for k in ("x", "y")} for row in drawn(50, turn)]
+        engine.learn(to_learn(rows)).result()
+        engine.snapshot().result()
+    wait_for(lambda: caught_up(follower, engine))
+    assert engine.log.first > 1
+    assert_same_bits(follower.versions[1].model, engine.versions[1].model)
+    follower.close()
+    engine.close()
+
+
+def test_groups_that_were_taken_back_are_never_read(tmp_path):
+    fail = [False]
+
+    def sync(handle):
+        if fail[0]:
+            seen.extend(tail.read())  # the frame is in the file, and not on disk
+            raise OSError(28, "full")
+
+    log = Log(tmp_path, sync=sync)
+    tail, seen = Tail(tmp_path, 1), []
+    for number in range(10):
+        fail[0] = number % 2 == 1
+        try:
+            log.append([Record(1, 1, 1, b"%d" % number)], time=1.0)
+        except DiskFullError:
+            continue
+        seen.extend(tail.read())
+    assert [record.payload for record in seen] == [b"0", b"2", b"4", b"6", b"8"]
+    assert tail.next == log.next
+    tail.close()
+    log.close()
+
+
+def test_another_log_and_a_missing_one_are_noticed(tmp_path):
+    with pytest.raises(LogError, match="no log yet"):
+        Tail(tmp_path, 1).end()
+    Log(tmp_path).append([Record(1, 1, 3, b"x")], time=1.0)
+    with pytest.raises(LogError, match="restored from a copy"):
+        Tail(tmp_path, 9).end()
+    path = next(tmp_path.glob("*.log"))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    tail = Tail(tmp_path, 1)
+    with pytest.raises(LogError, match="damaged at byte"):
+        list(tail.read())
+    tail.close()
+    path.unlink()
+    with pytest.raises(LogError, match="no longer in the log"):
+        list(Tail(tmp_path, 1).read())
+
+
+def test_what_a_follower_answers(tmp_path):
+    with pytest.raises(ValueError, match="no service to follow"):
+        Service(tmp_path, follow=True)
+    writing = create_app(tmp_path, tokens_required=False)
+    with TestClient(writing, base_url="http://localhost") as writer:
+        with pytest.raises(InUseError, match="--follow"):
+            Service(tmp_path)
+        reading = create_app(tmp_path, tokens_required=False, follow=True)
+        with TestClient(reading, base_url="http://localhost") as reader:
+            writer.post("/v1/models", json={"name": NAME})  # after the follower has started
+            body = lines(drawn(50))
+            headers = {"content-type": "application/x-ndjson"}
+            assert writer.post(f"{MODEL}/learn", content=body, headers=headers).status_code == 200
+            ask = {"x": {"f0": 1.0}}
+            wait_for(lambda: reader.post(f"{MODEL}/predict", json=ask).json().get("learned") == 50)
+            mine, other = (one.post(f"{MODEL}/predict", json=ask) for one in (reader, writer))
+            assert mine.content == other.content
+            assert reader.get("/readyz").status_code == 200
+            assert b'sonline_lag{model="clicks"} 0.0' in reader.get("/metrics").content
+            assert reader.get(f"{MODEL}/stats").json()["now"]["events"] == 50
+            assert reader.get(f"{MODEL}/versions/1/file").status_code == 200
+            for path, wrong in {
+                f"{MODEL}/predict": ask | {"id": "a"},
+                f"{MODEL}/learn": ask | {"y": 1},
+                f"{MODEL}/label": {"id": "e1", "y": 1},
+                f"{MODEL}/versions": {},
+                f"{MODEL}/snapshot": {},
+                "/v1/models": {"name": "other"},
+            }.items():
+                refused = reader.post(path, json=wrong)
+                assert (refused.status_code, "only reads" in refused.text) == (421, True), path
+
+
+def test_two_processes_follow_a_third(tmp_path):
+    data = ("--data", str(tmp_path))
+    with served(*data) as writer:
+        httpx.post(f"{writer.url}v1/models", json={"name": NAME}).raise_for_status()
+        with served(*data, "--follow") as first, served(*data, "--follow") as second:
+            headers = {"content-type": "application/x-ndjson"}
+            for turn in range(5):
+                body = lines(drawn(200, turn, f"{turn}-"))
+                httpx.post(f"{writer.url}{MODEL[1:]}/learn", content=body, headers=headers)
+
+            def answer(process):
+                asked = httpx.post(f"{process.url}{MODEL[1:]}/predict", json={"x": {"f0": 1.0}})
+                return asked.json()
+
+            wait_for(lambda: answer(writer).get("learned") == 1000)
+            wait_for(lambda: answer(first) == answer(second) == answer(writer))
+    for process in (first, second):
+        assert all("message" in json.loads(line) for line in process.errors.splitlines())
