@@ -20,6 +20,7 @@ struct Outcome {
   std::string errors;
   std::string error_words;
   std::string names;
+  std::string columns;
   std::string labels;
   std::string namespaces;
 
@@ -117,6 +118,9 @@ void put_batch(Outcome& outcome, const Batch& batch, const Options& options,
     put_one(outcome.errors, error.cell);
   }
   put_strings(outcome.error_words, batch.error_words);
+  put_strings(outcome.error_words, batch.error_columns);
+  put_strings(outcome.columns, batch.number_columns);
+  put_strings(outcome.columns, batch.text_columns);
   put_strings(outcome.names, batch.new_names);
   put_strings(outcome.labels, batch.new_labels);
   put_strings(outcome.namespaces, batch.new_namespaces);
@@ -137,6 +141,15 @@ Outcome run(const Options& options, std::string_view text, uint32_t cuts) {
                         {"i", CellKind::kIgnored}},
                        {{1, 2}, {2, 3}},
                        options.features == FeatureMode::kHash ? ';' : ','});
+  }
+  if (options.format == Format::kJsonLines) {
+    parser.set_json_layout({{{"y", CellKind::kLabel},
+                             {"w", CellKind::kWeight},
+                             {"t", CellKind::kTag},
+                             {"i", CellKind::kIgnored}},
+                            {"x"},
+                            {{"c", 2}},
+                            {{"a", "b"}, {"b", "d.e"}}});
   }
   uint64_t state = cuts;
   for (size_t at = 0; at < text.size() && !parser.failed();) {
@@ -160,9 +173,9 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kHeader = 6;
   if (size < kHeader) return 0;
   Options options;
-  options.format = data[0] & 1     ? Format::kVowpalWabbit
-                   : data[0] & 128 ? Format::kCsv
-                                   : Format::kSvmlight;
+  constexpr Format kFormats[] = {Format::kSvmlight, Format::kVowpalWabbit, Format::kCsv,
+                                 Format::kJsonLines};
+  options.format = kFormats[(data[0] & 1) | (data[0] >> 7 << 1)];
   options.missing = {"NA", "?"};
   options.labels = data[0] & 2 ? LabelMode::kToken : LabelMode::kNumber;
   options.on_error = data[0] & 4 ? ErrorMode::kStop : ErrorMode::kSkip;

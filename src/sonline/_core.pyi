@@ -1,6 +1,6 @@
 """The native core of sonline."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, overload
 
 import numpy
@@ -163,6 +163,10 @@ class TextError:
     @property
     def word(self) -> bytes: ...
 
+    @property
+    def name(self) -> bytes:
+        """Name of the column, in JSON lines."""
+
 class TextBatch:
     """Rows in CSR form; the arrays belong to the batch."""
 
@@ -243,6 +247,14 @@ class TextBatch:
         """Namespaces that this batch is the first to use."""
 
     @property
+    def number_columns(self) -> list[str]:
+        """Columns that are known to hold numbers from here on."""
+
+    @property
+    def text_columns(self) -> list[str]:
+        """Columns that are known to hold text from here on."""
+
+    @property
     def unknown_features(self) -> int:
         """Number of features left out because names are frozen."""
 
@@ -252,7 +264,7 @@ class TextBatch:
 
 class TextParser:
     """
-    Turns chunks of svmlight, Vowpal Wabbit text or CSV into batches of rows.
+    Turns chunks of svmlight, Vowpal Wabbit text, CSV or JSON lines into rows.
     """
 
     def __init__(self, format: str, *, labels: str = 'number', features: str = 'index', hash_bits: int = 18, hash_seed: int = 0, dtype: str = 'float32', largest_value: float = 1.7976931348623157e+308, on_error: str = 'stop', allow_unlabelled: bool = False, namespaces: bool = False, frozen_names: bool = False, max_line_bytes: int = 67108864, max_error_bytes: int = 65536, line: int = 1, offset: int = 0, names: object = [], label_names: Sequence[str] = [], namespace_names: Sequence[str] = [], missing: Sequence[str] = [], label_weights: bool = False, skipped_spaces: bytes = ...) -> None: ...
@@ -272,6 +284,9 @@ class TextParser:
 
     def set_columns(self, names: Sequence[str], kinds: Sequence[str], ngrams: Sequence[int], products: Sequence[tuple[int, int]], delimiter: str) -> None:
         """Set what the columns of the CSV hold that is fed next."""
+
+    def set_json_columns(self, roles: Mapping[str, str], text: Sequence[str], ngrams: Mapping[str, int], products: Sequence[tuple[str, str]]) -> None:
+        """Set what columns of JSON lines are, by name, before anything is fed."""
 
     def finish(self) -> TextBatch:
         """

@@ -216,3 +216,17 @@ def test_carriage_returns_alone_are_refused(tmp_path):
     file.write_bytes(b"label,x\r1,2\r-1,3\r")
     with pytest.raises(DataFormatError, match="carriage returns"):
         read(file)
+
+
+@pytest.mark.parametrize("cell", ["1.5", "word"])
+def test_the_first_cell_decides_a_column_that_begins_empty(cell, tmp_path):
+    rare = cell.replace("1.5", "rare") if cell == "1.5" else "rare=word"
+    rows = 200_000  # beyond the part that types are detected from
+    path = tmp_path / "a.csv"
+    path.write_text("label,x,rare\n" + "1,2.25,\n" * rows + f"-1,3,{cell}\n1,1,?\n")
+    names = []
+    with streams.open(path) as stream:
+        for batch in stream:
+            names += batch.new_names
+    assert names == ["x", rare]
+    assert stream.columns["rare"] == ("number" if cell == "1.5" else "text")

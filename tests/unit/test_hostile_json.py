@@ -11,7 +11,7 @@ import pytest
 
 from sonline import streams
 from sonline.errors import DataFormatError
-from sonline.streams import jsonlines
+from sonline.streams import text
 
 GOOD = '{"label": 1, "x": 2}'
 
@@ -62,22 +62,21 @@ def test_whole_pairs_are_characters(tmp_path: Path) -> None:
 def test_long_lines_are_bad_rows(
     ending: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonlines, "_LONGEST", 1 << 20)
+    monkeypatch.setattr(text, "LONGEST_LINE", 1 << 20)
     path = tmp_path / "a.jsonl"
     long = '{"label": 1, "x": "' + "a" * (3 << 20) + '"}'
     path.write_text(f"{GOOD}\n{long}{ending}", encoding="utf-8")
     rows, bad = read(path, on_error="skip")
     assert rows == 1 + (GOOD in ending)
-    assert [(one.line, one.reason) for one in bad] == [
-        (2, f"the line has {len(long)} bytes, more than {1 << 20}")
-    ]
+    assert [one.line for one in bad] == [2]
+    assert "the line is longer" in bad[0].reason
     assert len(bad[0].text) == 65536
 
 
 def test_positions_behind_a_long_line_are_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(jsonlines, "_LONGEST", 1 << 20)
+    monkeypatch.setattr(text, "LONGEST_LINE", 1 << 20)
     path = tmp_path / "a.jsonl"
     lines = [GOOD, '{"label": "' + "a" * (2 << 20) + '"}', GOOD, GOOD]
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
@@ -106,8 +105,8 @@ def test_many_keys_of_which_one_is_there_twice(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     row = json.dumps({"label": 1, **{f"k{i}": 1 for i in range(100_000)}})
     seconds = []
-    for text in (row, row[:-1] + ', "k99999": 1}'):
-        path.write_text(text + "\n" + GOOD + "\n", encoding="utf-8")
+    for line in (row, row[:-1] + ', "k99999": 1}'):
+        path.write_text(line + "\n" + GOOD + "\n", encoding="utf-8")
         begun = time.process_time()
         rows, bad = read(path, on_error="skip")
         seconds.append(time.process_time() - begun)

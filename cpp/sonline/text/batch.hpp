@@ -66,6 +66,11 @@ struct Batch {
   std::vector<LineError> errors;
   Strings error_lines;
   Strings error_words;
+  Strings error_columns;  // of JSON
+
+  // Of tables: columns with their first number, or their first text, if that was not known before.
+  Strings number_columns;
+  Strings text_columns;
 
   explicit Batch(bool double_values) : double_values(double_values) { indptr.push_back(0); }
   size_t rows() const { return indptr.size() - 1; }

@@ -1,6 +1,7 @@
 // Python's view of the text parser: names for options, arrays for columns, and no parsing.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
@@ -103,6 +104,11 @@ class PyParser {
     const std::scoped_lock lock(mutex_);
     parser_.set_layout(std::move(layout));
   }
+  void set_json_layout(JsonLayout layout) {
+    nb::gil_scoped_release unlocked;
+    const std::scoped_lock lock(mutex_);
+    parser_.set_json_layout(std::move(layout));
+  }
   Batch finish() {
     nb::gil_scoped_release unlocked;
     const std::scoped_lock lock(mutex_);
@@ -151,13 +157,14 @@ struct PyError {
   LineError error;
   std::string line;
   std::string word;
+  std::string column;
 };
 
 std::vector<PyError> errors_of(const Batch& batch) {
   std::vector<PyError> errors;
   for (size_t i = 0; i < batch.errors.size(); ++i) {
-    errors.push_back(
-        {batch.errors[i], std::string(batch.error_lines[i]), std::string(batch.error_words[i])});
+    errors.push_back({batch.errors[i], std::string(batch.error_lines[i]),
+                      std::string(batch.error_words[i]), std::string(batch.error_columns[i])});
   }
   return errors;
 }
@@ -172,9 +179,11 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
                  const std::vector<std::string>& missing, bool label_weights,
                  const nb::bytes& skipped_spaces) {
   Options options;
-  options.format = choose<Format>(
-      "format", format,
-      {{"svmlight", Format::kSvmlight}, {"vw", Format::kVowpalWabbit}, {"csv", Format::kCsv}});
+  options.format = choose<Format>("format", format,
+                                  {{"svmlight", Format::kSvmlight},
+                                   {"vw", Format::kVowpalWabbit},
+                                   {"csv", Format::kCsv},
+                                   {"jsonl", Format::kJsonLines}});
   options.labels = choose<LabelMode>(
       "labels", labels, {{"number", LabelMode::kNumber}, {"token", LabelMode::kToken}});
   options.features = choose<FeatureMode>(
@@ -220,6 +229,7 @@ void set_columns(PyParser& self, const std::vector<std::string>& names,
                                        {{"ignored", CellKind::kIgnored},
                                         {"number", CellKind::kNumber},
                                         {"text", CellKind::kText},
+                                        {"unknown", CellKind::kUnknown},
                                         {"label", CellKind::kLabel},
                                         {"weight", CellKind::kWeight},
                                         {"tag", CellKind::kTag}});
@@ -238,10 +248,28 @@ void set_columns(PyParser& self, const std::vector<std::string>& names,
   self.set_layout(std::move(layout));
 }
 
+void set_json_columns(PyParser& self, std::map<std::string, std::string> roles,
+                      const std::vector<std::string>& text,
+                      const std::map<std::string, size_t>& ngrams,
+                      const std::vector<std::pair<std::string, std::string>>& products) {
+  JsonLayout layout;
+  for (const auto& [name, role] : roles) {
+    layout.roles[name] = choose<CellKind>("role", role,
+                                          {{"ignored", CellKind::kIgnored},
+                                           {"label", CellKind::kLabel},
+                                           {"weight", CellKind::kWeight},
+                                           {"tag", CellKind::kTag}});
+  }
+  layout.text = {text.begin(), text.end()};
+  layout.ngrams = {ngrams.begin(), ngrams.end()};
+  layout.products = products;
+  self.set_json_layout(std::move(layout));
+}
+
 void bind_parser(nb::module_& m) {
   const Options defaults;
   nb::class_<PyParser>(m, "TextParser",
-                       "Turns chunks of svmlight, Vowpal Wabbit text or CSV into batches of rows.")
+                       "Turns chunks of svmlight, Vowpal Wabbit text, CSV or JSON lines into rows.")
       .def("__init__", &make_parser, "format"_a, nb::kw_only(), "labels"_a = "number",
            "features"_a = "index", "hash_bits"_a = defaults.hash_bits,
            "hash_seed"_a = defaults.hash_seed, "dtype"_a = "float32",
@@ -265,6 +293,8 @@ void bind_parser(nb::module_& m) {
           "line"_a, "offset"_a, "rows"_a, "Set where the next file is read on.")
       .def("set_columns", &set_columns, "names"_a, "kinds"_a, "ngrams"_a, "products"_a,
            "delimiter"_a, "Set what the columns of the CSV hold that is fed next.")
+      .def("set_json_columns", &set_json_columns, "roles"_a, "text"_a, "ngrams"_a, "products"_a,
+           "Set what columns of JSON lines are, by name, before anything is fed.")
       .def("finish", &PyParser::finish,
            "Return the row of a last line without newline; nothing can be fed after it.")
       .def_prop_ro(
@@ -297,7 +327,10 @@ void bind_batch(nb::module_& m) {
       .def_prop_ro("row", [](const PyError& self) { return self.error.row; })
       .def_prop_ro("cell", [](const PyError& self) { return self.error.cell; })
       .def_prop_ro("text", [](const PyError& self) { return to_bytes(self.line); })
-      .def_prop_ro("word", [](const PyError& self) { return to_bytes(self.word); });
+      .def_prop_ro("word", [](const PyError& self) { return to_bytes(self.word); })
+      .def_prop_ro(
+          "name", [](const PyError& self) { return to_bytes(self.column); },
+          "Name of the column, in JSON lines.");
 
   nb::class_<Batch> batch(m, "TextBatch", "Rows in CSR form; the arrays belong to the batch.");
   const auto column = [&](const char* name, auto member, const char* doc) {
@@ -343,6 +376,9 @@ void bind_batch(nb::module_& m) {
   names("new_labels", &Batch::new_labels, "Class labels that this batch is the first to use.");
   names("new_namespaces", &Batch::new_namespaces,
         "Namespaces that this batch is the first to use.");
+  names("number_columns", &Batch::number_columns,
+        "Columns that are known to hold numbers from here on.");
+  names("text_columns", &Batch::text_columns, "Columns that are known to hold text from here on.");
   batch.def_ro("unknown_features", &Batch::unknown_features,
                "Number of features left out because names are frozen.");
   batch.def_prop_ro("errors", &errors_of, "The lines that could not be parsed.");

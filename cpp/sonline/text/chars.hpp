@@ -59,7 +59,9 @@ inline const char* find_name_end(const char* p, bool& ascii) {
   }
 }
 
-// Whether the text is well-formed UTF-8 (no overlong forms, surrogates or values past U+10FFFF).
-bool is_utf8(std::string_view text);
+// How many bytes at the beginning are well-formed UTF-8 (no overlong forms, surrogates or values
+// past U+10FFFF).
+size_t valid_utf8(std::string_view text);
+inline bool is_utf8(std::string_view text) { return valid_utf8(text) == text.size(); }
 
 }  // namespace sonline::text

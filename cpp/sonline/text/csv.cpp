@@ -7,11 +7,11 @@
 #include <array>
 #include <cstring>
 #include <string>
-#include <unordered_map>
 #include <utility>
 #include <vector>
 
 #include "sonline/text/line_parser.hpp"
+#include "sonline/text/ngrams.hpp"
 #include "sonline/text/number.hpp"
 
 namespace sonline::text {
@@ -71,8 +71,6 @@ size_t count_cells(const char* p, const char* last, char delimiter) {
   }
   return count;
 }
-
-bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 std::string_view trimmed(std::string_view text) {
   while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
@@ -205,7 +203,8 @@ class CsvParser final : public LineParser {
 
   // Reads the cell at p and moves p behind it.
   Reason read(const char*& p, const char* last, size_t number, RowHead& head, Batch& batch) {
-    const CsvColumn& column = layout_.columns[number];
+    CsvColumn& column = layout_.columns[number];
+    if (column.kind == CellKind::kUnknown) decide(p, last, column, batch);
     if (column.kind == CellKind::kNumber) {
       double value;
       const Reason reason = read_number(p, last, value);
@@ -241,6 +240,17 @@ class CsvParser final : public LineParser {
       default:
         return Reason::kNone;
     }
+  }
+
+  // Lets the cell at p decide what its column holds, unless it is missing.
+  void decide(const char* p, const char* last, CsvColumn& column, Batch& batch) {
+    const Cell cell = read_cell(p, last, delimiter_, scratch_);
+    if (cell.open || is_missing(trimmed(cell.text))) return;
+    double value;
+    column.kind =
+        read_number(p, last, value) == Reason::kNotANumber ? CellKind::kText : CellKind::kNumber;
+    (column.kind == CellKind::kNumber ? batch.number_columns : batch.text_columns)
+        .push_back(column.name);
   }
 
   // A cell that holds a number, true or false; 0 for those that are missing.
@@ -306,27 +316,12 @@ class CsvParser final : public LineParser {
     return add(key, value, batch);
   }
 
-  // Each run of up to n words, with a blank between them, counts as often as it is there.
+  // Each run of up to n words counts as often as it is there.
   Reason add_ngrams(size_t number, std::string_view cell, Batch& batch) {
-    std::vector<std::string_view> words;
-    for (size_t i = 0; i < cell.size();) {
-      while (i < cell.size() && is_space(cell[i])) ++i;
-      const size_t start = i;
-      while (i < cell.size() && !is_space(cell[i])) ++i;
-      if (i != start) words.push_back(cell.substr(start, i - start));
-    }
-    std::vector<std::string> grams;
-    std::unordered_map<std::string, double> counts;
-    for (size_t length = 1; length <= layout_.columns[number].ngrams; ++length) {
-      for (size_t i = 0; i + length <= words.size(); ++i) {
-        std::string gram(words[i]);
-        for (size_t k = 1; k < length; ++k) (gram += ' ') += words[i + k];
-        if (counts[gram]++ == 0) grams.push_back(std::move(gram));
-      }
-    }
+    const WordCounts grams = ngrams(cell, layout_.columns[number].ngrams);
     room(batch, columns_.size() + grams.size());
-    for (const std::string& gram : grams) {
-      const Reason reason = add_feature(columns_[number], gram, counts[gram], batch);
+    for (const auto& [gram, count] : grams) {
+      const Reason reason = add_feature(columns_[number], gram, count, batch);
       if (reason != Reason::kNone) return reason;
     }
     return Reason::kNone;

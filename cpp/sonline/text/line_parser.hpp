@@ -19,11 +19,13 @@ namespace sonline::text {
 
 struct LineResult {
   Reason reason = Reason::kNone;
-  const char* where = nullptr;  // the byte at fault
-  bool is_row = false;          // false for blank lines and comments
-  size_t features = 0;          // how many were written behind those of the batch's rows
-  int64_t cell = -1;            // of CSV: see LineError
-  size_t length = 0;            // of the word at fault; 0 if it ends at a blank
+  const char* where = nullptr;   // the byte at fault
+  bool is_row = false;           // false for blank lines and comments
+  size_t features = 0;           // how many were written behind those of the batch's rows
+  int64_t cell = -1;             // of CSV: see LineError
+  size_t length = 0;             // of the word at fault; 0 if it ends at a blank
+  std::string_view word = {};    // of JSON: the word at fault, where it is not at `where`
+  std::string_view column = {};  // of JSON: its column
 
   static LineResult failed(Reason reason, const char* where) { return {reason, where}; }
   static LineResult nothing() { return {}; }
@@ -54,12 +56,14 @@ class LineParser {
   // The next bytes begin a line.
   virtual void begin_line() {}
   virtual void set_layout(CsvLayout) { throw std::logic_error("only CSV has columns"); }
+  virtual void set_json_layout(JsonLayout) { throw std::logic_error("only for JSON lines"); }
 };
 
 std::unique_ptr<LineParser> make_svmlight_parser(const Options& options,
                                                  Dictionaries& dictionaries);
 std::unique_ptr<LineParser> make_vw_parser(const Options& options, Dictionaries& dictionaries);
 std::unique_ptr<LineParser> make_csv_parser(const Options& options, Dictionaries& dictionaries);
+std::unique_ptr<LineParser> make_json_parser(const Options& options, Dictionaries& dictionaries);
 
 // The cells of the first rows of a piece of CSV, and how many bytes these are; without the last row
 // if it is not complete, unless there is no other.

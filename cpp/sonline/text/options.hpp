@@ -5,13 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace sonline::text {
 
-enum class Format : uint8_t { kSvmlight, kVowpalWabbit, kCsv };
+enum class Format : uint8_t { kSvmlight, kVowpalWabbit, kCsv, kJsonLines };
 enum class LabelMode : uint8_t {
   kNumber,  // float64
   kToken,   // any text, as a code into a dictionary
@@ -44,7 +46,15 @@ struct Options {
 };
 
 // What a column of CSV holds.
-enum class CellKind : uint8_t { kIgnored, kNumber, kText, kLabel, kWeight, kTag };
+enum class CellKind : uint8_t {
+  kIgnored,
+  kNumber,
+  kText,
+  kUnknown,  // kNumber or kText, as the first cell that is not missing shows
+  kLabel,
+  kWeight,
+  kTag,
+};
 
 struct CsvColumn {
   std::string name;
@@ -57,6 +67,14 @@ struct CsvLayout {
   std::vector<CsvColumn> columns;
   std::vector<std::pair<size_t, size_t>> products;
   char delimiter = ',';
+};
+
+// What the columns of JSON lines hold, by name; those that are not listed are features.
+struct JsonLayout {
+  std::map<std::string, CellKind, std::less<>> roles;
+  std::set<std::string, std::less<>> text;  // numbers there are words, too
+  std::map<std::string, size_t, std::less<>> ngrams;
+  std::vector<std::pair<std::string, std::string>> products;
 };
 
 }  // namespace sonline::text

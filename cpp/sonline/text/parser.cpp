@@ -37,9 +37,20 @@ uint64_t copy_new(const NameTable& table, uint64_t known, Strings& target) {
 
 Parser::Parser(const Options& options, Position start, Dictionaries known)
     : options_(options), dictionaries_(std::move(known)), position_(start) {
-  format_ = options_.format == Format::kSvmlight ? make_svmlight_parser(options_, dictionaries_)
-            : options_.format == Format::kCsv    ? make_csv_parser(options_, dictionaries_)
-                                                 : make_vw_parser(options_, dictionaries_);
+  switch (options_.format) {
+    case Format::kSvmlight:
+      format_ = make_svmlight_parser(options_, dictionaries_);
+      break;
+    case Format::kVowpalWabbit:
+      format_ = make_vw_parser(options_, dictionaries_);
+      break;
+    case Format::kCsv:
+      format_ = make_csv_parser(options_, dictionaries_);
+      break;
+    case Format::kJsonLines:
+      format_ = make_json_parser(options_, dictionaries_);
+      break;
+  }
   multiline_ = options_.format == Format::kCsv;
   names_reported_ = dictionaries_.features.size();
   labels_reported_ = dictionaries_.labels.size();
@@ -185,7 +196,9 @@ void Parser::add_error(const LineResult& result, size_t column, const char* firs
   batch.errors.push_back({result.reason, position_.line, static_cast<int64_t>(column),
                           position_.offset, position_.rows, result.cell});
   batch.error_lines.push_back({first, std::min(size, options_.max_error_bytes)});
-  batch.error_words.push_back(word_at({first, size}, column - 1, result.length));
+  batch.error_words.push_back(
+      result.word.empty() ? word_at({first, size}, column - 1, result.length) : result.word);
+  batch.error_columns.push_back(result.column);
   failed_ = options_.on_error == ErrorMode::kStop;
 }
 

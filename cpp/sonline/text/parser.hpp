@@ -39,6 +39,8 @@ class Parser {
   void seek(Position position);
   // Sets the columns of the CSV that is fed next.
   void set_layout(CsvLayout layout) { format_->set_layout(std::move(layout)); }
+  // The same for JSON lines, before anything is fed.
+  void set_json_layout(JsonLayout layout) { format_->set_json_layout(std::move(layout)); }
 
   Position position() const { return position_; }  // of the first line that is not parsed yet
   size_t pending() const { return held_; }         // bytes of that line that are already here

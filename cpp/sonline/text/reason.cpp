@@ -52,6 +52,32 @@ const char* name_of(Reason reason) {
       return "cell_count";
     case Reason::kQuoteOpen:
       return "quote_open";
+    case Reason::kJsonObject:
+      return "json_object";
+    case Reason::kJsonKey:
+      return "json_key";
+    case Reason::kJsonColon:
+      return "json_colon";
+    case Reason::kJsonComma:
+      return "json_comma";
+    case Reason::kJsonValue:
+      return "json_value";
+    case Reason::kJsonNumber:
+      return "json_number";
+    case Reason::kJsonString:
+      return "json_string";
+    case Reason::kJsonEscape:
+      return "json_escape";
+    case Reason::kJsonSurrogate:
+      return "json_surrogate";
+    case Reason::kJsonDeep:
+      return "json_deep";
+    case Reason::kJsonRest:
+      return "json_rest";
+    case Reason::kJsonTwice:
+      return "json_twice";
+    case Reason::kJsonKind:
+      return "json_kind";
   }
   return "unknown";
 }
@@ -61,7 +87,7 @@ const char* explain(Reason reason) {
     case Reason::kNone:
       return "no error";
     case Reason::kLineTooLong:
-      return "the line is longer than max_line_bytes; raise that limit if the line is meant";
+      return "the line is longer than 64 MB; perhaps a line break is missing";
     case Reason::kControlByte:
       return "a control byte (such as NUL, or a carriage return that does not end the line); "
              "expected text";
@@ -110,6 +136,33 @@ const char* explain(Reason reason) {
       return "expected as many cells as there are columns";
     case Reason::kQuoteOpen:
       return "a quotation mark is not closed";
+    case Reason::kJsonObject:
+      return "expected an object, such as {\"label\": 1, \"age\": 42}";
+    case Reason::kJsonKey:
+      return "not valid JSON: expected a key in double quotes";
+    case Reason::kJsonColon:
+      return "not valid JSON: expected ':' after the key";
+    case Reason::kJsonComma:
+      return "not valid JSON: expected ',' or the closing bracket";
+    case Reason::kJsonValue:
+      return "not valid JSON: expected a value: a number, a string, true, false, null, an array or "
+             "an object";
+    case Reason::kJsonNumber:
+      return "not valid JSON: not a number as JSON writes them, such as 1, -0.5 or 2e-3";
+    case Reason::kJsonString:
+      return "not valid JSON: a string that does not end on its line, or holds a control character";
+    case Reason::kJsonEscape:
+      return "not valid JSON: an unknown escape in a string";
+    case Reason::kJsonSurrogate:
+      return "half of a surrogate pair, which is no character";
+    case Reason::kJsonDeep:
+      return "JSON nested too deeply";
+    case Reason::kJsonRest:
+      return "not valid JSON: there is more after the object; write one object per line";
+    case Reason::kJsonTwice:
+      return "the key is there twice";
+    case Reason::kJsonKind:
+      return "the column holds another kind of value than expected";
   }
   return "unknown error";
 }

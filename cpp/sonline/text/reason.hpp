@@ -30,6 +30,19 @@ enum class Reason : uint8_t {
   kNamespaceMissing,
   kCellCount,
   kQuoteOpen,
+  kJsonObject,
+  kJsonKey,
+  kJsonColon,
+  kJsonComma,
+  kJsonValue,
+  kJsonNumber,
+  kJsonString,
+  kJsonEscape,
+  kJsonSurrogate,
+  kJsonDeep,
+  kJsonRest,
+  kJsonTwice,
+  kJsonKind,
 };
 
 // A short name for programs, such as "not_a_number".

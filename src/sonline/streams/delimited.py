@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
 from sonline.rows import LARGEST_VALUES
-from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.batch import BadRow, Position
 from sonline.streams.files import peek
 from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import check_names, label_column, ngram_columns
@@ -58,8 +58,7 @@ class CsvReader(TextReader):
                 f"delimiter (--delimiter) {options.delimiter!r} may be part of a number, or has "
                 "another meaning in CSV"
             )
-        super().__init__(options, start)
-        self._types = columns
+        super().__init__(options, start, columns)
         self._ngrams = ngram_columns(options.ngrams)
         self._kinds: dict[str, str] = {}  # what the columns of this file hold
         self._shown: list[str] = []  # these columns, and then the products of columns
@@ -152,8 +151,9 @@ class CsvReader(TextReader):
         cells = self._cells(names, sample, delimiter) if unknown else {}
         for name in features:
             kind = "text" if name in text else self._types.get(name)
-            self._kinds[name] = kind or _told(cells.get(name, []), name, file)
-            self._types.setdefault(name, self._kinds[name])
+            self._kinds[name] = kind or _kind_of(cells.get(name, []), name, file)
+            if self._kinds[name] != "unknown":
+                self._types.setdefault(name, self._kinds[name])
         products = column_pairs(options.interactions, features, file)
         places = {name: place for place, name in enumerate(names)}
         self._shown = [*names, *options.interactions]
@@ -174,12 +174,6 @@ class CsvReader(TextReader):
             name: [cell for cell in column if cell not in missing]
             for name, column in zip(names, columns, strict=False)
         }
-
-    def _batch(self, found: _core.TextBatch, name: str, start: Position) -> Batch:
-        batch = super()._batch(found, name, start)
-        if self._options.tag is not None and batch.tags is None:
-            batch.tags = [""] * len(batch)
-        return batch
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         word = error.word.decode("utf-8", "replace")
@@ -202,7 +196,8 @@ class CsvReader(TextReader):
             return f"{what}; what follows it to the end of the file is in its cell", word
         if error.kind == "name_not_index":
             raise DataFormatError(
-                f"feature {column!r} is no index; read names with --features name"
+                f"column {column!r} holds features that are no indices; read them by name "
+                "(--features name)"
             )
         kind = self._kinds.get(column, "number")
         if kind == "label":
@@ -218,18 +213,23 @@ class CsvReader(TextReader):
         return f"column {column!r}: {what}; to read it as words, use --text {column}", ""
 
 
-def _told(cells: list[bytes], name: str, file: str) -> str:
-    """Return what a column holds, "number" or "text"; an error if a few cells are no numbers."""
+def _kind_of(cells: list[bytes], name: str, file: str) -> str:
+    """Return what a column holds, "number", "text" or, without cells, "unknown".
+
+    A few words among numbers are an error.
+    """
     total = len(cells)
+    if not total:
+        return "unknown"
     with suppress(ValueError):  # nearly all columns of numbers, at once
         numbers = [*map(float, cells)]
         if numbers and b"_" not in b"".join(cells):
             return "number"
     counts = Counter(cell.decode("utf-8", "replace") for cell in cells)
     words = {cell: count for cell, count in counts.items() if number_of(cell) is None}
-    if total and not words:
+    if not words:
         return "number"
-    if total and sum(words.values()) <= (1 - _MANY) * total:
+    if sum(words.values()) <= (1 - _MANY) * total:
         word = next(iter(words))
         raise DataFormatError(
             f"column {name!r} holds numbers, and a word that is none: if it means that nothing is "
@@ -238,7 +238,7 @@ def _told(cells: list[bytes], name: str, file: str) -> str:
             text=word,
         )
     commas = sum(count for cell, count in words.items() if _DECIMAL_COMMA.fullmatch(cell))
-    if total and commas >= _MANY * total:
+    if commas >= _MANY * total:
         raise DataFormatError(
             f"column {name!r} has decimal commas, which are not read; write points, or read the "
             f"column as words with --text {name}",

@@ -1,4 +1,4 @@
-"""svmlight and Vowpal Wabbit text through the native parser, and what CSV shares with them."""
+"""svmlight and Vowpal Wabbit text through the native parser; the base of CSV and JSON lines."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from sonline.streams.sources import Source
     from sonline.streams.stream import Options
 
+LONGEST_LINE = 64 << 20  # bytes
 CHUNK = 1 << 18  # bytes of text for a batch; some 500 to 25,000 rows
 _SKIP = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -40,10 +41,12 @@ class TextReader:
         self, options: Options, start: Position, columns: dict[str, str] | None = None
     ) -> None:
         self._options = options
+        self._types = {} if columns is None else columns  # of tables, by column
         table = FORMATS[options.format].table
+        self._csv = options.format in ("csv", "tsv")
         self._pairs = [] if table else [pair.replace("*", "") for pair in options.interactions]
         self._parser = _core.TextParser(
-            "csv" if table else options.format,
+            "csv" if self._csv else options.format,
             labels="token" if options.tokens else "number",
             features=options.features,
             hash_bits=options.hash_bits or 18,
@@ -54,6 +57,7 @@ class TextReader:
             allow_unlabelled=options.unlabelled,
             frozen_names=options.frozen,
             namespaces=bool(self._pairs),
+            max_line_bytes=LONGEST_LINE,
             names=options.names,
             label_names=options.label_names,
             missing=self._missing(),
@@ -89,6 +93,9 @@ class TextReader:
         return []
 
     def _batch(self, found: _core.TextBatch, name: str, start: Position) -> Batch:
+        for kind, columns in (("number", found.number_columns), ("text", found.text_columns)):
+            for column in columns:
+                self._types.setdefault(column, kind)
         bad = [self._bad(error, name) for error in found.errors]
         if found.bases is not None:
             row = int(found.bases.nonzero()[0][0])
@@ -99,14 +106,14 @@ class TextReader:
                 line=int(found.lines[row]),
                 text=f"{found.bases[row]:g}",
             )
-        table = FORMATS[self._options.format].table
         end = replace(
             start,
             offset=self._parser.offset,
             line=self._parser.line,
-            rows=self._parser.rows if table else start.rows + len(found),
+            rows=self._parser.rows if self._csv else start.rows + len(found),
         )
         new_names, new_labels = found.new_names, found.new_labels
+        no_tags = self._options.tag is not None and found.tags is None
         self._names.words += new_labels
         batch = Batch(
             indptr=found.indptr,
@@ -115,7 +122,7 @@ class TextReader:
             labels=None if self._options.tokens else found.labels,
             codes=found.label_codes if self._options.tokens else None,
             weights=found.weights,
-            tags=found.tags,
+            tags=[""] * len(found) if no_tags else found.tags,
             named=self._options.features == "name",
             new_names=new_names,
             new_labels=new_labels,
@@ -125,8 +132,8 @@ class TextReader:
             end=end,
             lines=found.lines,
             ends=found.ends,
-            next_lines=found.next_lines if table else None,
-            row_ends=found.row_ends if table else None,
+            next_lines=found.next_lines if self._csv else None,
+            row_ends=found.row_ends if self._csv else None,
             bad=bad,
             unknown_features=found.unknown_features,
             keeper=found,
