@@ -43,8 +43,13 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     b'all of it'
     """
     if not is_replaced(path):
-        with Path(path).open("wb", buffering=0) as device:
-            yield device
+        try:
+            with Path(path).open("wb", buffering=0) as device:
+                yield device
+        except OSError as error:
+            if error.errno and error.filename is None:
+                raise OSError(error.errno, error.strerror, os.fspath(path)) from error
+            raise
         return
     target = Path(os.path.realpath(path))
     _remove_leftovers(target)
@@ -57,8 +62,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             part.replace(target)
     except BaseException as error:
         part.unlink(missing_ok=True)
-        if isinstance(error, OSError) and error.filename in (None, str(part)):
-            error.filename, error.filename2 = os.fspath(path), None
+        if isinstance(error, OSError) and error.errno and error.filename in (None, str(part)):
+            raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
     _sync_folder(target.parent)
 

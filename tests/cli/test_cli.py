@@ -1,5 +1,6 @@
 """The frame of the command line: names, help, exit codes."""
 
+import json
 import os
 import subprocess
 import sys
@@ -147,3 +148,12 @@ def test_reproduce_asks_for_matplotlib_first(tmp_path):
     )
     assert done.returncode == 2
     assert "sonline[plot]" in done.stderr
+
+
+@pytest.mark.parametrize("wrong", [["--loss", "nope"], ["--nope"]])
+def test_wrong_usage_is_an_object_with_json(wrong):
+    failed = run("train", "a.svm", "--json", *wrong)
+    assert failed.returncode == 2
+    error = json.loads(failed.stderr)["error"]
+    assert (error["type"], error["exit_code"]) == ("ParameterError", 2)
+    assert "nope" in error["message"]

@@ -41,6 +41,7 @@ def test_one_stray_label_is_not_a_third_class(sonline, tmp_path):
     (tmp_path / "d.svm").write_text("".join(lines))
     failed = sonline("train", "d.svm", "-q", code=2)
     assert "--classes multi" in failed.stderr
+    assert "d.svm:201: nearly all" in failed.stderr
     assert "(7)" in failed.stderr
     failed = sonline("train", "d.svm", "-q", "--classes", "binary", code=3)
     assert "d.svm:201:" in failed.stderr

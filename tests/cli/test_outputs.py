@@ -90,6 +90,7 @@ OUTPUTS = {  # the option, and a command that writes to it
     "--output": ["train", "data.svm", "-q", "-o"],
     "--output of vw": ["vw", "data.vw", "--quiet", "-f"],
     "--checkpoint": ["train", "data.svm", "-q", "-o", "n.son", "--checkpoint"],
+    "--save-config": ["train", "data.svm", "-q", "--save-config"],
     "--predictions": ["train", "data.svm", "-q", "-o", "n.son", "--predictions"],
     "--bad-rows": ["train", "data.svm", "-q", "--on-error", "skip", "--bad-rows"],
     "--output of predict": ["predict", "data.svm", "-m", "m.son", "-q", "-o"],
@@ -207,3 +208,15 @@ def test_what_a_killed_process_left_is_removed(sonline, inputs):
     sonline("train", "data.svm", "-o", "m.son", "-q")
     assert not left.exists()
     assert other.exists()
+
+
+def test_a_model_that_cannot_be_written_is_saved_elsewhere(sonline, inputs, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    variables = {**os.environ, "TMPDIR": str(elsewhere)}
+    failed = sonline("train", "data.svm", "-q", "-o", "/dev/full", code=3, env=variables)
+    (rescued,) = elsewhere.rglob("full")
+    assert failed.stderr == (
+        f"sonline: /dev/full: No space left on device; the model is saved in {rescued} instead\n"
+    )
+    assert tensors(rescued) == tensors(inputs / "m.son")

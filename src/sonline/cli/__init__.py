@@ -130,19 +130,38 @@ def main() -> None:
     gc.set_threshold(*FEW_COLLECTIONS)
     nobody = _is_nobody(sys.stdout)
     try:
-        app(prog_name="sonline")
+        if not _wants_json():
+            app(prog_name="sonline")
+        sys.exit(app(prog_name="sonline", standalone_mode=False))
     except SystemExit as left:
         if left.code == FAILED and _is_nobody(sys.stdout) and not nobody:
             sys.exit(0)  # the reader of the help has seen enough
         raise
     except (SonlineError, OSError) as error:
-        _report(str(error), type(error).__name__, exit_code(error))
+        _report(_message(error), type(error).__name__, exit_code(error))
         sys.exit(exit_code(error))
+    except Exception as error:
+        if not hasattr(error, "format_message"):  # Typer's own, about the command's usage
+            raise
+        _report(error.format_message(), "ParameterError", WRONG_USAGE)
+        sys.exit(WRONG_USAGE)
+
+
+def _wants_json() -> bool:
+    """Return whether errors are for machines; for vw, --json is a format of the input."""
+    return "--json" in sys.argv and "vw" not in sys.argv[1:2]
+
+
+def _message(error: Exception) -> str:
+    """Return an error for people: those of the system without their number."""
+    if isinstance(error, OSError) and error.strerror and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return str(error)
 
 
 def _report(message: str, kind: str, code: int) -> None:
     """Write an error to standard error; with --json as an object, for machines."""
-    if "--json" in sys.argv and "vw" not in sys.argv[1:2]:
+    if _wants_json():
         found = {"error": {"type": kind, "message": message, "exit_code": code}}
         sys.stderr.write(f"{json.dumps(found)}\n")
     else:

@@ -6,6 +6,7 @@ import json as jsonlib
 import math
 import shlex
 import sys
+import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -106,6 +107,7 @@ def train(
     Example: sonline train clicks.svm.gz -o clicks.son --checkpoint clicks.part
     """
     if save_to is not None:
+        check_outputs(data, save_config=save_to)
         save_config(save_to, context)
     every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
     settings = Settings(
@@ -150,6 +152,11 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
         predictions=settings.predictions,
         bad_rows=settings.bad_rows,
     )
+    if settings.checkpoint is not None and not is_replaced(settings.checkpoint):
+        raise ParameterError(
+            f"--checkpoint {settings.checkpoint}: training cannot resume from a pipe or device; "
+            "name a file"
+        )
     console = open_console()
     silent = quiet or (json and not console.is_terminal)
     display = Display(console, silent, settings.loss_scale)
@@ -159,7 +166,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
         model = run.run()
         target = run.resumable if run.interrupted else settings.output
         if target is not None:
-            model.save(target, {"name": "command line"})
+            _save(model, target)
     if run.interrupted and target is None:
         sys.stderr.write(f"interrupted after {run.rows} rows; no model was asked for\n")
         raise typer.Exit(SIGNALLED + run.interrupted)
@@ -176,6 +183,22 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
     elif not quiet:
         to_errors = str(settings.predictions) == "-"
         typer.echo(summary(report(run, model, display.seconds())), err=to_errors)
+
+
+def _save(model: Model, path: Path) -> None:
+    """Save a model; if its place cannot take it, elsewhere: hours may have gone into it."""
+    made_by = {"name": "command line"}
+    try:
+        model.save(path, made_by)
+    except OSError as error:
+        try:
+            rescued = Path(tempfile.mkdtemp(prefix="sonline-"), path.name)
+            model.save(rescued, made_by)
+        except OSError:
+            raise error from None
+        raise OSError(
+            f"{path}: {error.strerror or error}; the model is saved in {rescued} instead"
+        ) from error
 
 
 def _class_weights(given: list[str]) -> dict[Any, float]:
@@ -197,11 +220,6 @@ def _class_weights(given: list[str]) -> dict[Any, float]:
 def _check(settings: Settings) -> None:
     if str(settings.output) == STDOUT:
         raise ParameterError("--output -: a model needs a file; name one")
-    if settings.checkpoint is not None and not is_replaced(settings.checkpoint):
-        raise ParameterError(
-            f"--checkpoint {settings.checkpoint}: a pipe or device cannot be resumed from; name a "
-            "file"
-        )
     if settings.validation and settings.resume and settings.checkpoint is None:
         raise ParameterError(
             "--resume with --validation needs --checkpoint: --output has the best pass only"

@@ -299,7 +299,8 @@ def _reaching(name: str) -> Iterator[None]:
         if not is_remote(name) or isinstance(error, SonlineError):
             raise
         if isinstance(error, FileNotFoundError):
-            raise FileNotFoundError(f"no file {name!r}") from error
+            cause = f": {error.__cause__}" if error.__cause__ is not None else ""
+            raise FileNotFoundError(f"no file {name!r}{cause}") from error
         raise OSError(f"{name}: cannot be read: {error or type(error).__name__}") from error
 
 

@@ -231,6 +231,7 @@ class Training:
                 self.settings.classes,
                 "loss" in self.settings.given,
                 skip=stream.options.on_error == "skip",
+                place_of=lambda label: _place_of(label, first),
             )
             self.model = Model(parameters, table)
             self.model.reading = reading_of(stream.options)
@@ -461,3 +462,13 @@ class Training:
         self.interrupted = number
         if self._stream is not None:
             self._stream.stop()
+
+
+def _place_of(label: Any, batches: list[Batch]) -> str:
+    """Return the file and line of the first row with a label, for an error."""
+    for batch in batches:
+        for row, code in enumerate([] if batch.codes is None else batch.codes.tolist()):
+            if code >= 0 and batch.names.label(code) == label:
+                line = "" if batch.lines is None else f":{int(batch.lines[row])}"
+                return f"{batch.file}{line}: "
+    return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,12 +26,15 @@ def table_for(
     labels: Sequence[Any],
     classes: str | Sequence[Any],
     loss_given: bool,
+    *,
     skip: bool = False,
+    place_of: Callable[[Any], str] = lambda label: "",
 ) -> ClassTable | None:
     """Return the classes that the first labels of a stream ask for; None if numbers are learned.
 
     A few others among many labels that are -1 and 1, or 0 and 1, are a mistake in the data or a
     rare class: only the user can tell. If bad rows are to be skipped they count as those.
+    ``place_of`` returns where a label is, for the error.
     """
     if not parameters.binary:
         return None
@@ -51,9 +54,10 @@ def table_for(
             return SIGNS
         shown = ", ".join(str(label) for label in list(others)[:4])
         raise ParameterError(
-            f"nearly all of the first labels are {-1 if counts[-1] else 0} and 1, but there are "
-            f"others ({shown}): use classes multi (--classes multi) if they are classes; otherwise "
-            "mend the rows, or skip them (--on-error skip)"
+            f"{place_of(next(iter(others)))}nearly all of the first labels are "
+            f"{-1 if counts[-1] else 0} and 1, but there are others ({shown}): use classes multi "
+            "(--classes multi) if they are classes; otherwise correct these rows, or skip them "
+            "(--on-error skip)"
         )
     labels = list(counts)
     if classes == "auto" and not loss_given:
