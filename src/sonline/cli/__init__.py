@@ -27,19 +27,19 @@ import typer.main
 from sonline.errors import DivergenceError, ModelFileError, ParameterError, SonlineError
 
 COMMANDS = {
-    "train": "Learn a model from a stream of rows: svmlight, Vowpal Wabbit text or tables.",
-    "predict": "Predict rows with a model, one line each, in their order.",
-    "evaluate": "Measure a model on rows with labels: loss, error, AUC, F1, confusions, RMSE.",
-    "merge": "Merge models that learned different rows with the same parameters into one.",
-    "inspect": "Show what a model holds: parameters, counters, spectrum, largest weights.",
+    "train": "Train a model on files or streams: svmlight, Vowpal Wabbit text or tables.",
+    "predict": "Predict rows with a model, one line per row.",
+    "evaluate": "Evaluate a model on labelled rows: loss, error, AUC, F1, confusion matrix, RMSE.",
+    "merge": "Merge models that were trained on different rows with the same parameters.",
+    "inspect": "Show the parameters, counters, spectrum and largest weights of a model.",
     "convert": "Convert rows between svmlight, Vowpal Wabbit text, JSON lines and tables.",
-    "vw": "Run with the common options of Vowpal Wabbit; others are refused by name.",
-    "serve": "Serve models that learn from events, with a page to watch them.",
-    "token": "Make, list and remove the tokens of a service.",
-    "client": "Send rows to a service, or ask it for predictions.",
+    "vw": "Train and predict with the common options of Vowpal Wabbit.",
+    "serve": "Serve models over HTTP: predict, train when labels arrive, and watch a live page.",
+    "token": "Create, list and remove the tokens of a service.",
+    "client": "Send rows to a service for training or prediction.",
     "demo": "Compare gradient descent, AdaGrad and two sketches on an ill-conditioned stream.",
-    "datasets": "List the data sets of the paper, or fetch them from their publishers.",
-    "reproduce": "Run experiments of the paper and write CSV, PNG, SVG and a report in HTML.",
+    "datasets": "List the paper's data sets, or download them from their publishers.",
+    "reproduce": "Run the paper's experiments and write CSV, PNG, SVG and an HTML report.",
 }
 OF_THE_PAPER = ("demo", "datasets", "reproduce")
 
@@ -116,7 +116,7 @@ def _sonline(
         typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
     ] = False,
 ) -> None:
-    """Learn linear models from streams: second order, at first-order cost.
+    """Train linear models on streams: second order, at first-order cost.
 
     Example: sonline demo
     """

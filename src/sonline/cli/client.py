@@ -14,13 +14,15 @@ from sonline.cli import options as shared
 from sonline.errors import DataFormatError, require
 
 app = command_app()
-Model = Annotated[str, typer.Argument(metavar="MODEL", help="Its name.", show_default=False)]
+Model = Annotated[
+    str, typer.Argument(metavar="MODEL", help="Name of the model.", show_default=False)
+]
 Rows = Annotated[str, typer.Argument(metavar="FILE", help="JSON lines, or - for standard input.")]
-Url = Annotated[str, typer.Option(help="Of the service.", envvar="SONLINE_URL")]
+Url = Annotated[str, typer.Option(help="URL of the service.", envvar="SONLINE_URL")]
 Secret = Annotated[
     str | None,
     typer.Option(
-        "--token", help="Better in the environment, where nobody sees it.", envvar="SONLINE_TOKEN"
+        "--token", help="Access token. Safer in the environment variable.", envvar="SONLINE_TOKEN"
     ),
 ]
 LOCAL = "http://127.0.0.1:8765"
@@ -54,7 +56,7 @@ def learn(
     *,
     url: Url = LOCAL,
     token: Secret = None,
-    batch: Annotated[int, typer.Option(min=1, help="Rows in a request.")] = 1000,
+    batch: Annotated[int, typer.Option(min=1, help="Rows per request.")] = 1000,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:

@@ -42,13 +42,13 @@ Config = Annotated[
     Path | None,
     typer.Option(
         "--config",
-        help="TOML with values of options, such as passes = 3; those given here go first.",
+        help="TOML file with options, such as passes = 3. The command line takes precedence.",
         callback=_read,
         is_eager=True,
     ),
 ]
 SaveConfig = Annotated[
-    Path | None, typer.Option("--save-config", help="Where the options of this run are kept.")
+    Path | None, typer.Option("--save-config", help="Write the options of this run to a TOML file.")
 ]
 
 

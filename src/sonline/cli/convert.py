@@ -37,14 +37,15 @@ def convert(
     *,
     data: shared.Data,
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The file, or - for standard output.")
+        Path, typer.Option("--output", "-o", help="Output file, or - for standard output.")
     ],
     to: Annotated[
-        str, typer.Option(help=f"Format of the output: {', '.join(FORMATS)}, or auto (its name).")
+        str,
+        typer.Option(help=f"Format of the output: {', '.join(FORMATS)}, or auto (from its name)."),
     ] = "auto",
     names: Annotated[
         Path | None,
-        typer.Option(help="To svmlight: number the features and write their names here."),
+        typer.Option(help="svmlight: number the features and write their names to this file."),
     ] = None,
     reading: dict[str, Any],
     bad_rows: shared.BadRows = None,

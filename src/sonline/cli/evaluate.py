@@ -140,12 +140,12 @@ def evaluate(
         bool,
         typer.Option(
             "--progressive",
-            help="Learn each row after it was predicted; the model file stays as it is.",
+            help="Train on each row after predicting it. The model file does not change.",
         ),
     ] = False,
     metric: Annotated[
         str | None,
-        typer.Option(help="Print this measure alone: loss, error, auc, f1, rmse, ..."),
+        typer.Option(help="Print only this metric: loss, error, auc, f1, rmse, ..."),
     ] = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
@@ -153,10 +153,10 @@ def evaluate(
     json: shared.Json = False,
     quiet: shared.Terse = False,
 ) -> None:
-    """Measure a model on rows with labels: loss, error, AUC, F1, confusions, RMSE.
+    """Evaluate a model on labelled rows: loss, error, AUC, F1, confusion matrix, RMSE.
 
-    Precision, recall and F1 are those of the second of two labels in sorted order, and the mean
-    over classes where there are more.
+    Precision, recall and F1 are those of the second of two labels in sorted order. With more than
+    two, they are means over the classes.
 
     Example: sonline evaluate test.svm.gz -m clicks.son --json
     """

@@ -30,16 +30,16 @@ PICTURES = (".png", ".svg", ".pdf", ".html")
 @app.command()
 def inspect(
     *,
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="The model.", show_default=False)],
-    top: Annotated[int, typer.Option(min=0, help="How many of the largest weights to show.")] = 20,
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)],
+    top: Annotated[int, typer.Option(min=0, help="Number of weights to show.")] = 20,
     plot: Annotated[
         Path | None,
-        typer.Option(help=f"Draw loss, spectrum and weights ({', '.join(PICTURES)})."),
+        typer.Option(help=f"Plot loss, spectrum and weights to this file ({', '.join(PICTURES)})."),
     ] = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Show what a model holds: parameters, counters, spectrum, largest weights.
+    """Show the parameters, counters, spectrum and largest weights of a model.
 
     Example: sonline inspect clicks.son --top 10 --plot clicks.png
     """

@@ -21,22 +21,24 @@ app = command_app()
 def merge(
     *,
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL...", help="The models.", show_default=False)
+        list[Path], typer.Argument(metavar="MODEL...", help="Model files.", show_default=False)
     ],
     output: Annotated[
-        Path, typer.Option("--output", "-o", help="The merged model.", show_default=False)
+        Path, typer.Option("--output", "-o", help="File for the merged model.", show_default=False)
     ],
     start: Annotated[
         Path | None,
-        typer.Option("--from", help="The model that all of them went on from: it counts once."),
+        typer.Option(
+            "--from", help="The model that all of them continued from. It is counted once."
+        ),
     ] = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Merge models that learned different rows with the same parameters into one.
+    """Merge models that were trained on different rows with the same parameters.
 
-    Features are matched by name or index, classes by label. The order of the models matters for
-    the last digits only.
+    Features are matched by name or index, classes by label. The order of the models changes only
+    the last digits.
 
     Example: sonline merge monday.son tuesday.son -o both.son
     """

@@ -46,11 +46,11 @@ Data = Annotated[
     list[str],
     typer.Argument(
         metavar="DATA",
-        help="Files, globs, addresses, or - for standard input; plain, gzip, bz2, xz or zstd.",
+        help="Files, globs, URLs, or - for standard input; plain, gzip, bz2, xz or zstd.",
         show_default=False,
     ),
 ]
-ModelFile = Annotated[Path, typer.Option("--model", "-m", help="The model.", show_default=False)]
+ModelFile = Annotated[Path, typer.Option("--model", "-m", help="Model file.", show_default=False)]
 if TYPE_CHECKING:  # enumerations made at run time are no types for a checker
     FormatName = str
     ErrorMode = str
@@ -61,25 +61,28 @@ Format = Annotated[
     FormatName,
     typer.Option(
         "--format",
-        help="Format of the data; auto tells it from the name, or else from the content.",
+        help="Format of the data. auto detects it from the name or the content.",
     ),
 ]
 LabelColumn = Annotated[
-    str | None, typer.Option("--label", help="Tables: the column to be learned [default: label].")
+    str | None, typer.Option("--label", help="Tables: the label column [default: label].")
 ]
 WeightColumn = Annotated[
     str | None,
     typer.Option(
-        "--weight", help="Tables: the importance of rows. svmlight: label, for 1:0.5 3:2 ..."
+        "--weight", help="Tables: the column of sample weights. svmlight: label, for 1:0.5 3:2 ..."
     ),
 ]
-TagColumn = Annotated[str | None, typer.Option("--tag", help="Tables: the name of each row.")]
+TagColumn = Annotated[
+    str | None, typer.Option("--tag", help="Tables: the column with the name of each row.")
+]
 TextColumns = Annotated[
-    list[str] | None, typer.Option("--text", help="Tables: a column of words even if numbers.")
+    list[str] | None,
+    typer.Option("--text", help="Tables: treat this column as categories. May be repeated."),
 ]
 IgnoredColumns = Annotated[
     list[str] | None,
-    typer.Option("--ignore", help="A column to leave out; of .vw, the first letter of namespaces."),
+    typer.Option("--ignore", help="A column to ignore; for .vw, the first letter of a namespace."),
 ]
 Interactions = Annotated[
     list[str] | None,
@@ -89,36 +92,39 @@ Ngrams = Annotated[
     list[str] | None,
     typer.Option(
         "--ngrams",
-        help="COLUMN:N splits a column of text into words, and adds runs of up to N words.",
+        help="COLUMN:N: split a text column into words and n-grams of up to N words.",
     ),
 ]
 Delimiter = Annotated[
     str | None,
     typer.Option(
-        "--delimiter", help="CSV: between cells [default: detected from the first lines]."
+        "--delimiter", help="CSV: the delimiter [default: detected from the first lines]."
     ),
 ]
 NoHeader = Annotated[
     bool,
-    typer.Option("--no-header", help="CSV, TSV: the first row is data; columns are c1, c2, ..."),
+    typer.Option(
+        "--no-header", help="CSV, TSV: there is no header. Columns are called c1, c2, ..."
+    ),
 ]
 Missing = Annotated[
     list[str] | None,
-    typer.Option("--missing", help="CSV, TSV: one more word for a missing cell, beside ?, NA, ..."),
+    typer.Option("--missing", help="CSV, TSV: another marker of missing cells, besides ?, NA, ..."),
 ]
 OnError = Annotated[
     ErrorMode,
     typer.Option(
         "--on-error",
-        help="Bad rows: stop with an error, or skip, count and report them.",
+        help="Bad rows: stop with an error, or skip and count them.",
     ),
 ]
 BadRows = Annotated[
-    Path | None, typer.Option("--bad-rows", help="With --on-error skip: where bad rows go.")
+    Path | None,
+    typer.Option("--bad-rows", help="With --on-error skip: write bad rows to this file."),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print results as JSON, and nothing else.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing but errors.")]
-Terse = Annotated[bool, typer.Option("--quiet", "-q", help="Print results and errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print only the results, as JSON.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print only errors.")]
+Terse = Annotated[bool, typer.Option("--quiet", "-q", help="Print only results and errors.")]
 
 
 READING: dict[str, tuple[Any, Any]] = {

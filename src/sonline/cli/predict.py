@@ -31,25 +31,26 @@ def predict(
     model: shared.ModelFile,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The file for predictions [default: standard output]."),
+        typer.Option("--output", "-o", help="File for the predictions [default: standard output]."),
     ] = None,
     kind: Annotated[
         str,
         typer.Option(
             "--as",
-            help="probability (of two classes that of the second label in sorted order, else of "
-            "each), label, raw, or auto: probability for the logistic loss, raw otherwise.",
+            help="What to print: probability (with two classes, of the second label in sorted "
+            "order; with more, of each class), label or raw. auto is probability for the "
+            "logistic loss, raw otherwise.",
         ),
     ] = "auto",
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
     bad_rows: shared.BadRows = None,
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON object for each row.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
     quiet: shared.Terse = False,
 ) -> None:
-    """Predict rows with a model, one line each, in their order.
+    """Predict rows with a model, one line per row.
 
-    Rows need no labels. Features that the model has not seen count as absent.
+    Rows need no labels. Features that the model has never seen are ignored.
 
     Example: sonline predict new.svm.gz -m clicks.son --as label
     """

@@ -21,44 +21,53 @@ def serve(
     *,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder for models, logs and tokens; made if it is not there."),
+        typer.Option(help="Folder for models, logs and tokens. Created if missing."),
     ] = None,
     model: Annotated[
         list[str] | None,
-        typer.Option(help="NAME=FILE: a model file to begin with, if there is no such model yet."),
+        typer.Option(
+            help="NAME=FILE: start with this model file, unless the model already exists."
+        ),
     ] = None,
-    host: Annotated[str, typer.Option(help="Beyond this machine only with tokens.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 8765,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on. Other than the local one only with tokens.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8765,
     demo: Annotated[
-        bool, typer.Option("--demo", help="Feed a model with a stream that drifts.")
+        bool, typer.Option("--demo", help="Train a demonstration model on a stream with drift.")
     ] = False,
     follow: Annotated[
         bool,
         typer.Option("--follow", help="Only predict, beside the process that serves this folder."),
     ] = False,
     label_hours: Annotated[
-        float, typer.Option(min=0.0, help="How long a row waits for its label.")
+        float, typer.Option(min=0.0, help="How long a row is stored until its label arrives.")
     ] = 24.0,
     label_megabytes: Annotated[
-        int, typer.Option(min=1, help="Of all rows that wait for labels.")
+        int, typer.Option(min=1, help="Memory for rows that wait for labels; the oldest go first.")
     ] = 256,
     keep_gigabytes: Annotated[
-        float, typer.Option(min=0.0, help="Of the log, beyond what the snapshots need.")
+        float, typer.Option(min=0.0, help="Size of the log, in addition to what snapshots need.")
     ] = 10.0,
     keep_days: Annotated[
-        float | None, typer.Option(min=0.0, help="Age of the log, beyond that.")
+        float | None,
+        typer.Option(min=0.0, help="Age of the log, in addition to what snapshots need."),
     ] = None,
-    snapshot_minutes: Annotated[float, typer.Option(min=0.1, help="Between snapshots.")] = 5.0,
-    body_megabytes: Annotated[int, typer.Option(min=1, help="Largest body.")] = 16,
+    snapshot_minutes: Annotated[
+        float, typer.Option(min=0.1, help="Minutes between snapshots.")
+    ] = 5.0,
+    body_megabytes: Annotated[
+        int, typer.Option(min=1, help="Size of the largest request body.")
+    ] = 16,
     rate: Annotated[
-        float, typer.Option(min=0.0, help="Requests a second of each token; 0 is no limit.")
+        float, typer.Option(min=0.0, help="Requests per second and token; 0 is no limit.")
     ] = 0.0,
-    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file, for https.")] = None,
-    tls_key: Annotated[Path | None, typer.Option(help="PEM file, for https.")] = None,
+    tls_certificate: Annotated[Path | None, typer.Option(help="PEM file, for HTTPS.")] = None,
+    tls_key: Annotated[Path | None, typer.Option(help="PEM file, for HTTPS.")] = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Serve models that learn from events, with a page to watch them.
+    """Serve models over HTTP: predict, train when labels arrive, and watch a live page.
 
     Events are on disk before they are acknowledged; labels may come later, by id.
 

@@ -15,7 +15,7 @@ from sonline.cli import options as shared
 from sonline.errors import ParameterError
 
 app = command_app()
-Data = Annotated[Path, typer.Option(help="The folder that is served.", show_default=False)]
+Data = Annotated[Path, typer.Option(help="The folder of the service.", show_default=False)]
 
 
 def _store(data: Path) -> Any:
@@ -29,9 +29,9 @@ def add(
     *,
     data: Data,
     scope: Annotated[
-        list[str] | None, typer.Option(help="predict, learn or admin; several are possible.")
+        list[str] | None, typer.Option(help="predict, learn or admin. May be repeated.")
     ] = None,
-    note: Annotated[str, typer.Option(help="For whom it is.")] = "",
+    note: Annotated[str, typer.Option(help="Who uses this token.")] = "",
     json: shared.Json = False,
     quiet: shared.Terse = False,
 ) -> None:
@@ -64,7 +64,7 @@ def list_(*, data: Data, json: shared.Json = False, quiet: shared.Terse = False)
 def remove(
     *,
     data: Data,
-    token: Annotated[str, typer.Argument(help="The first word of `list`.")],
+    token: Annotated[str, typer.Argument(help="The first column of `sonline token list`.")],
     json: shared.Json = False,
     quiet: shared.Terse = False,
 ) -> None:

@@ -36,61 +36,70 @@ def train(
     data: shared.Data,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="The model; without, only the loss is reported."),
+        typer.Option(
+            "--output", "-o", help="Model file to write. Without it, only the loss is reported."
+        ),
     ] = None,
     parameters: dict[str, Any],
-    passes: Annotated[int, typer.Option(min=1, help="How often the files are read.")] = 1,
+    passes: Annotated[int, typer.Option(min=1, help="Number of passes over the files.")] = 1,
     shuffle: Annotated[
         int,
         typer.Option(
             min=0,
-            help="Learn rows in random order within blocks of so many; another one in each pass.",
+            help="Shuffle the rows within blocks of N rows, anew in each pass. 0: do not shuffle.",
         ),
     ] = 0,
     holdout: Annotated[
-        int, typer.Option(min=0, help="Only predict every N-th row, and report it. 0 is never.")
+        int, typer.Option(min=0, help="Hold out every N-th row and report its score. 0: none.")
     ] = 0,
     validation: Annotated[
         list[str] | None,
-        typer.Option(help="A file to measure after each pass; the model is that of the best pass."),
+        typer.Option(help="Evaluate this file after each pass and keep the best model."),
     ] = None,
     patience: Annotated[
-        int, typer.Option(min=1, help="With --validation: stop after so many passes not better.")
+        int, typer.Option(min=1, help="With --validation: stop after N passes without improvement.")
     ] = 3,
     limit: Annotated[
-        int | None, typer.Option(min=1, help="Stop after so many rows.", show_default=False)
+        int | None, typer.Option(min=1, help="Stop after N rows.", show_default=False)
     ] = None,
     predictions: Annotated[
         Path | None,
-        typer.Option(help="Where raw predictions go, made before each row was learned."),
+        typer.Option(
+            help="Write the raw predictions made before training on each row to this file."
+        ),
     ] = None,
     classes: Annotated[
-        str, typer.Option(help="auto, binary, multi, or the classes (a,b,c).")
+        str, typer.Option(help="auto, binary, multi, or the labels (a,b,c).")
     ] = "auto",
     class_weight: Annotated[
         list[str] | None,
-        typer.Option(help="CLASS=WEIGHT: rows of this class count so much. May be repeated."),
+        typer.Option(help="CLASS=WEIGHT: weight of the rows of this class. May be repeated."),
     ] = None,
     features: Annotated[
         str, typer.Option(help="auto, index, name or hash (with --hash-bits).")
     ] = "auto",
     checkpoint: Annotated[
-        Path | None, typer.Option(help="Where model and position are saved on the way.")
+        Path | None,
+        typer.Option(
+            help="Save the model and its position in the data to this file during training."
+        ),
     ] = None,
     checkpoint_every: Annotated[
         str | None,
-        typer.Option(help=f"Rows (100000) or seconds (60s) [default: {EVERY_SECONDS:g}s]."),
+        typer.Option(
+            help=f"Rows (100000) or seconds (60s) between them [default: {EVERY_SECONDS:g}s]."
+        ),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from --checkpoint (or else from --output).")
+        bool, typer.Option("--resume", help="Continue from --checkpoint (or from --output).")
     ] = False,
     initial: Annotated[
-        Path | None, typer.Option("--from", help="Continue training this model, on other data.")
+        Path | None, typer.Option("--from", help="Continue training this model with new data.")
     ] = None,
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Train on Dask, a file at a time: tcp://HOST:PORT of its scheduler, or local:N."
+            help="Train on Dask, file by file: tcp://HOST:PORT of the scheduler, or local:N."
         ),
     ] = None,
     reading: dict[str, Any],
@@ -100,9 +109,10 @@ def train(
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Learn a model from a stream of rows: svmlight, Vowpal Wabbit text or tables.
+    """Train a model on files or streams: svmlight, Vowpal Wabbit text or tables.
 
-    Every row is predicted first and learned then, so the loss and the error shown are honest.
+    Each row is predicted before the model trains on it, so the reported loss and error are those
+    of rows that the model had not seen.
 
     Example: sonline train clicks.svm.gz -o clicks.son --checkpoint clicks.part
     """

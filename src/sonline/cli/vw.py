@@ -58,7 +58,7 @@ COUNTERPARTS = {
 
 @app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def vw(context: typer.Context) -> None:
-    """Run with the common options of Vowpal Wabbit; others are refused by name.
+    """Train and predict with the common options of Vowpal Wabbit.
 
     Options: -d -f -i -t -p -r --passes -b --loss_function --quantile_tau --OjaNewton --sketch_size
     --alpha --alpha_inverse --learning_rate_cnt --normalize --epoch_size (1 only) --noconstant -q

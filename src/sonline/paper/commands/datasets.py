@@ -19,7 +19,7 @@ from sonline.paper import datasets
 app = command_app()
 
 DataDir = Annotated[
-    Path | None, typer.Option(help="Folder with data sets; else SONLINE_DATA and the cache.")
+    Path | None, typer.Option(help="Folder with data sets [default: SONLINE_DATA and the cache].")
 ]
 
 
@@ -28,12 +28,12 @@ def _list(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="[NAME]...", help="Sets to tell everything about.", show_default=False
+            metavar="[NAME]...", help="Data sets to describe in full.", show_default=False
         ),
     ] = None,
     data_dir: DataDir = None,
-    json: Annotated[bool, typer.Option("--json", help="Everything known, as JSON.")] = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="The names only.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print all details as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the names.")] = False,
 ) -> None:
     """List the data sets of the paper: size, task, licence, and the file if it is here.
 
@@ -111,9 +111,11 @@ def _record(name: str, path: Path | None) -> dict[str, object]:
 
 @app.command("fetch")
 def _fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names, or all.")],
+    names: Annotated[
+        list[str], typer.Argument(metavar="NAME...", help="Names of data sets, or all.")
+    ],
     mirror: Annotated[
-        str | None, typer.Option(help="Address of a folder that holds the publishers' files.")
+        str | None, typer.Option(help="URL of a folder with the publishers' files.")
     ] = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,

@@ -31,18 +31,16 @@ def demo(
     out: Annotated[
         Path | None,
         typer.Option(
-            help=f"Where the picture goes ({', '.join(PICTURES)}); {DEFAULT_PICTURE} by default.",
+            help=f"File for the picture ({', '.join(PICTURES)}) [default: {DEFAULT_PICTURE}].",
             show_default=False,
         ),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Chooses the streams.")] = 0,
-    quick: Annotated[bool, typer.Option("--quick", help="A smaller run, for seconds.")] = False,
-    json: Annotated[
-        bool, typer.Option("--json", help="Print the results as JSON, and nothing else.")
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the streams.")] = 0,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A smaller run that takes a few seconds.")
     ] = False,
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print the table, and nothing else.")
-    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print only the results, as JSON.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print only the table.")] = False,
 ) -> None:
     """Compare gradient descent, AdaGrad and two sketches on an ill-conditioned stream.
 

@@ -38,19 +38,19 @@ def _reproduce(
     data_dir: Annotated[
         Path | None,
         typer.Option(
-            help="Folder with data sets such as a9a.svm.gz; else SONLINE_DATA and the cache."
+            help="Folder with data sets such as a9a.svm.gz [default: SONLINE_DATA and the cache]."
         ),
     ] = None,
     out: Annotated[
-        Path, typer.Option(help="Folder for the results; an interrupted run goes on there.")
+        Path, typer.Option(help="Folder for the results. An interrupted run continues from it.")
     ] = Path("reproduction"),
     fetch: Annotated[
-        bool, typer.Option("--fetch", help="Fetch missing data sets from their publishers.")
+        bool, typer.Option("--fetch", help="Download missing data sets from their publishers.")
     ] = False,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Run experiments of the paper and write CSV, PNG, SVG and a report in HTML.
+    """Run the paper's experiments and write CSV, PNG, SVG and an HTML report.
 
     Example: sonline reproduce fig1 table-error --data-dir data --out results
     """
