@@ -19,7 +19,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long venv build lint format typecheck stubs stubs-check docs sanitize fuzz \
+.PHONY: help demo test test-long venv build lint format typecheck stubs stubs-check docs links sanitize fuzz \
   fuzz-models fuzz-parser oldest coverage bench bench-instructions readme check clean
 
 help: ## show this list
@@ -85,6 +85,10 @@ docs: build ## build the documentation, with warnings as errors, into docs/_buil
 	rm -rf docs/api/generated docs/auto_examples # pages of classes and examples that are gone
 	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --jobs $(JOBS) \
 	  --builder html docs docs/_build/html
+
+links: build ## check the links to other sites, which needs a network
+	$(BIN)/python -m sphinx --quiet --builder linkcheck -D nb_execution_mode=off -D plot_gallery=0 \
+	  docs docs/_build/links
 
 # The runtimes of the sanitizers must be there before Python loads anything, and libstdc++ with them,
 # or AddressSanitizer cannot find the real __cxa_throw. Python's own allocator would hide overruns.
