@@ -20,7 +20,6 @@ from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.datasets import dump_svmlight_file
 
 from sonline.errors import DataFormatError, DownloadError, ParameterError
 from sonline.paper.datasets import contents
@@ -243,6 +242,8 @@ def fetch(
             f"{name}: the files fetched hold {'; '.join(found)}; they are removed: fetch again, or "
             "see whether the publisher has changed them"
         )
+    from sklearn.datasets import dump_svmlight_file  # noqa: PLC0415 - a second to import
+
     part = target.with_name(target.name + ".part")
     dump_svmlight_file(X, labels, str(part), zero_based=False)
     part.replace(target)
