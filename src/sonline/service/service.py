@@ -7,6 +7,7 @@ import shutil
 import threading
 import time
 from collections import deque
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
+from sonline.rows import Floats
 from sonline.service.admission import Settings
 from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
@@ -21,7 +23,7 @@ from sonline.service.store import Store, check_name
 from sonline.service.versions import Live
 
 HISTORY = 600  # samples that a page shows when it is opened, one a second
-MOST_FEATURES = 200_000  # beyond, the weights are not looked at: it would keep learning waiting
+MOST_FEATURES = 20_000  # beyond, the weights are not looked at: it takes 5 ms for so many
 _MOVED = 12  # weights that are shown
 
 
@@ -172,7 +174,7 @@ class Watched:
         self.delays: deque[float] = deque(maxlen=4096)  # seconds, of labels
         self.history: deque[dict[str, Any]] = deque(maxlen=HISTORY)
         self._before: tuple[float, int] | None = None
-        self._weights: tuple[int, dict[Any, float]] = (0, {})
+        self._weights: tuple[int, Floats] = (0, np.zeros(0))
         self._seen: tuple[float, dict[str, Any]] = (0.0, {})
         self._looking = threading.Lock()
 
@@ -223,40 +225,48 @@ class Watched:
     def _look(self) -> dict[str, Any]:
         engine = self.engine
         live = engine.versions[engine.champion]
-        return live.look(lambda model: self._inside(engine.champion, model)) | {
-            "calibration": live.monitor.calibration()
-        }
+        # The core locks itself for each call; only new classes change what is outside of it.
+        with live.paused() if live.model.growing else nullcontext():
+            inside = self._inside(engine.champion, live.model)
+        return inside | {"calibration": live.monitor.calibration()}
 
     def _inside(self, version: int, model: Model) -> dict[str, Any]:
         stats = model.stats()
-        found: dict[str, Any] = {
+        shares = model.core.expert_shares().tolist()
+        inside: dict[str, Any] = {
             "task": model.task,
             "loss": model.parameters.loss,
             "features": stats["features"],
             "bytes": stats["bytes"],
             "rounds": stats["rounds"],
-            "experts": model.core.expert_shares().tolist(),
+            "experts": [
+                [alpha, memory, share]
+                for (alpha, memory), share in zip(model.parameters.experts, shares, strict=True)
+            ],
             "spectrum": model.spectra()[0].tolist() if model.outputs else [],
             "tail": None,
             "weights": [],
         }
         if stats["features"] <= MOST_FEATURES:
-            found["tail"] = float(model.core.knowledge().get("tail", np.nan))
-            if not np.isfinite(found["tail"]):
-                found["tail"] = None
-            found["weights"] = self._moved(version, model)
-        return found
+            tail = float(model.core.knowledge().get("tail", np.nan))
+            inside["tail"] = tail if np.isfinite(tail) else None
+            inside["weights"] = self._moved(version, model)
+        return inside
 
     def _moved(self, version: int, model: Model) -> list[list[Any]]:
         """Return the weights that moved most since they were looked at: name, weight, before."""
         if not model.outputs:
             return []
-        label = None if model.outputs == 1 else model.known_labels[-1]
-        now = model.weights_of(label, scaled=True)
-        before = self._weights[1] if self._weights[0] == version else {}
+        line, sign = model.line_of(None if model.outputs == 1 else model.known_labels[-1])
+        now = sign * model.weights(scaled=True)[line, 1:]
+        before = np.zeros_like(now)
+        if self._weights[0] == version:  # features keep their places, new ones come at the end
+            known = self._weights[1][: now.size]
+            before[: known.size] = known
         self._weights = version, now
-        moved = sorted(now, key=lambda name: -abs(now[name] - before.get(name, 0.0)))
-        return [[str(name), now[name], before.get(name, 0.0)] for name in moved[:_MOVED]]
+        order = np.argsort(-np.abs(now - before), kind="stable")[:_MOVED].tolist()
+        names = model.features()
+        return [[str(names[place]), float(now[place]), float(before[place])] for place in order]
 
 
 def _quantiles(values: deque[float], factor: float) -> tuple[float | None, float | None]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -212,10 +213,11 @@ class Live:
             rows: list[list[float]] = self.model.predict(x).T.tolist()
             return rows
 
-    def look(self, inside: Callable[[Model], dict[str, Any]]) -> dict[str, Any]:
-        """Return what a function finds in the model, while nothing is learned."""
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Learn and predict nothing meanwhile."""
         with self._lock:
-            return inside(self.model)
+            yield
 
     # -- snapshots -------------------------------------------------------------------------------
 

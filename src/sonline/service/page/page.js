@@ -19,6 +19,8 @@ const seconds = (value) =>
     : value < 1 ? `${short(value * 1000, 2)} ms` : value < 120 ? `${short(value, 2)} s`
     : value < 7200 ? `${short(value / 60, 2)} min` : `${short(value / 3600, 2)} h`;
 
+const clock = (time) => new Date(time * 1000).toLocaleTimeString("en-GB");
+
 async function get(path, signal) {
   const headers = token ? { authorization: `Bearer ${token}` } : {};
   const answer = await fetch(path, { headers, signal, cache: "no-store" });
@@ -155,10 +157,11 @@ function draw(id, height, lines, times) {
     ticks: { stroke: colour("--line") } };
   const plot = new uPlot({
     width: box.clientWidth, height, cursor: { drag: { x: false, y: false } },
-    legend: { live: false },
+    legend: { live: false, markers: { dash: (_, n) => (lines[n - 1]?.[4]?.[0] > 5 ? "dashed"
+      : lines[n - 1]?.[4] ? "dotted" : "solid") } },
     scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.05] } },
-    axes: [axis, { ...axis, size: 56 }],
-    series: [{ value: (_, t) => (t ? new Date(t * 1000).toLocaleTimeString() : "–") },
+    axes: [{ ...axis, values: (_, ticks) => ticks.map(clock), space: 80 }, { ...axis, size: 56 }],
+    series: [{ value: (_, t) => (t ? clock(t) : "–") },
       ...lines.map(([label, name, , width, dash]) => ({ label, stroke: colour(name), width, dash,
         points: { show: false }, value: (_, v) => short(v, 4) }))],
   }, data, box);
@@ -184,12 +187,14 @@ function bars(id, items) {
 function inside(now) {
   const classes = now.task !== "regression";
   $("error-title").textContent = classes ? "Share of wrong predictions" : `Loss (${now.loss})`;
-  bars("experts", now.experts.map((share, place) =>
-    [`expert ${place + 1}`, share, `${short(100 * share, 3)} %`]));
+  bars("experts", now.experts.map(([alpha, memory, share]) =>
+    [`α ${alpha}${memory ? `, ${memory.toLocaleString("en")} rows` : ""}`, share,
+      `${short(100 * share, 3)} %`]));
   const spectrum = now.spectrum.map((value, place) => [`λ${place + 1}`, value, short(value)]);
   if (now.tail !== null) spectrum.push(["tail", now.tail, short(now.tail), "tail"]);
   bars("spectrum", spectrum);
   calibration(now.calibration);
+  $("many-features").hidden = now.tail !== null || now.weights.length > 0 || !now.features;
   const most = Math.max(...now.weights.map(([, weight, before]) => Math.abs(weight - before)), 1e-300);
   $("weights").tBodies[0].replaceChildren(...now.weights.map(([name, weight, before]) => {
     const change = weight - before;
