@@ -3,13 +3,17 @@
 import io
 import json
 import os
+import shutil
 import signal
 import socket
+import ssl
+import subprocess
 import sys
 import time
 from contextlib import redirect_stderr, redirect_stdout
 from unittest import mock
 
+import httpx
 import pytest
 from helpers_service import NAME, assert_same_bits, drawn, lines, logged, one_pass, served
 
@@ -127,6 +131,31 @@ def test_wrong_options(tmp_path):
     assert (code, "no model file" in errors) == (3, True)
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate")
+def test_tls(tmp_path):
+    certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
+    names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
+    command = ("openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1", *names)
+    made = ("-keyout", str(key), "-out", str(certificate))
+    subprocess.run([*command, *made], check=True, capture_output=True)
+    data = ("--data", str(tmp_path / "data"))
+    files = ("--tls-certificate", str(certificate), "--tls-key", str(key))
+    with served(*data, *files) as process:
+        assert process.url.startswith("https://127.0.0.1")
+        trusted = ssl.create_default_context(cafile=certificate)
+        assert httpx.get(f"{process.url}healthz", verify=trusted).json() == {"healthy": True}
+        with pytest.raises(httpx.TransportError):
+            httpx.get(f"{process.url.replace('https', 'http')}healthz")
+        with pytest.raises(httpx.ConnectError):
+            httpx.get(f"{process.url}healthz")  # nobody vouches for it
+    swapped = ("--tls-certificate", str(key), "--tls-key", str(certificate))
+    code, out, errors = run("serve", *data, "--port", "0", *swapped)
+    assert (code, out, "must be a certificate and its key" in errors) == (2, "", True)
+    missing = ("--tls-certificate", str(tmp_path / "no.pem"), "--tls-key", str(key))
+    code, out, errors = run("serve", *data, "--port", "0", *missing)
+    assert (code, out, "No such file" in errors) == (2, "", True)
+
+
 def test_a_damaged_log_stops_the_start(tmp_path):
     with served("--data", str(tmp_path)) as process, Client(process.url, NAME) as client:
         client._http.post("/v1/models", json={"name": NAME})
@@ -160,7 +189,6 @@ def test_slow_clients_do_not_stop_others(tmp_path):
 
 
 def test_the_client_repeats_what_was_not_answered():
-    httpx = pytest.importorskip("httpx")
     seen = []
 
     def answer(request):

@@ -6,6 +6,7 @@ import json
 import logging
 import signal
 import socket
+import ssl
 import sys
 import time
 from collections.abc import Callable
@@ -79,7 +80,7 @@ def run(
     Raises
     ------
     ParameterError
-        If it would listen beyond this machine and there is no token.
+        If it would listen beyond this machine and there is no token, or TLS is not possible.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
@@ -87,6 +88,8 @@ def run(
     for name in ("sonline.service", "uvicorn.error"):
         logging.getLogger(name).handlers = [handler]
         logging.getLogger(name).propagate = False
+    if certificate is not None:
+        _check_certificate(certificate, key)
     sys.setswitchinterval(_SWITCH)
     service = Service(folder, settings, follow=follow)
     local = host in LOOPBACK
@@ -118,12 +121,25 @@ def run(
                     service.create(name, model, "file")
             if with_demo:
                 demo.start(service)
+            for end in (signal.SIGINT, signal.SIGTERM):  # from now on, not when uvicorn is ready
+                signal.signal(end, server.handle_exit)
             shown = f"[{host}]" if ":" in host else host
             scheme = "https" if certificate else "http"
             started(f"{scheme}://{shown}:{listening.getsockname()[1]}/")
             server.run(sockets=[listening])
     finally:
         service.close()
+
+
+def _check_certificate(certificate: Path, key: Path | None) -> None:
+    """Raise an error about files that TLS cannot be done with, before anything is started."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
+    except (OSError, ssl.SSLError) as error:
+        raise ParameterError(
+            f"--tls-certificate {certificate} and --tls-key {key} must be a certificate and its "
+            f"key, both PEM without a password: {error.strerror or error}"
+        ) from None
 
 
 def _listen(host: str, port: int) -> socket.socket:

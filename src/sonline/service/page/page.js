@@ -160,7 +160,7 @@ function draw(id, height, lines, times) {
     legend: { live: false, markers: { dash: (_, n) => (lines[n - 1]?.[4]?.[0] > 5 ? "dashed"
       : lines[n - 1]?.[4] ? "dotted" : "solid") } },
     scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.05] } },
-    axes: [{ ...axis, values: (_, ticks) => ticks.map(clock), space: 80 }, { ...axis, size: 56 }],
+    axes: [{ ...axis, values: (_, ticks) => ticks.map(clock), space: 80, size: 34 }, { ...axis, size: 56 }],
     series: [{ value: (_, t) => (t ? clock(t) : "–") },
       ...lines.map(([label, name, , width, dash]) => ({ label, stroke: colour(name), width, dash,
         points: { show: false }, value: (_, v) => short(v, 4) }))],

@@ -1,0 +1,96 @@
+"""Real disks: one that is full (a small tmpfs), and one that is slow."""
+
+import os
+import subprocess
+import time
+
+import httpx
+import pytest
+from helpers_service import (
+    NAME,
+    assert_same_bits,
+    drawn,
+    lines,
+    logged,
+    make,
+    one_pass,
+    served,
+    to_learn,
+)
+
+from sonline.model import Model
+from sonline.service.log import Log
+from sonline.service.versions import snapshots
+
+HEADERS = {"content-type": "application/x-ndjson"}
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """Return a folder with room for 3 MB."""
+    command = ["mount", "-t", "tmpfs", "-o", "size=3m", "tmpfs", str(tmp_path)]
+    try:
+        mounted = subprocess.run(command, capture_output=True).returncode == 0  # noqa: PLW1510
+    except FileNotFoundError:
+        mounted = False
+    if not mounted:
+        pytest.skip("mounting a tmpfs is not allowed here")
+    yield tmp_path
+    subprocess.run(["umount", "--lazy", str(tmp_path)], check=True)
+
+
+def test_a_full_disk_is_answered_with_503_and_nothing_is_lost(small_disk):
+    data = ("--data", str(small_disk))
+    filler = small_disk / "filler"
+    acknowledged, refused = [], 0
+    with served(*data) as process:
+        learn = f"{process.url}v1/models/{NAME}/learn"
+        httpx.post(f"{process.url}v1/models", json={"name": NAME}).raise_for_status()
+        filler.write_bytes(bytes(2_300_000))
+        for turn in range(40):
+            rows = drawn(200, turn, f"{turn}-")
+            answer = httpx.post(learn, content=lines(rows), headers=HEADERS)
+            if answer.status_code == 200:
+                acknowledged += [row["id"] for row in rows]
+                continue
+            assert answer.status_code == 503
+            assert "No space left" in answer.json()["error"]
+            assert int(answer.headers["retry-after"]) >= 1
+            refused += 1
+        assert refused
+        assert acknowledged
+        assert httpx.post(learn.replace("/learn", "/predict"), json={"x": {"f0": 1.0}}).is_success
+        snapshot = httpx.post(learn.replace("/learn", "/snapshot"))
+        assert snapshot.status_code in (200, 503)
+        filler.unlink()
+        rows = drawn(200, 99, "after-")
+        assert httpx.post(learn, content=lines(rows), headers=HEADERS).status_code == 200
+        acknowledged += [row["id"] for row in rows]
+        assert httpx.get(f"{process.url}readyz").status_code == 200
+    assert logged(small_disk / "models")[3] == acknowledged
+    with served(*data):
+        pass
+    last = snapshots(small_disk / "models" / NAME / "snapshots", 1)[-1]
+    assert_same_bits(Model.load(last), one_pass(small_disk / "models"))
+
+
+def test_a_slow_disk_makes_groups_larger_and_keeps_predictions_quick(tmp_path):
+    def slow(handle):
+        time.sleep(0.1)
+        os.fdatasync(handle)
+
+    engine = make(tmp_path, open_log=lambda *args, **rest: Log(*args, sync=slow, **rest))
+    rows = [{k: row[k] for k in ("x", "y")} for row in drawn(200)]
+    futures = [engine.learn(to_learn([row])) for row in rows]
+    predicted = 0
+    while not futures[-1].done():
+        engine.predict(to_learn(rows[:1]))
+        predicted += 1
+        time.sleep(0.001)
+    assert predicted > 3 * engine.groups  # none waits for the disk
+    assert [future.result().seq for future in futures] == list(range(1, 201))
+    assert engine.groups < 10  # 200 alone would take 20 s
+    while engine.lag:
+        time.sleep(0.005)
+    assert_same_bits(engine.versions[1].model, one_pass(tmp_path))
+    engine.close()
