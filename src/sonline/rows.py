@@ -59,14 +59,16 @@ def one_number(name: str, value: Any, hint: str) -> float:
 
 def vector(name: str, values: ArrayLike) -> Floats:
     """Return numbers as a vector."""
+    hint = "; labels of text and other classes are for SONClassifier" if name == "y" else ""
     try:
         given = np.asarray(values)
         numbers = contiguous(given, np.float64)
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"{name} must be a sequence of numbers: {error}") from error
+        raise InvalidInputError(f"{name} must be a sequence of numbers: {error}{hint}") from error
     if given.dtype.kind in "SU" and given.size:  # digits: learn_one does not take them either
+        text = given.flat[0].item()
         raise InvalidInputError(
-            f"{name} must be a sequence of numbers, got text, such as {given.flat[0].item()!r}"
+            f"{name} must be a sequence of numbers, got text, such as {text!r}{hint}"
         )
     if numbers.ndim != 1:
         raise InvalidInputError(f"{name} must have one dimension, got shape {numbers.shape}")

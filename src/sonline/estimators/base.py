@@ -45,6 +45,9 @@ FACE = {
     "n_iter": COUNT,
 }
 
+# Names of losses in scikit-learn, for those who come from there.
+SGD_LOSSES = {"log_loss": "logistic", "squared_error": "squared"}
+
 
 class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
@@ -78,8 +81,10 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _parameters(self) -> Parameters:
         """Return the learner's parameters, checked."""
         if self.loss not in self.losses:
+            same = SGD_LOSSES.get(self.loss)
+            hint = f"; scikit-learn's {self.loss!r} is {same!r} here" if same in self.losses else ""
             raise ParameterError(
-                f"loss must be one of {', '.join(map(repr, self.losses))}; got {self.loss!r}"
+                f"loss must be one of {', '.join(map(repr, self.losses))}; got {self.loss!r}{hint}"
             )
         passes = self.max_iter
         if isinstance(passes, bool) or not isinstance(passes, Integral) or passes < 1:
@@ -293,8 +298,9 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             place = feature if isinstance(feature, int) else columns.get(feature)
             if place is None:
                 raise InvalidInputError(
-                    f"feature {feature!r} is no column of X, so there is no number for each "
-                    "column; weights() has the weights by feature"
+                    f"feature {feature!r} is no column of X, which has text: a weight for each "
+                    "column (coef_, ONNX) needs columns of numbers, such as those of "
+                    "OneHotEncoder; weights() has the weights by feature"
                 )
             places.append(place)
         width = getattr(self, "n_features_in_", max(places, default=-1) + 1)

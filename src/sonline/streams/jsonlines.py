@@ -61,7 +61,7 @@ class JsonReader(TextReader):
             )
         reason, shown = error.reason, word
         if error.kind == "label_missing":
-            reason = f"no label: column {self._label!r} is missing; name it with --label"
+            reason = f"no label: column {self._label!r} is missing; name another, --label NAME"
             shown = ""
         elif error.kind == "json_twice":
             reason, shown = f"column {column!r} is there twice", ""

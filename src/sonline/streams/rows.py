@@ -198,4 +198,7 @@ def label_column(options: Options, columns: list[str], file: str) -> str | None:
     if options.unlabelled:
         return None
     shown = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
-    raise ParameterError(f"{file}: no column {wanted!r}; name it with --label (there are {shown})")
+    raise ParameterError(
+        f"{file}: no column {wanted!r}; name the column of the label, label=NAME or --label NAME "
+        f"(there are {shown})"
+    )
