@@ -10,24 +10,24 @@ import hypothesis
 import pytest
 
 DATA_VARIABLE = "SONLINE_DATA"
-# What rich and typer take for wishes about the terminal; tests that have any say them themselves.
+# Variables that change the output of rich and typer. Tests that need them set them.
 TERMINAL = ("COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "LINES", "NO_COLOR", "PY_COLORS")
 TERMINAL += ("TTY_COMPATIBLE", "TTY_INTERACTIVE")
-# Folders whose tests share a cluster or a build.
+# Folders whose tests share a cluster or a build, which each process would have to start.
 ONE_PROCESS = ("tests/distributed/", "tests/packages/", "tests/spark/")
 
-# The same examples on every run and machine, so that a red test means a change in the code. `make
-# fuzz` looks further, with new examples each time.
+# The same examples on every run and machine, so that a failure means a change in the code. `make
+# fuzz` tries new examples each time.
 hypothesis.settings.register_profile("ci", derandomize=True, max_examples=50, deadline=None)
 hypothesis.settings.register_profile("explore", max_examples=2000, deadline=None, print_blob=True)
 hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
 def pytest_configure() -> None:
-    """Let it not matter who starts the tests: a person, a script, or a service.
+    """Make the tests independent of how they are started: by a person, a script or a service.
 
-    A shell without job control has commands that end in ``&`` ignore Ctrl-C, and all that they
-    start.
+    A shell without job control starts commands that end in ``&`` with Ctrl-C ignored, and their
+    children inherit that.
     """
     for name in TERMINAL:
         os.environ.pop(name, None)
@@ -47,11 +47,11 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def _positions(item: pytest.Item) -> Iterator[int]:
-    """Where the values of a parametrized test stand in their lists."""
-    chosen = item.callspec.params  # type: ignore[attr-defined]
+    """Yield the position of each parameter's value in its list of values."""
+    params = item.callspec.params  # type: ignore[attr-defined]
     for mark in item.iter_markers("parametrize"):
         names, values = mark.args
-        value = chosen[names] if isinstance(names, str) else tuple(chosen[one] for one in names)
+        value = params[names] if isinstance(names, str) else tuple(params[name] for name in names)
         yield list(values).index(value)
 
 
@@ -67,9 +67,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Keep such tests in one process of pytest-xdist: each process would start its own.
+    """Run the tests of each folder in `ONE_PROCESS` in one process of pytest-xdist.
 
-    The marks that are meant for it have no effect with pytest 9.2 (pytest-dev/pytest-xdist#1386).
+    xdist's own marks for this have no effect with pytest 9.2 (pytest-dev/pytest-xdist#1386).
     """
     from xdist.scheduler import LoadGroupScheduling  # noqa: PLC0415 - it calls this
 
@@ -82,7 +82,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Say what was left out and how to run it."""
+    """Tell which tests were left out and how to run them."""
     if not os.environ.get(DATA_VARIABLE):
         terminalreporter.write_line(
             f"Tests marked 'data' were deselected: {DATA_VARIABLE} does not name a folder with the "
