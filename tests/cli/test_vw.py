@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from cli.conftest import identity, svmlight, tensors
+from sonline import OnlineLearner
 from sonline.cli.vw import LOSSES, parse
 
 OJA = ("--OjaNewton", "--sketch_size")
@@ -251,12 +252,43 @@ def test_classes_and_a_number_of_rows(sonline, tmp_path):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["--invert_hash", "x"], "sonline inspect"),
+        (["--audit"], "--invert_hash"),
+        (["--invert_hash", "x"], "name a file with -d"),
+        (["--json", "-q", "ab"], "--interactions a*b"),
         (["-l", "0.5"], "no step size"),
-        (["--ngram", "2"], "pairs of words"),
+        (["--ngram", "2"], "--ngrams COLUMN:2"),
         (["--beauty"], "--beauty is not taken"),
         (["-d", "a.vw", "-d", "b.vw"], "name one file"),
     ],
 )
 def test_what_is_not_taken_names_what_is(sonline, given, words):
     assert words in sonline("vw", *given, code=2).stderr
+
+
+def test_weights_as_text(sonline, tmp_path):
+    (tmp_path / "d.vw").write_text("1 |a x:2 y |b 7\n-1 |a z |b 8\n" * 20)
+    texts = ("--readable_model", "r.txt", "--invert_hash", "i.txt")
+    sonline("vw", "d.vw", "-f", "m.son", "--quiet", *texts)
+    weights = OnlineLearner.load(tmp_path / "m.son").weights()
+    readable, inverted = ((tmp_path / name).read_text().split() for name in ("r.txt", "i.txt"))
+    slots = dict(line.split(":") for line in readable[readable.index(":0") + 2 :])
+    assert {int(slot): float(value) for slot, value in slots.items()} == pytest.approx(
+        {slot: weight for slot, weight in weights.items() if weight}, rel=1e-5
+    )
+    named = [line.rsplit(":", 2) for line in inverted[inverted.index(":0") + 2 :]]
+    assert {name for name, _, _ in named} == {"a^x", "a^y", "a^z", "b^7", "b^8"}
+    assert {slot: value for _, slot, value in named} == slots
+
+
+def test_examples_in_json(sonline, tmp_path):
+    rows = ['{"_label": 1, "_tag": "i", "a": {"x": 2.5, "y": true}, "_text": "to be or to"}']
+    rows += ['{"_label": -1, "_tag": "j", "a": {"z": "w"}, "_text": "not"}']
+    (tmp_path / "d.json").write_text("\n".join(rows * 30))
+    options = ("--json", "--loss_function", "logistic", "--quiet")
+    sonline("vw", "d.json", *options, "-f", "m.son", "-p", "p.txt")
+    lines = (tmp_path / "p.txt").read_text().splitlines()
+    assert [line.split()[1] for line in lines] == ["i", "j"] * 30
+    shown = sonline("vw", "-t", "-d", "d.json", "-i", "m.son", "-p", "-", *options).stdout
+    values = [float(line.split()[0]) for line in shown.splitlines()]
+    assert all(value > 0 for value in values[::2])
+    assert all(value < 0 for value in values[1::2])

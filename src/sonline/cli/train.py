@@ -151,8 +151,8 @@ def train(
     start(settings, json=json, quiet=quiet)
 
 
-def start(settings: Settings, *, json: bool, quiet: bool) -> None:
-    """Run, save, and say what came out; leave with 128 and the signal if there was one."""
+def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
+    """Run, save and report; the model. A signal leaves with 128 and its number."""
     _check(settings)
     check_outputs(
         settings.data,
@@ -193,6 +193,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> None:
     elif not quiet:
         to_errors = str(settings.predictions) == "-"
         typer.echo(summary(report(run, model, display.seconds())), err=to_errors)
+    return model
 
 
 def _save(model: Model, path: Path) -> None:

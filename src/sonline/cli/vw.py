@@ -36,23 +36,25 @@ HARMLESS = ("--adaptive", "--normalized", "--invariant", "--save_resume", "--no_
 # What to use in the place of an option that is not taken.
 COUNTERPARTS = {
     **dict.fromkeys(
-        ("-a", "--audit", "--invert_hash", "--readable_model"),
-        "sonline train keeps the names of features, and sonline inspect shows their weights",
+        ("-a", "--audit"),
+        "--invert_hash FILE writes the weights by name; OnlineLearner.explain_one shows what each "
+        "feature adds to a prediction",
     ),
     **dict.fromkeys(
         ("-l", "--learning_rate", "--power_t", "--initial_t"),
-        "there is no step size to choose; --alpha of sonline train is the nearest",
+        "there is no step size to choose; the nearest is --alpha of sonline train",
     ),
     **dict.fromkeys(
         ("--l1", "--l2"),
-        "--alpha pulls weights to 0, more with a larger number; it counts once, not in each row",
+        "use --alpha of sonline train: a larger one keeps weights smaller, but it counts once "
+        "and not in each row",
     ),
-    **dict.fromkeys(("--json", "--dsjson"), "sonline train --format jsonl reads an object a line"),
-    "--cubic": "only pairs can be multiplied (-q)",
-    "--ngram": "put pairs of words into the data",
-    "--csoaa": "sonline train --classes multi learns classes, and --class-weight weighs them",
+    "--dsjson": "--json reads an example per line",
+    "--cubic": "-q multiplies pairs of namespaces",
+    "--ngram": "use sonline train --ngrams COLUMN:2 on a text column of CSV or JSON lines",
+    "--csoaa": "use sonline train --classes multi with --class-weight",
     "--multilabel_oaa": "train a model for each label",
-    "--daemon": "sonline predict reads from a pipe (-)",
+    "--daemon": "use sonline serve, or sonline predict on a pipe (-)",
 }
 
 
@@ -63,10 +65,10 @@ def vw(context: typer.Context) -> None:
     Options: -d -f -i -t -p -r --passes -b --loss_function --quantile_tau --OjaNewton --sketch_size
     --alpha --alpha_inverse --learning_rate_cnt --normalize --epoch_size (1 only) --noconstant -q
     --interactions --ignore --keep --oaa --examples --holdout_off --holdout_period --link --binary
-    --quiet. -c -k --cache_file --adaptive --normalized --invariant --save_resume --no_stdin
-    --random_seed --hash -P have nothing to do here. Without --OjaNewton the learner is the default
-    one of this program, not Vowpal Wabbit's. --json would be JSON to be read, there; results as
-    JSON are those of sonline train, evaluate and inspect.
+    --json --readable_model --invert_hash --quiet. Accepted without effect: -c -k --cache_file
+    --adaptive --normalized --invariant --save_resume --no_stdin --random_seed --hash -P. Without
+    --OjaNewton the learner is the default of sonline, not Vowpal Wabbit's. As in Vowpal Wabbit,
+    --json is the format of the input.
 
     Example: sonline vw -d clicks.vw -f clicks.son --OjaNewton --sketch_size 10 -b 20
     """
@@ -74,7 +76,27 @@ def vw(context: typer.Context) -> None:
     if given.testonly:
         _test(given)
     else:
-        start(settings_of(given), json=False, quiet=given.quiet)
+        _train(given)
+
+
+def _train(given: argparse.Namespace) -> None:
+    """Train, and write the weights as text where that is asked for."""
+    texts = {"readable_model": given.readable_model, "invert_hash": given.invert_hash}
+    paths = {name: Path(target) for name, target in texts.items() if target is not None}
+    check_outputs([given.data], **paths)
+    if given.invert_hash is not None and given.data == "-":
+        raise ParameterError("vw: --invert_hash reads the data again; name a file with -d")
+    settings = settings_of(given)
+    model = start(settings, json=False, quiet=given.quiet)
+    for name, path in paths.items():
+        from sonline.cli import vw_text  # noqa: PLC0415 - seldom wanted
+
+        names = None
+        if name == "invert_hash":
+            bits = model.parameters.hash_bits or 18
+            options = {k: v for k, v in settings.stream.items() if k != "features"}
+            names = vw_text.names_of_slots(given.data, options, bits)
+        vw_text.write_weights(model, path, names)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -125,9 +147,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--keep", action="append", default=[])
     add("--oaa", type=int)
     add("--examples", type=int)
-    for name in HARMLESS:
+    for name in (*HARMLESS, "--json"):
         add(name, action="store_true")
-    for name in ("--random_seed", "-P", "--progress"):
+    for name in ("--random_seed", "-P", "--progress", "--readable_model", "--invert_hash"):
         add(name)
     add("--hash", choices=("strings", "all"))
     known, others = parser.parse_known_args(arguments)
@@ -161,6 +183,11 @@ def _check(known: argparse.Namespace) -> None:
             raise ParameterError(f"vw: -q {pair}: give the first letters of two namespaces")
     if known.binary and known.link != "identity":
         raise ParameterError("vw: --binary and --link: name one of them")
+    if known.json and (known.quadratic or known.interactions or known.ignore or known.keep):
+        raise ParameterError(
+            "vw: --json: namespaces cannot be chosen by a letter; use sonline train --format jsonl "
+            "with --interactions a*b and --ignore COLUMN"
+        )
 
 
 def settings_of(given: argparse.Namespace) -> Settings:
@@ -189,13 +216,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
         data=[given.data],
         output=None if given.final_regressor is None else Path(given.final_regressor),
         given=parameters,
-        stream={
-            "format": "vw",
-            "features": "auto",
-            "interactions": given.quadratic,
-            "ignore": [*"".join(given.ignore)],
-            "keep": [*"".join(given.keep)],
-        },
+        stream=_reading(given),
         classes="binary" if given.oaa is None else [*range(1, given.oaa + 1)],
         limit=given.examples,
         passes=given.passes,
@@ -206,6 +227,20 @@ def settings_of(given: argparse.Namespace) -> Settings:
         predict_as="label" if given.oaa is not None else _kind(given, loss),
         loss_scale=SQUARED_SCALE if loss == "squared" else 1.0,
     )
+
+
+def _reading(given: argparse.Namespace) -> dict[str, Any]:
+    """Return how the examples are read: Vowpal Wabbit's text, or its JSON."""
+    if given.json:
+        columns = {"label": "_label", "tag": "_tag", "ngrams": ["_text:1"]}
+        return {"format": "jsonl", "features": "auto", **columns}
+    return {
+        "format": "vw",
+        "features": "auto",
+        "interactions": given.quadratic,
+        "ignore": [*"".join(given.ignore)],
+        "keep": [*"".join(given.keep)],
+    }
 
 
 def _prepare(model: Model, oja_newton: bool) -> None:
@@ -272,7 +307,8 @@ def _test(given: argparse.Namespace) -> None:
     loss = model.parameters.loss
     kind = check_kind(model, _kind(given, loss))
     scores = Scores(model)
-    options = stream_options(model, format="vw", unlabelled=True, frozen=True)
+    kind_of_data = "jsonl" if given.json else "vw"
+    options = stream_options(model, format=kind_of_data, unlabelled=True, frozen=True)
     target = given.predictions or given.raw_predictions
     read = [given.data, given.initial_regressor]
     check_outputs(read, predictions=None if target is None else Path(_dash(target)))
