@@ -102,6 +102,11 @@ def split_csv(text: bytes, delimiter: str, most: int = 18446744073709551615) -> 
     Return the cells of the first rows of a piece of CSV, and how many bytes these are.
     """
 
+def describe_csv(text: bytes, delimiter: str, columns: int, missing: Sequence[str]) -> list[tuple[int, int, int, bytes]]:
+    """
+    Return for each column of a piece of CSV the number of its cells, of words that are no numbers and of decimal commas, and the first word.
+    """
+
 def hash_bytes(data: bytes, seed: int = 0) -> int:
     """Return the 64-bit hash of a byte string."""
 

@@ -400,6 +400,20 @@ void bind_names(nb::module_& m) {
       "text"_a, "delimiter"_a, "most"_a = SIZE_MAX,
       "Return the cells of the first rows of a piece of CSV, and how many bytes these are.");
   m.def(
+      "describe_csv",
+      [](const nb::bytes& text, char delimiter, size_t columns,
+         const std::vector<std::string>& missing) {
+        nb::list found;
+        for (const CsvCells& cells : describe_csv(view(text), delimiter, columns, missing)) {
+          found.append(
+              nb::make_tuple(cells.count, cells.words, cells.decimal_commas, to_bytes(cells.word)));
+        }
+        return nb::typed<nb::list, nb::typed<nb::tuple, size_t, size_t, size_t, nb::bytes>>(found);
+      },
+      "text"_a, "delimiter"_a, "columns"_a, "missing"_a,
+      "Return for each column of a piece of CSV the number of its cells, of words that are no "
+      "numbers and of decimal commas, and the first word.");
+  m.def(
       "hash_bytes",
       [](const nb::bytes& data, uint64_t seed) { return hash_bytes(view(data), seed); }, "data"_a,
       "seed"_a = 0, "Return the 64-bit hash of a byte string.");

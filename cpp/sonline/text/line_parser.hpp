@@ -70,4 +70,16 @@ std::unique_ptr<LineParser> make_json_parser(const Options& options, Dictionarie
 std::pair<std::vector<std::vector<std::string>>, size_t> split_csv(std::string_view text,
                                                                    char delimiter, size_t most);
 
+// What the cells of a column look like, without missing ones.
+struct CsvCells {
+  size_t count = 0;
+  size_t words = 0;           // that are no numbers
+  size_t decimal_commas = 0;  // such as 1,5
+  std::string word = {};      // the first of them
+};
+
+// The columns of a piece of CSV, as far as rows have so many cells and are complete.
+std::vector<CsvCells> describe_csv(std::string_view text, char delimiter, size_t columns,
+                                   const std::vector<std::string>& missing);
+
 }  // namespace sonline::text

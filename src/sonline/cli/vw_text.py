@@ -36,7 +36,7 @@ def write_weights(model: Model, path: Path, names: dict[int, list[str]] | None =
     lines = [f"Version sonline {sonline.__version__}", f"bits:{bits}", ":0"]
     weights = model.weights()
     labels = [] if model.table is None else list(model.table.labels)
-    slots = model.features()
+    slots = [int(slot) for slot in model.features()]
     for number, line in enumerate(weights.tolist()):
         if len(weights) > 1:
             lines.append(f"class {labels[number]}")

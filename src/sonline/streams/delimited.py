@@ -7,9 +7,6 @@ decide it.
 
 from __future__ import annotations
 
-import re
-from collections import Counter
-from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -34,7 +31,6 @@ MISSING = (
 )
 _HEAD = 1 << 20  # bytes that delimiter and types are detected from
 _MANY = 0.9  # so many numbers among its cells, and a column is one of numbers
-_DECIMAL_COMMA = re.compile(r"[ \t]*[+-]?\d+,\d+[ \t]*")
 _LOOKED_AT = 20  # rows that the delimiter is detected from
 _NOT_FINITE = ("not_finite", "overflow", "overflow_float32", "value_too_large")
 
@@ -148,10 +144,13 @@ class CsvReader(TextReader):
         self._kinds |= {name: kind for name, kind in kinds.items() if name is not None}
         text = {*options.text, *self._ngrams}
         unknown = [name for name in features if name not in self._types and name not in text]
-        cells = self._cells(names, sample, delimiter) if unknown else {}
+        cells = []
+        if unknown:
+            cells = _core.describe_csv(sample, delimiter, len(names), self._missing())
+        described = dict(zip(names, cells, strict=False))
         for name in features:
             kind = "text" if name in text else self._types.get(name)
-            self._kinds[name] = kind or _kind_of(cells.get(name, []), name, file)
+            self._kinds[name] = kind or _kind_of(name, file, described[name])
             if self._kinds[name] != "unknown":
                 self._types.setdefault(name, self._kinds[name])
         products = column_pairs(options.interactions, features, file)
@@ -164,16 +163,6 @@ class CsvReader(TextReader):
             [(places[features[one]], places[features[other]]) for one, other in products],
             delimiter,
         )
-
-    def _cells(self, names: list[str], sample: bytes, delimiter: str) -> dict[str, list[bytes]]:
-        """Return the cells of each column, without missing ones."""
-        rows, _ = _core.split_csv(sample, delimiter)
-        columns = zip(*(row for row in rows if len(row) == len(names)), strict=True)
-        missing = {b"", *(word.encode() for word in self._missing())}
-        return {
-            name: [cell for cell in column if cell not in missing]
-            for name, column in zip(names, columns, strict=False)
-        }
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         word = error.word.decode("utf-8", "replace")
@@ -213,37 +202,31 @@ class CsvReader(TextReader):
         return f"column {column!r}: {what}; to read it as words, use --text {column}", ""
 
 
-def _kind_of(cells: list[bytes], name: str, file: str) -> str:
+def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
     """Return what a column holds, "number", "text" or, without cells, "unknown".
 
-    A few words among numbers are an error.
+    ``cells`` is the number of its cells, of words among them and of decimal commas, and the first
+    word. A few words among numbers are an error.
     """
-    total = len(cells)
+    total, words, decimal_commas, first = cells
     if not total:
         return "unknown"
-    with suppress(ValueError):  # nearly all columns of numbers, at once
-        numbers = [*map(float, cells)]
-        if numbers and b"_" not in b"".join(cells):
-            return "number"
-    counts = Counter(cell.decode("utf-8", "replace") for cell in cells)
-    words = {cell: count for cell, count in counts.items() if number_of(cell) is None}
     if not words:
         return "number"
-    if sum(words.values()) <= (1 - _MANY) * total:
-        word = next(iter(words))
+    word = first.decode("utf-8", "replace")
+    if words <= (1 - _MANY) * total:
         raise DataFormatError(
-            f"column {name!r} holds numbers, and a word that is none: if it means that nothing is "
-            f"known, use --missing {word}; if the numbers are words, --text {name}",
+            f"column {name!r} holds numbers and this word: if it stands for a missing value, use "
+            f"--missing {word}; to read the whole column as words, use --text {name}",
             file=file,
             text=word,
         )
-    commas = sum(count for cell, count in words.items() if _DECIMAL_COMMA.fullmatch(cell))
-    if commas >= _MANY * total:
+    if decimal_commas >= _MANY * total:
         raise DataFormatError(
-            f"column {name!r} has decimal commas, which are not read; write points, or read the "
+            f"column {name!r} has decimal commas, which are not read: write points, or read the "
             f"column as words with --text {name}",
             file=file,
-            text=next(iter(words)),
+            text=word,
         )
     return "text"
 
