@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Fuzzes the native text parser for SECONDS (default 60) per target, guided by coverage, with
+# Fuzzes the native code for SECONDS (default 60) per target, guided by coverage, with
 # AddressSanitizer and UndefinedBehaviorSanitizer: by libFuzzer where a clang++ has it, else by the
-# small driver beside this script, which needs g++ alone. libFuzzer keeps inputs that led somewhere
-# new in build/fuzz. An input that fails is written to build/fuzz/crash-*, and the exit code is 1.
+# small driver beside this script, which needs g++ alone. Runs start from fuzz/seeds and fuzz/corpus and
+# keep the inputs that reached new code in build/fuzz/corpus-TARGET; build/fuzz/runs.log counts the
+# executions. An input that fails is written to build/fuzz/crash-*, and the exit code is 1.
 #
-#   fuzz/run.sh [SECONDS [TARGET...]]        targets: text number names
+#   fuzz/run.sh [SECONDS [TARGET...]]        targets: text number names kernel
 #   FUZZ_ENGINE=gcc fuzz/run.sh ...          do not look for clang++
 #   FUZZ_SEED=n fuzz/run.sh ...              repeat a run of the driver or of libFuzzer
 set -euo pipefail
@@ -20,7 +21,7 @@ sources=()
 for file in cpp/sonline/text/*.cpp; do
   [ "$file" = cpp/sonline/text/bindings.cpp ] || sources+=("$file")
 done
-flags=(-std=c++20 -g -O1 -Icpp -Ifuzz -fno-omit-frame-pointer
+flags=(-std=c++20 -g -O2 -Icpp -Ifuzz -fno-omit-frame-pointer
   -fsanitize=address,undefined -fno-sanitize-recover=all)
 
 clang=
@@ -69,7 +70,7 @@ for file in "${sources[@]}" "${targets[@]/#/fuzz/}"; do
   fi
 done
 for job in "${running[@]}"; do wait "$job"; done
-[ -n "$clang" ] || compile fuzz/driver.cpp
+[ -n "$clang" ] || "$compiler" -std=c++20 -O2 -c fuzz/driver.cpp -o "$objects/fuzz-driver.cpp.o"
 
 parser=()
 for file in "${sources[@]}"; do parser+=("$objects/${file//\//-}.o"); done
@@ -77,18 +78,26 @@ failed=0
 for target in "${targets[@]}"; do
   program=$objects/$target
   object=$objects/fuzz-$target.cpp.o
+  corpus=$out/corpus-$target
+  mkdir -p "$corpus" "fuzz/corpus/$target"
+  case $target in # longer inputs reach nothing new and run slower
+    number) length=64 ;;
+    names) length=256 ;;
+    *) length=2048 ;;
+  esac
   if [ -n "$clang" ]; then
-    corpus=$out/corpus-$target
-    mkdir -p "$corpus"
     "$compiler" "${flags[@]}" -fsanitize=fuzzer "$object" "${parser[@]}" -o "$program"
-    "$program" "$corpus" fuzz/seeds -dict=fuzz/text.dict -max_total_time="$seconds" \
-      -max_len=4096 -timeout=10 -rss_limit_mb=2048 -seed="$seed" -artifact_prefix="$out/crash-" \
-      -print_final_stats=1 > "$out/$target.log" 2>&1 || { grep -v "^#" "$out/$target.log"; failed=1; }
-    echo "$target: $(grep -E '^#[0-9]+.*DONE' "$out/$target.log" || echo stopped)"
+    "$program" "$corpus" fuzz/seeds "fuzz/corpus/$target" -dict=fuzz/text.dict -max_total_time="$seconds" \
+      -max_len="$length" -timeout=10 -rss_limit_mb=2048 -seed="$seed" \
+      -artifact_prefix="$out/crash-" -print_final_stats=1 > "$out/$target.log" 2>&1 ||
+      { grep -v "^#" "$out/$target.log"; failed=1; }
+    summary=$(grep -E '^#[0-9]+.*DONE' "$out/$target.log" || echo stopped)
   else
     "$compiler" "${flags[@]}" "$object" "${parser[@]}" "$objects/fuzz-driver.cpp.o" -o "$program"
-    echo -n "$target: "
-    UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 "$program" "$seconds" "$seed" "$out/crash-$target" fuzz/text.dict fuzz/seeds/* || failed=1
+    summary=$(UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 "$program" "$seconds" "$seed" "$length" \
+      "$out/crash-$target" "$corpus" fuzz/text.dict fuzz/seeds "fuzz/corpus/$target" "$corpus") || failed=1
   fi
+  echo "$target: $summary"
+  echo "$(date -u +%FT%TZ) $target seed $seed: $summary" >> "$out/runs.log"
 done
 exit $failed

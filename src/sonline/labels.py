@@ -62,8 +62,15 @@ def plain(label: Any) -> Any:
     return label.item() if isinstance(label, np.generic) else label
 
 
+def refuse_masked(name: str, values: Any) -> None:
+    """Raise an error about a masked array, whose mask NumPy drops when it converts."""
+    if isinstance(values, np.ma.MaskedArray) and np.ma.is_masked(values):
+        raise InvalidInputError(f"{name} has masked values; fill them, or drop their rows")
+
+
 def label_array(y: Any) -> NDArray[Any]:
     """Return labels of any type as a vector."""
+    refuse_masked("y", y)
     labels = np.atleast_1d(np.asarray(y))
     if labels.ndim != 1:
         raise InvalidInputError(f"y must have one dimension, got shape {labels.shape}")

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sonline.errors import InvalidInputError
-from sonline.labels import token_of
+from sonline.labels import refuse_masked, token_of
 
 Rows: TypeAlias = Any
 """A 2-D array, a sparse matrix, a frame, or a sequence of mappings from feature to number."""
@@ -47,6 +47,19 @@ def contiguous(values: ArrayLike, dtype: Any = None) -> NDArray[Any]:
     return array if array.flags.aligned else array.copy()
 
 
+def refuse_unusable(name: str, values: Any) -> None:
+    """Raise an error about an array that a conversion to numbers would silently change."""
+    refuse_masked(name, values)
+    kind = getattr(getattr(values, "dtype", None), "kind", "")
+    if kind == "c":
+        raise InvalidInputError(f"{name}: complex numbers cannot be learned from")
+    if kind in ("M", "m"):
+        raise InvalidInputError(
+            f"{name}: dates and times cannot be learned from; convert them to numbers, such as "
+            "seconds since the first one"
+        )
+
+
 def one_number(name: str, value: Any, hint: str) -> float:
     """Return a single number of any type."""
     try:
@@ -60,15 +73,20 @@ def one_number(name: str, value: Any, hint: str) -> float:
 def vector(name: str, values: ArrayLike) -> Floats:
     """Return numbers as a vector."""
     hint = "; labels of text and other classes are for SONClassifier" if name == "y" else ""
+    refuse_unusable(name, values)
     try:
-        given = np.asarray(values)
-        numbers = contiguous(given, np.float64)
+        array = np.asarray(values)
+        refuse_unusable(name, array)
+        numbers = contiguous(array, np.float64)
+    except InvalidInputError:
+        raise
     except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidInputError(f"{name} must be a sequence of numbers: {error}{hint}") from error
-    if given.dtype.kind in "SU" and given.size:  # digits: learn_one does not take them either
-        text = given.flat[0].item()
+        reason = f"{error!s:.200}{hint}"
+        raise InvalidInputError(f"{name} must be a sequence of numbers: {reason}") from error
+    if array.dtype.kind in "SU" and array.size:  # digits: learn_one does not take them either
+        text = f"{array.flat[0].item()!r:.80}"
         raise InvalidInputError(
-            f"{name} must be a sequence of numbers, got text, such as {text!r}{hint}"
+            f"{name} must be a sequence of numbers, got text, such as {text}{hint}"
         )
     if numbers.ndim != 1:
         raise InvalidInputError(f"{name} must have one dimension, got shape {numbers.shape}")
@@ -133,6 +151,17 @@ class Given:
             stored = np.repeat(indptr[rows] - ends[:-1], lengths) + np.arange(ends[-1])
         return Given("csr", (values[stored], indices[stored], ends), ends.size - 1, self.columns)
 
+    def check_starts(self) -> None:
+        """Raise an error if the starts of sparse rows do not fit the stored values."""
+        if self.kind != "csr":
+            return
+        values, indices, indptr = self.arguments
+        if values.size != indices.size or indptr[0] != 0 or indptr[-1] > values.size:
+            raise InvalidInputError("X: data, indices and indptr do not fit together")
+        if (indptr[1:] < indptr[:-1]).any():
+            row = int(np.argmax(indptr[1:] < indptr[:-1]))
+            raise InvalidInputError(f"X: indptr decreases at row {row}")
+
     def call(self, core: Any, method: str, *rest: Any) -> None:
         """Call a method of a core model with these rows."""
         getattr(core, f"{method}_{self.kind}")(*self.arguments, *rest)
@@ -147,6 +176,8 @@ def pieces(rows: Given, order: NDArray[np.intp] | None = None) -> Iterator[tuple
     """Yield rows in an order, some at a time: which they are, and themselves."""
     stored = rows.arguments[0].size if rows.kind != "rows" else rows.count
     length = max(1, PIECE * rows.count // max(stored, 1))
+    if order is not None or length < rows.count:
+        rows.check_starts()
     for start in range(0, rows.count, length):
         if order is not None:
             chosen = order[start : start + length]
@@ -181,7 +212,7 @@ def rows_of(
     bounded : bool, default=False
         Whether the indices of a sparse matrix must stay below its number of columns.
     """
-    if isinstance(X, np.ndarray):
+    if isinstance(X, (np.ndarray, memoryview)):
         return _dense(X)
     if is_sparse(X):  # one of the kinds is a dict
         values, indices, indptr = csr_arrays(X)
@@ -237,6 +268,7 @@ def csr_arrays(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
 
 def dense_array(X: Any) -> NDArray[Any]:
     """Return a table of numbers as an array, without a copy where that is possible."""
+    refuse_unusable("X", X)
     try:
         rows = np.asarray(X)
     except ValueError as error:
@@ -254,8 +286,7 @@ def floats(values: NDArray[Any]) -> NDArray[Any]:
     """Return float32 and float64 in native order as they are, other numbers as float64."""
     if values.dtype in (np.float32, np.float64) and values.dtype.isnative:
         return values
-    if values.dtype.kind == "c":
-        raise InvalidInputError("X: complex numbers cannot be learned from")
+    refuse_unusable("X", values)
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError) as error:

@@ -11,7 +11,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from sonline.errors import InvalidInputError
-from sonline.labels import ClassTable
+from sonline.labels import ClassTable, refuse_masked
 
 Labels: TypeAlias = NDArray[Any]
 
@@ -21,6 +21,7 @@ def as_labels(name: str, values: Any) -> Labels:
     if isinstance(values, (list, tuple)):
         _refuse_mixture(name, values)
     if type(values) is not np.ndarray or values.ndim != 1:
+        refuse_masked(name, values)
         values = column_or_1d(values, warn=True)
     kind = values.dtype.kind
     if kind in "biuU":

@@ -14,7 +14,7 @@ from sonline.estimators.base import OnlineEstimator, losses_that
 from sonline.estimators.rows import CHECKS, by_name, checked_rows, is_named, known_rows
 from sonline.model import Model
 from sonline.parameters import Parameters, documented
-from sonline.rows import Floats, contiguous
+from sonline.rows import Floats, contiguous, refuse_unusable
 
 
 @documented
@@ -182,6 +182,8 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
         """Return rows and labels for `fit`."""
         if is_named(X):
             return checked_rows(self, X, reset), _numbers(y)
+        refuse_unusable("X", X)
+        refuse_unusable("y", y)
         rows, labels = validate_data(self, X, y, reset=reset, y_numeric=True, **CHECKS)
         return by_name(self, rows), contiguous(labels, np.float64)
 
@@ -235,6 +237,7 @@ def _numbers(y: Any) -> Floats:
     """Return labels as a vector of finite numbers."""
     if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf":
         return y.astype(np.float64, copy=False)  # the learner looks at the numbers
+    refuse_unusable("y", y)
     return column_or_1d(  # type: ignore[no-any-return]
         check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True
     )

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from sonline.rows import Column, Rows, is_frame, names_of
+from sonline.rows import Column, Rows, is_frame, names_of, refuse_unusable
 
 Order: TypeAlias = "NDArray[np.intp] | None"
 
@@ -29,6 +29,7 @@ def checked_rows(estimator: Any, X: Any, reset: bool) -> Rows:
             return X  # the model comes from another face, which takes columns in any order
         validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
+    refuse_unusable("X", X)
     return by_name(estimator, validate_data(estimator, X, reset=reset, **CHECKS))
 
 

@@ -1,0 +1,76 @@
+"""Arrays whose conversion to numbers would silently change what they say."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sonline import OnlineLearner, SONClassifier, SONRegressor
+from sonline.errors import InvalidInputError
+
+X = np.arange(12.0).reshape(6, 2)
+y = np.array([1, -1, 1, -1, 1, 1])
+UNUSABLE = {
+    "masked": lambda values: np.ma.masked_array(values, mask=values == values.flat[1]),
+    "dates": lambda values: values.astype("M8[s]"),
+    "durations": lambda values: values.astype("m8[s]"),
+    "complex": lambda values: values + 1j,
+    "date objects": lambda values: values.astype("M8[s]").astype(object),
+}
+
+
+@pytest.mark.parametrize("kind", UNUSABLE)
+@pytest.mark.parametrize("place", ["X", "y", "sample_weight"])
+@pytest.mark.parametrize("face", [OnlineLearner, SONClassifier, SONRegressor])
+def test_nothing_is_dropped_in_silence(face: Any, place: str, kind: str) -> None:
+    data = {"X": X, "y": y.astype(float), "sample_weight": np.arange(1.0, 7.0)}
+    if face is SONClassifier and place == "y" and "date" in kind:
+        pytest.skip("dates are classes as good as others")
+    if face is SONClassifier and place == "y" and kind == "durations":
+        pytest.skip("durations, too")
+    data[place] = UNUSABLE[kind](data[place])
+    learn = OnlineLearner(loss="squared").learn if face is OnlineLearner else face().fit
+    with pytest.raises((InvalidInputError, ValueError, TypeError)) as caught:
+        learn(**data)
+    if kind not in {"complex", "date objects"}:  # scikit-learn refuses these itself
+        assert caught.type is InvalidInputError
+
+
+@pytest.mark.parametrize("face", [OnlineLearner, SONClassifier, SONRegressor])
+def test_predictions_heed_masks_and_dates(face: Any) -> None:
+    model = face(random_state=0).fit(X, y) if face is not OnlineLearner else face()
+    if face is OnlineLearner:
+        model.learn(X, y)
+    for kind in ("masked", "dates"):
+        with pytest.raises(InvalidInputError, match=r"masked|dates"):
+            model.predict(UNUSABLE[kind](X))
+
+
+def test_a_mask_that_hides_nothing_is_no_obstacle() -> None:
+    plain, masked = OnlineLearner(), OnlineLearner()
+    expected = plain.learn(X, y)
+    assert (masked.learn(np.ma.masked_array(X, mask=False), y) == expected).all()
+
+
+def test_a_memoryview_is_an_array() -> None:
+    assert (OnlineLearner().learn(memoryview(X), y) == OnlineLearner().learn(X, y)).all()
+
+
+@pytest.mark.parametrize(
+    ("attribute", "value"), [("indptr", [0, 1, 2, 3, 4, 5, 99]), ("data", [1.0])]
+)
+@pytest.mark.parametrize("face", [SONClassifier, SONRegressor])
+def test_sparse_matrices_that_contradict_themselves(face: Any, attribute: str, value: Any) -> None:
+    matrix = sp.csr_matrix(X)
+    setattr(matrix, attribute, np.array(value))
+    with pytest.raises(InvalidInputError):
+        face().fit(matrix, y)
+
+
+def test_an_error_quotes_a_long_text_in_part() -> None:
+    with pytest.raises(InvalidInputError) as caught:
+        OnlineLearner().learn(X, ["x" * 10**6] * 6)
+    assert len(str(caught.value)) < 500
