@@ -31,9 +31,9 @@ SCALE_FREE = "scale-free"
 CONVEX = "convex"
 STEPS = ("implicit", "explicit")
 DEFAULT_RELATIVE_ALPHA = 0.1
-# alpha="auto": (relative alpha, memory) of the weight vectors that share the sketch. With a memory
-# of so many rows the steps keep their size once there have been more; 0 is for ever. Chosen in
-# docs/decisions/2026-11-17-blend.md.
+# alpha="auto": (relative alpha, memory in rows) of the weight vectors that share the sketch. With a
+# memory, steps keep their size once the stream is longer than it; 0 means steps that decay for
+# ever. docs/decisions/blend-of-alpha-auto.md has the evidence.
 EXPERTS = ((0.0001, 0.0), (0.01, 0.0), (0.003, 3000.0))
 PLAIN_EXPERTS = ((0.02, 0.0), (0.1, 0.0), (0.5, 0.0), (2.0, 0.0))
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.

@@ -49,8 +49,8 @@ def test_labels_in_runs_are_not_in_the_frozen_model():
 
 @pytest.mark.parametrize(("delay", "rows"), [(1, 3_000), (100, 8_000), (1000, 8_000)])
 def test_labels_in_runs_that_come_late(delay, rows):
-    """In the mean of four streams: the best of several alphas on one of them is chance."""
-    streams = [label_runs(n=rows, seed=seed) for seed in range(4)]
+    """In the mean of eight streams: the best of several alphas on a few of them is chance."""
+    streams = [label_runs(n=rows, seed=seed) for seed in range(8)]
 
     def error(**parameters) -> float:
         return float(np.mean([late_error(X, y, delay, **parameters) for X, y in streams]))

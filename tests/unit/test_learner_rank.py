@@ -31,3 +31,23 @@ def test_few_features_in_any_order(sketch, dtype):
         basis = learner.basis()
         tolerance = 1e-3 if dtype == "float32" else 1e-8
         np.testing.assert_allclose(basis @ basis.T, np.eye(len(basis)), atol=tolerance)
+
+
+@pytest.mark.parametrize("sketch", ["oja", "isotropic", "fd", "rfd"])
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_small_tables_do_not_depend_on_the_number_type(sketch, loss):
+    # Every row lies in the sketch, one column repeats another. Rounding outside of the sketch,
+    # magnified by 1/alpha, once made the steps of float32 a hundred times too large.
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(3000, 5))
+    X[:, 4] = 2 * X[:, 0]
+    y = X @ [1, -1, 2, 0.5, 0] + rng.normal(size=3000)
+    if loss == "logistic":
+        y = np.where(y > 0, 1, -1)
+    alpha = "auto" if sketch == "isotropic" else "relative:0.0001"
+    learners = [
+        OnlineLearner(loss=loss, sketch=sketch, alpha=alpha, dtype=dtype)
+        for dtype in ("float32", "float64")
+    ]
+    before, exact = (learner.learn(X, y) for learner in learners)
+    np.testing.assert_allclose(before[100:], exact[100:], atol=2e-3)

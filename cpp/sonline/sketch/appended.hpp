@@ -76,6 +76,7 @@ class Appended {
     for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Yx_.data(), n_);
     margin_ = sums_[0] + intercept_[0] * x0 + dot(b_.data(), Yx_.data(), n_);
     energy_ = row.energy;
+    rest_ = outside(p_.data(), k_);
     kappa_ = 0;
     b_before_ = b_;
     absorbed_ = false;
@@ -84,21 +85,18 @@ class Appended {
   double margin(size_t) const { return margin_; }
 
   double energy(double alpha) const {
-    double along = 0, shrunk = 0;
-    for (size_t i = 0; i < k_; ++i) {
-      const double square = p_[i] * p_[i];
-      along += square;
-      shrunk += shrink(i, alpha) * square;
-    }
-    return std::max(std::max(energy_ - along, 0.0) + shrunk, kSpan * energy_);
+    double shrunk = 0;
+    for (size_t i = 0; i < k_; ++i) shrunk += shrink(i, alpha) * p_[i] * p_[i];
+    return rest_ + shrunk;
   }
 
   // w ← w − step · αA⁻¹x: along x to w̄, on V to b = b + Fᵀ(h∘p).
   void descend(size_t, double step, double alpha) {
-    kappa_ -= step;
     const Vector& p = absorbed_ ? next_p_ : p_;
     const size_t k = absorbed_ ? next_rank_ : k_;
-    for (size_t i = 0; i < k; ++i) along_[i] = step * (1 - shrink(i, alpha)) * p[i];
+    const double along_x = rest_ > 0 ? 1.0 : 0.0;
+    kappa_ -= step * along_x;
+    for (size_t i = 0; i < k; ++i) along_[i] = step * (along_x - shrink(i, alpha)) * p[i];
     const Matrix& F = absorbed_ ? next_F_ : F_;
     if (k > 0) has_avx2() ? add_rows_avx2(F, k) : add_rows(F, k);
   }
@@ -119,6 +117,7 @@ class Appended {
                                    p_hat_.data(), nullptr, rho2, nullptr});
     if (m_ == 0) return;  // no directions: only rfd's tail has grown
     has_avx2() ? next_basis_avx2(c) : next_basis_plain(c);
+    rest_ = outside(next_p_.data(), next_rank_);
     absorbed_ = true;
   }
 
@@ -190,15 +189,23 @@ class Appended {
   }
 
  private:
-  // What A⁻¹ leaves of direction i, relative to α⁻¹. Never less than the rounding error of |x|² -
-  // |Vx|²: otherwise V, whose length is 1 up to rounding, could take back more of a step than there
-  // is, and the step would lead away from the label.
+  // |x|² outside of a basis on which x has the coordinates p. As little as rounding may leave counts
+  // as nothing: 1/α would magnify it. Such a step moves along the basis only.
+  double outside(const double* p, size_t rank) const {
+    const double rest = energy_ - dot(p, p, rank);
+    return rest > kInside * energy_ ? rest : 0.0;
+  }
+
+  // The factor αA⁻¹ on direction i. If x has a part outside of the basis, it is at least the
+  // rounding error of |x|² - |Vx|²: V is orthonormal up to rounding only, and could otherwise take
+  // back more of a step than there is, which would lead away from the label.
   double shrink(size_t i, double alpha) const {
-    return std::max(1 / (1 + spectrum_.ev[i] / alpha), kSpan);
+    const double factor = 1 / (1 + spectrum_.ev[i] / alpha);
+    return rest_ > 0 ? std::max(factor, kSpan) : factor;
   }
 
   static constexpr bool kFloat = std::is_same_v<T, float>;
-  static constexpr double kSpan = kFloat ? 1e-5 : 1e-12;
+  static constexpr double kSpan = kFloat ? 1e-5 : 1e-12, kInside = kFloat ? 2e-6 : 1e-12;
   // Magnification of rounding errors in V by one row: a sweep is to come early, or soon.
   static constexpr double kMagnified = 4, kStrained = kFloat ? 30 : 1e3;
   static constexpr double kCancellation = kFloat ? 64 : 1 << 20;
@@ -385,7 +392,7 @@ class Appended {
   Vector b_before_;
   std::vector<T> sums_, copies_;
   Vector Yx_, along_, factors_, p_, next_p_, p_hat_, room_;
-  double margin_ = 0, energy_ = 0, kappa_ = 0, rho_ = 0, next_strain_ = 1;
+  double margin_ = 0, energy_ = 0, rest_ = 0, kappa_ = 0, rho_ = 0, next_strain_ = 1;
   size_t next_rank_ = 0;
   bool absorbed_ = false;
 };

@@ -152,6 +152,7 @@ class Factored {
     for (size_t e = 0; e < K_; ++e)
       margins_[e] = sums_[e] + intercept_[e] * x0 + dot(beta_[e], p_.data(), k_);
     energy_ = row.energy;
+    rest_ = outside(p_.data(), k_);
     std::fill(kappa_.begin(), kappa_.end(), 0.0);
     beta_before_ = beta_;
     absorbed_ = false;
@@ -168,24 +169,22 @@ class Factored {
   // α xᵀA⁻¹x, as a sum of non-negative terms: the paper's difference cancels when x is in the span.
   // Not less than its rounding error, or a projection onto the bound would magnify that of w·x.
   double energy(double alpha) const {
-    double along = 0, shrunk = 0;
-    for (size_t i = 0; i < k_; ++i) {
-      const double square = p_[i] * p_[i];
-      along += square;
-      shrunk += shrink(i, alpha) * square;
-    }
-    return std::max(std::max(energy_ - along, 0.0) + shrunk, kSpan * energy_);
+    double shrunk = 0;
+    for (size_t i = 0; i < k_; ++i) shrunk += shrink(i, alpha) * p_[i] * p_[i];
+    return rest_ + shrunk;
   }
 
   // w_expert ← w_expert − step · αA⁻¹x.
   void descend(size_t expert, double step, double alpha) {
+    const double along_x = rest_ > 0 ? 1.0 : 0.0;
     if (absorbed_) {
-      kappa_after_[expert] -= step;
+      kappa_after_[expert] -= step * along_x;
       for (size_t i = 0; i < next_.rank; ++i)
-        beta_after_(expert, i) += step * (1 - shrink(i, alpha)) * next_.p[i];
+        beta_after_(expert, i) += step * (along_x - shrink(i, alpha)) * next_.p[i];
     } else {
-      kappa_[expert] -= step;
-      for (size_t i = 0; i < k_; ++i) beta_(expert, i) += step * (1 - shrink(i, alpha)) * p_[i];
+      kappa_[expert] -= step * along_x;
+      for (size_t i = 0; i < k_; ++i)
+        beta_(expert, i) += step * (along_x - shrink(i, alpha)) * p_[i];
     }
   }
 
@@ -208,6 +207,7 @@ class Factored {
                   p_hat_.data(), Zx_.data(), rho2, &F_, condition_},
                  next_);
     absorbed_ = true;
+    rest_ = outside(next_.p.data(), next_.rank);
     std::fill(kappa_after_.begin(), kappa_after_.end(), 0.0);
     std::fill(beta_after_.values().begin(), beta_after_.values().end(), 0.0);
   }
@@ -274,15 +274,23 @@ class Factored {
   }
 
  private:
-  // What A⁻¹ leaves of direction i, relative to α⁻¹. Never less than the rounding error of |x|² -
-  // |Vx|²: otherwise V, whose length is 1 up to rounding, could take back more of a step than there
-  // is, and the step would lead away from the label.
+  // |x|² outside of a basis on which x has the coordinates p. As little as rounding may leave counts
+  // as nothing: 1/α would magnify it. Such a step moves along the basis only.
+  double outside(const double* p, size_t rank) const {
+    const double rest = energy_ - dot(p, p, rank);
+    return rest > kInside * energy_ ? rest : 0.0;
+  }
+
+  // The factor αA⁻¹ on direction i. If x has a part outside of the basis, it is at least the
+  // rounding error of |x|² - |Vx|²: V is orthonormal up to rounding only, and could otherwise take
+  // back more of a step than there is, which would lead away from the label.
   double shrink(size_t i, double alpha) const {
-    return std::max(1 / (1 + rule_.ev()[i] / alpha), kSpan);
+    const double factor = 1 / (1 + rule_.ev()[i] / alpha);
+    return rest_ > 0 ? std::max(factor, kSpan) : factor;
   }
 
   static constexpr bool kFloat = std::is_same_v<T, float>;
-  static constexpr double kSpan = kFloat ? 1e-5 : 1e-12;
+  static constexpr double kSpan = kFloat ? 1e-5 : 1e-12, kInside = kFloat ? 2e-6 : 1e-12;
   // Amplification of rounding errors in Z that is tolerated.
   static constexpr double kCondition = kFloat ? 10 : 1e2;
   // Magnification of rounding errors in V by one row after which V is to be made orthonormal soon.
@@ -532,7 +540,7 @@ class Factored {
   std::vector<T> sums_, update_, copies_;
   Vector exact_update_, margins_, p_, p_hat_, Zx_, room_, mapped_;
   Transition next_;
-  double energy_ = 0, c_ = 0, rho_ = 0;
+  double energy_ = 0, rest_ = 0, c_ = 0, rho_ = 0;  // rest: |x|² outside of the basis
   bool absorbed_ = false;
 };
 
