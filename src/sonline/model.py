@@ -613,7 +613,7 @@ class Model:
     def _refuse_if_compact(self) -> None:
         if self.only_predicts:
             raise InvalidInputError(
-                "this is a compact model, which only predicts; go on with the model that it was "
+                "this is a compact model, which only predicts; continue with the model that it was "
                 "made from"
             )
 

@@ -435,8 +435,8 @@ def is_missing(value: Any) -> bool:
 
 def _no_feature(name: str, kind: object) -> InvalidInputError:
     return InvalidInputError(
-        f"X: column {name!r} has the type {kind}, which is no feature; drop it, or convert it to "
-        "numbers or text"
+        f"X: column {name!r} has the type {kind}, which cannot be a feature; drop it, or "
+        "convert it to numbers or text"
     )
 
 

@@ -47,7 +47,7 @@ def test_an_interrupted_reproduction_says_what_is_kept_and_how_to_go_on(tmp_path
     result = runner.invoke(reproduce_command.app, ["fig2", "--out", str(tmp_path)])
     assert result.exit_code == 130
     assert "1 of 12 done, now fig2 Oja" in result.stderr
-    assert f"interrupted: 2 results are kept in {tmp_path}; the same command" in result.stderr
+    assert f"interrupted: 2 results are in {tmp_path}; run the same command" in result.stderr
     assert len(list((tmp_path / "cells").iterdir())) == 2
 
 

@@ -99,7 +99,7 @@ def test_missing_values_may_be_refused(library):
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_what_is_no_feature_is_named(library):
     days = [dt.datetime(2024, 1, 1, tzinfo=dt.UTC)] * 3
-    with pytest.raises(InvalidInputError, match=r"column 'when' has the type .*no feature"):
+    with pytest.raises(InvalidInputError, match=r"'when' has the type .*cannot be a feature"):
         OnlineLearner().learn(made(library, {"a": [1.0, 2.0, 3.0], "when": days}), [1, 0, 1])
     model = OnlineLearner()
     with pytest.raises(InvalidInputError, match="inf in row 1, column 'a'"):

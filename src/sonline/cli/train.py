@@ -183,7 +183,8 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
     if run.interrupted:
         again = shlex.join([*sys.argv[1:], *([] if settings.resume else ["--resume"])])
         sys.stderr.write(
-            f"interrupted after {run.rows} rows; saved in {target}. To go on:\n  sonline {again}\n"
+            f"interrupted after {run.rows} rows; saved in {target}. To continue:\n"
+            f"  sonline {again}\n"
         )
         raise typer.Exit(SIGNALLED + run.interrupted)
     if (warning := run.next_rows.warning()) and not quiet:
@@ -241,7 +242,7 @@ def _check(settings: Settings) -> None:
             "and --predictions would not be in the order of the rows"
         )
     if settings.resume and settings.checkpoint is None and settings.output is None:
-        raise ParameterError("--resume needs the file to go on from: --checkpoint or --output")
+        raise ParameterError("--resume needs the file to continue from: --checkpoint or --output")
 
 
 def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:

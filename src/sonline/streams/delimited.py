@@ -67,7 +67,7 @@ class CsvReader(TextReader):
         options = self._options
         if start.rows and not start.offset:
             raise DataFormatError(
-                "the position to go on from counts rows, as an earlier version did: begin again",
+                "the position to continue from counts rows, as an earlier version did: start again",
                 file=source.name,
             )
         head = b""

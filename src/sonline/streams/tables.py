@@ -92,7 +92,7 @@ class TableReader:
             raise DataFormatError(reason, file=source.name) from error
         if skip:
             raise DataFormatError(
-                f"ends before the position to go on from ({skip} rows are missing)",
+                f"ends before the position to continue from ({skip} rows are missing)",
                 file=source.name,
             )
 
@@ -203,7 +203,7 @@ class TableReader:
         )
         if not (number or text):
             raise DataFormatError(
-                f"column {name!r} has the type {kind}, which is no feature; "
+                f"column {name!r} has the type {kind}, which cannot be a feature; "
                 f"leave it out with --ignore {name}, or convert it"
             )
         as_text = name in self._options.text or self._columns.get(name) == "text"

@@ -179,7 +179,7 @@ def seek(source: Source, offset: int) -> None:
         chunk = source.read(min(offset, _SKIP))
         if not chunk:
             raise DataFormatError(
-                f"ends before the position to go on from ({offset} bytes are missing)",
+                f"ends before the position to continue from ({offset} bytes are missing)",
                 file=source.name,
             )
         offset -= len(chunk)

@@ -203,7 +203,7 @@ class Training:
             description = stream.description
         if self.model is None:
             raise ParameterError(
-                f"{self.settings.data[0]}: there are no rows in it to tell what to learn from; put "
+                f"{self.settings.data[0]}: it has no rows to detect the task from; put "
                 "a file with rows first"
             )
         return self.model, description

@@ -81,7 +81,7 @@ def _reproduce(
         except KeyboardInterrupt:
             done = int(bar.tasks[0].completed)
             console.print(
-                f"interrupted: {done} results are kept in {out}; the same command goes on there",
+                f"interrupted: {done} results are in {out}; run the same command to continue",
                 soft_wrap=True,
             )
             raise
