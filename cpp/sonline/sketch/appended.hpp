@@ -189,8 +189,8 @@ class Appended {
   }
 
  private:
-  // |x|² outside of a basis on which x has the coordinates p. As little as rounding may leave counts
-  // as nothing: 1/α would magnify it. Such a step moves along the basis only.
+  // |x|² outside of a basis on which x has the coordinates p. As little as rounding may leave
+  // counts as nothing: 1/α would magnify it. Such a step moves along the basis only.
   double outside(const double* p, size_t rank) const {
     const double rest = energy_ - dot(p, p, rank);
     return rest > kInside * energy_ ? rest : 0.0;
