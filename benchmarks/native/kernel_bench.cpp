@@ -72,7 +72,7 @@ int main(int argc, char** argv) {
   }
 
   sonline::Config config;
-  config.loss = sonline::find_loss("logistic");
+  config.loss = sonline::make_loss("logistic");
   config.sketch_name = sketch;
   config.sketch.size = m;
   config.sketch.scale_free = true;

@@ -18,50 +18,36 @@ using namespace nb::literals;
 namespace sonline {
 namespace {
 
+Scaling scaling_of(const std::string& name) {
+  return name == "auto"       ? Scaling::automatic
+         : name == "rms"      ? Scaling::rms
+         : name == "gradient" ? Scaling::gradient
+                              : Scaling::none;
+}
+
 Config read_config(const nb::dict& params) {
-  const auto number = [&](const char* name) { return nb::cast<double>(params[name]); };
-  const auto flag = [&](const char* name) { return nb::cast<bool>(params[name]); };
-  const auto text = [&](const char* name) { return nb::cast<std::string>(params[name]); };
   Config config;
-  config.loss = find_loss(text("loss"));
-  if (!config.loss) throw std::invalid_argument("unknown loss");
-  config.level = number("quantile");
-  config.sketch_name = text("sketch");
-  config.sketch.size = nb::cast<size_t>(params["sketch_size"]);
+  const auto read = [&](const char* name, auto& field) {
+    field = nb::cast<std::remove_reference_t<decltype(field)>>(params[name]);
+  };
+  config.each_field(read);
+  LossParameters loss;
+  read("quantile", loss.quantile);
+  config.loss = make_loss(nb::cast<std::string>(params["loss"]), loss);
+  config.scaling = scaling_of(nb::cast<std::string>(params["scaling"]));
   config.experts.clear();
   for (const auto& [alpha, memory] :
        nb::cast<std::vector<std::pair<double, double>>>(params["experts"]))
     config.experts.push_back({alpha, memory});
-  config.sketch.experts = config.experts.size();
-  config.relative = flag("relative");
-  config.root = flag("root");
-  config.sketch.alpha = config.experts.at(0).alpha;
-  config.sketch.fixed_alpha = !config.relative;
-  config.sketch.oja_step = number("oja_step");
-  config.sketch_every = nb::cast<size_t>(params["sketch_every"]);
-  config.sketch.scale_free = flag("scale_free");
-  if (params.contains("condition")) config.sketch.condition = number("condition");
-  if (params.contains("cancellation")) config.sketch.cancellation = number("cancellation");
-  config.bound = number("bound");
-  config.clip = flag("clip");
-  config.follow_labels = flag("follow_labels");
-  config.unit_free = flag("unit_free");
-  config.explicit_step = flag("explicit_step");
-  config.sketch.explicit_step = config.explicit_step;
-  config.hessian = flag("hessian");
-  config.sigma = number("sigma");
-  config.eta = number("eta");
-  config.eta_convex = flag("eta_convex");
-  const auto scaling = text("scaling");
-  config.scaling = scaling == "auto"       ? Scaling::automatic
-                   : scaling == "rms"      ? Scaling::rms
-                   : scaling == "gradient" ? Scaling::gradient
-                                           : Scaling::none;
-  config.intercept = config.sketch.intercept = flag("intercept");
-  config.hash_bits = nb::cast<int>(params["hash_bits"]);
-  config.hash_seed = nb::cast<uint64_t>(params["hash_seed"]);
+  if (params.contains("condition")) read("condition", config.sketch.condition);
+  if (params.contains("cancellation")) read("cancellation", config.sketch.cancellation);
+  config.complete();
   return config;
 }
+
+struct PyLoss {
+  std::shared_ptr<const Loss> loss;
+};
 
 void raise(const char* type, const char* message) {
   PyErr_SetString(nb::module_::import_("sonline.errors").attr(type).ptr(), message);
@@ -138,7 +124,7 @@ void bind_model_class(nb::module_& module) {
       .def("save", &PyModel::save)
       .def("restore", &PyModel::restore, "fields"_a)
       .def("knowledge", &PyModel::knowledge)
-      .def("adopt", &PyModel::adopt, "knowledge"_a)
+      .def("set_knowledge", &PyModel::set_knowledge, "knowledge"_a)
       .def("label_range", &PyModel::label_range);
 
   using Codes = PyClasses::Codes;
@@ -182,9 +168,11 @@ void bind_model_class(nb::module_& module) {
       .def("choose_one", &PyClasses::choose_one, "row"_a.none());
 
   module.def("sketch_names", &sketch_names);
+  module.def("register_sketch_again", &register_sketch_again, "name"_a, "of"_a,
+             "For tests: give a sketch a second name.");
   module.def("loss_info", [] {
     nb::list losses;
-    for (const Loss& loss : kLosses) {
+    for (const LossEntry& loss : kLosses) {
       nb::dict info;
       info["name"] = loss.name;
       info["binary"] = loss.binary;
@@ -193,30 +181,36 @@ void bind_model_class(nb::module_& module) {
     }
     return losses;
   });
-  module.def("loss_sigma",
-             [](const std::string& name, double bound) { return find_loss(name)->sigma(bound); });
-  module.def(
-      "loss_values",
-      [](const std::string& name, const Doubles& z, const Doubles& y, double level,
-         OutDoubles out) {
-        const Loss* loss = find_loss(name);
-        if (!loss || z.shape(0) != y.shape(0) || z.shape(0) != out.shape(0))
-          throw BadInput("loss_values: unknown loss or different lengths");
-        for (size_t i = 0; i < z.shape(0); ++i)
-          out.data()[i] = loss->value(z.data()[i], y.data()[i], level);
-      },
-      "name"_a, "z"_a, "y"_a, "level"_a, "out"_a);
-  module.def(
-      "loss_judge",
-      [](const std::string& name, const Doubles& z, double y, const Doubles& q, double level,
-         OutDoubles fits, OutDoubles moves) {
-        const Loss* loss = find_loss(name);
-        const size_t n = z.shape(0);
-        if (!loss || q.shape(0) != n || fits.shape(0) != n || moves.shape(0) != n)
-          throw BadInput("loss_judge: unknown loss or different lengths");
-        loss->judge(z.data(), y, q.data(), n, level, fits.data(), moves.data());
-      },
-      "name"_a, "z"_a, "y"_a, "q"_a, "level"_a, "fits"_a, "moves"_a);
+
+  nb::class_<PyLoss>(module, "Loss", "A loss with its parameter; see sonline.evaluate.losses.")
+      .def(
+          "__init__",
+          [](PyLoss* self, const std::string& name, double quantile) {
+            new (self) PyLoss{make_loss(name, {quantile})};
+          },
+          "name"_a, "quantile"_a)
+      .def(
+          "sigma", [](const PyLoss& self, double bound) { return self.loss->sigma(bound); },
+          "bound"_a)
+      .def(
+          "values",
+          [](const PyLoss& self, const Doubles& z, const Doubles& y, OutDoubles out) {
+            if (z.shape(0) != y.shape(0) || z.shape(0) != out.shape(0))
+              throw BadInput("z, y and out must have the same length");
+            for (size_t i = 0; i < z.shape(0); ++i)
+              out.data()[i] = self.loss->value(z.data()[i], y.data()[i]);
+          },
+          "z"_a, "y"_a, "out"_a)
+      .def(
+          "implicit_steps",
+          [](const PyLoss& self, const Doubles& z, double y, const Doubles& q, OutDoubles fits,
+             OutDoubles steps) {
+            const size_t n = z.shape(0);
+            if (q.shape(0) != n || fits.shape(0) != n || steps.shape(0) != n)
+              throw BadInput("z, q, fits and steps must have the same length");
+            self.loss->implicit_steps(z.data(), y, q.data(), n, fits.data(), steps.data());
+          },
+          "z"_a, "y"_a, "q"_a, "fits"_a, "steps"_a);
 }
 
 }  // namespace sonline

@@ -112,7 +112,7 @@ class Classes {
         first = batch.rows;
       } catch (const Diverged& error) {
         const size_t row = first + error.row;
-        if (!weights || weights[row] != 0) models_[k]->meet(batch, row);
+        if (!weights || weights[row] != 0) models_[k]->add_features(batch, row);
         if (failed.empty())
           failed = "row " + std::to_string(batch.first + row) + ": " + error.cause +
                    ". The learner of class number " + std::to_string(targets_[k]) +

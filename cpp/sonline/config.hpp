@@ -1,8 +1,9 @@
-// What a learner was asked to be. Checked in Python (sonline.learner), where the messages are.
+// What a learner was asked to be. Checked in Python (parameters.py), where the messages are.
 #pragma once
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,8 +22,7 @@ struct Expert {
 };
 
 struct Config {
-  const Loss* loss = &kLosses[0];
-  double level = 0.5;  // of the quantile loss
+  std::shared_ptr<const Loss> loss = make_loss("squared");
   std::string sketch_name = "isotropic";
   SketchConfig sketch;
   std::vector<Expert> experts = {{}};  // more than one: an ensemble, see learner.hpp
@@ -42,6 +42,39 @@ struct Config {
   bool intercept = true;
   int hash_bits = -1;  // -1: exact features
   uint64_t hash_seed = 0;
+
+  // Calls visit(name, field) for each plain field, with the name that Python has for it.
+  template <class Visit>
+  void each_field(Visit&& visit) {
+    visit("sketch", sketch_name);
+    visit("sketch_size", sketch.size);
+    visit("oja_step", sketch.oja_step);
+    visit("scale_free", sketch.scale_free);
+    visit("relative", relative);
+    visit("root", root);
+    visit("bound", bound);
+    visit("clip", clip);
+    visit("follow_labels", follow_labels);
+    visit("unit_free", unit_free);
+    visit("explicit_step", explicit_step);
+    visit("hessian", hessian);
+    visit("sketch_every", sketch_every);
+    visit("sigma", sigma);
+    visit("eta", eta);
+    visit("eta_convex", eta_convex);
+    visit("intercept", intercept);
+    visit("hash_bits", hash_bits);
+    visit("hash_seed", hash_seed);
+  }
+
+  // What the sketch needs to know of the other fields.
+  void complete() {
+    sketch.experts = experts.size();
+    sketch.alpha = experts.at(0).alpha;
+    sketch.fixed_alpha = !relative;
+    sketch.explicit_step = explicit_step;
+    sketch.intercept = intercept;
+  }
 };
 
 }  // namespace sonline

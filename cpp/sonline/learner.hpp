@@ -95,7 +95,9 @@ class Learner {
   }
 
   // Knows the features of a row from now on, without learning it.
-  void meet(const Batch& batch, size_t row_number) { resolve<true>(batch, row_number, row()); }
+  void add_features(const Batch& batch, size_t row_number) {
+    resolve<true>(batch, row_number, row());
+  }
 
   // Changes nothing that is saved.
   double predict(const Batch& batch, size_t row_number) {
@@ -129,7 +131,7 @@ class Learner {
   }
 
   // Everything that a merge needs, see knowledge.hpp.
-  void tell(StateWriter& archive) {
+  void write_knowledge(StateWriter& archive) {
     common_state(archive);
     const size_t slots = index_.size(), K = shares().size();
     archive.array("features", index_.keys());
@@ -147,11 +149,11 @@ class Learner {
     archive.matrix("directions", directions);
     archive.array("squares", squares);
     archive.array("counts", counts);
-    sketch_.tell(archive, blocks_, slots);
+    sketch_.write_knowledge(archive, blocks_, slots);
   }
 
   // Becomes, from an empty learner, one that knows this.
-  void adopt(StateReader& archive) {
+  void read_knowledge(StateReader& archive) {
     common_state(archive);
     const auto keys = archive.any_array<Key>("features");
     const auto squares = archive.any_array<double>("squares");
@@ -162,7 +164,7 @@ class Learner {
     blocks_.reserve(keys.size());
     for (Slot slot = 0; slot < keys.size(); ++slot)
       scales_.set(blocks_.at(slot), squares[slot], counts[slot]);
-    sketch_.adopt(archive, blocks_, keys.size());
+    sketch_.read_knowledge(archive, blocks_, keys.size());
     count_features(features());
   }
   double scale(Slot slot) const { return scales_.usual_size(blocks_.at(slot)); }
@@ -339,7 +341,7 @@ class Learner {
     y -= offset_;
     if (config_.clip) z = clipped(z);
     if (!config_.loss->binary && needs_unit()) y = take_loss(z, y);
-    const double g = needs_slope_ ? weight * config_.loss->slope(z, y, config_.level) : 0.0;
+    const double g = needs_slope_ ? weight * config_.loss->slope(z, y) : 0.0;
     if (scales_.need_gradients()) {
       if (projected) {
         sketch_.commit(row(), blocks_, row().slots_seen, size);
@@ -390,7 +392,7 @@ class Learner {
 
   // Takes in what the prediction of a number cost; returns the label to learn.
   double take_loss(double z, double y) {
-    const double cost = config_.loss->value(z, y, config_.level), limit = typical_.limit();
+    const double cost = config_.loss->value(z, y), limit = typical_.limit();
     if (!std::isfinite(cost)) throw Diverged("the loss is too large");
     if (config_.unit_free && config_.loss->hessian && cost > limit)
       y = z + (y - z) * std::sqrt(limit / cost);
@@ -414,8 +416,8 @@ class Learner {
   void follow(double z, double y, double weight) {
     followed_ = {z, follower_margin_};
     const double reach[2] = {0, weight / kFollowerAlpha};
-    config_.loss->judge(followed_.data(), y, reach, 2, config_.level, follower_fits_.data(),
-                        follower_moves_.data());
+    config_.loss->implicit_steps(followed_.data(), y, reach, 2, follower_fits_.data(),
+                                 follower_moves_.data());
     become_likelihoods(follower_fits_);
     follower_.learn(follower_fits_, weight);
     follower_margin_ += follower_moves_[1];
@@ -452,8 +454,8 @@ class Learner {
       energies_[e] = sketch_.energy(alpha_beside_sketch(e));
       reaches_[e] = row().energy > 0 ? pull * energies_[e] / alpha(e) : 0;
     }
-    config_.loss->judge(margins_.data(), y, reaches_.data(), K, config_.level, fits_.data(),
-                        moves_.data());
+    config_.loss->implicit_steps(margins_.data(), y, reaches_.data(), K, fits_.data(),
+                                 moves_.data());
     const double most = most_moved();
     for (size_t e = 0; e < K; ++e)
       if (moves_[e] != 0)
@@ -501,8 +503,8 @@ class Learner {
   }
 
   double curvature_at(double z, double y) const {
-    if (config_.hessian) return config_.loss->curvature(z, y, config_.level);
-    const double slope = config_.loss->slope(z, y, config_.level);
+    if (config_.hessian) return config_.loss->curvature(z, y);
+    const double slope = config_.loss->slope(z, y);
     return (config_.sigma + eta(static_cast<double>(rounds_))) * slope * slope;
   }
 
@@ -527,9 +529,9 @@ class Learner {
   double eta(double t) const {
     if (!config_.eta_convex) return config_.eta;
     const double C = std::isfinite(config_.bound) ? config_.bound : 1.0;
-    const double L = config_.loss->lipschitz(C, config_.level);
-    const size_t dimension =
-        config_.sketch_name == "full" ? features_of_row() : config_.sketch.size;
+    const double L = config_.loss->lipschitz(C);
+    size_t dimension = config_.sketch.size;
+    if constexpr (requires { S::kFullMatrix; }) dimension = features_of_row();
     return std::sqrt(static_cast<double>(dimension) / (C * C * L * L * t));
   }
 

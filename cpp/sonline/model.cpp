@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <map>
 #include <numeric>
 
 #include "sonline/learner.hpp"
@@ -35,18 +36,21 @@ class ModelOf final : public Model {
     size_t row = 0;
     const auto refused = [&](const std::exception& error) {
       const size_t number = batch.first + row;
-      return "row " + std::to_string(number) + ": " + error.what() + advice(number);
+      std::string text = "row " + std::to_string(number) + ": " + error.what() +
+                         ". The learner is as it was before this row";
+      if (number > 0) text += "; the " + std::to_string(number) + " rows before it were learned";
+      return text;
     };
     try {
       learner_.learn(batch, labels, weights, predictions, row);
     } catch (const Diverged& error) {
-      throw Diverged(refused(error), row, error.what());
+      throw Diverged(refused(error) + advice(), row, error.what());
     } catch (const BadInput& error) {
       throw BadInput(refused(error));
     }
   }
 
-  void meet(const Batch& batch, size_t row) override { learner_.meet(batch, row); }
+  void add_features(const Batch& batch, size_t row) override { learner_.add_features(batch, row); }
 
   void predict(const Batch& batch, double* predictions) override {
     validate(batch, kLargestValue<T>);
@@ -119,25 +123,23 @@ class ModelOf final : public Model {
 
   State knowledge() override {
     StateWriter writer;
-    learner_.tell(writer);
+    learner_.write_knowledge(writer);
     return std::move(writer.state);
   }
 
-  void adopt(const State& knowledge) override {
+  void set_knowledge(const State& knowledge) override {
     StateReader reader(knowledge);
-    learner_.adopt(reader);
+    learner_.read_knowledge(reader);
   }
 
   std::pair<double, double> label_range() const override { return learner_.label_range(); }
 
  private:
-  // What to do about a row that could not be learned.
-  std::string advice(size_t row) const {
-    std::string text = ". The learner is as it was before this row";
-    if (row > 0) text += "; the " + std::to_string(row) + " rows before it were learned";
-    if (config_.explicit_step)
-      return text + ". Use step='implicit', which cannot overshoot, or a larger alpha";
-    return text + ". Leave the row out, or give numbers of a reasonable size";
+  // What to do about a row whose numbers overflow.
+  const char* advice() const {
+    return config_.explicit_step
+               ? ". Use step='implicit', which cannot overshoot, or a larger alpha"
+               : ". Leave the row out, or give numbers of a reasonable size";
   }
 
   Config config_;
@@ -181,13 +183,30 @@ constexpr std::array kSketches = {
     entry<Full>("full"),
 };
 
+// What tests have registered under a second name.
+std::map<std::string, Entry>& registered_again() {
+  static std::map<std::string, Entry> entries;
+  return entries;
+}
+
+const Entry& find_sketch(const std::string& name) {
+  for (const Entry& sketch : kSketches)
+    if (sketch.name == name) return sketch;
+  const auto found = registered_again().find(name);
+  if (found == registered_again().end())
+    throw std::invalid_argument("unknown sketch '" + name + "'");
+  return found->second;
+}
+
 }  // namespace
 
 std::unique_ptr<Model> make_model(const Config& config, bool single_precision) {
-  for (const Entry& sketch : kSketches)
-    if (sketch.name == config.sketch_name)
-      return (single_precision ? sketch.float32 : sketch.float64)(config);
-  throw std::invalid_argument("unknown sketch '" + config.sketch_name + "'");
+  const Entry& sketch = find_sketch(config.sketch_name);
+  return (single_precision ? sketch.float32 : sketch.float64)(config);
+}
+
+void register_sketch_again(const std::string& name, const std::string& of) {
+  registered_again()[name] = find_sketch(of);
 }
 
 std::vector<std::string_view> sketch_names() {

@@ -33,7 +33,7 @@ class Model {
   virtual void learn(const Batch& batch, const double* labels, const double* weights,
                      double* predictions) = 0;
   // Adds the features of a row of a batch that has been checked, as if it had been learned.
-  virtual void meet(const Batch& batch, size_t row) = 0;
+  virtual void add_features(const Batch& batch, size_t row) = 0;
   virtual void predict(const Batch& batch, double* predictions) = 0;
 
   virtual Stats stats() const = 0;
@@ -47,14 +47,17 @@ class Model {
 
   virtual State save() = 0;
   virtual State knowledge() = 0;  // for merging, see knowledge.hpp
-  virtual void adopt(const State& knowledge) = 0;
+  virtual void set_knowledge(const State& knowledge) = 0;
   virtual std::pair<double, double> label_range() const = 0;
   virtual void restore(const State& state) = 0;  // std::invalid_argument names the bad field
 };
 
-// Throws std::invalid_argument for a sketch that is not in sketch_names().
+// Throws std::invalid_argument for an unknown sketch.
 std::unique_ptr<Model> make_model(const Config& config, bool single_precision);
 
 std::vector<std::string_view> sketch_names();
+
+// For tests: a sketch under a second name, which sketch_names() does not list.
+void register_sketch_again(const std::string& name, const std::string& of);
 
 }  // namespace sonline

@@ -178,8 +178,8 @@ class PyModel {
   void restore(nb::dict fields) {
     take(fields, [&](const State& state) { model_->restore(state); });
   }
-  void adopt(nb::dict knowledge) {
-    take(knowledge, [&](const State& state) { model_->adopt(state); });
+  void set_knowledge(nb::dict knowledge) {
+    take(knowledge, [&](const State& state) { model_->set_knowledge(state); });
   }
 
   // A row of weight 0 is only predicted, so its names are not kept.

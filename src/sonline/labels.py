@@ -172,8 +172,8 @@ class ClassTable:
         places = np.minimum(self._sorted.searchsorted(labels), len(self.labels) - 1)
         return np.where(self._sorted[places] == labels, self.order[places], NEW)
 
-    def met(self, labels: Sequence[Any] | NDArray[Any]) -> tuple[ClassTable, Codes]:
-        """Return the table with the new labels taken in, in their order, and all numbers.
+    def encode(self, labels: Sequence[Any] | NDArray[Any]) -> tuple[ClassTable, Codes]:
+        """Return the table with the new labels added in their order, and the number of each label.
 
         Raises
         ------
@@ -243,8 +243,8 @@ class ClassTable:
             "classes at the start, or let them be discovered (discover_classes=True)"
         )
 
-    def settled(self, codes: Codes) -> ClassTable:
-        """Return the table after such rows: when -1 has come, 0 cannot stand for it."""
+    def decided_by(self, codes: Codes) -> ClassTable:
+        """Return the table after rows with these classes: after a -1, 0 is no label any more."""
         if self.undecided and (codes == 0).any():
             return replace(self, undecided=False)
         return self

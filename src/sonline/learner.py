@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Self, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sonline.constructors import LearnerConstructor
 from sonline.errors import InvalidInputError
 from sonline.evaluate import Progress
 from sonline.labels import label_array
 from sonline.model import Model
 from sonline.parameters import Parameters, documented
 from sonline.persistence import Tensors
-from sonline.rows import LARGEST, Floats, Given, Rows, one_number, row_weights, vector
+from sonline.rows import LARGEST, CoreRows, Floats, Rows, one_number, row_weights, vector
 
 if TYPE_CHECKING:
     from sonline.streams import Batch
@@ -24,7 +25,7 @@ Feature: TypeAlias = str | int
 
 
 @documented
-class OnlineLearner:
+class OnlineLearner(LearnerConstructor):
     """Linear model for streams: classification or regression, row by row, in one pass.
 
     Features need no scaling, and there is no learning rate to tune. A row takes time in proportion
@@ -51,53 +52,10 @@ class OnlineLearner:
     0.0
     """
 
-    def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
-        self,
-        loss: str = Parameters.loss,
-        sketch: str = Parameters.sketch,
-        sketch_size: int = Parameters.sketch_size,
-        alpha: float | str = Parameters.alpha,
-        bound: float | None = Parameters.bound,
-        clip: bool = Parameters.clip,
-        follow_labels: bool = Parameters.follow_labels,
-        step: str = Parameters.step,
-        curvature: str = Parameters.curvature,
-        sigma: float | None = Parameters.sigma,
-        eta: float | str | None = Parameters.eta,
-        oja_step: float | str = Parameters.oja_step,
-        sketch_every: int | str = Parameters.sketch_every,
-        scaling: str = Parameters.scaling,
-        intercept: bool = Parameters.intercept,
-        hash_bits: int | None = Parameters.hash_bits,
-        dtype: str = Parameters.dtype,
-        seed: int = Parameters.seed,
-        quantile: float = Parameters.quantile,
-    ) -> None:
-        self._take(
-            Model.for_labels(
-                Parameters(
-                    loss=loss,
-                    sketch=sketch,
-                    sketch_size=sketch_size,
-                    alpha=alpha,
-                    bound=bound,
-                    clip=clip,
-                    follow_labels=follow_labels,
-                    step=step,
-                    curvature=curvature,
-                    sigma=sigma,
-                    eta=eta,
-                    oja_step=oja_step,
-                    sketch_every=sketch_every,
-                    scaling=scaling,
-                    intercept=intercept,
-                    hash_bits=hash_bits,
-                    dtype=str(np.dtype(dtype)) if not isinstance(dtype, str) else dtype,
-                    seed=seed,
-                    quantile=quantile,
-                )
-            )
-        )
+    def _start(self, arguments: dict[str, Any]) -> None:
+        dtype = arguments["dtype"]
+        arguments["dtype"] = dtype if isinstance(dtype, str) else str(np.dtype(dtype))
+        self._take(Model.for_labels(Parameters(**arguments)))
 
     def _take(self, model: Model) -> None:
         """Use a model from now on."""
@@ -321,7 +279,7 @@ class OnlineLearner:
     def _learn_one_class(self, x: Mapping[Feature, float | str], y: Any, w: float) -> Any:
         weights = row_weights(w, 1, "w")
         targets, table = self._model.targets([y])
-        learned = self._model.learn_targets(Given("rows", ([x],), 1), targets, table, weights)
+        learned = self._model.learn_targets(CoreRows("rows", ([x],), 1), targets, table, weights)
         self._settle()
         return float(learned.raw[0, 0]) if learned.raw.shape[0] == 1 else learned.raw[:, 0]
 

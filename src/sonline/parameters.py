@@ -244,6 +244,11 @@ class Parameters:
         return bool(LOSSES[self.loss]["binary"])
 
     @property
+    def core_loss(self) -> _core.Loss:
+        """The loss with its parameter, as the core has it."""
+        return _core.Loss(self.loss, float(self.quantile))
+
+    @property
     def hessian(self) -> bool:
         """Whether the second derivative of the loss is sketched."""
         if self.curvature == "auto":
@@ -300,7 +305,7 @@ class Parameters:
         bound = math.inf if self.bound is None else float(self.bound)
         sigma = self.sigma
         if sigma is None:
-            sigma = _core.loss_sigma(self.loss, 1.0 if self.bound is None else bound)
+            sigma = self.core_loss.sigma(1.0 if self.bound is None else bound)
         eta = self.eta
         if eta is None:
             eta = 0.0 if sigma > 0 else CONVEX

@@ -48,7 +48,11 @@ def contiguous(values: ArrayLike, dtype: Any = None) -> NDArray[Any]:
 
 
 def refuse_unusable(name: str, values: Any) -> None:
-    """Raise an error about an array that a conversion to numbers would silently change."""
+    """Raise an error about values that a conversion to numbers would silently change or use up."""
+    if isinstance(values, Iterator):
+        raise InvalidInputError(
+            f"{name} is a {type(values).__name__}, which can be read once only: pass list({name})"
+        )
     refuse_masked(name, values)
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if kind == "c":
@@ -125,7 +129,7 @@ def row_weights(weights: Any, count: int, name: str = "sample_weight") -> Floats
 
 
 @dataclass(frozen=True)
-class Given:
+class CoreRows:
     """Rows in a form that the core has methods for: "dense", "csr" or "rows" (mappings)."""
 
     kind: str
@@ -133,13 +137,13 @@ class Given:
     count: int
     columns: int = 0  # that indices must stay below; 0 is no limit
 
-    def part(self, rows: Any) -> Given:
+    def part(self, rows: Any) -> CoreRows:
         """Return some rows: a slice with both ends, or an array of their numbers."""
         if self.kind == "dense":
             chosen = self.arguments[0][rows]
-            return Given("dense", (chosen,), chosen.shape[0], self.columns)
+            return CoreRows("dense", (chosen,), chosen.shape[0], self.columns)
         if self.kind == "rows":
-            return Given("rows", (self.arguments[0][rows],), rows.stop - rows.start)
+            return CoreRows("rows", (self.arguments[0][rows],), rows.stop - rows.start)
         values, indices, indptr = self.arguments
         if isinstance(rows, slice):
             ends = indptr[rows.start : rows.stop + 1]
@@ -149,7 +153,7 @@ class Given:
             lengths = np.diff(indptr)[rows]
             ends = np.concatenate([[0], np.cumsum(lengths)]).astype(indptr.dtype)
             stored = np.repeat(indptr[rows] - ends[:-1], lengths) + np.arange(ends[-1])
-        return Given("csr", (values[stored], indices[stored], ends), ends.size - 1, self.columns)
+        return CoreRows("csr", (values[stored], indices[stored], ends), ends.size - 1, self.columns)
 
     def check_starts(self) -> None:
         """Raise an error if the starts of sparse rows do not fit the stored values."""
@@ -172,7 +176,7 @@ class Given:
         getattr(core, f"{method}_{self.kind}")(*self.arguments, *columns, *rest)
 
 
-def pieces(rows: Given, order: NDArray[np.intp] | None = None) -> Iterator[tuple[Any, Given]]:
+def pieces(rows: CoreRows, order: NDArray[np.intp] | None = None) -> Iterator[tuple[Any, CoreRows]]:
     """Yield rows in an order, some at a time: which they are, and themselves."""
     stored = rows.arguments[0].size if rows.kind != "rows" else rows.count
     length = max(1, PIECE * rows.count // max(stored, 1))
@@ -196,7 +200,7 @@ def rows_of(
     largest: float = LARGEST_VALUES["float64"],
     missing: str = "absent",
     bounded: bool = False,
-) -> Given:
+) -> CoreRows:
     """Return rows of any kind as the core takes them.
 
     Parameters
@@ -216,11 +220,11 @@ def rows_of(
         return _dense(X)
     if is_sparse(X):  # one of the kinds is a dict
         values, indices, indptr = csr_arrays(X)
-        return Given("csr", (values, indices, indptr), indptr.size - 1, X.shape[1] * bounded)
+        return CoreRows("csr", (values, indices, indptr), indptr.size - 1, X.shape[1] * bounded)
     if isinstance(X, Mapping):
         raise InvalidInputError("X is a single mapping; use learn_one or predict_one")
     if isinstance(X, Sequence) and (not len(X) or isinstance(X[0], Mapping)):
-        return Given("rows", (X,), len(X))
+        return CoreRows("rows", (X,), len(X))
     if isinstance(X, Sequence) and isinstance(X[0], Column):
         return _named(X, len(X[0]), keys_of, largest)
     if isinstance(X, Iterator):
@@ -235,14 +239,14 @@ def rows_of(
     return _dense(X)
 
 
-def _named(columns: Sequence[Column], count: int, keys_of: KeysOf, largest: float) -> Given:
+def _named(columns: Sequence[Column], count: int, keys_of: KeysOf, largest: float) -> CoreRows:
     indptr, keys, values = cells(columns, count, keys_of, largest)
-    return Given("csr", (values, keys, indptr), count)
+    return CoreRows("csr", (values, keys, indptr), count)
 
 
-def _dense(X: Any) -> Given:
+def _dense(X: Any) -> CoreRows:
     rows = dense_array(X)
-    return Given("dense", (rows,), rows.shape[0], rows.shape[1])
+    return CoreRows("dense", (rows,), rows.shape[0], rows.shape[1])
 
 
 def is_sparse(X: Rows) -> bool:
@@ -338,6 +342,8 @@ def names_of(frame: Any) -> list[Any]:
 
 def columns_of(frame: Any, missing: str = "absent") -> list[Column] | None:
     """Return the columns of a frame by name; None if it has numbers for names, as arrays have."""
+    if missing not in ("absent", "refuse"):
+        raise InvalidInputError(f"missing must be 'absent' or 'refuse', got {missing!r}")
     names = names_of(frame)
     if names and all(isinstance(name, (int, np.integer)) for name in names):
         return None

@@ -13,7 +13,7 @@ QUANTILE = 0.3
 
 def judge(loss, z, y, q):
     fits, moves = np.full_like(z, np.nan), np.full_like(z, np.nan)
-    _core.loss_judge(loss, z, y, q, QUANTILE, fits, moves)
+    _core.Loss(loss, QUANTILE).implicit_steps(z, y, q, fits, moves)
     return fits, moves
 
 

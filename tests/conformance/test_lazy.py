@@ -20,7 +20,7 @@ def forced(parameters: Parameters) -> OnlineLearner:
     """Return a learner whose sketch folds, or begins a generation, in nearly every row."""
     model = OnlineLearner(**parameters.as_dict())
     core = _core.Model(parameters.for_core() | FORCED, parameters.dtype == "float32")
-    model._model._arrange([core])
+    model._model._set_learners([core])
     return model
 
 

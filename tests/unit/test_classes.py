@@ -58,10 +58,10 @@ def test_how_rows_are_cut_does_not_show_in_the_progressive_loss(cuts):
     """The loss of a row counts the classes known by then, wherever a batch begins."""
     X, y = stream()
     whole, parts = (model_of(Parameters(), 0, growing=True) for _ in range(2))
-    whole.watch(whole.learn(X, y))
+    whole.update_progress(whole.learn(X, y))
     ends = [0, *sorted(cuts), len(y)]
     for a, b in zip(ends, ends[1:], strict=False):  # noqa: RUF007 - may hold empty batches
-        parts.watch(parts.learn(X[a:b], y[a:b]))
+        parts.update_progress(parts.learn(X[a:b], y[a:b]))
     assert parts.progress.as_dict() == whole.progress.as_dict()
     assert state_of(parts) == state_of(whole)
 
@@ -123,13 +123,13 @@ def test_pickling_goes_on_bit_for_bit(classes):
     X, y = stream(max(classes, 1))
     learner = model_of(Parameters(), 0, growing=True)
     for label in range(classes):
-        learner = learner.grown(label)
+        learner = learner.with_class(label)
     rows = [{f"f{j}": v for j, v in enumerate(row)} for row in X.tolist()]
     learner.learn(rows[:200], y[:200]) if classes else None
     twin = pickle.loads(pickle.dumps(learner))
     assert state_of(twin) == state_of(learner)
     for each in (twin, learner):
-        each.grown(classes).learn(rows[200:], y[200:])
+        each.with_class(classes).learn(rows[200:], y[200:])
     np.testing.assert_array_equal(twin.predict(rows), learner.predict(rows))
 
 
@@ -261,8 +261,8 @@ def test_learners_stay_in_step_when_one_cannot_learn_a_row(tmp_path):
         else:
             by_name.learn_one(x, number, 1.0)
     for model in (by_row, by_name):
-        assert [one.stats()["rounds"] for one in model._models] == [3, 3, 4]
-        assert len({tuple(one.features()) for one in model._models}) == 1
+        assert [one.stats()["rounds"] for one in model.learners] == [3, 3, 4]
+        assert len({tuple(one.features()) for one in model.learners}) == 1
         assert model.limits().size == 5
         model.save(tmp_path / "model")
         loaded = Model.load(tmp_path / "model")

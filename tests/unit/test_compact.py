@@ -72,4 +72,4 @@ def test_weights_that_do_not_fit_their_type():
     known = model.core.knowledge()
     known["weights"] = np.full_like(known["weights"], np.inf)
     with pytest.raises(DivergenceError, match="do not fit float32: field 'weights'"):
-        model._adopt([known], [1.0])
+        model.set_knowledge([known], [1.0])

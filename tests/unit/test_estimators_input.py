@@ -73,8 +73,12 @@ class TestInput:
         model.partial_fit(frame, self.y)
         with pytest.warns(UserWarning, match="valid feature names"):
             model.predict(self.X)
+        raw = model.decision_function(frame)
+        np.testing.assert_allclose(
+            model.decision_function(frame[frame.columns[::-1]]), raw, rtol=1e-4, atol=1e-4
+        )
         with pytest.raises(ValueError, match="feature names"):
-            model.predict(frame[frame.columns[::-1]])
+            model.predict(frame[frame.columns[:-1]])
 
     def test_polars(self):
         frame = pl.DataFrame(self.X, schema=[f"c{j}" for j in range(12)])
@@ -116,9 +120,16 @@ class TestBadInput:
         yield "features", X[:, :5], y
         yield "(rows|samples|inconsistent)", X[:-1], y
         yield "(2D|dimension)", X[0], y[:1]
-        yield "(samples|minimum)", X[:0], y[:0]
         yield "(complex|Complex)", X.astype(complex), y
         yield "(convert|float|numbers)", np.full(X.shape, "text", dtype=object), y
+
+    @pytest.mark.parametrize("estimator", BOTH)
+    def test_fit_needs_rows(self, estimator):
+        model, X, y = fitted(clone(estimator))
+        before = state_of(model)
+        with pytest.raises(ValueError, match="minimum of 1"):
+            model.fit(X[:0], y[:0])
+        assert state_of(model) == before
 
     @pytest.mark.parametrize("estimator", BOTH)
     def test_rows(self, estimator):

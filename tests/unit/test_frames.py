@@ -80,8 +80,10 @@ def test_estimators_take_text_and_gaps(library):
     )
     with pytest.raises(AttributeError, match=r"'plan=\w+' is no column of X.* weights\(\)"):
         _ = model.coef_
+    other = made(library, {name: table[name] for name in reversed(table)})
+    np.testing.assert_allclose(model.decision_function(other), learner.predict(other), rtol=1e-12)
     with pytest.raises(ValueError, match="feature names"):  # as scikit-learn has it
-        model.predict(made(library, {name: table[name] for name in reversed(table)}))
+        model.predict(made(library, {name: table[name] for name in list(table)[1:]}))
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

@@ -9,7 +9,8 @@ import sonline
 
 PACKAGE = Path(sonline.__file__).parent
 ORDER = (
-    *("errors", "_core", "files", "parameters", "persistence", "labels", "rows", "evaluate"),
+    *("errors", "_core", "files", "parameters", "constructors", "persistence"),
+    *("labels", "rows", "evaluate"),
     *(
         "merging",
         "model",

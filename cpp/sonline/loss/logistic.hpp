@@ -12,36 +12,37 @@ struct LogisticLoss {
   static constexpr const char* name = "logistic";
   static constexpr bool binary = true;
   static constexpr bool hessian = true;
-  static double value(double z, double y, double) {
+  static double value(double z, double y) {
     const double margin = y * z;
     return margin > 0 ? std::log1p(std::exp(-margin)) : std::log1p(std::exp(margin)) - margin;
   }
-  static double slope(double z, double y, double) { return -y / (1.0 + exp_of(y * z)); }
-  static double curvature(double z, double, double) {
+  static double slope(double z, double y) { return -y / (1.0 + exp_of(y * z)); }
+  static double curvature(double z, double) {
     const double e = exp_of(-std::fabs(z));
     return e / ((1.0 + e) * (1.0 + e));
   }
-  static void judge(const double* z, double y, const double* q, size_t n, double* fits,
-                    double* moves) {
-    has_avx2() ? judge_avx2(z, y, q, n, fits, moves) : judge_of<Pair>(z, y, q, n, fits, moves);
+  static void implicit_steps(const double* z, double y, const double* q, size_t n, double* fits,
+                             double* steps) {
+    has_avx2() ? implicit_steps_avx2(z, y, q, n, fits, steps)
+               : implicit_steps_of<Pair>(z, y, q, n, fits, steps);
   }
-  static double lipschitz(double C, double) { return 1.0 / (1.0 + exp_of(-C)); }
-  static double sigma(double C) { return sigma_of_exp_concave(exp_of(-C), C, lipschitz(C, 0)); }
+  static double lipschitz(double C) { return 1.0 / (1.0 + exp_of(-C)); }
+  static double sigma(double C) { return sigma_of_exp_concave(exp_of(-C), C, lipschitz(C)); }
 
  private:
-  SONLINE_AVX2 static void judge_avx2(const double* z, double y, const double* q, size_t n,
-                                      double* fits, double* moves) {
-    judge_of<Quad>(z, y, q, n, fits, moves);
+  SONLINE_AVX2 static void implicit_steps_avx2(const double* z, double y, const double* q, size_t n,
+                                               double* fits, double* steps) {
+    implicit_steps_of<Quad>(z, y, q, n, fits, steps);
   }
   template <class V>
-  [[gnu::always_inline]] static void judge_of(const double* z, double y, const double* q, size_t n,
-                                              double* fits, double* moves) {
+  [[gnu::always_inline]] static void implicit_steps_of(const double* z, double y, const double* q,
+                                                       size_t n, double* fits, double* steps) {
     for (size_t i = 0; i < n; i += detail::kLanes<V>) {
       const V margins = y * load_some<V>(z + i, n - i), e = exp_of(margins);
       // The probability of the label, but not so small that a quotient of two means nothing.
       const V odds = larger_of(all<V>(1e-13), smaller_of(all<V>(1e13), e));
       store_some(fits + i, n - i, odds / (1.0 + odds));
-      store_some(moves + i, n - i, y * gains(margins, e, load_some<V>(q + i, n - i)));
+      store_some(steps + i, n - i, y * gains(margins, e, load_some<V>(q + i, n - i)));
     }
   }
 

@@ -3,24 +3,27 @@
 
 #include <algorithm>
 
+#include "sonline/loss/parameters.hpp"
+
 namespace sonline {
 
 struct QuantileLoss {
   static constexpr const char* name = "quantile";
   static constexpr bool binary = false;
   static constexpr bool hessian = false;
-  static double value(double z, double y, double level) {
+  explicit QuantileLoss(const LossParameters& parameters) : level(parameters.quantile) {}
+  double value(double z, double y) const {
     return y > z ? level * (y - z) : (level - 1.0) * (y - z);
   }
-  static double slope(double z, double y, double level) {
-    return y > z ? -level : (y < z ? 1.0 - level : 0.0);
-  }
-  static double curvature(double, double, double) { return 0.0; }
-  static double move(double z, double y, double q, double level) {
+  double slope(double z, double y) const { return y > z ? -level : (y < z ? 1.0 - level : 0.0); }
+  static double curvature(double, double) { return 0.0; }
+  double implicit_step(double z, double y, double q) const {
     return y > z ? std::min(q * level, y - z) : std::max(q * (level - 1.0), y - z);
   }
   static double sigma(double) { return 0.0; }
-  static double lipschitz(double, double level) { return std::max(level, 1.0 - level); }
+  double lipschitz(double) const { return std::max(level, 1.0 - level); }
+
+  double level;
 };
 
 }  // namespace sonline

@@ -10,22 +10,22 @@ struct SquaredHingeLoss {
   static constexpr const char* name = "squared_hinge";
   static constexpr bool binary = true;
   static constexpr bool hessian = true;
-  static double value(double z, double y, double) {
+  static double value(double z, double y) {
     const double gap = 1.0 - y * z;
     return gap > 0 ? 0.5 * gap * gap : 0.0;
   }
-  static double slope(double z, double y, double) {
+  static double slope(double z, double y) {
     const double gap = 1.0 - y * z;
     return gap > 0 ? -y * gap : 0.0;
   }
-  static double curvature(double z, double y, double) { return y * z < 1.0 ? 1.0 : 0.0; }
-  static double move(double z, double y, double q, double) {
+  static double curvature(double z, double y) { return y * z < 1.0 ? 1.0 : 0.0; }
+  static double implicit_step(double z, double y, double q) {
     const double gap = 1.0 - y * z;
     return gap > 0 ? q / (1 + q) * gap * y : 0.0;
   }
-  static double lipschitz(double C, double) { return 1.0 + C; }
+  static double lipschitz(double C) { return 1.0 + C; }
   static double sigma(double C) {
-    return sigma_of_exp_concave(1.0 / ((1.0 + C) * (1.0 + C)), C, lipschitz(C, 0));
+    return sigma_of_exp_concave(1.0 / ((1.0 + C) * (1.0 + C)), C, lipschitz(C));
   }
 };
 

@@ -100,12 +100,12 @@ class AdaGrad {
 
   void read(Slot, const T* block, double* weights, double*) const { weights[0] = block[kWeight]; }
 
-  void tell(StateWriter& archive, const BlockStore<T>& blocks, size_t slots) const {
+  void write_knowledge(StateWriter& archive, const BlockStore<T>& blocks, size_t slots) const {
     Matrix squares(1, slots);
     for (Slot slot = 0; slot < slots; ++slot) squares(0, slot) = blocks.at(slot)[kSquares];
     archive.matrix("gradients", squares);
   }
-  void adopt(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
+  void read_knowledge(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
     fill_blocks(archive, "weights", 1, blocks, slots, kWeight);
     fill_blocks(archive, "gradients", 1, blocks, slots, kSquares);
   }

@@ -149,14 +149,14 @@ class Appended {
     for (size_t i = 0; i < k_; ++i) v[i] = dot(F_[i], &now[1], n_);
   }
 
-  void tell(StateWriter& archive, const BlockStore<T>&, size_t) const {
+  void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
     Vector ev = eigenvalues();
     archive.array("ev", ev);
     archive.scalar("capacity", m_);
     archive.scalar("tail", spectrum_.tail);
   }
 
-  void adopt(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
+  void read_knowledge(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
     const Vector ev = archive.any_array<double>("ev");
     if (fill_blocks(archive, "weights", 1, blocks, slots, 0) != 1)
       archive.fail("weights", "has the wrong shape");

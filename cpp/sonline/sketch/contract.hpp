@@ -15,9 +15,9 @@
 // bytes().
 //
 // And for looking inside: width, tail (what the sketch adds to alpha), rank, eigenvalues, upkeep,
-// read (weights and directions of a feature), tell and adopt (knowledge.hpp), state. To add a
-// sketch, write such a class (or a Rule for factored.hpp) and add its line to the table in
-// model.cpp; the compiler checks the list below.
+// read (weights and directions of a feature), write_knowledge and read_knowledge (knowledge.hpp),
+// state. To add a sketch, write such a class (or a Rule for factored.hpp) and add its line to the
+// table in model.cpp; the compiler checks the list below.
 #pragma once
 
 #include <concepts>
@@ -63,8 +63,8 @@ concept Sketch = requires(S sketch, const S& fixed, const Row<T>& row, const Blo
   { fixed.eigenvalues() } -> std::same_as<Vector>;
   { fixed.upkeep() } -> std::convertible_to<Upkeep>;
   fixed.read(slot, block, out, out);
-  fixed.tell(writer, blocks, n);
-  sketch.adopt(reader, blocks, n);
+  fixed.write_knowledge(writer, blocks, n);
+  sketch.read_knowledge(reader, blocks, n);
   sketch.state(writer, n);
   sketch.state(reader, n);
 };

@@ -235,22 +235,22 @@ class Factored {
     for (size_t e = 0; e < K_; ++e) weights[e] = now[e] + dot(beta_[e], v, k_);
   }
 
-  void tell(StateWriter& archive, const BlockStore<T>&, size_t) const {
+  void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
     Vector ev = eigenvalues();
     archive.array("ev", ev);
     archive.scalar("capacity", m_);
-    rule_.tell(archive);
+    rule_.write_knowledge(archive);
   }
 
   // Takes over weights and directions that the blocks hold.
-  void adopt(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
+  void read_knowledge(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
     const Vector ev = archive.any_array<double>("ev");
     if (fill_blocks(archive, "weights", K_, blocks, slots, 0) != K_)
       archive.fail("weights", "has the wrong shape");
     if (fill_blocks(archive, "directions", m_, blocks, slots, K_) != ev.size())
       archive.fail("ev", "has the wrong length");
     k_ = ev.size();
-    rule_.adopt(archive, ev);
+    rule_.read_knowledge(archive, ev);
     lazy_.admit(slots);
     for (size_t i = 0; i < k_; ++i) F_(i, i) = 1;
     rule_.rebased(F_, k_);

@@ -25,6 +25,7 @@ class Full {
  public:
   static constexpr size_t kMaxFeatures = 8192;
   static constexpr bool kAbsorbFirst = false;
+  static constexpr bool kFullMatrix = true;  // its dimension is that of the features
 
   explicit Full(const SketchConfig& config)
       : pseudo_(config.fixed_alpha && config.alpha == 0),
@@ -117,7 +118,7 @@ class Full {
   }
 
   // The matrix A - αI. It is taken over as it is, or, with α = 0, as rows whose products it is.
-  void tell(StateWriter& archive, const BlockStore<T>&, size_t) const {
+  void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
     if (!pseudo_) {
       archive.matrix("dense", C_);
       return;
@@ -131,7 +132,7 @@ class Full {
         for (size_t j = 0; j < d_; ++j) dense(i, j) += half(l, i) * half(l, j);
     archive.matrix("dense", dense);
   }
-  void adopt(StateReader& archive, const BlockStore<T>&, size_t slots) {
+  void read_knowledge(StateReader& archive, const BlockStore<T>&, size_t slots) {
     if (slots > kMaxFeatures) refuse_features();
     Matrix weights = archive.matrix_of("weights", 1, slots);
     archive.matrix("weights", weights);

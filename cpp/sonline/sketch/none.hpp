@@ -29,9 +29,9 @@ class NoRule {
   void forget(size_t) {}
   void undo() {}
   template <class Archive>
-  void tell(Archive&) const {}
+  void write_knowledge(Archive&) const {}
   template <class Archive>
-  void adopt(Archive&, const Vector&) {}
+  void read_knowledge(Archive&, const Vector&) {}
 
   template <class Archive>
   void state(Archive&) {}

@@ -131,11 +131,11 @@ class OjaRule {
     growth_ = growth_before_;
   }
   template <class Archive>
-  void tell(Archive& archive) const {
+  void write_knowledge(Archive& archive) const {
     archive.scalar("total", total_);
   }
   template <class Archive>
-  void adopt(Archive& archive, const Vector& ev) {
+  void read_knowledge(Archive& archive, const Vector& ev) {
     std::copy(ev.begin(), ev.end(), ev_.begin());
     archive.scalar("total", total_);
   }

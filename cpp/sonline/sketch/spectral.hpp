@@ -169,11 +169,11 @@ class PushRule {
   void forget(size_t i) { spectrum_.forget(i); }
   void undo() { spectrum_.undo(); }
   template <class Archive>
-  void tell(Archive& archive) const {
+  void write_knowledge(Archive& archive) const {
     archive.scalar("tail", spectrum_.tail);
   }
   template <class Archive>
-  void adopt(Archive& archive, const Vector& ev) {
+  void read_knowledge(Archive& archive, const Vector& ev) {
     std::copy(ev.begin(), ev.end(), spectrum_.ev.begin());
     archive.scalar("tail", spectrum_.tail);
   }

@@ -246,7 +246,7 @@ def _reading(given: argparse.Namespace) -> dict[str, Any]:
 def _prepare(model: Model, oja_newton: bool) -> None:
     # Predictions stay between the labels seen and 0, those of the logistic loss within 50.
     limit = 50.0 if model.parameters.loss == "logistic" else 0.0
-    model.begin_label_range(-limit, limit)
+    model.start_label_range(-limit, limit)
     if oja_newton and model.parameters.loss != "squared":
         model.row_weight = 0.5
 

@@ -172,7 +172,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                         piece, targets, classes, some, self._threads(model)
                     )
                 if number == 0:
-                    model.watch(learned, None if given is None else given[part])
+                    model.update_progress(learned, None if given is None else given[part])
         self._model = model
         self.n_iter_ = self.max_iter
 
@@ -183,7 +183,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         weights = self._weights(given, labels)
         rows = model.rows(X, add=True, bounded=True)
         learned = model.learn(rows, labels, weights, threads=self._threads(model))
-        model.watch(learned, given)
+        model.update_progress(learned, given)
 
     def _weights(self, weights: Floats | None, labels: Any) -> Floats | None:
         """Return the weights of the rows, those of their classes taken in."""
@@ -339,13 +339,21 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         label : optional
             The class, as in `weights`.
         """
-        if not hasattr(row, "items"):
-            names = getattr(self, "feature_names_in_", None)
-            row = dict(enumerate(row) if names is None else zip(names, row, strict=True))
         model = self._fitted()
         if label is None and model.classes == 2:
             label = self.classes_[1]
-        return model.explain(row, label)
+        return model.explain(self._mapping(row), label)
+
+    def _mapping(self, row: Any) -> Any:
+        """Return one row as a mapping by name or column."""
+        if hasattr(row, "items"):
+            return row
+        names = getattr(self, "feature_names_in_", None)
+        return dict(enumerate(row) if names is None else zip(names, row, strict=True))
+
+    def features(self) -> list[str | int]:
+        """Return the features seen: names, or numbers of columns where X had no names."""
+        return self._fitted().features()
 
     def stats(self) -> dict[str, Any]:
         """Return counters: rows learned (``rounds``), features, bytes, and the current alpha."""

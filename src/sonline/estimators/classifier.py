@@ -13,6 +13,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length
 
+from sonline.constructors import ClassifierConstructor
 from sonline.errors import InvalidInputError, ModelFileError, ParameterError
 from sonline.estimators.base import OnlineEstimator, losses_that
 from sonline.estimators.labels import Labels, as_labels, table_of
@@ -20,8 +21,8 @@ from sonline.estimators.rows import checked_rows, known_rows
 from sonline.labels import ClassTable
 from sonline.model import PROBABILISTIC as LOGISTIC
 from sonline.model import Model, probabilities
-from sonline.parameters import Parameters, documented
-from sonline.rows import Floats
+from sonline.parameters import documented
+from sonline.rows import LARGEST, Floats
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -31,7 +32,7 @@ def _is_logistic(estimator: Any) -> bool:
 
 
 @documented
-class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # no types there
+class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  # type: ignore[misc]  # no types there
     """Linear classifier in one pass, without feature scaling or a learning rate.
 
     Two classes are one model; more are one model per class ("this class or not"), trained in the
@@ -103,56 +104,8 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
     face: ClassVar[str] = "SONClassifier"
     losses: ClassVar[tuple[str, ...]] = (*losses_that(are_binary=True), "squared")
 
-    def __init__(
-        self,
-        loss: str = LOGISTIC,
-        *,
-        sketch: str = Parameters.sketch,
-        sketch_size: int = Parameters.sketch_size,
-        alpha: float | str = Parameters.alpha,
-        bound: float | None = Parameters.bound,
-        clip: bool = Parameters.clip,
-        follow_labels: bool = Parameters.follow_labels,
-        step: str = Parameters.step,
-        curvature: str = Parameters.curvature,
-        sigma: float | None = Parameters.sigma,
-        eta: float | str | None = Parameters.eta,
-        oja_step: float | str = Parameters.oja_step,
-        sketch_every: int | str = Parameters.sketch_every,
-        scaling: str = Parameters.scaling,
-        fit_intercept: bool = Parameters.intercept,
-        dtype: str = Parameters.dtype,
-        max_iter: int = 1,
-        shuffle: bool = True,
-        random_state: Any = None,
-        class_weight: dict[Any, float] | str | None = None,
-        warm_start: bool = False,
-        discover_classes: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        self.loss = loss
-        self.sketch = sketch
-        self.sketch_size = sketch_size
-        self.alpha = alpha
-        self.bound = bound
-        self.clip = clip
-        self.follow_labels = follow_labels
-        self.step = step
-        self.curvature = curvature
-        self.sigma = sigma
-        self.eta = eta
-        self.oja_step = oja_step
-        self.sketch_every = sketch_every
-        self.scaling = scaling
-        self.fit_intercept = fit_intercept
-        self.dtype = dtype
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.class_weight = class_weight
-        self.warm_start = warm_start
-        self.discover_classes = discover_classes
-        self.n_jobs = n_jobs
+    class_weight: dict[Any, float] | str | None
+    discover_classes: bool
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on rows, ``max_iter`` times.
@@ -220,7 +173,7 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
                 rows = known_rows(self, X)
             else:
                 parameters = self._parameters()
-                rows = checked_rows(self, X, reset=True)
+                rows = checked_rows(self, X, reset=True, least=0)
                 self._model = Model(parameters, self._declared(labels, classes))
                 self._first_values = self._values(self)
                 self.n_iter_ = 1
@@ -280,10 +233,10 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         given = self.class_weight
         if isinstance(given, dict):
             for label, weight in given.items():
-                if not (isinstance(weight, Real) and weight >= 0):
+                if not (isinstance(weight, Real) and 0 <= weight <= LARGEST):
                     raise ParameterError(
-                        f"class_weight: the weight of class {label!r} is {weight!r}; it must be 0 "
-                        "or more"
+                        f"class_weight: the weight of class {label!r} is {weight!r}; it must be a "
+                        f"number from 0 to {LARGEST:g}"
                     )
         elif not (given is None or given == "balanced"):
             raise ParameterError(
@@ -292,9 +245,9 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
 
     def _weights(self, weights: Floats | None, labels: Labels) -> Floats | None:
         """Return the weights of the rows, those of their classes taken in."""
-        if self.class_weight is None:
-            return weights
         self._check_class_weight()
+        if self.class_weight is None or not labels.size:
+            return weights
         classes = np.unique(labels)
         by_class = compute_class_weight(self.class_weight, classes=classes, y=labels)
         chosen = np.asarray(by_class, dtype=np.float64)[np.searchsorted(classes, labels)]
@@ -360,6 +313,19 @@ class SONClassifier(ClassifierMixin, OnlineEstimator):  # type: ignore[misc]  # 
         """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))  # type: ignore[no-any-return]
+
+    @available_if(_is_logistic)  # type: ignore[untyped-decorator]
+    def predict_proba_one(self, row: Any) -> dict[Any, float]:
+        """Return the probability of each label for one row.
+
+        Parameters
+        ----------
+        row : mapping, or sequence of numbers
+            By name or column, or all columns.
+        """
+        margins = self._in_order(np.array(self._fitted().predict_one(self._mapping(row))))
+        chances = probabilities(margins[:, np.newaxis], self.classes_.size)[:, 0]
+        return dict(zip(self.classes_.tolist(), chances.tolist(), strict=True))
 
     # -- inspection ------------------------------------------------------------------------------
 

@@ -9,16 +9,23 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
+from sonline.constructors import RegressorConstructor
 from sonline.errors import ModelFileError
 from sonline.estimators.base import OnlineEstimator, losses_that
-from sonline.estimators.rows import CHECKS, by_name, checked_rows, is_named, known_rows
+from sonline.estimators.rows import (
+    CHECKS,
+    by_name,
+    checked_rows,
+    is_named,
+    known_rows,
+)
 from sonline.model import Model
-from sonline.parameters import Parameters, documented
+from sonline.parameters import documented
 from sonline.rows import Floats, contiguous, refuse_unusable
 
 
 @documented
-class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no types there
+class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # type: ignore[misc]  # no types there
     """Linear regression in one pass, without feature scaling or a learning rate.
 
     Each row is predicted before the model is trained on it, which gives `progressive_loss_` and
@@ -75,53 +82,6 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
     face: ClassVar[str] = "SONRegressor"
     losses: ClassVar[tuple[str, ...]] = losses_that(are_binary=False)
 
-    def __init__(
-        self,
-        loss: str = "squared",
-        *,
-        sketch: str = Parameters.sketch,
-        sketch_size: int = Parameters.sketch_size,
-        alpha: float | str = Parameters.alpha,
-        bound: float | None = Parameters.bound,
-        clip: bool = Parameters.clip,
-        follow_labels: bool = Parameters.follow_labels,
-        step: str = Parameters.step,
-        curvature: str = Parameters.curvature,
-        sigma: float | None = Parameters.sigma,
-        eta: float | str | None = Parameters.eta,
-        oja_step: float | str = Parameters.oja_step,
-        sketch_every: int | str = Parameters.sketch_every,
-        scaling: str = Parameters.scaling,
-        fit_intercept: bool = Parameters.intercept,
-        dtype: str = Parameters.dtype,
-        quantile: float = Parameters.quantile,
-        max_iter: int = 1,
-        shuffle: bool = True,
-        random_state: Any = None,
-        warm_start: bool = False,
-    ) -> None:
-        self.loss = loss
-        self.sketch = sketch
-        self.sketch_size = sketch_size
-        self.alpha = alpha
-        self.bound = bound
-        self.clip = clip
-        self.follow_labels = follow_labels
-        self.step = step
-        self.curvature = curvature
-        self.sigma = sigma
-        self.eta = eta
-        self.oja_step = oja_step
-        self.sketch_every = sketch_every
-        self.scaling = scaling
-        self.fit_intercept = fit_intercept
-        self.dtype = dtype
-        self.quantile = quantile
-        self.max_iter = max_iter
-        self.shuffle = shuffle
-        self.random_state = random_state
-        self.warm_start = warm_start
-
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on rows, ``max_iter`` times.
 
@@ -171,20 +131,22 @@ class SONRegressor(RegressorMixin, OnlineEstimator):  # type: ignore[misc]  # no
                 rows, labels = known_rows(self, X), _numbers(y)
             else:
                 parameters = self._parameters()
-                rows, labels = self._checked(X, y, reset=True)
+                rows, labels = self._checked(X, y, reset=True, least=0)
                 self._model = Model(parameters)
                 self._first_values = self._values(self)
                 self.n_iter_ = 1
             self._learn_rows(rows, labels, sample_weight)
         return self
 
-    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, Floats]:
-        """Return rows and labels for `fit`."""
+    def _checked(self, X: Any, y: Any, reset: bool, least: int = 1) -> tuple[Any, Floats]:
+        """Return rows, at least ``least``, and labels."""
         if is_named(X):
             return checked_rows(self, X, reset), _numbers(y)
         refuse_unusable("X", X)
         refuse_unusable("y", y)
-        rows, labels = validate_data(self, X, y, reset=reset, y_numeric=True, **CHECKS)
+        rows, labels = validate_data(
+            self, X, y, reset=reset, y_numeric=True, ensure_min_samples=least, **CHECKS
+        )
         return by_name(self, rows), contiguous(labels, np.float64)
 
     def predict(self, X: Any) -> Floats:

@@ -22,15 +22,26 @@ CHECKS: dict[str, Any] = {
 }
 
 
-def checked_rows(estimator: Any, X: Any, reset: bool) -> Rows:
-    """Return rows for `fit`; frames stay frames, with their names checked or, if reset, taken."""
+def checked_rows(estimator: Any, X: Any, reset: bool, least: int = 1) -> Rows:
+    """Return rows, at least ``least``; frames stay frames, in any order of their columns.
+
+    If ``reset``, the columns become those of the estimator.
+    """
     if is_named(X):
-        if not reset and not hasattr(estimator, "n_features_in_"):
-            return X  # the model comes from another face, which takes columns in any order
-        validate_data(estimator, X, reset=reset, skip_check_array=True)
+        if reset or not _has_the_columns(estimator, X):
+            validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
     refuse_unusable("X", X)
-    return by_name(estimator, validate_data(estimator, X, reset=reset, **CHECKS))
+    rows = validate_data(estimator, X, reset=reset, ensure_min_samples=least, **CHECKS)
+    return by_name(estimator, rows)
+
+
+def _has_the_columns(estimator: Any, X: Any) -> bool:
+    """Return whether a frame has the columns that the estimator was fitted to, in any order."""
+    if not hasattr(estimator, "n_features_in_"):
+        return True  # the model comes from another face, which knows features by name only
+    names = getattr(estimator, "feature_names_in_", None)
+    return names is not None and sorted(names_of(X), key=str) == sorted(names, key=str)
 
 
 def known_rows(estimator: Any, X: Any) -> Rows:
@@ -45,13 +56,12 @@ def known_rows(estimator: Any, X: Any) -> Rows:
         and X.ndim == 2
         and X.dtype in FLOATS
         and X.shape[1] == getattr(estimator, "n_features_in_", None)
-        and X.shape[0] > 0
         and not hasattr(estimator, "feature_names_in_")  # these warn if X has no names
     ):
         return X
     if isinstance(X, (list, tuple)) and X and hasattr(X[0], "items"):
         return X
-    return checked_rows(estimator, X, reset=False)
+    return checked_rows(estimator, X, reset=False, least=0)
 
 
 def is_named(X: Any) -> bool:

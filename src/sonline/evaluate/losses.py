@@ -28,7 +28,7 @@ def losses(
         raise InvalidInputError(f"loss must be one of {', '.join(LOSSES)}; got {loss!r}")
     y, z, _ = checked(labels, predictions, None)
     out = np.empty(z.size)
-    _core.loss_values(loss, z, y, quantile, out)
+    _core.Loss(loss, quantile).values(z, y, out)
     return out
 
 
@@ -59,19 +59,19 @@ def measures(
     >>> loss.tolist(), wrong.tolist()
     ([0.0, 0.75], [False, True])
     """
-    loss, level = parameters.loss, parameters.quantile
+    loss = parameters.core_loss
     values = np.empty(targets.size)
     if not classes:
-        _core.loss_values(loss, contiguous(raw[0]), targets, level, values)
+        loss.values(contiguous(raw[0]), targets, values)
         return values, np.zeros(targets.size, np.bool_)
     if classes == 2:
         second = targets == 1
-        _core.loss_values(loss, contiguous(raw[0]), 2.0 * second - 1.0, level, values)
+        loss.values(contiguous(raw[0]), 2.0 * second - 1.0, values)
         return values, (raw[0] > 0) != second
     total = np.zeros(targets.size)
     for number, line in enumerate(raw):
         signs = 2.0 * (targets == number) - 1.0
-        _core.loss_values(loss, contiguous(line), signs, level, values)
+        loss.values(contiguous(line), signs, values)
         total += values
     return total / raw.shape[0], raw.argmax(axis=0) != targets
 

@@ -28,7 +28,7 @@ from sonline import _core
 from sonline.errors import DivergenceError, InvalidInputError, ParameterError, SonlineError
 from sonline.merging.features import Keys, NameTable, translated, united
 from sonline.merging.precision import combined
-from sonline.merging.state import State, rank_of, read, turned_round, write
+from sonline.merging.state import State, rank_of, read, with_opposite_labels, write
 from sonline.merging.tree import FAN_IN, groups, merge_tree
 from sonline.parameters import AUTO, Parameters
 from sonline.persistence import NAMES
@@ -41,7 +41,7 @@ __all__ = [
     "groups",
     "merge_learners",
     "merge_tree",
-    "turned_round",
+    "with_opposite_labels",
 ]
 
 
@@ -112,7 +112,7 @@ def _too_large() -> Iterator[None]:
 def _rounded(parameters: Parameters, state: State) -> State:
     """Return what a model knows that has taken this over."""
     model = _core.Model(parameters.for_core(), parameters.dtype == "float32")
-    model.adopt(state)
+    model.set_knowledge(state)
     return model.knowledge()
 
 

@@ -1,4 +1,4 @@
-"""What a learner knows, as `_core.Model.knowledge` gives it and `adopt` takes it back.
+"""What a learner knows, as `_core.Model.knowledge` gives it and `set_knowledge` takes it back.
 
 The core hands out weights, scales, directions and eigenvalues in terms that do not depend on how a
 sketch keeps them (cpp/sonline/knowledge.hpp).
@@ -164,7 +164,7 @@ def read(
 
 
 def write(parameters: Parameters, known: Knowledge) -> State:
-    """Return what `_core.Model.adopt` takes (without names)."""
+    """Return what `_core.Model.set_knowledge` takes (without names)."""
     state: State = {name: np.array(known.numbers[name]) for name in (*_SCALARS, *_OPTIONAL)}
     for name in ("rounds", "nonzeros", "capacity"):
         state[name] = np.array(int(known.numbers[name]), dtype=np.int64)
@@ -190,8 +190,8 @@ def write(parameters: Parameters, known: Knowledge) -> State:
     return state
 
 
-def turned_round(state: State) -> State:
-    """Return the knowledge of the learner that has met the opposite labels."""
+def with_opposite_labels(state: State) -> State:
+    """Return the knowledge of a learner of the same rows with opposite labels."""
     return state | {
         "weights": -state["weights"],
         "label_low": -state["label_high"],

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 from river import base
 
+from sonline.constructors import RiverClassifierConstructor
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.labels import ClassTable, plain
 from sonline.model import PROBABILISTIC as LOGISTIC
 from sonline.model import Model
-from sonline.parameters import Parameters, documented
+from sonline.parameters import documented
 from sonline.river.common import (
     RiverEstimator,
     cleaned,
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @documented
-class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
+class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchClassifier):
     """Linear classifier for River, without feature scaling or a learning rate.
 
     Labels can be any dictionary keys and can appear at any time: the result is the same, bit for
@@ -57,45 +58,7 @@ class SONClassifier(RiverEstimator, base.MiniBatchClassifier):
 
     face = "river.SONClassifier"
 
-    def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
-        self,
-        loss: str = LOGISTIC,
-        sketch: str = Parameters.sketch,
-        sketch_size: int = Parameters.sketch_size,
-        alpha: float | str = Parameters.alpha,
-        bound: float | None = Parameters.bound,
-        clip: bool = Parameters.clip,
-        follow_labels: bool = Parameters.follow_labels,
-        step: str = Parameters.step,
-        curvature: str = Parameters.curvature,
-        sigma: float | None = Parameters.sigma,
-        eta: float | str | None = Parameters.eta,
-        oja_step: float | str = Parameters.oja_step,
-        sketch_every: int | str = Parameters.sketch_every,
-        scaling: str = Parameters.scaling,
-        intercept: bool = Parameters.intercept,
-        hash_bits: int | None = Parameters.hash_bits,
-        dtype: str = "float64",
-        seed: int = Parameters.seed,
-    ) -> None:
-        self.loss = loss
-        self.sketch = sketch
-        self.sketch_size = sketch_size
-        self.alpha = alpha
-        self.bound = bound
-        self.clip = clip
-        self.follow_labels = follow_labels
-        self.step = step
-        self.curvature = curvature
-        self.sigma = sigma
-        self.eta = eta
-        self.oja_step = oja_step
-        self.sketch_every = sketch_every
-        self.scaling = scaling
-        self.intercept = intercept
-        self.hash_bits = hash_bits
-        self.dtype = dtype
-        self.seed = seed
+    def _start(self) -> None:
         self._model = Model(parameters_of(self), ClassTable(growing=True))
 
     @property

@@ -22,6 +22,7 @@ class RiverEstimator:
     """What both estimators have; only they are public."""
 
     face: str  # what the file that `save` writes says of its origin
+    loss: str
     _model: Model
 
     @property
@@ -32,6 +33,16 @@ class RiverEstimator:
     def stats(self) -> dict[str, Any]:
         """Return counters: rows learned (``rounds``), features, bytes, and the current alpha."""
         return self._model.stats()
+
+    def features(self) -> list[Feature]:
+        """Return the features seen, in the order of their appearance."""
+        return self._model.features()
+
+    def compact(self) -> Self:
+        """Return an estimator that only predicts and needs less memory."""
+        small: Self = self.clone()  # type: ignore[attr-defined]  # River's
+        small._model = self._model.compact()
+        return small
 
     def weights(self, label: Any = None, *, scaled: bool = False) -> dict[Feature, float]:
         """Return the weight of each feature seen.

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from river import base
 
+from sonline.constructors import RiverRegressorConstructor
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.model import Model
-from sonline.parameters import Parameters, documented
+from sonline.parameters import documented
 from sonline.river.common import (
     RiverEstimator,
     cleaned,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @documented
-class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
+class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegressor):
     """Linear regression for River, without feature scaling or a learning rate.
 
     Parameters
@@ -48,47 +49,7 @@ class SONRegressor(RiverEstimator, base.MiniBatchRegressor):
 
     face = "river.SONRegressor"
 
-    def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
-        self,
-        loss: str = "squared",
-        sketch: str = Parameters.sketch,
-        sketch_size: int = Parameters.sketch_size,
-        alpha: float | str = Parameters.alpha,
-        bound: float | None = Parameters.bound,
-        clip: bool = Parameters.clip,
-        follow_labels: bool = Parameters.follow_labels,
-        step: str = Parameters.step,
-        curvature: str = Parameters.curvature,
-        sigma: float | None = Parameters.sigma,
-        eta: float | str | None = Parameters.eta,
-        oja_step: float | str = Parameters.oja_step,
-        sketch_every: int | str = Parameters.sketch_every,
-        scaling: str = Parameters.scaling,
-        intercept: bool = Parameters.intercept,
-        hash_bits: int | None = Parameters.hash_bits,
-        dtype: str = "float64",
-        seed: int = Parameters.seed,
-        quantile: float = Parameters.quantile,
-    ) -> None:
-        self.loss = loss
-        self.sketch = sketch
-        self.sketch_size = sketch_size
-        self.alpha = alpha
-        self.bound = bound
-        self.clip = clip
-        self.follow_labels = follow_labels
-        self.step = step
-        self.curvature = curvature
-        self.sigma = sigma
-        self.eta = eta
-        self.oja_step = oja_step
-        self.sketch_every = sketch_every
-        self.scaling = scaling
-        self.intercept = intercept
-        self.hash_bits = hash_bits
-        self.dtype = dtype
-        self.seed = seed
-        self.quantile = quantile
+    def _start(self) -> None:
         self._model = Model(parameters_of(self, binary=False))
 
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:

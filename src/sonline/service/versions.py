@@ -136,7 +136,7 @@ class Live:
                 learned = self.model.learn(rows.x, rows.y, rows.weights)
                 self.next = parts[-1].end
                 judged = self._served(learned, rows.served)
-                self.model.watch(judged, rows.weights)
+                self.model.update_progress(judged, rows.weights)
                 self.monitor.update(self.model, judged)
         except InvalidInputError:  # nothing of it has been learned
             if len(parts) > 1:
@@ -149,7 +149,7 @@ class Live:
 
     def _served(self, learned: LearnResult, served: Sequence[Served | None] | None) -> LearnResult:
         """Return what was learned with the predictions that were served, where they were kept."""
-        if served is None or len(learned.known) > 1:
+        if served is None or len(learned.class_counts) > 1:
             return learned
         name = str(self.info.version)
         found = [
@@ -162,7 +162,7 @@ class Live:
         raw = learned.raw.copy()
         for row, values in found:
             raw[:, row] = values
-        return LearnResult(raw, learned.targets, learned.known)
+        return LearnResult(raw, learned.targets, learned.class_counts)
 
     def predict(self, x: Any) -> Answer:
         """Return predictions of rows."""

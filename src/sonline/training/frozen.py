@@ -8,7 +8,7 @@ from typing import Any
 
 from sonline.evaluate import Progress
 from sonline.model import LearnResult, Model
-from sonline.rows import Floats, Given
+from sonline.rows import CoreRows, Floats
 from sonline.streams import Batch
 from sonline.training.settings import THREADS
 
@@ -41,7 +41,7 @@ class NextRows:
         self._next = rows + EVERY * len(batch)
         frozen: list[Floats] = []
 
-        def predict(given: Given) -> None:
+        def predict(given: CoreRows) -> None:
             frozen.append(model.predict(given, threads=THREADS))
 
         learned = model.learn_batch(batch, weights, THREADS, predict)
@@ -50,7 +50,7 @@ class NextRows:
 
     def _compare(self, model: Model, learned: LearnResult, raw: Floats) -> None:
         """Take in both predictions."""
-        if len(learned.known) > 1 or raw.shape != learned.raw.shape:
+        if len(learned.class_counts) > 1 or raw.shape != learned.raw.shape:
             return  # the batch had new classes
         for progress, one in ((self.frozen, replace(learned, raw=raw)), (self.live, learned)):
             loss, wrong = model.measures(one)

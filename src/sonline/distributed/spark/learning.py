@@ -121,7 +121,7 @@ class Work:
             )
         except DivergenceError as error:
             raise DivergenceError(f"{figures.name}, after {figures.rows} rows: {error}") from error
-        model.watch(learned, batch.weights)
+        model.update_progress(learned, batch.weights)
         figures.rows += len(batch)
 
     def _named_layout(self) -> Layout:

@@ -74,7 +74,7 @@ def make(settings: Mapping[str, Any]) -> OnlineLearner:
     """
     learner = OnlineLearner(**settings)
     if settings["clip"]:
-        learner.model.begin_label_range(-1.0, 1.0)
+        learner.model.start_label_range(-1.0, 1.0)
     return learner
 
 

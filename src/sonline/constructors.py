@@ -1,0 +1,177 @@
+"""The constructors of all faces, in one file: a new parameter is a line in each of them.
+
+They differ in what scikit-learn and River ask for: other names, other defaults, options of their
+own. `tests/unit/test_parameters.py` compares names, defaults and text with `Parameters`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sonline.parameters import Parameters
+
+
+def _arguments(local: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a constructor, whose ``locals()`` these are."""
+    return {name: value for name, value in local.items() if name != "self"}
+
+
+class LearnerConstructor:
+    """`sonline.OnlineLearner`."""
+
+    def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
+        self,
+        loss: str = Parameters.loss,
+        sketch: str = Parameters.sketch,
+        sketch_size: int = Parameters.sketch_size,
+        alpha: float | str = Parameters.alpha,
+        bound: float | None = Parameters.bound,
+        clip: bool = Parameters.clip,
+        follow_labels: bool = Parameters.follow_labels,
+        step: str = Parameters.step,
+        curvature: str = Parameters.curvature,
+        sigma: float | None = Parameters.sigma,
+        eta: float | str | None = Parameters.eta,
+        oja_step: float | str = Parameters.oja_step,
+        sketch_every: int | str = Parameters.sketch_every,
+        scaling: str = Parameters.scaling,
+        intercept: bool = Parameters.intercept,
+        hash_bits: int | None = Parameters.hash_bits,
+        dtype: str = Parameters.dtype,
+        seed: int = Parameters.seed,
+        quantile: float = Parameters.quantile,
+    ) -> None:
+        self._start(_arguments(locals()))
+
+    def _start(self, arguments: dict[str, Any]) -> None:
+        """Make the empty model."""
+        raise NotImplementedError
+
+
+class ClassifierConstructor:
+    """`sonline.SONClassifier`."""
+
+    def __init__(
+        self,
+        loss: str = Parameters.loss,
+        *,
+        sketch: str = Parameters.sketch,
+        sketch_size: int = Parameters.sketch_size,
+        alpha: float | str = Parameters.alpha,
+        bound: float | None = Parameters.bound,
+        clip: bool = Parameters.clip,
+        follow_labels: bool = Parameters.follow_labels,
+        step: str = Parameters.step,
+        curvature: str = Parameters.curvature,
+        sigma: float | None = Parameters.sigma,
+        eta: float | str | None = Parameters.eta,
+        oja_step: float | str = Parameters.oja_step,
+        sketch_every: int | str = Parameters.sketch_every,
+        scaling: str = Parameters.scaling,
+        fit_intercept: bool = Parameters.intercept,
+        dtype: str = Parameters.dtype,
+        max_iter: int = 1,
+        shuffle: bool = True,
+        random_state: Any = None,
+        class_weight: dict[Any, float] | str | None = None,
+        warm_start: bool = False,
+        discover_classes: bool = False,
+        n_jobs: int | None = None,
+    ) -> None:
+        vars(self).update(_arguments(locals()))
+
+
+class RegressorConstructor:
+    """`sonline.SONRegressor`."""
+
+    def __init__(
+        self,
+        loss: str = "squared",
+        *,
+        sketch: str = Parameters.sketch,
+        sketch_size: int = Parameters.sketch_size,
+        alpha: float | str = Parameters.alpha,
+        bound: float | None = Parameters.bound,
+        clip: bool = Parameters.clip,
+        follow_labels: bool = Parameters.follow_labels,
+        step: str = Parameters.step,
+        curvature: str = Parameters.curvature,
+        sigma: float | None = Parameters.sigma,
+        eta: float | str | None = Parameters.eta,
+        oja_step: float | str = Parameters.oja_step,
+        sketch_every: int | str = Parameters.sketch_every,
+        scaling: str = Parameters.scaling,
+        fit_intercept: bool = Parameters.intercept,
+        dtype: str = Parameters.dtype,
+        quantile: float = Parameters.quantile,
+        max_iter: int = 1,
+        shuffle: bool = True,
+        random_state: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        vars(self).update(_arguments(locals()))
+
+
+class RiverClassifierConstructor:
+    """`sonline.river.SONClassifier`."""
+
+    def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
+        self,
+        loss: str = Parameters.loss,
+        sketch: str = Parameters.sketch,
+        sketch_size: int = Parameters.sketch_size,
+        alpha: float | str = Parameters.alpha,
+        bound: float | None = Parameters.bound,
+        clip: bool = Parameters.clip,
+        follow_labels: bool = Parameters.follow_labels,
+        step: str = Parameters.step,
+        curvature: str = Parameters.curvature,
+        sigma: float | None = Parameters.sigma,
+        eta: float | str | None = Parameters.eta,
+        oja_step: float | str = Parameters.oja_step,
+        sketch_every: int | str = Parameters.sketch_every,
+        scaling: str = Parameters.scaling,
+        intercept: bool = Parameters.intercept,
+        hash_bits: int | None = Parameters.hash_bits,
+        dtype: str = "float64",
+        seed: int = Parameters.seed,
+    ) -> None:
+        vars(self).update(_arguments(locals()))
+        self._start()
+
+    def _start(self) -> None:
+        """Make the empty model."""
+        raise NotImplementedError
+
+
+class RiverRegressorConstructor:
+    """`sonline.river.SONRegressor`."""
+
+    def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
+        self,
+        loss: str = "squared",
+        sketch: str = Parameters.sketch,
+        sketch_size: int = Parameters.sketch_size,
+        alpha: float | str = Parameters.alpha,
+        bound: float | None = Parameters.bound,
+        clip: bool = Parameters.clip,
+        follow_labels: bool = Parameters.follow_labels,
+        step: str = Parameters.step,
+        curvature: str = Parameters.curvature,
+        sigma: float | None = Parameters.sigma,
+        eta: float | str | None = Parameters.eta,
+        oja_step: float | str = Parameters.oja_step,
+        sketch_every: int | str = Parameters.sketch_every,
+        scaling: str = Parameters.scaling,
+        intercept: bool = Parameters.intercept,
+        hash_bits: int | None = Parameters.hash_bits,
+        dtype: str = "float64",
+        seed: int = Parameters.seed,
+        quantile: float = Parameters.quantile,
+    ) -> None:
+        vars(self).update(_arguments(locals()))
+        self._start()
+
+    def _start(self) -> None:
+        """Make the empty model."""
+        raise NotImplementedError

@@ -1,0 +1,119 @@
+"""What a model shows of itself: weights, contributions, spectra, counters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from sonline import _core
+from sonline.errors import InvalidInputError
+from sonline.labels import ClassTable
+from sonline.parameters import Parameters
+from sonline.rows import Floats
+
+
+class Inspection:
+    """The part of `Model` that only looks at its learners."""
+
+    parameters: Parameters
+    table: ClassTable | None
+    learners: list[_core.Model]
+    signs: list[float]
+
+    @property
+    def core(self) -> _core.Model:
+        """The first learner: the only one for numbers and for two classes that cannot grow."""
+        return self.learners[0]
+
+    @property
+    def classes(self) -> int:
+        """How many classes there are so far; 0 for numbers."""
+        return 0 if self.table is None else len(self.table)
+
+    @property
+    def outputs(self) -> int:
+        """How many raw predictions a row has: one for numbers and two classes, else one each."""
+        return 1 if self.table is None or self.classes == 2 else self.classes
+
+    def features(self) -> list[str | int]:
+        """Return the features seen, in the order of their appearance."""
+        return self.core.features()
+
+    def weights(self, scaled: bool = False) -> Floats:
+        """Return the weights, a line per output, a column per feature, the intercept's first.
+
+        They are for the raw features or, if ``scaled``, for features divided by their root
+        mean square: what a feature of its usual size adds to a prediction. With scaling="none" or
+        "gradient" the root mean squares are not known, and both are the same.
+        """
+        lines = []
+        for learner, sign in zip(self.learners[: self.outputs], self.signs, strict=False):
+            weights = sign * learner.weights()
+            lines.append(weights * learner.scales() if scaled else weights)
+        return np.array(lines).reshape(self.outputs, -1)
+
+    def limits(self) -> Floats:
+        """Return, for each feature, the size beyond which values are cut, the intercept's first."""
+        limits: Floats = np.max([learner.limits() for learner in self.learners], axis=0)
+        return limits
+
+    def output_of(self, label: Any = None) -> tuple[int, float]:
+        """Return the output that predicts a class, and 1, or -1 if it predicts the other class.
+
+        Without a label it is the only output: that of numbers, or of the second of two classes.
+        """
+        if self.table is None or (label is None and self.outputs == 1):
+            if label is not None:
+                raise InvalidInputError(
+                    f"this model predicts numbers, so label={label!r} means nothing"
+                )
+            return 0, 1.0
+        if label is None or label not in self.table.numbers:
+            shown = list(self.table.labels[:20])
+            raise InvalidInputError(f"label must be one of {shown}, got {label!r}")
+        number = self.table.numbers[label]
+        return (0, 1.0 if number == 1 else -1.0) if self.classes == 2 else (number, 1.0)
+
+    def weights_of(self, label: Any = None, scaled: bool = False) -> dict[str | int, float]:
+        """Return the weight of each feature seen for a class, or for the only output."""
+        output, sign = self.output_of(label)
+        weights = (sign * self.weights(scaled)[output, 1:]).tolist()
+        # Another thread may have added features since.
+        return dict(zip(self.features(), weights, strict=False))
+
+    def explain(self, x: Mapping[Any, Any], label: Any = None) -> dict[Any, float]:
+        """Return what each feature of a row adds to its raw prediction, largest first."""
+        weights = self.weights_of(label)
+        contributions = {}
+        for name, value in x.items():
+            feature = f"{name}={value}" if isinstance(value, str) else name
+            if feature in weights:
+                number = 1.0 if isinstance(value, str) else float(value)
+                contributions[feature] = weights[feature] * number
+        return dict(sorted(contributions.items(), key=lambda item: -abs(item[1])))
+
+    def spectra(self) -> list[Floats]:
+        """Return the eigenvalues that the sketch of each output holds, largest first."""
+        return [np.sort(learner.spectrum())[::-1] for learner in self.learners[: self.outputs]]
+
+    def ranges(self) -> Floats:
+        """Return the lowest and the highest raw prediction of each output, as two lines."""
+        bound = np.inf if self.parameters.bound is None else float(self.parameters.bound)
+        ranges = []
+        for learner, sign in zip(self.learners[: self.outputs], self.signs, strict=False):
+            ends = np.array([-bound, bound])
+            low, high = learner.label_range()
+            if self.parameters.clip and low <= high:
+                ends = np.clip([low, high], -bound, bound)
+            ranges.append(np.sort(sign * ends))
+        return np.array(ranges).reshape(-1, 2).T
+
+    def stats(self) -> dict[str, Any]:
+        """Return counters; bytes and the upkeep of sketches over all learners."""
+        learners = [learner.stats() for learner in self.learners]
+        return learners[0] | {
+            name: sum(stats[name] for stats in learners)
+            for name in ("sweeps", "generations", "folds", "caught_up", "bytes")
+        }

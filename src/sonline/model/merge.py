@@ -1,0 +1,144 @@
+"""Models out of several models, or of one: merged, with other classes, compact."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeVar
+
+from sonline.errors import InvalidInputError
+from sonline.labels import ClassTable
+from sonline.merging import (
+    check_same_parameters,
+    compacted,
+    merge_learners,
+    merge_tree,
+    with_opposite_labels,
+)
+from sonline.persistence import Tensors
+
+if TYPE_CHECKING:
+    from sonline.model.model import Model
+
+M = TypeVar("M", bound="Model")
+
+
+def merge(models: Sequence[M], start: M | None) -> M:
+    """Return one model out of several that continued from ``start``; see `Model.merge`."""
+    first = models[0]
+    given = [*models, *([] if start is None else [start])]
+    for model in given:
+        model.refuse_if_compact()
+    check_same_parameters(first.parameters, [model.parameters for model in given[1:]])
+    table = _common_table([model.table for model in given])
+    if len(models) == 1:
+        return copy.deepcopy(first)
+    aligned = [with_classes(model, table) for model in models]
+    origin = None if start is None else with_classes(start, table)
+    # Learners of two classes may stand for different ones of them.
+    signs = aligned[0].signs
+    merged = _without_learners(models, start, table)
+    knowledge = merge_learners(
+        first.parameters,
+        [_knowledge(model, signs) for model in aligned],
+        None if origin is None else _knowledge(origin, signs),
+    )
+    merged.set_knowledge(knowledge, signs)
+    return merged
+
+
+def _common_table(tables: Sequence[ClassTable | None]) -> ClassTable | None:
+    """Return the classes of all models."""
+    some = [table for table in tables if table is not None]
+    if not some:
+        return None
+    if len(some) < len(tables):
+        raise InvalidInputError("a model of classes cannot be merged with one of numbers")
+    return some[0].union(some[1:])
+
+
+def _without_learners(models: Sequence[M], start: M | None, table: ClassTable | None) -> M:
+    """Return a model with everything merged but its learners."""
+    first = models[0]
+    merged = type(first)(first.parameters, None)
+    merged.table = table
+    merged.row_weight = first.row_weight
+    columns = dict(first.reading.columns)
+    for model in models[1:]:
+        for name, kind in model.reading.columns.items():
+            if columns.setdefault(name, kind) != kind:
+                raise InvalidInputError(
+                    f"column {name!r} holds numbers in some partitions and words in others; "
+                    f"name it with --text {name}"
+                )
+    merged.reading = replace(first.reading, columns=columns)
+    merged.face = dict(first.face)
+    origin = None if start is None else start.progress
+    # In the shape in which the learners are merged: sums round.
+    merged.progress = merge_tree(
+        [model.progress for model in models], lambda parts: parts[0].merge(parts[1:], origin)
+    )
+    return merged
+
+
+def _knowledge(model: Model, signs: Sequence[float]) -> list[Tensors]:
+    """Return what each learner knows, as a learner with the given sign would know it."""
+    return [
+        learner.knowledge() if sign == wanted else with_opposite_labels(learner.knowledge())
+        for learner, sign, wanted in zip(model.learners, model.signs, signs, strict=True)
+    ]
+
+
+def with_class(model: M, label: object) -> M:
+    """Return a model with one class more, to be used instead of this one."""
+    assert model.table is not None  # noqa: S101 - it has classes
+    table, learners = model.table.added([label]), model.learners
+    if model.classes == 0:
+        return model.rebuilt(table, learners)
+    if model.classes == 1:
+        return model.rebuilt(table, [learners[0].copy(), learners[0]])
+    if model.classes == 2:
+        pair, never = learners
+        signs = [-model.signs[0], model.signs[0], 1.0, 1.0]
+        return model.rebuilt(table, [pair.copy(), pair, never.copy(), never], signs)
+    *known, never = learners
+    return model.rebuilt(table, [*known, never.copy(), never], [*model.signs, 1.0])
+
+
+def with_classes(model: M, table: ClassTable | None) -> M:
+    """Return a model with the classes of another table, in its order."""
+    if table is None or model.table is None or model.table.labels == table.labels:
+        return model
+    if model.table.signs or table.signs:
+        return model  # whichever of -1 and 0 it is, the numbers are the same
+    result = model
+    for label in table.labels:
+        if label not in model.table.numbers:
+            result = with_class(result, label)
+    assert result.table is not None  # noqa: S101 - it has classes
+    numbers = [result.table.numbers[label] for label in table.labels]
+    if numbers == list(range(len(numbers))):
+        return result
+    learners, signs = result.learners, result.signs
+    if len(table) == 2:
+        return model.rebuilt(table, learners, [-signs[0], *signs[1:]])
+    order = [*numbers, *range(len(numbers), len(learners))]
+    return model.rebuilt(table, [learners[n] for n in order], [signs[n] for n in order])
+
+
+def compact(model: M) -> M:
+    """Return a model that predicts like this one and cannot learn; see `Model.compact`."""
+    if model.parameters.bound is not None and model.parameters.several:
+        raise InvalidInputError(
+            "with a bound, several weight vectors are bounded and then blended, which a "
+            "compact model cannot do; train with a number for alpha, or without the bound"
+        )
+    learners = model.learners[: max(model.outputs, 1)]
+    parts = [compacted(model.parameters, learner.knowledge()) for learner in learners]
+    small = type(model)(parts[0][0])
+    small.table = None if model.table is None else replace(model.table, growing=False)
+    small.reading, small.progress = model.reading, model.progress
+    small.only_predicts = True
+    small.set_knowledge([knowledge for _, knowledge in parts], model.signs[: len(parts)])
+    return small

@@ -1,0 +1,550 @@
+"""`Model`: what every face of sonline learns, predicts, merges and saves with.
+
+A model is one learner of the core for numbers and for two classes, and one per class ("this class
+or not") for more, with the labels of its classes, the names of its features, and what is needed to
+read more rows for it. All faces share its file.
+
+Classes may also emerge. Then one more learner takes every row as "not this class": the learner that
+a class would have by now if it had been declared at the start. A new class starts as its copy, so
+the result is the same, bit for bit, as if all classes had been known from the beginning.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonline import _core, persistence
+from sonline.errors import InvalidInputError, ModelFileError
+from sonline.evaluate import Progress, measures
+from sonline.labels import SIGNS, ClassTable, Codes
+from sonline.model.batches import StreamKeys, batch_codes
+from sonline.model.inspection import Inspection
+from sonline.model.learners import learners_with, numbered, restored_learners
+from sonline.model.predictions import LearnResult, class_counts, probabilities
+from sonline.model.schema import check_document
+from sonline.parameters import Parameters
+from sonline.persistence import NAMES
+from sonline.rows import (
+    LARGEST_VALUES,
+    CoreRows,
+    Floats,
+    Rows,
+    check_finite,
+    is_frame,
+    names_of,
+    rows_of,
+    vector,
+)
+
+NEVER = -1  # the target of the learner that takes every row as "not this class"
+PROBABILISTIC = "logistic"  # the loss whose predictions are logarithms of odds
+
+
+@dataclass
+class Reading:
+    """How a stream of rows for a model is read."""
+
+    features: str = ""  # "index", "name" or "hash"; "" as long as no stream was read
+    columns: dict[str, str] = field(default_factory=dict)  # of tables: "number" or "text"
+    table: dict[str, Any] = field(default_factory=dict)  # special columns: label, weight, ...
+
+
+class Model(Inspection):
+    """One or several learners of the core with labels, names and files.
+
+    Parameters
+    ----------
+    parameters : Parameters
+        Of each learner.
+    table : ClassTable, optional
+        The classes; without, numbers are predicted.
+
+    Attributes
+    ----------
+    reading : Reading
+        How streams are read for it.
+    progress : Progress
+        Measures of the predictions made before rows were learned, where a face keeps them.
+    run : dict
+        Position and counters of a training run, so that it can be resumed.
+    face : dict
+        Which face saved the model, and what only that face knows; for the face that opens it.
+    row_weight : float
+        Rows of streams are learned with their weight times this.
+    only_predicts : bool
+        Whether this is what `compact` returned.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sonline.labels import ClassTable
+    >>> from sonline.model import Model
+    >>> from sonline.parameters import Parameters
+    >>> model = Model(Parameters(), ClassTable(("a", "b", "c")))
+    >>> for _ in range(5):
+    ...     learned = model.learn(np.eye(3), ["a", "b", "c"])
+    >>> model.labels(model.predict(np.eye(3)))
+    ['a', 'b', 'c']
+    """
+
+    def __init__(self, parameters: Parameters, table: ClassTable | None = None) -> None:
+        self.parameters = parameters
+        self.table = table
+        self.reading = Reading()
+        self.progress = Progress()
+        self.run: dict[str, Any] = {}
+        self.face: dict[str, Any] = {}
+        self.row_weight = 1.0
+        self.only_predicts = False
+        self._stream = StreamKeys()
+        first = _core.Model(parameters.for_core(), parameters.dtype == "float32")
+        classes = 0 if table is None else len(table)
+        growing = table is not None and table.growing
+        others = 0 if classes <= 1 else (1 if classes == 2 else classes) + growing - 1
+        self._set_learners([first, *(first.copy() for _ in range(others))])
+
+    @classmethod
+    def for_labels(cls, parameters: Parameters) -> Self:
+        """Make the model of an `OnlineLearner`: for numbers, or for -1 and 1."""
+        return cls(parameters, SIGNS if parameters.binary else None)
+
+    def _set_learners(
+        self, learners: list[_core.Model], signs: Sequence[float] | None = None
+    ) -> None:
+        """Use these learners; one with the sign -1 learns the opposite of its class."""
+        self.learners = learners
+        classes = self.classes
+        if self.table is None:
+            targets, self.signs = [0], [1.0]
+        elif classes <= 1:
+            # Only the learner of "not this class": with opposite labels it predicts class 0.
+            targets, self.signs = [0], [-1.0]
+        else:
+            targets = [1] if classes == 2 else list(range(classes))
+            targets += [NEVER] * self.table.growing
+            self.signs = list(signs) if signs is not None else [1.0] * len(learners)
+        self.group = _core.Classes(learners, targets, self.signs)
+        outputs = slice(0, max(self.outputs, 1))
+        self.predictors = _core.Classes(learners[outputs], targets[outputs], self.signs[outputs])
+        # For one mapping: learn_one(x, number of the class, weight) of all learners,
+        # predict_one(x), a list of raw predictions, and choose_one(x), the number of a class.
+        # Attributes, because the cost of one more Python call per row can be measured.
+        self.learn_one = self.group.learn_one
+        self.predict_one = self.predictors.predict_one
+        self.choose_one = self.predictors.choose_one
+        if self.only_predicts:
+            self.learn_one = lambda *_: self.refuse_if_compact()
+        self._set_labels(self.table)
+
+    def _set_labels(self, table: ClassTable | None) -> None:
+        """Keep labels and their numbers as attributes, for single rows."""
+        self.numbers: dict[Any, int] = {} if table is None else table.numbers
+        self.known_labels: tuple[Any, ...] = () if table is None else table.labels
+
+    # -- what it is ------------------------------------------------------------------------------
+
+    @property
+    def growing(self) -> bool:
+        """Whether new classes may come."""
+        return self.table is not None and self.table.growing
+
+    @property
+    def task(self) -> str:
+        """What is predicted: "regression", "binary" or "classes"."""
+        if self.table is None:
+            return "regression"
+        return "binary" if self.classes == 2 and not self.growing else "classes"
+
+    @property
+    def probabilistic(self) -> bool:
+        """Whether predictions can be turned into probabilities."""
+        return self.table is not None and self.parameters.loss == PROBABILISTIC
+
+    # -- rows, labels and names ------------------------------------------------------------------
+
+    def rows(self, X: Rows, add: bool, missing: str = "absent", bounded: bool = False) -> CoreRows:
+        """Return rows as the core takes them; new names are entered if ``add``.
+
+        If ``bounded``, the indices of a sparse matrix must stay below its number of columns.
+        """
+        if isinstance(X, CoreRows):
+            return X
+        if hasattr(X, "indptr") and hasattr(X, "new_names"):
+            return self._stream.rows(self.core, X, add)
+        self._refuse_other_features(X, add)
+        largest = LARGEST_VALUES[self.parameters.dtype]
+        return rows_of(
+            X,
+            lambda names: self.core.name_keys(names, add),
+            largest=largest,
+            missing=missing,
+            bounded=bounded,
+        )
+
+    def _refuse_other_features(self, X: Rows, add: bool) -> None:
+        """Raise an error if features have names here and indices there."""
+        if self.parameters.hash_bits is not None:
+            return
+        named = self.core.name_count() > 0
+        if add and not named and type(X) is np.ndarray:
+            return
+        frame = is_frame(X)
+        if not (frame or hasattr(X, "shape")):
+            return
+        by_index = not named and self.core.stats()["features"] > 1  # the first is the intercept
+        if frame and by_index and any(isinstance(name, str) for name in names_of(X)):
+            raise InvalidInputError(
+                "this model knows its features by index, X has names; pass X.to_numpy() with the "
+                "columns in the order of the training"
+            )
+        if not frame and named and not self._has_indices():
+            raise InvalidInputError(
+                "this model knows its features by name, X has none; pass a data frame or mappings"
+            )
+
+    def _has_indices(self) -> bool:
+        """Return whether some features have indices, although others have names."""
+        if self.core.stats()["features"] > 1 + self.core.name_count():  # true without a search
+            return True
+        return any(isinstance(name, int) for name in self.features())
+
+    def targets(self, y: Any) -> tuple[NDArray[Any], ClassTable | None]:
+        """Return labels as numbers, or numbers of classes, and the table with those that are new.
+
+        Raises
+        ------
+        InvalidInputError
+            About the first label that cannot be.
+        """
+        if self.table is None:
+            numbers = vector("y", y)
+            check_finite("y", numbers)
+            return numbers, None
+        table, codes = self.table.encode(vector("y", y) if self.table.signs else y)
+        return codes, table.decided_by(codes)
+
+    def names(self) -> list[str]:
+        """Return the names of features in the order of their ids."""
+        return self.core.names()
+
+    # -- learning and predicting -----------------------------------------------------------------
+
+    def learn(
+        self,
+        X: Rows,
+        y: Any,
+        weights: Floats | None = None,
+        *,
+        threads: int = 1,
+        missing: str = "absent",
+    ) -> LearnResult:
+        """Learn rows with labels, one after another.
+
+        Parameters
+        ----------
+        X : rows of any kind
+            As `sonline.rows.rows_of` takes them, or a batch of a stream.
+        y : sequence of labels
+            Numbers, or labels of the classes.
+        weights : array of floats, optional
+            Importance of each row, checked.
+        threads : int, default=1
+            How many threads may share the work of several outputs; the result does not depend on
+            it.
+        missing : {"absent", "refuse"}
+            What missing cells of frames are.
+
+        Raises
+        ------
+        InvalidInputError
+            If anything cannot be used; then nothing has been learned.
+        """
+        targets, table = self.targets(y)
+        return self.learn_targets(self.rows(X, True, missing), targets, table, weights, threads)
+
+    def learn_targets(
+        self,
+        rows: CoreRows,
+        targets: NDArray[Any],
+        table: ClassTable | None,
+        weights: Floats | None = None,
+        threads: int = 1,
+    ) -> LearnResult:
+        """Learn rows with targets as `targets` returned them, with the table."""
+        self.refuse_if_compact()
+        if rows.count != targets.size:
+            raise InvalidInputError(f"X has {rows.count} rows, y has {targets.size} labels")
+        if self.table is None or table is None:
+            out = np.empty((1, rows.count))
+            with _interrupts(out, 1):
+                rows.call(self.core, "learn", targets, weights, out[0])
+            return LearnResult(out, targets, [(0, 0)])
+        grown = self
+        for label in table.labels[self.classes :]:
+            grown = grown.with_class(label)
+        out = np.empty((len(grown.learners), rows.count))
+        counts = class_counts(targets, self.classes, len(table))
+
+        def keep_new_classes() -> None:
+            self.table = table
+            if grown is not self:
+                self._set_learners(grown.learners, grown.signs)
+            self._set_labels(table)
+
+        with _interrupts(out, grown.outputs, keep_new_classes):
+            rows.call_group(grown.group, "learn", targets, weights, out, threads)
+        keep_new_classes()
+        return LearnResult(out[: self.outputs], targets, counts)
+
+    def learn_batch(
+        self,
+        batch: Any,
+        weights: Floats | None = None,
+        threads: int = 1,
+        before: Callable[[CoreRows], None] | None = None,
+    ) -> LearnResult:
+        """Learn a batch of a stream.
+
+        ``before`` is called with the rows before they are learned.
+        """
+        if self.row_weight != 1:
+            weights = (np.ones(len(batch)) if weights is None else weights) * self.row_weight
+        targets, table = self._batch_targets(batch)
+        rows = self.rows(batch, add=True)
+        if before is not None:
+            before(rows)
+        return self.learn_targets(rows, targets, table, weights, threads)
+
+    def _batch_targets(self, batch: Any) -> tuple[NDArray[Any], ClassTable | None]:
+        """Return the labels of a batch as `targets` does."""
+        if batch.codes is not None and self.table is not None:
+            return batch_codes(self.table, batch)
+        if batch.labels is None:
+            raise InvalidInputError(
+                "this model predicts numbers, and the stream has words for labels; open it with "
+                "tokens=False"
+            )
+        return self.targets(batch.labels)
+
+    def predict(self, X: Rows, *, threads: int = 1, missing: str = "absent") -> Floats:
+        """Return the raw predictions, a line per output; changes nothing."""
+        rows = self.rows(X, False, missing)
+        out = np.empty((max(self.outputs, 1), rows.count))
+        if self.table is None:
+            rows.call(self.core, "predict", out[0])
+        else:
+            rows.call_group(self.predictors, "predict", out, threads)
+        return out[: self.outputs] if self.outputs else out
+
+    def measures(self, learned: LearnResult) -> tuple[Floats, NDArray[np.bool_] | None]:
+        """Return the loss of each prediction, and for classes whether it was wrong."""
+        if len(learned.class_counts) == 1 and len(learned):
+            loss, mistakes = measures(
+                self.parameters, learned.raw, learned.targets, learned.class_counts[0][1]
+            )
+            return loss, None if self.table is None else mistakes
+        loss = np.empty(len(learned))
+        wrong = None if self.table is None else np.empty(len(learned), dtype=np.bool_)
+        for rows, raw, classes in learned.parts():
+            loss[rows], mistakes = measures(self.parameters, raw, learned.targets[rows], classes)
+            if wrong is not None:
+                wrong[rows] = mistakes
+        return loss, wrong
+
+    def update_progress(self, learned: LearnResult, weights: Floats | None = None) -> None:
+        """Add the predictions made before rows were learned to `progress`."""
+        loss, wrong = self.measures(learned)
+        self.progress.update(loss, wrong, weights)
+        if self.table is None:
+            self.progress.r2.update(learned.targets, learned.raw[0], weights)
+
+    def choose(self, raw: Floats) -> Codes:
+        """Return the number of the predicted class of each row."""
+        if self.classes == 2:
+            return np.asarray(raw[0] > 0, dtype=np.int64)
+        return np.asarray(raw.argmax(axis=0), dtype=np.int64)
+
+    def labels(self, raw: Floats) -> list[Any]:
+        """Return the predicted label of each row."""
+        if self.table is None:
+            return list(raw[0].tolist())
+        return [self.table.labels[number] for number in self.choose(raw).tolist()]
+
+    def probabilities(self, raw: Floats) -> Floats:
+        """Return the probability of each class, a line per class, for raw predictions.
+
+        For two classes it is that of the logistic model. For more, those of "this class or not"
+        are divided by their sum.
+        """
+        if not self.probabilistic:
+            raise InvalidInputError(
+                "probabilities need classes and loss='logistic', this model has "
+                f"loss={self.parameters.loss!r}" + (" and numbers" if self.table is None else "")
+            )
+        return probabilities(raw, self.classes)
+
+    # -- classes ---------------------------------------------------------------------------------
+
+    def rebuilt(
+        self,
+        table: ClassTable,
+        learners: list[_core.Model],
+        signs: Sequence[float] | None = None,
+    ) -> Self:
+        """Return a model with other classes and learners, and all else of this one."""
+        model = type(self).__new__(type(self))
+        model.__dict__.update(self.__dict__)
+        model.table = table
+        model._set_learners(learners, signs)  # noqa: SLF001 - of the same class
+        return model
+
+    def with_class(self, label: Any) -> Self:
+        """Return a model with one class more, to be used instead of this one."""
+        from sonline.model.merge import with_class  # noqa: PLC0415 - imports merging
+
+        return with_class(self, label)
+
+    def compact(self) -> Self:
+        """Return a model that predicts like this one and holds nothing that only learning needs.
+
+        Predictions are the same up to rounding.
+        """
+        from sonline.model.merge import compact  # noqa: PLC0415 - imports merging
+
+        return compact(self)
+
+    def refuse_if_compact(self) -> None:
+        """Raise an error if the model only predicts."""
+        if self.only_predicts:
+            raise InvalidInputError(
+                "this is a compact model, which only predicts; continue with the model that it was "
+                "made from"
+            )
+
+    # -- merging ---------------------------------------------------------------------------------
+
+    def merge(self, others: Sequence[Self], start: Self | None = None) -> Self:
+        """Return one model that knows what this one and the others have learned.
+
+        Classes are matched by label, features by name or index. See `OnlineLearner.merge`.
+        """
+        from sonline.model.merge import merge  # noqa: PLC0415 - imports merging
+
+        return merge([self, *others], start)
+
+    # -- files -----------------------------------------------------------------------------------
+
+    def document(self) -> dict[str, Any]:
+        """Return everything but the arrays, as values that JSON can hold."""
+        return {
+            "parameters": self.parameters.as_dict(),
+            "classes": None if self.table is None else self.table.as_dict(),
+            "signs": self.signs,
+            "reading": vars(self.reading),
+            "row_weight": self.row_weight,
+            "only_predicts": self.only_predicts,
+            "progress": self.progress.as_dict(),
+            "run": self.run,
+            "face": self.face,
+        }
+
+    def tensors(self) -> persistence.Tensors:
+        """Return the arrays."""
+        return numbered([learner.save() for learner in self.learners])
+
+    def save(self, path: str | os.PathLike[str], face: Mapping[str, Any] | None = None) -> None:
+        """Write everything, with a note of the face, so that the old or the new file is there."""
+        document = self.document() | ({} if face is None else {"face": dict(face)})
+        persistence.write(path, document, self.tensors())
+
+    def to_bytes(self) -> bytes:
+        """Return the content of a model file."""
+        return persistence.pack(self.document(), self.tensors())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that any face saved."""
+        return cls._of(*persistence.read(path), os.fspath(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Make a model from the content of a model file."""
+        return cls._of(*persistence.unpack(data, "the model"), "the model")
+
+    @classmethod
+    def _of(cls, document: dict[str, Any], tensors: persistence.Tensors, name: str) -> Self:
+        model = cls.__new__(cls)
+        with persistence.reading(name):
+            check_document(document)
+            model.__setstate__((document, tensors))
+        return model
+
+    def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
+        document = self.document() if self._labels_can_be_stored() else self._document_with_labels()
+        return document, self.tensors()
+
+    def _labels_can_be_stored(self) -> bool:
+        return self.table is None or all(
+            isinstance(label, (bool, int, float, str)) for label in self.table.labels
+        )
+
+    def _document_with_labels(self) -> dict[str, Any]:
+        """Return the document for pickling, with labels that JSON cannot hold."""
+        table, self.table = self.table, None
+        try:
+            return self.document() | {"classes": table}
+        finally:
+            self.table = table
+
+    def __setstate__(self, state: tuple[dict[str, Any], persistence.Tensors]) -> None:
+        document, tensors = state
+        classes = document["classes"]
+        if isinstance(classes, Mapping):
+            classes = ClassTable.from_dict(dict(classes))
+        self.parameters = Parameters(**document["parameters"])
+        self.table = classes
+        self.reading = Reading(**document["reading"])
+        self.progress = Progress.from_dict(document["progress"])
+        self.run, self.face = dict(document["run"]), dict(document["face"])
+        self.row_weight = float(document["row_weight"])
+        self.only_predicts = bool(document.get("only_predicts", False))
+        self._stream = StreamKeys()
+        signs = [float(sign) for sign in document["signs"]]
+        growing = self.growing and self.classes > 1
+        if len(signs) != max(self.outputs, 1) + growing or not set(signs) <= {1.0, -1.0}:
+            raise ModelFileError(f"classes and signs {signs} of the learners do not fit together")
+        self._set_learners(restored_learners(self.parameters, tensors, len(signs)), signs)
+
+    def set_knowledge(self, states: Sequence[persistence.Tensors], signs: Sequence[float]) -> None:
+        """Use learners with this knowledge, as merging returns it; the first has the names."""
+        self._set_learners(learners_with(self.parameters, states), signs)
+
+    def start_label_range(self, low: float, high: float) -> None:
+        """Set the range of labels that ``clip`` starts with."""
+        for learner in self.learners:
+            state = {name: field for name, field in learner.save().items() if name not in NAMES}
+            for name, label in (("label_low", low), ("label_high", high)):
+                state[name] = np.full_like(state[name], label)
+            learner.restore(state)
+
+
+@contextmanager
+def _interrupts(
+    out: Floats, outputs: int, on_interrupt: Callable[[], None] = lambda: None
+) -> Iterator[None]:
+    """After Ctrl-C keep the rows learned so far, and attach their predictions to the error."""
+    try:
+        yield
+    except BaseException as error:
+        if hasattr(error, "rows_done"):
+            done = out[: max(outputs, 1), : error.rows_done]
+            vars(error)["predictions"] = done[0] if outputs == 1 else done.T
+            on_interrupt()
+        raise

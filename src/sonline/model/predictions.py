@@ -1,0 +1,85 @@
+"""What learning a batch returns, and probabilities of raw predictions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sonline.labels import Codes
+from sonline.rows import Floats
+
+
+@dataclass
+class LearnResult:
+    """Raw predictions made before each row was learned, a line per output, and the targets.
+
+    ``targets`` are numbers, or numbers of classes. ``class_counts`` has pairs: from which row on,
+    how many classes the model had.
+    """
+
+    raw: Floats
+    targets: NDArray[Any]
+    class_counts: Sequence[tuple[int, int]]
+
+    def __len__(self) -> int:
+        return int(self.targets.size)
+
+    def parts(self) -> Iterator[tuple[slice, Floats, int]]:
+        """Yield rows with the same number of classes, their raw predictions, and that number."""
+        ends = [first for first, _ in self.class_counts[1:]] + [len(self)]
+        for (first, classes), end in zip(self.class_counts, ends, strict=True):
+            rows = slice(first, end)
+            if end > first:
+                yield rows, self._outputs(classes)[:, rows], classes
+
+    def _outputs(self, classes: int) -> Floats:
+        """Return the lines of a model with only the first ``classes`` classes."""
+        last = self.class_counts[-1][1]
+        if classes == 1 and last == 2:
+            return -self.raw  # two classes: the score of the second; a single class: its own
+        if classes == 2 and last > 2:
+            return self.raw[1:2]
+        return self.raw[: max(classes, 1)]
+
+
+def class_counts(codes: Codes, known: int, classes: int) -> list[tuple[int, int]]:
+    """Return from which row on there are how many classes; new ones come in their order."""
+    counts = [(0, known)]
+    for number in range(known, classes):
+        row = int(np.argmax(codes == number))
+        if row == counts[-1][0]:
+            counts.pop()
+        counts.append((row, number + 1))
+    return counts
+
+
+def probabilities(margins: Floats, classes: int) -> Floats:
+    """Return the probability of each class, a line per class, for raw predictions, one per output.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sonline.model import probabilities
+    >>> probabilities(np.array([[0.0, np.log(3.0)]]), 2).round(2).tolist()
+    [[0.5, 0.25], [0.5, 0.75]]
+    """
+    if classes == 2:
+        return np.vstack([sigmoid(-margins), sigmoid(margins)])
+    chances = sigmoid(margins)
+    total = chances.sum(axis=0)
+    # All round to 0: compare their logarithms instead.
+    zero = total == 0
+    if zero.any():
+        chances[:, zero] = np.exp(margins[:, zero] - margins[:, zero].max(axis=0))
+        total = chances.sum(axis=0)
+    return np.asarray(chances / total)
+
+
+def sigmoid(z: Floats) -> Floats:
+    """Return ``1 / (1 + exp(-z))``, for any z without overflow."""
+    small = np.exp(-np.abs(z))
+    return np.asarray(np.where(z >= 0, 1.0, small) / (1 + small))
