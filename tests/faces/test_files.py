@@ -148,7 +148,24 @@ class CommandLine(Learner):
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
-FACES = {"learner": Learner, "sklearn": Sklearn, "river": River}
+class Dask(Sklearn):
+    """The estimators for Dask, which learn arrays as those for scikit-learn do."""
+
+    @staticmethod
+    def _kind(task: str) -> Any:
+        dask = pytest.importorskip("sonline.distributed.dask")
+        return dask.SONRegressor if task == "numbers" else dask.SONClassifier
+
+    @staticmethod
+    def new(task: str) -> Any:
+        return Dask._kind(task)(**PARAMETERS)
+
+    @staticmethod
+    def load(path: Path, task: str) -> Any:
+        return Dask._kind(task).load(path)
+
+
+FACES = {"learner": Learner, "sklearn": Sklearn, "river": River, "dask": Dask}
 
 
 def saved(name: str, task: str, by: str, folder: Path, seed: int) -> Path:
@@ -226,9 +243,15 @@ def test_every_command_opens_every_file(task: str, by: str, tmp_path: Path) -> N
         scores = json.loads(CommandLine.run("evaluate", data, "-m", file, "--json"))
         assert scores["rows"] == 60
         assert scores["unknown_labels"] == 0
-        more = tmp_path / f"more-{saver}.son"
+        # The commands learn on and merge to the bits of the faces in Python.
+        more, merged = tmp_path / f"more-{saver}.son", tmp_path / f"merged-{saver}.son"
         CommandLine.run("train", data, "--from", file, "-o", more, "-q")
-        assert Model.load(more).stats()["rounds"] == 120
+        learner = OnlineLearner.load(file)
+        other = OnlineLearner.load(more)
+        CommandLine.run("merge", file, more, "-o", merged)
+        assert tensors(Model.load(merged)) == tensors(learner.merge([other]).model), saver
+        Learner.learn(learner, new, labels, by)
+        assert tensors(other.model) == tensors(learner.model), saver
 
 
 def test_load_returns_the_face_that_saved(tmp_path: Path) -> None:
