@@ -257,7 +257,7 @@ class Watched:
         """Return the weights that moved most since they were looked at: name, weight, before."""
         if not model.outputs:
             return []
-        line, sign = model.line_of(None if model.outputs == 1 else model.known_labels[-1])
+        line, sign = model.output_of(None if model.outputs == 1 else model.known_labels[-1])
         now = sign * model.weights(scaled=True)[line, 1:]
         before = np.zeros_like(now)
         if self._weights[0] == version:  # features keep their places, new ones come at the end
