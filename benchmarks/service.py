@@ -9,6 +9,7 @@ nothing on disk, remembers no ids and has no metrics.
 from __future__ import annotations
 
 import argparse
+import asyncio
 import itertools
 import json
 import os
@@ -154,8 +155,8 @@ def load(  # noqa: PLR0917 - as they are read
             else:
                 raise SystemExit(f"status {status}")
             place += connections
-            if pause:
-                time.sleep(pause)
+            if pause:  # since the request before
+                time.sleep(max(0.0, started + pause - time.perf_counter()))
 
     started = time.perf_counter()
     threads = [threading.Thread(target=run, args=(number,)) for number in range(connections)]
@@ -266,7 +267,11 @@ def main() -> None:
     parser.add_argument("--peer", default=sys.executable, help="a Python with fastapi and river")
     parser.add_argument("--replay", type=int, help="only this: replay so many events")
     parser.add_argument("--memory", type=int, help="only this: memory over so many events")
+    parser.add_argument("--threads", action="store_true", help="only this: where the time goes")
     options = parser.parse_args()
+    if options.threads:
+        where_the_time_goes()
+        return
     if options.replay or options.memory:
         if options.replay:
             replay(options.replay)
@@ -278,9 +283,11 @@ def main() -> None:
         for row in rows(2000)
     ]
     hundreds = learn_requests("lines", 100)
+    singles, singles_of_peer = learn_requests("lines", 1), learn_requests("peer", 1)
     loads = [
         Load("predict, single", ask, ask, 1, 4),
-        Load("learn, single", learn_requests("lines", 1), learn_requests("peer", 1), 1, 16),
+        Load("learn, single", singles, singles_of_peer, 1, 16),
+        Load("learn, single, 64 connections", singles, singles_of_peer, 1, 64),
         Load("learn, JSON lines of 100", hundreds, hundreds, 100, 4),
         Load("learn, JSON lines of 100 with ids", with_ids(options), None, 100, 4),
         Load("learn, Arrow of 1,000", learn_requests("arrow", 1000), None, 1000, 4),
@@ -291,6 +298,115 @@ def main() -> None:
         for one in loads:
             one.report()
         beside(mine[0], ask, options.seconds * options.rounds)
+    where_the_time_goes()
+
+
+def where_the_time_goes() -> None:
+    """Print the processor time of each thread for a row, without the server of HTTP."""
+    from sonline.service.app import create_app  # noqa: PLC0415 - an extra
+
+    every = rows(20_000)
+    ask = [json.dumps({"x": row["x"]}).encode() for row in every[:2000]]
+    loads = {
+        "predict, single": ("predict", "application/json", 1, ask, 4),
+        "learn, single": (
+            "learn",
+            "application/json",
+            1,
+            [*map(split, learn_requests("lines", 1)[:2000])],
+            16,
+        ),
+        "learn, JSON lines of 100": (
+            "learn",
+            "application/x-ndjson",
+            100,
+            [*map(split, learn_requests("lines", 100))],
+            4,
+        ),
+        "learn, Arrow of 1,000": (
+            "learn",
+            "application/vnd.apache.arrow.stream",
+            1000,
+            [*map(split, learn_requests("arrow", 1000))],
+            4,
+        ),
+    }
+
+    async def call(app: Any, path: str, kind: str, body: bytes) -> int:
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "query_string": b"",
+            "root_path": "",
+            "headers": [(b"host", b"localhost"), (b"content-type", kind.encode())],
+            "client": ("127.0.0.1", 1),
+        }
+        answers = []
+
+        async def receive() -> dict[str, Any]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            answers.append(message)
+
+        await app(scope, receive, send)
+        return int(answers[0]["status"])
+
+    async def run(folder: str) -> None:
+        app = create_app(folder, tokens_required=False)
+        async with app.router.lifespan_context(app):
+            await call(app, "/v1/models", "application/json", json.dumps({"name": NAME}).encode())
+            made = app.state.service.writer(NAME)
+
+            async def worker(path: str, kind: str, some: list[bytes]) -> None:
+                for body in some:
+                    while await call(app, f"/v1/models/{NAME}/{path}", kind, body) == 429:
+                        await asyncio.sleep(0.01)
+
+            for name, (path, kind, batch, every_body, many) in loads.items():
+                each: dict[str, list[float]] = {}
+                for turn in range(6):
+                    before = thread_times()
+                    await asyncio.gather(
+                        *(worker(path, kind, every_body[n::many]) for n in range(many))
+                    )
+                    while made.lag:
+                        await asyncio.sleep(0.005)
+                    for thread, used in thread_times().items():
+                        if turn:
+                            took = (used - before.get(thread, 0.0)) / (len(every_body) * batch)
+                            each.setdefault(thread, []).append(took * 1e6)
+                shown = {
+                    "requests": each.get("MainThread"),
+                    "decoding": each.get("AnyIO worker thread"),
+                    "writing": each.get(f"{NAME}-write"),
+                    "learning": each.get(f"{NAME}-learn"),
+                }
+                texts = [
+                    f"{what} {np.median(values):.2f}"
+                    for what, values in shown.items()
+                    if values and np.median(values) >= 0.005
+                ]
+                print(f"{name + ', µs of CPU a row':50} {', '.join(texts)}")
+
+    with tempfile.TemporaryDirectory() as folder:
+        asyncio.run(run(folder))
+
+
+def split(request_: bytes) -> bytes:
+    """Return the body of a request."""
+    return request_.partition(b"\r\n\r\n")[2]
+
+
+def thread_times() -> dict[str, float]:
+    """Return the processor time of each thread, those with the same name together."""
+    times: dict[str, float] = {}
+    for thread in threading.enumerate():
+        assert thread.ident is not None
+        used = time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
+        times[thread.name] = times.get(thread.name, 0.0) + used
+    return times
 
 
 def with_ids(options: argparse.Namespace) -> list[bytes]:
@@ -371,14 +487,23 @@ class Load:
 
 
 def beside(port: int, ask: list[bytes], seconds: float) -> None:
-    """Predict while about 50,000 events a second are learned."""
+    """Predict alone, and while about 50,000 events a second are learned."""
     teach = learn_requests("lines", 100)
-    learner = threading.Thread(target=load, args=(port, teach, 1, seconds, 0.0015))
-    learner.start()
-    _, _, latencies = load(port, ask, 1, seconds, 0.002)
-    learner.join()
-    p50, p99 = (latencies[int(len(latencies) * share)] * 1e3 for share in (0.5, 0.99))
-    print(f"{'sonline: predict while learning':42} p50 {p50:.2f} ms  p99 {p99:.2f} ms")
+    answered: list[tuple[int, float, list[float]]] = []
+
+    def learn() -> None:
+        answered.append(load(port, teach, 2, seconds, 0.004))
+
+    for what in ("alone", "while learning"):
+        learner = threading.Thread(target=learn)
+        if what != "alone":
+            learner.start()
+        _, _, latencies = load(port, ask, 1, seconds, 0.002)
+        if what != "alone":
+            learner.join()
+        p50, p99 = (latencies[int(len(latencies) * share)] * 1e3 for share in (0.5, 0.99))
+        rate = f", {answered[0][0] * 100 / answered[0][1]:,.0f} events/s" if answered else ""
+        print(f"{f'sonline: predict {what}{rate}':50} p50 {p50:.2f} ms  p99 {p99:.2f} ms")
 
 
 if __name__ == "__main__":

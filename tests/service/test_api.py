@@ -57,7 +57,7 @@ def test_one_row_is_predicted_labelled_and_learned(client):
         "prediction": -1,
         "raw": [0.0],
         "version": 1,
-        "learned": 0,
+        "seq": 0,
         "probabilities": {"-1": 0.5, "1": 0.5},
     }
     first = client.post(f"{MODEL}/label", json={"id": "a", "y": 1})

@@ -132,6 +132,27 @@ def test_delayed_labels_judge_the_prediction_that_was_served(tmp_path):
     engine.close()
 
 
+@pytest.mark.parametrize(("delay", "count"), [(1, 80), (100, 1500), (1000, 2500)])
+def test_labels_late_by_so_many_events_give_what_the_learner_gives(tmp_path, delay, count):
+    """The blend of a service is that of an `OnlineLearner` whose labels come as late."""
+    rows, block = drawn(count), min(delay, 50)
+    engine, learner = make(tmp_path), OnlineLearner()
+    served, expected = [], []
+    for start in range(0, count, block):
+        part = rows[start : start + block]
+        asked = to_predict([{"id": row["id"], "x": row["x"]} for row in part])
+        served += [raw for (raw,) in engine.predict(asked)[0].raw]
+        expected += learner.predict([row["x"] for row in part]).tolist()
+        late = rows[max(start - delay, 0) : max(start - delay + block, 0)]
+        if late:
+            engine.label([LabelRow(row["id"], row["y"]) for row in late])
+            learner.learn([row["x"] for row in late], [row["y"] for row in late])
+            settled(engine)
+    assert served == expected
+    assert_same_bits(engine.versions[1].model, learner.model)
+    engine.close()
+
+
 def test_rows_wait_no_longer_than_they_may(tmp_path):
     engine = make(tmp_path, settings=Settings(label_seconds=10))
     engine.predict(to_predict([{"id": "a", "x": {"f": 1}}]))

@@ -157,7 +157,7 @@ def test_what_a_follower_answers(tmp_path):
             headers = {"content-type": "application/x-ndjson"}
             assert writer.post(f"{MODEL}/learn", content=body, headers=headers).status_code == 200
             ask = {"x": {"f0": 1.0}}
-            wait_for(lambda: reader.post(f"{MODEL}/predict", json=ask).json().get("learned") == 50)
+            wait_for(lambda: reader.post(f"{MODEL}/predict", json=ask).json().get("seq") == 50)
             mine, other = (one.post(f"{MODEL}/predict", json=ask) for one in (reader, writer))
             assert mine.content == other.content
             assert reader.get("/readyz").status_code == 200
@@ -190,7 +190,7 @@ def test_two_processes_follow_a_third(tmp_path):
                 asked = httpx.post(f"{process.url}{MODEL[1:]}/predict", json={"x": {"f0": 1.0}})
                 return asked.json()
 
-            wait_for(lambda: answer(writer).get("learned") == 1000)
+            wait_for(lambda: answer(writer).get("seq") == 1000)
             wait_for(lambda: answer(first) == answer(second) == answer(writer))
     for process in (first, second):
         assert all("message" in json.loads(line) for line in process.errors.splitlines())

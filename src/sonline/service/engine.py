@@ -17,7 +17,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +85,9 @@ class Engine:
         self._closing = False
         self._writer_done = False
         self._wanted: list[Future[int]] = []  # snapshots that were asked for
-        self._saving: threading.Thread | None = None
+        # One thread for all snapshots: each new one might get a heap of its own.
+        self._saver = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-save")
+        self._saving: Future[None] | None = None
         self._saved_at = time.monotonic()
         self._saved_events = 0
         self._threads: list[threading.Thread] = []
@@ -181,8 +183,7 @@ class Engine:
             self._wake_learner.notify_all()
         for thread in self._threads:
             thread.join()
-        if self._saving is not None:
-            self._saving.join()
+        self._saver.shutdown()
         if self._replayed and self.failure is None:
             self._save_now()
         if self._threads:
@@ -365,10 +366,10 @@ class Engine:
 
     def _save_if_due(self) -> None:
         """Copy the versions; writing them is left to another thread."""
-        if self._saving is not None and self._saving.is_alive():
+        if self._saving is not None and not self._saving.done():
             if not self._wanted:
                 return
-            self._saving.join()
+            self._saving.result()
         with self._gate:
             wanted, self._wanted = self._wanted, []
         settings = self.settings
@@ -394,8 +395,7 @@ class Engine:
             for one in wanted:
                 one.set_result(self._learned_to - 1)
 
-        self._saving = threading.Thread(target=save, name=f"{self.name}-save", daemon=True)
-        self._saving.start()
+        self._saving = self._saver.submit(save)
 
     def _contents(self) -> list[tuple[Live, Any]]:
         keep_from, _ = self.admission.first_needed()

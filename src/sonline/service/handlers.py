@@ -395,7 +395,7 @@ def _answer(answer: Answer, id_: str | None, row: int) -> dict[str, Any]:
         "prediction": answer.labels[row],
         "raw": answer.raw[row],
         "version": answer.version,
-        "learned": answer.seq - 1,
+        "seq": answer.seq - 1,
     }
     if id_ is not None:
         content["id"] = id_

@@ -239,6 +239,7 @@ def _schemas(limits: Limits) -> dict[str, Any]:
     label = {"type": ["number", "string", "boolean"]}
     weight = {"type": "number", "minimum": 0, "default": 1}
     whole = {"type": "integer"}
+    number = whole | {"description": "The number of the (first) event in the log."}
     parameters = {"type": "object", "description": "Parameters of OnlineLearner."}
     return {
         "Error": _object(["error"], error={"type": "string"}),
@@ -246,21 +247,21 @@ def _schemas(limits: Limits) -> dict[str, Any]:
         "LearnRow": _object(["x", "y"], x=x, y=label, id=optional, weight=weight),
         "LabelRow": _object(["id", "y"], id=name, y=label, weight=weight),
         "Prediction": _object(
-            ["prediction", "raw", "version", "learned"],
+            ["prediction", "raw", "version", "seq"],
             prediction={"type": ["number", "string", "boolean", "null"]},
             raw={"type": "array", "items": {"type": "number"}},
             version=whole,
-            learned=whole,
+            seq=whole | {"description": "The last event of the log that the model knows."},
             id=name,
             probabilities={"type": "object", "additionalProperties": {"type": "number"}},
         ),
-        "Learned": _object(["seq", "duplicate"], seq=whole, duplicate={"type": "boolean"}),
+        "Learned": _object(["seq", "duplicate"], seq=number, duplicate={"type": "boolean"}),
         "LearnedMany": _object(
             ["learned", "duplicates", "unknown", "seq"],
             learned=whole,
             duplicates=whole,
             unknown={"type": "array", "items": {"type": "string"}},
-            seq=whole,
+            seq=number,
         ),
         "NewModel": _object(
             ["name"],
