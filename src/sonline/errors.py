@@ -86,15 +86,15 @@ class DataFormatError(InvalidInputError):
         self.text = text
 
     def __str__(self) -> str:
-        place = self._place()
-        found = "" if self.text is None else f" (found {self.text!r})"
-        return f"{place}: {self.message}{found}" if place else f"{self.message}{found}"
+        location = self._location()
+        quoted = "" if self.text is None else f" (found {self.text!r})"
+        return f"{location}: {self.message}{quoted}" if location else f"{self.message}{quoted}"
 
     def __reduce__(self) -> tuple[object, ...]:
         state = {name: getattr(self, name) for name in ("file", "line", "column", "text")}
         return type(self), (self.message,), state
 
-    def _place(self) -> str:
+    def _location(self) -> str:
         """Return ``file:line:column`` as far as it is known, in the form editors understand."""
         if self.line is None:
             return self.file or ""

@@ -169,8 +169,8 @@ class ClassTable:
         if len(self.labels) == 2 and labels.dtype.kind != "U":  # most often, and fast
             first, second = self.array
             return np.where(labels == second, 1, np.where(labels == first, 0, NEW))
-        places = np.minimum(self._sorted.searchsorted(labels), len(self.labels) - 1)
-        return np.where(self._sorted[places] == labels, self.order[places], NEW)
+        positions = np.minimum(self._sorted.searchsorted(labels), len(self.labels) - 1)
+        return np.where(self._sorted[positions] == labels, self.order[positions], NEW)
 
     def encode(self, labels: Sequence[Any] | NDArray[Any]) -> tuple[ClassTable, Codes]:
         """Return the table with the new labels added in their order, and the number of each label.
@@ -195,28 +195,28 @@ class ClassTable:
     def added(self, labels: Iterable[Any], dtype: str | None = None) -> ClassTable:
         """Return the table with these labels at its end."""
         new = tuple(labels)
-        known = self.labels
+        existing = self.labels
         for label in new:
             if label is None or label != label:  # noqa: PLR0124 - NaN is not itself
                 raise InvalidInputError(
                     f"y: {label!r} is not a label; leave rows without a label out"
                 )
-            if known and isinstance(label, str) != isinstance(known[0], str):
+            if existing and isinstance(label, str) != isinstance(existing[0], str):
                 raise InvalidInputError(
-                    f"y: label {label!r} is of another type than the classes {list(known[:20])}; "
+                    f"y: label {label!r} is not of the type of the classes {list(existing[:20])}; "
                     "use text or numbers throughout"
                 )
-            known = known or (label,)
+            existing = existing or (label,)
         return replace(self, labels=(*self.labels, *new), dtype=self._widened(dtype))
 
     def _widened(self, dtype: str | None) -> str | None:
         """Return a type of array for the labels so far and those of another type."""
-        own = self.dtype
-        if own is None or dtype is None or own == dtype:
-            return own if self.labels else dtype
-        if "object" in (own, dtype):
+        current = self.dtype
+        if current is None or dtype is None or current == dtype:
+            return current if self.labels else dtype
+        if "object" in (current, dtype):
             return "object"
-        return str(np.result_type(np.dtype(own), np.dtype(dtype)))
+        return str(np.result_type(np.dtype(current), np.dtype(dtype)))
 
     def _signed(self, labels: Any, codes: Codes) -> ClassTable:
         """Return the table of 0 and 1, if that is what the labels are; there is no way back."""

@@ -410,7 +410,7 @@ class OnlineLearner(LearnerConstructor):
         4000
         """
         merged = type(self).__new__(type(self))
-        models = [one._model for one in others]
+        models = [other._model for other in others]
         merged._take(self._model.merge(models, None if start is None else start._model))
         return merged
 

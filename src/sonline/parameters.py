@@ -361,16 +361,18 @@ def documented(cls: C) -> C:
 
     The line ``{parameters}`` stands for those of its constructor that it does not describe itself.
     """
-    known = {one.name: one for one in fields(Parameters)}
+    parameters = {parameter.name: parameter for parameter in fields(Parameters)}
     entries = []
     for name, argument in inspect.signature(cls).parameters.items():
-        one = known.get(RENAMED.get(name, name))
-        if one is None or re.search(rf"^    {name}( :|$)", cls.__doc__ or "", re.MULTILINE):
+        parameter = parameters.get(RENAMED.get(name, name))
+        if parameter is None or re.search(rf"^    {name}( :|$)", cls.__doc__ or "", re.MULTILINE):
             continue
         default = argument.default
         end = "optional" if default is None else f"default={default!r}".replace("'", '"')
-        text = textwrap.fill(one.metadata["text"], 88, break_on_hyphens=False)
-        entries.append(f"{name} : {one.metadata['kind']}, {end}\n" + textwrap.indent(text, " " * 4))
+        text = textwrap.fill(parameter.metadata["text"], 88, break_on_hyphens=False)
+        entries.append(
+            f"{name} : {parameter.metadata['kind']}, {end}\n" + textwrap.indent(text, " " * 4)
+        )
     listed = textwrap.indent("\n".join(entries), " " * 4).lstrip()
     cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", listed)
     return cls
@@ -384,7 +386,9 @@ def first_sentence(name: str) -> str:
     >>> first_sentence("hash_bits")
     'Hash features into 2^hash_bits slots, to limit memory.'
     """
-    text: str = next(one.metadata["text"] for one in fields(Parameters) if one.name == name)
+    text: str = next(
+        parameter.metadata["text"] for parameter in fields(Parameters) if parameter.name == name
+    )
     return _SENTENCE.split(text.replace("``", ""))[0].removesuffix(".") + "."
 
 
@@ -400,8 +404,8 @@ def _choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
 def _integer(name: str, value: object, low: int, high: int, instead: str = "") -> None:
     whole = isinstance(value, Integral) and not isinstance(value, bool)
     if not (whole and low <= int(value) <= high):  # type: ignore[call-overload]
-        wanted = f"an integer from {low} to {high}" + (f" or {instead}" if instead else "")
-        raise ParameterError(f"{name} must be {wanted}, got {value!r}")
+        expected = f"an integer from {low} to {high}" + (f" or {instead}" if instead else "")
+        raise ParameterError(f"{name} must be {expected}, got {value!r}")
 
 
 def _number(
@@ -413,18 +417,18 @@ def _number(
     below: float | None = None,
     instead: str = "",
 ) -> None:
-    wanted = ["a finite number"]
-    fine = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    expected = ["a finite number"]
+    valid = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
     if above is not None:
-        wanted.append(f"above {above:g}")
-        fine = fine and value > above  # type: ignore[operator]
+        expected.append(f"above {above:g}")
+        valid = valid and value > above  # type: ignore[operator]
     if least is not None:
-        wanted.append(f"of at least {least:g}")
-        fine = fine and value >= least  # type: ignore[operator]
+        expected.append(f"of at least {least:g}")
+        valid = valid and value >= least  # type: ignore[operator]
     if below is not None:
-        wanted.append(f"below {below:g}")
-        fine = fine and value < below  # type: ignore[operator]
-    if not fine:
-        text = " and ".join([" ".join(wanted[:2]), *wanted[2:]])
-        other = f" (or {instead})" if instead else ""
-        raise ParameterError(f"{name} must be {text}{other}, got {value!r}")
+        expected.append(f"below {below:g}")
+        valid = valid and value < below  # type: ignore[operator]
+    if not valid:
+        rule = " and ".join([" ".join(expected[:2]), *expected[2:]])
+        alternative = f" (or {instead})" if instead else ""
+        raise ParameterError(f"{name} must be {rule}{alternative}, got {value!r}")

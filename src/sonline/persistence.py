@@ -189,13 +189,13 @@ COUNT = "an integer of 0 or more"
 NAMES = ("names.bytes", "names.offsets")  # how a saved state calls its table of names
 
 
-def check(place: str, value: Any, shape: Any) -> None:
+def check(where: str, value: Any, shape: Any) -> None:
     """Raise an error if a part of a document has not the shape that it should have.
 
     Parameters
     ----------
-    place : str
-        Where it is, for the error.
+    where : str
+        The path of the part within the document, for the error.
     value : object
         What is there.
     shape : type, `COUNT`, set, tuple, list or dict
@@ -213,44 +213,44 @@ def check(place: str, value: Any, shape: Any) -> None:
     """
     if isinstance(shape, tuple):
         if value is not None:
-            check(place, value, shape[1])
+            check(where, value, shape[1])
     elif isinstance(shape, list):
-        check(place, value, list)
-        for number, one in enumerate(value):
-            check(f"{place}[{number}]", one, shape[0])
+        check(where, value, list)
+        for number, item in enumerate(value):
+            check(f"{where}[{number}]", item, shape[0])
     elif isinstance(shape, dict):
-        check(place, value, dict)
+        check(where, value, dict)
         if ... not in shape:
-            _check_names(place, value, shape)
-        for name, one in value.items():
+            _check_names(where, value, shape)
+        for name, item in value.items():
             inner = shape.get(..., shape.get(name, shape.get(f"{name}?")))
-            check(f"{place}.{name}", one, inner)
+            check(f"{where}.{name}", item, inner)
     else:
-        _check_value(place, value, shape)
+        _check_value(where, value, shape)
 
 
-def _check_names(place: str, value: dict[str, Any], shape: dict[str, Any]) -> None:
+def _check_names(where: str, value: dict[str, Any], shape: dict[str, Any]) -> None:
     needed = {name for name in shape if not name.endswith("?")}
     if missing := needed - set(value):
-        raise ModelFileError(f"{place}.{min(missing)} is missing")
+        raise ModelFileError(f"{where}.{min(missing)} is missing")
     if unknown := set(value) - {name.removesuffix("?") for name in shape}:
-        raise ModelFileError(f"{place}.{min(unknown)} is unknown")
+        raise ModelFileError(f"{where}.{min(unknown)} is unknown")
 
 
-def _check_value(place: str, value: Any, shape: Any) -> None:
-    wanted = shape
+def _check_value(where: str, value: Any, shape: Any) -> None:
+    expected = shape
     if shape is COUNT:
-        fine = type(value) is int and value >= 0
+        valid = type(value) is int and value >= 0
     elif isinstance(shape, set):
-        fine = isinstance(value, str) and value in shape
-        wanted = "one of " + ", ".join(map(repr, sorted(shape)))
+        valid = isinstance(value, str) and value in shape
+        expected = "one of " + ", ".join(map(repr, sorted(shape)))
     elif shape is object:
-        fine = True
+        valid = True
     else:
-        fine = type(value) in ((float, int) if shape is float else (shape,))
-        wanted = f"of type {shape.__name__}"
-    if not fine:
-        raise ModelFileError(f"{place} must be {wanted}, got {str(value)[:40]!r}")
+        valid = type(value) in ((float, int) if shape is float else (shape,))
+        expected = f"of type {shape.__name__}"
+    if not valid:
+        raise ModelFileError(f"{where} must be {expected}, got {str(value)[:40]!r}")
 
 
 _CONTENT_ERRORS = (

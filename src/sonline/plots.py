@@ -46,8 +46,8 @@ def report(model: Any) -> Figure:
     figure, axes = plt.subplots(
         1, len(drawings), figsize=(4.5 * len(drawings), 3.6), layout="constrained"
     )
-    for draw, place in zip(drawings, axes, strict=True):
-        draw(model, ax=place)
+    for draw, axis in zip(drawings, axes, strict=True):
+        draw(model, ax=axis)
     return figure
 
 

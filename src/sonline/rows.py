@@ -347,16 +347,16 @@ def columns_of(frame: Any, missing: str = "absent") -> list[Column] | None:
     names = names_of(frame)
     if names and all(isinstance(name, (int, np.integer)) for name in names):
         return None
-    for place, name in enumerate(names):
+    for number, name in enumerate(names):
         if not isinstance(name, str):
             raise InvalidInputError(f"X: the name of a column must be text, got {name!r}")
-        if name in names[:place]:
+        if name in names[:number]:
             raise InvalidInputError(f"X has two columns {name!r}; rename one")
     package = type(frame).__module__.partition(".")[0]
     read = {"pandas": _pandas_column, "polars": _polars_column}.get(package, _arrow_column)
     columns = [
-        read(name, frame.iloc[:, place] if package == "pandas" else frame[name])
-        for place, name in enumerate(names)
+        read(name, frame.iloc[:, number] if package == "pandas" else frame[name])
+        for number, name in enumerate(names)
     ]
     if missing == "refuse":
         for column in columns:
@@ -417,7 +417,7 @@ def _column_of_objects(name: str, values: list[Any]) -> Column:
         return Column(
             name, np.array([math.nan if is_missing(v) else float(v) for v in values], np.float64)
         )
-    places: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     codes = np.empty(len(values), np.int64)
     for row, value in enumerate(values):
         if is_missing(value):
@@ -428,8 +428,8 @@ def _column_of_objects(name: str, values: list[Any]) -> Column:
                 f"X: column {name!r} mixes text and {type(value).__name__}, such as {value!r} in "
                 f"row {row}; convert it to one of them"
             )
-        codes[row] = places.setdefault(value, len(places))
-    return Column(name, codes=codes, words=list(places))
+        codes[row] = numbers.setdefault(value, len(numbers))
+    return Column(name, codes=codes, words=list(numbers))
 
 
 def is_missing(value: Any) -> bool:
@@ -454,37 +454,37 @@ def cells(
     Names get their keys in the order of the rows, so that it does not matter how rows are cut.
     """
     names: list[str] = []
-    place = np.empty((count, len(columns)), np.int64)  # of the cell's name
+    name_numbers = np.empty((count, len(columns)), np.int64)  # which name a cell has
     values = np.zeros((count, len(columns)))
-    for at, column in enumerate(columns):
+    for column_number, column in enumerate(columns):
         if column.numbers is not None:
-            place[:, at] = len(names)
+            name_numbers[:, column_number] = len(names)
             names.append(column.name)
             present = ~np.isnan(column.numbers)
-            values[present, at] = column.numbers[present]
+            values[present, column_number] = column.numbers[present]
         elif column.codes is not None:
-            place[:, at] = column.codes + len(names)
+            name_numbers[:, column_number] = column.codes + len(names)
             names += [f"{column.name}={word}" for word in column.words]
-            values[:, at] = column.codes >= 0
+            values[:, column_number] = column.codes >= 0
     bad = ~(np.abs(values) <= largest)
     if bad.any():
-        row, at = (int(where) for where in np.argwhere(bad)[0])
+        row, column_number = (int(where) for where in np.argwhere(bad)[0])
         raise InvalidInputError(
-            f"X: {values[row, at]:g} in row {row}, column {columns[at].name!r}; it must be finite "
-            f"and {largest:g} in size at most"
+            f"X: {values[row, column_number]:g} in row {row}, column "
+            f"{columns[column_number].name!r}; it must be finite and {largest:g} in size at most"
         )
     used = values != 0
-    chosen = place[used]
+    chosen = name_numbers[used]
     distinct, first = np.unique(chosen, return_index=True)
     order = np.argsort(first)
     keys = np.full(len(names), UNKNOWN, np.uint64)
     if distinct.size:
         keys[distinct[order]] = keys_of([names[number] for number in distinct[order].tolist()])
-    of_cells = keys[chosen]
-    known = of_cells != UNKNOWN
+    cell_keys = keys[chosen]
+    known = cell_keys != UNKNOWN
     ends = np.zeros(count + 1, np.int64)
     np.cumsum(used.sum(axis=1), out=ends[1:])
     if not known.all():
-        kept = np.concatenate([[0], np.cumsum(known)])
-        return kept[ends], of_cells[known], values[used][known]
-    return ends, of_cells, values[used]
+        known_before = np.concatenate([[0], np.cumsum(known)])
+        return known_before[ends], cell_keys[known], values[used][known]
+    return ends, cell_keys, values[used]

@@ -148,42 +148,44 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     ) -> None:
         """Learn all rows ``max_iter`` times: what `fit` does when labels have been checked."""
         parameters = self._parameters()
-        going_on = self.warm_start and self.__sklearn_is_fitted__()
-        if going_on:
+        continuing = self.warm_start and self.__sklearn_is_fitted__()
+        if continuing:
             self._check_same_parameters()
             model = copy.deepcopy(self._model)
         else:
             model = Model(parameters, table)
             self._first_values = self._values(self)
         count = len(labels)
-        given = row_weights(sample_weight, count)
-        if given is not None and not given.any():
+        sample_weights = row_weights(sample_weight, count)
+        if sample_weights is not None and not sample_weights.any():
             raise InvalidInputError(
                 "sample_weight: all are zero, so there is nothing to learn from"
             )
-        weights = self._weights(given, labels)
+        weights = self._weights(sample_weights, labels)
         rows = model.rows(X, add=True, bounded=True)
         for number, order in enumerate(self._orders(count)):
             for part, piece in pieces(rows, order):
                 targets, classes = model.targets(labels[part])
                 with self._say_where(number, part):
-                    some = None if weights is None else weights[part]
+                    part_weights = None if weights is None else weights[part]
                     learned = model.learn_targets(
-                        piece, targets, classes, some, self._threads(model)
+                        piece, targets, classes, part_weights, self._threads(model)
                     )
                 if number == 0:
-                    model.update_progress(learned, None if given is None else given[part])
+                    model.update_progress(
+                        learned, None if sample_weights is None else sample_weights[part]
+                    )
         self._model = model
         self.n_iter_ = self.max_iter
 
     def _learn_rows(self, X: Any, labels: Any, sample_weight: ArrayLike | None) -> None:
         """Learn some rows once: what `partial_fit` does when rows and labels have been checked."""
         model = self._model
-        given = row_weights(sample_weight, len(labels))
-        weights = self._weights(given, labels)
+        sample_weights = row_weights(sample_weight, len(labels))
+        weights = self._weights(sample_weights, labels)
         rows = model.rows(X, add=True, bounded=True)
         learned = model.learn(rows, labels, weights, threads=self._threads(model))
-        model.update_progress(learned, given)
+        model.update_progress(learned, sample_weights)
 
     def _weights(self, weights: Floats | None, labels: Any) -> Floats | None:
         """Return the weights of the rows, those of their classes taken in."""
@@ -232,11 +234,11 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             The estimator that all of them started from, if they did not start empty. It is counted
             once.
         """
-        every = [self, *others]
+        estimators = [self, *others]
         common = [] if start is None else [start]
-        models = [one._fitted() for one in every]
-        for one in every[1:] + common:
-            self._check_mergeable(one)
+        models = [estimator._fitted() for estimator in estimators]
+        for estimator in estimators[1:] + common:
+            self._check_mergeable(estimator)
         merged: Self = clone(self, safe=False)
         for name in ("n_features_in_", "n_iter_", "feature_names_in_", "_first_values"):
             if hasattr(self, name):
@@ -249,13 +251,15 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise InvalidInputError(
                 f"a {type(self).__name__} cannot be merged with a {type(other).__name__}"
             )
-        ours, theirs = (getattr(one, "n_features_in_", None) for one in (self, other))
+        ours, theirs = (getattr(estimator, "n_features_in_", None) for estimator in (self, other))
         if ours != theirs:
             raise InvalidInputError(
                 f"one of the estimators to be merged has {theirs} features, another {ours}; all "
                 "need the same columns"
             )
-        ours, theirs = (getattr(one, "feature_names_in_", None) for one in (self, other))
+        ours, theirs = (
+            getattr(estimator, "feature_names_in_", None) for estimator in (self, other)
+        )
         if not np.array_equal([] if ours is None else ours, [] if theirs is None else theirs):
             raise InvalidInputError("the estimators to be merged have different names of columns")
 
@@ -292,25 +296,25 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _by_column(self, weights: Floats) -> Floats:
         """Spread weights by feature seen over all columns of X."""
         names = getattr(self, "feature_names_in_", None)
-        columns = {} if names is None else {name: place for place, name in enumerate(names)}
-        places = []
+        numbers = {} if names is None else {name: column for column, name in enumerate(names)}
+        chosen = []
         for feature in self._model.features():
-            place = feature if isinstance(feature, int) else columns.get(feature)
-            if place is None:
+            column = feature if isinstance(feature, int) else numbers.get(feature)
+            if column is None:
                 raise InvalidInputError(
                     f"feature {feature!r} is no column of X, which has text: a weight for each "
                     "column (coef_, ONNX) needs columns of numbers, such as those of "
                     "OneHotEncoder; weights() has the weights by feature"
                 )
-            places.append(place)
-        width = getattr(self, "n_features_in_", max(places, default=-1) + 1)
+            chosen.append(column)
+        width = getattr(self, "n_features_in_", max(chosen, default=-1) + 1)
         try:
             table = np.zeros((weights.shape[0], width))
         except (MemoryError, ValueError):  # sparse rows may have any column
             raise InvalidInputError(
                 f"{width:,} columns do not fit into memory; weights() has the weights by feature"
             ) from None
-        table[:, places] = weights
+        table[:, chosen] = weights
         return table
 
     def weights(self, label: Any = None, *, scaled: bool = False) -> dict[str | int, float]:
@@ -441,15 +445,15 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
                 estimator.feature_names_in_ = np.array(face["feature_names_in"], dtype=object)
                 if estimator.feature_names_in_.shape != (face["n_features_in"],):
                     raise ModelFileError("the names of the columns are not as many as the columns")
-            columns = [one for one in model.features() if isinstance(one, int)]
+            columns = [feature for feature in model.features() if isinstance(feature, int)]
             if max(columns, default=-1) >= getattr(estimator, "n_features_in_", 2**63):
                 raise ModelFileError("the model has features that are no columns")
             check_random_state(estimator.random_state)
             same = estimator._parameters() == model.parameters
         else:
             same = True
-            given = model.parameters.as_dict()
-            estimator = cls(**{name: given[field] for name, field in cls.arguments})
+            parameters = model.parameters.as_dict()
+            estimator = cls(**{name: parameters[field] for name, field in cls.arguments})
             estimator.n_iter_ = 1
         model.face = {}
         estimator._model = model

@@ -127,12 +127,12 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         """
         with self._as_before_on_error():
             self._parameters()
-            going_on = self.warm_start and self.__sklearn_is_fitted__()
+            continuing = self.warm_start and self.__sklearn_is_fitted__()
             labels = as_labels("y", y)
-            rows = checked_rows(self, X, reset=not going_on)
+            rows = checked_rows(self, X, reset=not continuing)
             check_consistent_length(rows if not isinstance(rows, list) else rows[0], labels)
             table = table_of("y", labels, bool(self.discover_classes))
-            if not going_on:
+            if not continuing:
                 _refuse_single(table)
             self._learn_passes(rows, labels, sample_weight, table)
         return self
@@ -230,17 +230,17 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         self._check_class_weight()
 
     def _check_class_weight(self) -> None:
-        given = self.class_weight
-        if isinstance(given, dict):
-            for label, weight in given.items():
+        weights = self.class_weight
+        if isinstance(weights, dict):
+            for label, weight in weights.items():
                 if not (isinstance(weight, Real) and 0 <= weight <= LARGEST):
                     raise ParameterError(
                         f"class_weight: the weight of class {label!r} is {weight!r}; it must be a "
                         f"number from 0 to {LARGEST:g}"
                     )
-        elif not (given is None or given == "balanced"):
+        elif not (weights is None or weights == "balanced"):
             raise ParameterError(
-                f"class_weight must be None, 'balanced' or {{label: weight, ...}}, got {given!r}"
+                f"class_weight must be None, 'balanced' or {{label: weight, ...}}, got {weights!r}"
             )
 
     def _weights(self, weights: Floats | None, labels: Labels) -> Floats | None:

@@ -102,8 +102,8 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
         """
         with self._as_before_on_error():
             self._parameters()
-            going_on = self.warm_start and self.__sklearn_is_fitted__()
-            rows, labels = self._checked(X, y, reset=not going_on)
+            continuing = self.warm_start and self.__sklearn_is_fitted__()
+            rows, labels = self._checked(X, y, reset=not continuing)
             self._learn_passes(rows, labels, sample_weight, None)
         return self
 

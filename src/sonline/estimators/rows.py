@@ -75,4 +75,4 @@ def by_name(estimator: Any, X: Any) -> Rows:
     if names is None:
         return X
     dense: Any = X.toarray() if hasattr(X, "toarray") else X
-    return [Column(str(name), dense[:, place]) for place, name in enumerate(names)]
+    return [Column(str(name), dense[:, column]) for column, name in enumerate(names)]

@@ -61,12 +61,12 @@ class Mean:
 
     def merge(self, others: Iterable[Mean], start: Mean | None = None) -> Mean:
         """Return the mean over all values; those of a common start count once."""
-        every = [self, *others]
+        parts = [self, *others]
         first = start or Mean()
         return Mean(
             *(
                 getattr(first, name)
-                + sum(getattr(one, name) - getattr(first, name) for one in every)
+                + sum(getattr(part, name) - getattr(first, name) for part in parts)
                 for name in ("total", "weight")
             )
         )
@@ -176,8 +176,8 @@ class AUC:
         y, z, w = checked(labels, predictions, weights)
         with np.errstate(over="ignore", under="ignore"):
             bits = (z.astype(np.float16) + np.float16(0)).view(np.int16).astype(np.int64)  # no -0
-        place = np.where(bits >= 0, bits, -1 - (bits & 0x7FFF)) + 0x8000
-        np.add.at(self._histogram, ((y > 0).astype(np.intp), place), 1.0 if w is None else w)
+        bins = np.where(bits >= 0, bits, -1 - (bits & 0x7FFF)) + 0x8000
+        np.add.at(self._histogram, ((y > 0).astype(np.intp), bins), 1.0 if w is None else w)
 
     @property
     def value(self) -> float:
@@ -234,10 +234,10 @@ class R2:
 
     def merge(self, others: Iterable[R2], start: R2 | None = None) -> R2:
         """Return the metric over all rows; those of a common start count once."""
-        every = [self, *others]
-        origin = next((one._origin for one in every if one._origin is not None), 0.0)
+        parts = [self, *others]
+        origin = next((part._origin for part in parts if part._origin is not None), 0.0)
         first = (start or R2())._moments(origin)
-        total = first + sum(one._moments(origin) - first for one in every)
+        total = first + sum(part._moments(origin) - first for part in parts)
         merged = R2()
         merged._origin = origin
         merged._square_error, merged._weight, merged._first, merged._second = total.tolist()
@@ -301,8 +301,8 @@ class Confusion:
         if classes > len(self.matrix):
             more = classes - len(self.matrix)
             self.matrix = np.pad(self.matrix, (0, more))
-        places = np.asarray(targets, np.int64), np.asarray(predicted, np.int64)
-        np.add.at(self.matrix, places, 1.0 if weights is None else np.asarray(weights))
+        cells = np.asarray(targets, np.int64), np.asarray(predicted, np.int64)
+        np.add.at(self.matrix, cells, 1.0 if weights is None else np.asarray(weights))
 
     @property
     def precision(self) -> Floats:

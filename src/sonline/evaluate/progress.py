@@ -53,8 +53,8 @@ class Curve:
         losses = np.asarray(values, dtype=np.float64)
         first = len(self.points)
         if losses.size <= FEW:
-            given = [1.0] * losses.size if weights is None else np.asarray(weights).tolist()
-            for value, importance in zip(losses.tolist(), given, strict=True):
+            importances = [1.0] * losses.size if weights is None else np.asarray(weights).tolist()
+            for value, importance in zip(losses.tolist(), importances, strict=True):
                 self.rows += 1
                 self.total += value * importance
                 self.weight += importance
@@ -66,9 +66,9 @@ class Curve:
         sums = None if importance is None else running_sums(self.weight, importance)
         start = self.weight
         while True:  # to each point, and then to the end
-            place = min(self._next - self.rows, losses.size)
-            self.total = float(totals[place])
-            self.weight = start + place if sums is None else float(sums[place])
+            end = min(self._next - self.rows, losses.size)
+            self.total = float(totals[end])
+            self.weight = start + end if sums is None else float(sums[end])
             if self._next > self.rows + losses.size:
                 break
             self._close()
@@ -88,15 +88,15 @@ class Curve:
         >>> one.merge([other]).now
         Point(rows=3, average=3.0, since_last=nan)
         """
-        every = [self, *others]
+        curves = [self, *others]
         first = start or Curve()
         # A curve with fewer rows than the start did not go on from it: it was begun anew.
-        bases = [first if one.rows >= first.rows else Curve() for one in every]
+        bases = [first if curve.rows >= first.rows else Curve() for curve in curves]
         rows, total, weight = (
             getattr(first, name)
             + sum(
-                getattr(one, name) - getattr(base, name)
-                for one, base in zip(every, bases, strict=True)
+                getattr(curve, name) - getattr(base, name)
+                for curve, base in zip(curves, bases, strict=True)
             )
             for name in ("rows", "total", "weight")
         )
@@ -199,12 +199,12 @@ class Progress:
 
     def merge(self, others: Iterable[Progress], start: Progress | None = None) -> Progress:
         """Return the measures over all rows; those of a common start count once."""
-        every = list(others)
+        parts = list(others)
         first = start or Progress()
         return Progress(
-            self.loss.merge([one.loss for one in every], first.loss),
-            self.error.merge([one.error for one in every], first.error),
-            self.r2.merge([one.r2 for one in every], first.r2),
+            self.loss.merge([part.loss for part in parts], first.loss),
+            self.error.merge([part.error for part in parts], first.error),
+            self.r2.merge([part.r2 for part in parts], first.r2),
         )
 
     def as_dict(self) -> dict[str, Any]:

@@ -68,18 +68,18 @@ def merge_learners(
     names = table.state()
     everything = table.add(names)
 
-    def merge(some: Sequence[tuple[Sequence[State], Keys]]) -> tuple[Sequence[State], Keys]:
+    def merge(group: Sequence[tuple[Sequence[State], Keys]]) -> tuple[Sequence[State], Keys]:
         # Nodes of the tree are rounded as models are: wherever they are merged, bits are equal.
-        some = [
+        group = [
             ([_rounded(parameters, state | names) for state in states], ids)
             if ids is everything
             else (states, ids)
-            for states, ids in some
+            for states, ids in group
         ]
         models = [
             _merge_models(
                 parameters,
-                [(states[number], ids) for states, ids in some],
+                [(states[number], ids) for states, ids in group],
                 None if first is None else (first[0][number], first[1]),
             )
             for number in range(len(learners[0]))
@@ -122,23 +122,23 @@ def _merge_models(
     start: tuple[State, Keys] | None,
 ) -> State:
     """Merge models, each with the ids that its names have in the merged one, at once."""
-    every = [*models, *([] if start is None else [start])]
-    union, places = united([translated(state["features"], ids) for state, ids in every])
-    ranks = [rank_of(state) for state, _ in every]
+    learners = [*models, *([] if start is None else [start])]
+    union, places = united([translated(state["features"], ids) for state, ids in learners])
+    ranks = [rank_of(state) for state, _ in learners]
     directions = np.empty((sum(ranks), union.size))  # of all, below each other
     known = [
         read(parameters, state, union, place, V)
         for (state, _), place, V in zip(
-            every, places, np.split(directions, np.cumsum(ranks)[:-1]), strict=True
+            learners, places, np.split(directions, np.cumsum(ranks)[:-1]), strict=True
         )
     ]
     origin = known.pop() if start is not None else None
     if origin is not None:
-        for one in known:
-            if one.rounds < origin.rounds:
+        for learner in known:
+            if learner.rounds < origin.rounds:
                 raise InvalidInputError(
                     f"start has learned {origin.rounds:.0f} rows, but one of the learners to be "
-                    f"merged only {one.rounds:.0f}: it cannot have begun with it"
+                    f"merged only {learner.rounds:.0f}: it cannot have begun with it"
                 )
     merged = write(parameters, combined(parameters, known, origin, directions))
     for name, values in merged.items():
@@ -178,11 +178,11 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
 
 def check_same_parameters(first: Parameters, others: Sequence[Parameters]) -> None:
     """Raise an error if learners are not of one kind."""
-    wanted = first.as_dict()
+    expected = first.as_dict()
     for number, other in enumerate(others, 1):
         for name, value in other.as_dict().items():
-            if value != wanted[name]:
+            if value != expected[name]:
                 raise ParameterError(
                     f"learner {number} of those to be merged has {name}={value!r}, the first has "
-                    f"{wanted[name]!r}; only learners with the same parameters can be merged"
+                    f"{expected[name]!r}; only learners with the same parameters can be merged"
                 )

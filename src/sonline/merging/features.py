@@ -29,8 +29,8 @@ class NameTable:
         blob = state[NAMES[0]].tobytes()
         ends = state[NAMES[1]].tolist()
         ids = self._ids
-        found = (ids.setdefault(blob[a:b], len(ids)) for a, b in itertools.pairwise(ends))
-        return np.fromiter(found, dtype=np.uint64, count=len(ends) - 1)
+        numbers = (ids.setdefault(blob[a:b], len(ids)) for a, b in itertools.pairwise(ends))
+        return np.fromiter(numbers, dtype=np.uint64, count=len(ends) - 1)
 
     def state(self) -> dict[str, NDArray[Any]]:
         """Return the table as a saved state has it."""
@@ -51,7 +51,7 @@ def translated(keys: Keys, ids: Keys) -> Keys:
     return out
 
 
-def united(each: Sequence[Keys]) -> tuple[Keys, list[Places]]:
+def united(learners: Sequence[Keys]) -> tuple[Keys, list[Places]]:
     """Return all keys in the order of their first appearance, and where those of each learner are.
 
     Each learner has a key once. The first is the intercept's, and so it stays.
@@ -64,23 +64,23 @@ def united(each: Sequence[Keys]) -> tuple[Keys, list[Places]]:
     ([0, 7, 3, 9], [0, 2, 3])
     """
     # The intercept has the key 0, which is also an index: it is left out here.
-    codes = _small_codes([keys[1:] for keys in each])
-    table = np.zeros(1 + max(int(own.max(initial=0)) for own in codes), dtype=np.intp)
+    codes = _small_codes([keys[1:] for keys in learners])
+    table = np.zeros(1 + max(int(code.max(initial=0)) for code in codes), dtype=np.intp)
     union, size, places = [np.zeros(1, np.uint64)], 1, []
-    for keys, own in zip(each, codes, strict=True):
-        place = table[own]  # 0 for those that nobody before has had
-        new = np.flatnonzero(place == 0)
-        place[new] = table[own[new]] = np.arange(size, size + new.size)
+    for keys, code in zip(learners, codes, strict=True):
+        position = table[code]  # 0 for those that nobody before has had
+        new = np.flatnonzero(position == 0)
+        position[new] = table[code[new]] = np.arange(size, size + new.size)
         union.append(keys[1:][new])
         size += new.size
-        places.append(np.concatenate([[0], place]))
+        places.append(np.concatenate([[0], position]))
     return np.concatenate(union), places
 
 
-def _small_codes(each: Sequence[Keys]) -> list[Places]:
+def _small_codes(learners: Sequence[Keys]) -> list[Places]:
     """Return a number for each key, the same for equal ones, not much larger than their count."""
-    codes = [(keys << 1) | (keys >> 63) for keys in each]  # what marks a name comes last
-    if max(int(own.max(initial=0)) for own in codes) <= SPARSE * sum(own.size for own in codes):
-        return [own.view(np.intp) for own in codes]
-    _, together = np.unique(np.concatenate(each), return_inverse=True)
-    return np.split(together, np.cumsum([keys.size for keys in each])[:-1])
+    codes = [(keys << 1) | (keys >> 63) for keys in learners]  # what marks a name comes last
+    if max(int(code.max(initial=0)) for code in codes) <= SPARSE * sum(code.size for code in codes):
+        return [code.view(np.intp) for code in codes]
+    _, joint = np.unique(np.concatenate(learners), return_inverse=True)
+    return np.split(joint, np.cumsum([keys.size for keys in learners])[:-1])

@@ -13,15 +13,15 @@ the sum of the squares that it has seen of a feature.
 A_i is a precision only if it adds up second derivatives, in coordinates that stand still. Squares
 of gradients are largest where a learner went astray, and scales that grow with them
 (scaling="gradient") make the first rows count for more than all later ones; either way the learner
-that knows least would speak loudest. There, and where there is no sketch (none, adagrad) or one
-whose directions are still on their way (oja: its noise would decide), weights are averaged feature
-by feature, by what each learner has seen of it. If that is the same for all, the merged prediction
-is the mean of their predictions, and its loss, being convex, at most the mean of their losses. A
-learner that has not seen a feature says nothing about it in any case.
+that knows least would get the largest weight. There, and where there is no sketch (none, adagrad)
+or one whose directions are still on their way (oja: its noise would decide), weights are averaged
+feature by feature, by what each learner has seen of it. If that is the same for all, the merged
+prediction is the mean of their predictions, and its loss, being convex, at most the mean of their
+losses. A learner that has not seen a feature says nothing about it in any case.
 
-Of several weight vectors (alpha="auto") each is merged by itself. One that failed has lost its
-share in the blend of its learner, and its say here; all others count alike, since shares tell which
-of them was a little better over many rows, not how good they are.
+With alpha="auto" each of the weight vectors (experts) is merged by itself. One that failed has a
+small share in the blend of its learner, and little weight here. All others count alike: shares say
+which of them was a little better over many rows, not how good they are.
 
 With a start that has learned before (a further round), counters, scales and sketches count it once.
 The weights do so with the full matrix only: what a sketch has lost of the start cannot be taken
@@ -43,12 +43,12 @@ from sonline.parameters import Parameters
 TRACKING = ("isotropic", "rfd", "full")  # alpha tracks what the sketch discards: κ = K−1
 SOLVED = (*TRACKING, "fd")  # weights by A_i; the others by what has been seen of each feature
 SMALLEST = 1e-9  # share: what one learner alone has seen of a feature is never lost
-FAILED = 0.01  # a share in a blend at which a weight vector has lost half its say
+FAILED = 0.01  # an expert with this share in the blend of its learner counts half
 
 
 def combined(
     parameters: Parameters,
-    each: Sequence[Knowledge],
+    learners: Sequence[Knowledge],
     start: Knowledge | None,
     directions: Floats,
 ) -> Knowledge:
@@ -57,30 +57,30 @@ def combined(
     ``directions`` are those of all, the start's last, in the memory that their V are views of.
     """
     fresh = start is None or start.rounds == 0
-    zero = _nothing(each[0]) if start is None else start
-    numbers = _numbers(each, zero)
-    squares, counts = _scales(parameters, each, zero)
+    zero = _nothing(learners[0]) if start is None else start
+    numbers = _numbers(learners, zero)
+    squares, counts = _scales(parameters, learners, zero)
     numbers["features"] = float(zero.keys.size - (not parameters.intercept))
     root = np.sqrt(replace(zero, numbers=numbers, squares=squares, counts=counts).effective)
-    for one in (*each, zero):
-        _move_offset(one, numbers["label_offset"])
-    models = [_rescaled(one, root) for one in each]
+    for learner in (*learners, zero):
+        _move_offset(learner, numbers["label_offset"])
+    models = [_rescaled(learner, root) for learner in learners]
     origin = zero if start is None else _rescaled(zero, root)
-    told = _evidence(parameters, models, origin)
+    evidence = _evidence(parameters, models, origin)
     merged = replace(
-        origin, numbers=numbers, squares=squares, counts=counts, share=_shares(each, zero)
+        origin, numbers=numbers, squares=squares, counts=counts, share=_shares(learners, zero)
     )
-    together = _Sum(parameters, models, origin, merged, told, _rows(each, zero), fresh)
+    total = _Sum(parameters, models, origin, merged, evidence, _rows(learners, zero), fresh)
     if parameters.sketch == "adagrad":
-        return together.adagrad()
+        return total.adagrad()
     if parameters.sketch == "full":
-        return together.full()
+        return total.full()
     stack = Stack(directions, [*models, origin])
     merged.weights = np.array(
         [
-            together.solved(number, stack)
+            total.solved(number, stack)
             if _precise(parameters, merged.capacity)
-            else together.averaged(number)
+            else total.averaged(number)
             for number in range(len(parameters.experts))
         ]
     )
@@ -134,23 +134,23 @@ def _total(values: Sequence[Floats]) -> Floats:
 # -- counters, scales and experts ------------------------------------------------------------------
 
 
-def _numbers(each: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]:
+def _numbers(learners: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]:
     def added(name: str) -> float:
         first = zero.numbers[name]
-        return first + sum(one.numbers[name] - first for one in each)
+        return first + sum(learner.numbers[name] - first for learner in learners)
 
     def mean(name: str, count: str) -> float:
         total = zero.numbers[count] * zero.numbers[name]
-        total += sum(one.numbers[count] * one.numbers[name] - total for one in each)
+        total += sum(learner.numbers[count] * learner.numbers[name] - total for learner in learners)
         return max(total, 0.0) / max(added(count), 1.0)
 
-    learned = [one for one in each if one.rounds > 0] or list(each)
+    learned = [learner for learner in learners if learner.rounds > 0] or list(learners)
     return {
         "rounds": added("rounds"),
         "mean_energy": mean("mean_energy", "rounds"),
-        "label_low": min(one.numbers["label_low"] for one in learned),
-        "label_high": max(one.numbers["label_high"] for one in learned),
-        "label_offset": _heaviest(each).numbers["label_offset"],
+        "label_low": min(learner.numbers["label_low"] for learner in learned),
+        "label_high": max(learner.numbers["label_high"] for learner in learned),
+        "label_offset": _heaviest(learners).numbers["label_offset"],
         "nonzeros": added("nonzeros"),
         "scales.unit": _unit(learned),
         "follower.margin": 0.0,
@@ -158,31 +158,31 @@ def _numbers(each: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]:
         "ensemble.rounds": added("ensemble.rounds"),
         "tail": max(added("tail"), zero.tail),
         "total": added("total"),
-        "capacity": each[0].numbers["capacity"],
+        "capacity": learners[0].numbers["capacity"],
     }
 
 
-def _unit(each: Sequence[Knowledge]) -> float:
+def _unit(learners: Sequence[Knowledge]) -> float:
     """Return the mean of the units, if most rows were learned with one."""
-    rows = np.array([one.rounds for one in each])
-    units = np.array([one.numbers["scales.unit"] for one in each])
+    rows = np.array([learner.rounds for learner in learners])
+    units = np.array([learner.numbers["scales.unit"] for learner in learners])
     having = float(rows @ (units > 0))
     return float(rows @ units) / having if 2 * having > rows.sum() else 0.0
 
 
 def _scales(
-    parameters: Parameters, each: Sequence[Knowledge], zero: Knowledge
+    parameters: Parameters, learners: Sequence[Knowledge], zero: Knowledge
 ) -> tuple[Floats, Floats | None]:
     """Return the squared scales, and the counts, over all rows that any of them has seen."""
     if parameters.scaling == "gradient":
         first = np.maximum(zero.squares - FIRST_SQUARE, 0.0)
-        sums = [np.maximum(one.squares - FIRST_SQUARE, 0.0) for one in each]
+        sums = [np.maximum(learner.squares - FIRST_SQUARE, 0.0) for learner in learners]
         return FIRST_SQUARE + np.maximum(_beyond(sums, first), 0.0), None
     if zero.counts is None:
         return np.ones(zero.keys.size), None
-    counts = [one.counts for one in each if one.counts is not None]
+    counts = [learner.counts for learner in learners if learner.counts is not None]
     n = _beyond(counts, zero.counts)
-    sums = [count * one.squares for count, one in zip(counts, each, strict=True)]
+    sums = [count * learner.squares for count, learner in zip(counts, learners, strict=True)]
     squares = _beyond(sums, zero.counts * zero.squares)
     # Counts stop at a limit, outliers halve them, and differences of rounded sums may vanish: then
     # the plain mean.
@@ -191,28 +191,30 @@ def _scales(
     n[vague] = np.max([count[vague] for count in counts], axis=0)
     squares /= np.maximum(n, 1.0)
     seen = np.sum([count[vague] for count in counts], axis=0)
-    squares[vague] = np.sum([own[vague] for own in sums], axis=0) / np.maximum(seen, 1.0)
+    squares[vague] = np.sum([sums_of_one[vague] for sums_of_one in sums], axis=0) / np.maximum(
+        seen, 1.0
+    )
     return squares, np.minimum(n, COUNT_LIMIT, out=n)
 
 
-def _rows(each: Sequence[Knowledge], zero: Knowledge) -> Floats:
+def _rows(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
     """Return how many rows each has learned since the start, in units of their mean."""
-    rows = np.array([max(one.rounds - zero.rounds, 0.0) for one in each])
+    rows = np.array([max(learner.rounds - zero.rounds, 0.0) for learner in learners])
     return rows / rows.mean() if rows.any() else np.ones(rows.size)
 
 
-def _shares(each: Sequence[Knowledge], zero: Knowledge) -> Floats:
+def _shares(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
     """Return the experts' shares, averaged by the rows that each learner has seen.
 
     A product, as of likelihoods, would bet everything on what a single learner liked best; merged
     weights are less noisy, and other experts gain more from that.
     """
-    share = _rows(each, zero) @ np.array([one.share for one in each])
+    share = _rows(learners, zero) @ np.array([learner.share for learner in learners])
     return np.asarray(share / share.sum())
 
 
-def _heaviest(each: Sequence[Knowledge]) -> Knowledge:
-    return max(each, key=lambda one: one.rounds)
+def _heaviest(learners: Sequence[Knowledge]) -> Knowledge:
+    return max(learners, key=lambda learner: learner.rounds)
 
 
 def _move_offset(known: Knowledge, offset: float) -> None:
@@ -224,15 +226,15 @@ def _move_offset(known: Knowledge, offset: float) -> None:
 
 def _rescaled(known: Knowledge, root: Floats) -> Knowledge:
     """Return a learner in the coordinates of the scales ``root``; its own become ρ²."""
-    own = np.sqrt(known.effective)
-    there = (own > 0) & (root > 0)
-    ratio = np.divide(own, root, out=np.zeros_like(own), where=there)
-    inverse = np.divide(root, own, out=np.zeros_like(own), where=there)
+    scales = np.sqrt(known.effective)
+    present = (scales > 0) & (root > 0)
+    ratio = np.divide(scales, root, out=np.zeros_like(scales), where=present)
+    inverse = np.divide(root, scales, out=np.zeros_like(scales), where=present)
     # In place: new memory costs more than the numbers, and nobody needs what was there.
     return replace(
         known,
         weights=np.multiply(known.weights, inverse, out=known.weights),
-        squares=np.square(ratio, out=own),
+        squares=np.square(ratio, out=scales),
         V=np.multiply(known.V, ratio, out=known.V),
         dense=None if known.dense is None else known.dense * np.outer(ratio, ratio),
         gradients=None if known.gradients is None else known.gradients * ratio**2,
@@ -249,23 +251,23 @@ def _evidence(
 
     Sums of squares where they are known, rows otherwise. Squared gradients are no measure of it.
     """
-    told = []
-    for one in models:
+    evidence = []
+    for learner in models:
         if parameters.counts_rows:
-            assert one.counts is not None and origin.counts is not None  # noqa: S101, PT018 - rms
-            own = one.counts * one.squares
-            own -= origin.counts * origin.squares
+            assert learner.counts is not None and origin.counts is not None  # noqa: S101, PT018 - rms
+            amount = learner.counts * learner.squares
+            amount -= origin.counts * origin.squares
         else:
-            own = np.full(one.keys.size, one.rounds - origin.rounds)
-            own[~_seen(one)] = 0.0
-        told.append(np.maximum(own, 0.0, out=own))
-    silent = _total(told) == 0
+            amount = np.full(learner.keys.size, learner.rounds - origin.rounds)
+            amount[~_seen(learner)] = 0.0
+        evidence.append(np.maximum(amount, 0.0, out=amount))
+    silent = _total(evidence) == 0
     if silent.any():  # nothing new: all count alike
-        told = [
-            np.where(silent, _seen(one).astype(np.float64), own)
-            for one, own in zip(models, told, strict=True)
+        evidence = [
+            np.where(silent, _seen(learner).astype(np.float64), amount)
+            for learner, amount in zip(models, evidence, strict=True)
         ]
-    return told
+    return evidence
 
 
 def _seen(known: Knowledge) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
@@ -281,39 +283,41 @@ class _Sum:
     models: Sequence[Knowledge]
     origin: Knowledge
     merged: Knowledge  # its squares are the merged scales themselves
-    told: Sequence[Floats]
+    evidence: Sequence[Floats]
     rows: Floats  # of each since the start, in units of their mean
     fresh: bool  # the start had not learned anything
 
-    def voices(self, number: int) -> Floats:
-        """Return how far an expert of each learner counts, in units of the mean over the rows."""
-        share = np.maximum([one.share[number] for one in self.models], SMALLEST)
-        voice = share / (share + FAILED)
-        return np.asarray(voice * self.rows.sum() / (self.rows @ voice))
+    def credits(self, number: int) -> Floats:
+        """Return the factor of an expert in each learner; its mean over the rows is 1."""
+        share = np.maximum([learner.share[number] for learner in self.models], SMALLEST)
+        credit = share / (share + FAILED)
+        return np.asarray(credit * self.rows.sum() / (self.rows @ credit))
 
     def averaged(self, number: int) -> Floats:
         """Return the weights of an expert, averaged feature by feature."""
         first = self.origin.weights[number]
         total, change = np.zeros(first.size), np.zeros(first.size)
-        own, beyond = np.empty(first.size), np.empty(first.size)
-        for one, voice, said in zip(self.models, self.voices(number), self.told, strict=True):
-            total += np.multiply(voice, said, out=own)
-            own *= np.subtract(one.weights[number], first, out=beyond)
-            change += own
+        weighted, moved = np.empty(first.size), np.empty(first.size)
+        for learner, credit, amount in zip(
+            self.models, self.credits(number), self.evidence, strict=True
+        ):
+            total += np.multiply(credit, amount, out=weighted)
+            weighted *= np.subtract(learner.weights[number], first, out=moved)
+            change += weighted
         change /= np.where(total > 0, total, 1.0)
         change += first
         return change
 
     def solved(self, number: int, stack: Stack) -> Floats:
         """Return w₀ + A⁻¹ ΣA_i(w_i − w₀), A = D + Rᵀ(TᵀevT)R, by the Woodbury identity."""
-        factors = self.voices(number) * (1.0 if self.fresh else self.rows)
-        own, D = self._diagonals(number, factors)
+        factors = self.credits(number) * (1.0 if self.fresh else self.rows)
+        diagonals, D = self._diagonals(number, factors)
         T, ev = stack.spectrum(np.r_[factors, 0.0])  # the start is not among them
         first = self.origin.weights[number]
         right, along = np.zeros(first.size), []
-        for one, diagonal, factor in zip(self.models, own, factors, strict=True):
-            change = one.weights[number] - first
-            along.append(factor * one.ev * (one.V @ change))
+        for learner, diagonal, factor in zip(self.models, diagonals, factors, strict=True):
+            change = learner.weights[number] - first
+            along.append(factor * learner.ev * (learner.V @ change))
             right += np.multiply(diagonal, change, out=change)
         right += stack.back(np.concatenate([*along, np.zeros(self.origin.ev.size)]))
         D[~(D > 0)] = 1.0  # a feature without any curvature has no right side either
@@ -339,17 +343,17 @@ class _Sum:
 
     def full(self) -> Knowledge:
         """Return the merged learner with the whole matrix."""
-        matrices = [one.dense for one in self.models if one.dense is not None]
+        matrices = [learner.dense for learner in self.models if learner.dense is not None]
         merged, first = self.merged, self.origin.weights[0]
         assert self.origin.dense is not None  # noqa: S101 - the full matrix
         merged.dense = _beyond(matrices, self.origin.dense)
         if not _precise(self.parameters, self.merged.capacity):
             merged.weights = self.averaged(0)[np.newaxis]
             return merged
-        own, D = self._diagonals(0, np.ones(len(matrices)))
+        diagonals, D = self._diagonals(0, np.ones(len(matrices)))
         right = np.zeros(first.size)
-        for one, matrix, diagonal in zip(self.models, matrices, own, strict=True):
-            change = one.weights[0] - first
+        for learner, matrix, diagonal in zip(self.models, matrices, diagonals, strict=True):
+            change = learner.weights[0] - first
             right += diagonal * change + matrix @ change
         A = merged.dense + np.diag(D)
         if self.parameters.alpha == 0:
@@ -363,7 +367,7 @@ class _Sum:
 
     def adagrad(self) -> Knowledge:
         """G adds up; it is no precision, though: a learner that went astray has the largest."""
-        squares = [one.gradients for one in self.models if one.gradients is not None]
+        squares = [learner.gradients for learner in self.models if learner.gradients is not None]
         first = self.origin.gradients
         assert first is not None  # noqa: S101 - AdaGrad has them
         self.merged.weights = self.averaged(0)[np.newaxis]
@@ -379,21 +383,24 @@ class _Sum:
     def _diagonals(self, number: int, factors: Floats) -> tuple[list[Floats], Floats]:
         """Return the diagonal part of each A_i, times a factor, and of the merged A."""
         if self.fresh and self.parameters.sketch not in TRACKING:
-            # Alpha stands for data: in all as much as before, but by who has seen the feature.
-            total = _total(self.told)
-            speakers = np.sum([own > 0 for own in self.told], axis=0)
-            unit = np.divide(speakers, total, out=np.zeros_like(total), where=total > 0)
-            own = [
-                factor * self._alpha(number, one) * unit * said
-                for one, factor, said in zip(self.models, factors, self.told, strict=True)
+            # Alpha stands for data: the same sum as before, divided by who has seen the feature.
+            total = _total(self.evidence)
+            observers = np.sum([amount > 0 for amount in self.evidence], axis=0)
+            unit = np.divide(observers, total, out=np.zeros_like(total), where=total > 0)
+            diagonals = [
+                factor * self._alpha(number, learner) * unit * amount
+                for learner, factor, amount in zip(self.models, factors, self.evidence, strict=True)
             ]
-            return own, _total(own)
-        own = [
-            factor * (self._alpha(number, one) + one.tail) * one.squares
-            for one, factor in zip(self.models, factors, strict=True)
+            return diagonals, _total(diagonals)
+        diagonals = [
+            factor * (self._alpha(number, learner) + learner.tail) * learner.squares
+            for learner, factor in zip(self.models, factors, strict=True)
         ]
         if not self.fresh and self.parameters.sketch != "full":
-            return own, _total(own)
-        tails = [f * one.tail * one.squares for one, f in zip(self.models, factors, strict=True)]
+            return diagonals, _total(diagonals)
+        tails = [
+            f * learner.tail * learner.squares
+            for learner, f in zip(self.models, factors, strict=True)
+        ]
         # Nothing has a tail at the start, or (full) ever.
-        return own, self._alpha(number, self.merged) + _total(tails)
+        return diagonals, self._alpha(number, self.merged) + _total(tails)

@@ -28,8 +28,8 @@ class Stack:
 
     def __init__(self, rows: Floats, models: Sequence[Knowledge]) -> None:
         self.rows = rows
-        self.values = np.concatenate([one.ev for one in models])
-        self.lengths = [one.ev.size for one in models]
+        self.values = np.concatenate([model.ev for model in models])
+        self.lengths = [model.ev.size for model in models]
 
     @cached_property
     def products(self) -> Floats:
@@ -43,8 +43,8 @@ class Stack:
         total = np.zeros((self.values.size, self.values.size))
         space = np.empty((self.values.size, PIECE))  # new memory for each piece costs more than it
         for first in range(0, weights.size, PIECE):
-            rows, some = self.rows[:, first : first + PIECE], weights[first : first + PIECE]
-            total += np.multiply(rows, some, out=space[:, : some.size]) @ rows.T
+            rows, part = self.rows[:, first : first + PIECE], weights[first : first + PIECE]
+            total += np.multiply(rows, part, out=space[:, : part.size]) @ rows.T
         return total
 
     def times(self, vector: Floats) -> Floats:
@@ -63,23 +63,23 @@ class Stack:
         """
         lengths = np.sqrt(np.diag(self.products))
         values = self.values * np.repeat(factors, self.lengths)
-        there = np.flatnonzero(lengths * (values != 0))
+        present = np.flatnonzero(lengths * (values != 0))
         T = np.zeros((0, lengths.size))
-        if not there.size:
+        if not present.size:
             return T, np.zeros(0)
-        lengths = lengths[there]
+        lengths = lengths[present]
         # Unit rows have a Gram matrix that says which of them are combinations of the others.
-        unit = self.products[np.ix_(there, there)] / np.outer(lengths, lengths)
+        unit = self.products[np.ix_(present, present)] / np.outer(lengths, lengths)
         size, mix = np.linalg.eigh(unit)
-        own = size > PARALLEL * there.size
-        basis = (mix[:, own] / np.sqrt(size[own])).T
-        inside = (mix[:, own] * np.sqrt(size[own])).T
-        eigenvalues, turn = np.linalg.eigh((inside * values[there] * lengths**2) @ inside.T)
+        independent = size > PARALLEL * present.size
+        basis = (mix[:, independent] / np.sqrt(size[independent])).T
+        inside = (mix[:, independent] * np.sqrt(size[independent])).T
+        eigenvalues, turn = np.linalg.eigh((inside * values[present] * lengths**2) @ inside.T)
         # What the start had and no learner has any more is 0, not less.
-        kept = np.flatnonzero(eigenvalues > NEGLIGIBLE * max(eigenvalues[-1], 0.0))[::-1]
-        T = np.zeros((kept.size, self.values.size))
-        T[:, there] = (turn[:, kept].T @ basis) / lengths
-        return T, eigenvalues[kept]
+        positive = np.flatnonzero(eigenvalues > NEGLIGIBLE * max(eigenvalues[-1], 0.0))[::-1]
+        T = np.zeros((positive.size, self.values.size))
+        T[:, present] = (turn[:, positive].T @ basis) / lengths
+        return T, eigenvalues[positive]
 
 
 def cut(parameters: Parameters, merged: Knowledge, stack: Stack, factors: Floats) -> Knowledge:

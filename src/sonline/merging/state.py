@@ -157,9 +157,9 @@ def read(
     if "gradients" in state:
         known.gradients = spread(state["gradients"])[0]
     if "dense" in state:
-        own = places[: len(state["dense"])]
+        columns = places[: len(state["dense"])]
         known.dense = np.zeros((keys.size, keys.size))
-        known.dense[np.ix_(own, own)] = state["dense"]
+        known.dense[np.ix_(columns, columns)] = state["dense"]
     return known
 
 
@@ -185,8 +185,8 @@ def write(parameters: Parameters, known: Knowledge) -> State:
         state["dense"] = known.dense
         if parameters.alpha == 0:
             values, vectors = np.linalg.eigh(known.dense)
-            kept = values > RANGE * max(values[-1], 0.0)
-            state["root"] = np.sqrt(values[kept])[:, np.newaxis] * vectors[:, kept].T
+            positive = values > RANGE * max(values[-1], 0.0)
+            state["root"] = np.sqrt(values[positive])[:, np.newaxis] * vectors[:, positive].T
     return state
 
 

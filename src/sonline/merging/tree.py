@@ -31,5 +31,5 @@ def merge_tree(items: Sequence[T], merge: Callable[[Sequence[T]], T]) -> T:
     """
     level = list(items)
     while len(level) > 1:
-        level = [some[0] if len(some) == 1 else merge(some) for some in groups(level)]
+        level = [group[0] if len(group) == 1 else merge(group) for group in groups(level)]
     return level[0]

@@ -27,11 +27,11 @@ M = TypeVar("M", bound="Model")
 def merge(models: Sequence[M], start: M | None) -> M:
     """Return one model out of several that continued from ``start``; see `Model.merge`."""
     first = models[0]
-    given = [*models, *([] if start is None else [start])]
-    for model in given:
+    involved = [*models, *([] if start is None else [start])]
+    for model in involved:
         model.refuse_if_compact()
-    check_same_parameters(first.parameters, [model.parameters for model in given[1:]])
-    table = _common_table([model.table for model in given])
+    check_same_parameters(first.parameters, [model.parameters for model in involved[1:]])
+    table = _common_table([model.table for model in involved])
     if len(models) == 1:
         return copy.deepcopy(first)
     aligned = [with_classes(model, table) for model in models]
@@ -50,12 +50,12 @@ def merge(models: Sequence[M], start: M | None) -> M:
 
 def _common_table(tables: Sequence[ClassTable | None]) -> ClassTable | None:
     """Return the classes of all models."""
-    some = [table for table in tables if table is not None]
-    if not some:
+    known = [table for table in tables if table is not None]
+    if not known:
         return None
-    if len(some) < len(tables):
+    if len(known) < len(tables):
         raise InvalidInputError("a model of classes cannot be merged with one of numbers")
-    return some[0].union(some[1:])
+    return known[0].union(known[1:])
 
 
 def _without_learners(models: Sequence[M], start: M | None, table: ClassTable | None) -> M:
@@ -85,8 +85,8 @@ def _without_learners(models: Sequence[M], start: M | None, table: ClassTable | 
 def _knowledge(model: Model, signs: Sequence[float]) -> list[Tensors]:
     """Return what each learner knows, as a learner with the given sign would know it."""
     return [
-        learner.knowledge() if sign == wanted else with_opposite_labels(learner.knowledge())
-        for learner, sign, wanted in zip(model.learners, model.signs, signs, strict=True)
+        learner.knowledge() if sign == target else with_opposite_labels(learner.knowledge())
+        for learner, sign, target in zip(model.learners, model.signs, signs, strict=True)
     ]
 
 

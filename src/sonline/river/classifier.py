@@ -208,12 +208,12 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
             The estimator that all of them started from, if they did not start empty.
 
         """
-        every = [one._model for one in (self, *others)]
-        learned = [one for one in every if one.classes]  # others have not seen anything
+        models = [model._model for model in (self, *others)]
+        fitted = [model for model in models if model.classes]  # others have not seen anything
         merged: Self = self.clone()
-        if learned:
-            begun = None if start is None or not start._model.classes else start._model
-            merged._model = learned[0].merge(learned[1:], begun)
+        if fitted:
+            origin = None if start is None or not start._model.classes else start._model
+            merged._model = fitted[0].merge(fitted[1:], origin)
         return merged
 
     @classmethod

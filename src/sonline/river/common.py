@@ -119,17 +119,17 @@ E = TypeVar("E", bound=RiverEstimator)
 
 def opened(cls: type[E], model: Model) -> E:
     """Make an estimator of a model of any face."""
-    given = model.parameters.as_dict()
+    parameters = model.parameters.as_dict()
     if model.face.get("name") == cls.face:
         estimator = cls(**model.face["arguments"])
         for name, value in estimator._model.parameters.as_dict().items():
-            if value != given[name]:
+            if value != parameters[name]:
                 raise ModelFileError(
-                    f"{name} is {value!r} for the estimator and {given[name]!r} for its model"
+                    f"{name} is {value!r} for the estimator and {parameters[name]!r} for its model"
                 )
     else:
-        names = [name for name in inspect.signature(cls).parameters if name in given]
-        estimator = cls(**{name: given[name] for name in names})
+        names = [name for name in inspect.signature(cls).parameters if name in parameters]
+        estimator = cls(**{name: parameters[name] for name in names})
     model.face = {}
     estimator._model = model
     return estimator

@@ -130,7 +130,7 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
 
         """
         merged: Self = self.clone()
-        models = [one._model for one in others]
+        models = [other._model for other in others]
         merged._model = self._model.merge(models, None if start is None else start._model)
         return merged
 

@@ -41,8 +41,8 @@ class NextRows:
         self._next = rows + EVERY * len(batch)
         frozen: list[Floats] = []
 
-        def predict(given: CoreRows) -> None:
-            frozen.append(model.predict(given, threads=THREADS))
+        def predict(rows: CoreRows) -> None:
+            frozen.append(model.predict(rows, threads=THREADS))
 
         learned = model.learn_batch(batch, weights, THREADS, predict)
         self._compare(model, learned, frozen[0])
@@ -52,8 +52,8 @@ class NextRows:
         """Take in both predictions."""
         if len(learned.class_counts) > 1 or raw.shape != learned.raw.shape:
             return  # the batch had new classes
-        for progress, one in ((self.frozen, replace(learned, raw=raw)), (self.live, learned)):
-            loss, wrong = model.measures(one)
+        for progress, result in ((self.frozen, replace(learned, raw=raw)), (self.live, learned)):
+            loss, wrong = model.measures(result)
             progress.update(loss, wrong)
 
     def as_dict(self) -> dict[str, Any]:

@@ -213,16 +213,16 @@ class Training:
         first: list[Batch] = []
         parameters = Parameters(**self.settings.given)
         # Where the labels need not be seen, a slow pipe is learned from its first row on.
-        wanted = DECIDING_ROWS if parameters.binary and self.settings.classes == "auto" else 1
+        needed = DECIDING_ROWS if parameters.binary and self.settings.classes == "auto" else 1
         labels: list[Any] = []
         seen = 0
         for batch in batches:
             first.append(batch)
             if batch.codes is not None:
-                codes = batch.codes[: wanted - seen].tolist()
+                codes = batch.codes[: needed - seen].tolist()
                 labels += [batch.names.label(code) for code in codes if code >= 0]
             seen += len(batch)
-            if seen >= wanted:
+            if seen >= needed:
                 break
         if seen:
             table = table_for(
@@ -325,11 +325,11 @@ class Training:
         def predicted() -> str:
             for rows, raw, classes in learned.parts():
                 if rows.start <= row < rows.stop:
-                    place = row - rows.start
+                    column = row - rows.start
                     line = prediction_lines(
-                        model, raw[:, place : place + 1], "label", None, classes
+                        model, raw[:, column : column + 1], "label", None, classes
                     )
-                    return f"{raw[0, place]:.4f}" if table is None else line.strip()
+                    return f"{raw[0, column]:.4f}" if table is None else line.strip()
             return ""
 
         features = int(batch.indptr[row + 1] - batch.indptr[row])
@@ -451,8 +451,8 @@ class Training:
 
     def _check_parameters(self, model: Model, path: Path) -> None:
         have = model.parameters.as_dict()
-        wanted = Parameters(**{**have, **self.settings.given}).as_dict()
-        for name, value in wanted.items():
+        needed = Parameters(**{**have, **self.settings.given}).as_dict()
+        for name, value in needed.items():
             if value != have[name]:
                 raise ParameterError(
                     f"{path} was made with {name}={have[name]!r}, which cannot become {value!r}"

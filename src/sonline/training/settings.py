@@ -52,9 +52,9 @@ def checkpoint_times(every: int | str | None, checkpoint: bool) -> tuple[int, fl
         raise ParameterError(
             "checkpoint_every needs checkpoint, the file (--checkpoint-every: --checkpoint FILE)"
         )
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)(s?)", str(every))
-    if not found or float(found[1]) <= 0 or not (found[2] or found[1].isdigit()):
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)(s?)", str(every))
+    if not match or float(match[1]) <= 0 or not (match[2] or match[1].isdigit()):
         raise ParameterError(
             f"checkpoint_every must be rows (100000) or seconds (60s), got {every!r}"
         )
-    return (0, float(found[1])) if found[2] else (int(found[1]), 0.0)
+    return (0, float(match[1])) if match[2] else (int(match[1]), 0.0)

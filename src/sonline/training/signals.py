@@ -24,19 +24,19 @@ def interruptible(
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {one: signal.getsignal(one) for one in signals}
-    taken = [one for one in signals if before[one] is not signal.SIG_IGN]
+    before = {sig: signal.getsignal(sig) for sig in signals}
+    taken = [sig for sig in signals if before[sig] is not signal.SIG_IGN]
 
-    def first(number: int, _: Any) -> None:
-        handle(signal.Signals(number))
-        for one in taken:
-            at_once = signal.default_int_handler if one == signal.SIGINT else signal.SIG_DFL
-            signal.signal(one, at_once)
+    def first(received: int, _: Any) -> None:
+        handle(signal.Signals(received))
+        for sig in taken:
+            at_once = signal.default_int_handler if sig == signal.SIGINT else signal.SIG_DFL
+            signal.signal(sig, at_once)
 
-    for one in taken:
-        signal.signal(one, first)
+    for sig in taken:
+        signal.signal(sig, first)
     try:
         yield
     finally:
-        for one in taken:
-            signal.signal(one, before[one])
+        for sig in taken:
+            signal.signal(sig, before[sig])

@@ -200,8 +200,10 @@ def reading_of(options: Options) -> Reading:
         "ngrams": list(options.ngrams),
         "keep": list(options.keep),
     }
-    kept = {name: value for name, value in table.items() if value}
-    return Reading(options.features, {}, kept | ({} if options.header else {"header": False}))
+    options_set = {name: value for name, value in table.items() if value}
+    return Reading(
+        options.features, {}, options_set | ({} if options.header else {"header": False})
+    )
 
 
 def shown_classes(labels: Sequence[Any], growing: bool) -> str:
