@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from cli.conftest import svmlight, tensors
 
 
@@ -71,3 +73,15 @@ def test_options_from_a_file(sonline, tmp_path):
     assert "no option --beauty" in failed.stderr
     (tmp_path / "run.toml").write_text("passes =\n")
     assert "not TOML" in sonline("train", "d.svm", "--config", "run.toml", code=2).stderr
+
+
+@pytest.mark.parametrize("kind", ["vw", "csv", "jsonl"])
+def test_features_by_name_are_validated_after_each_pass(sonline, tmp_path, kind):
+    (tmp_path / "d.svm").write_text(svmlight(300))
+    sonline("convert", "d.svm", "-o", f"d.{kind}", "-q")
+    losses = []
+    for name in ("d.svm", f"d.{kind}"):
+        done = sonline("train", name, "--validation", name, "--passes", 3, "--json")
+        losses.append([one["validation_loss"] for one in json.loads(done.stdout)["passes"]])
+    assert len(losses[0]) == 3
+    assert losses[0] == losses[1]

@@ -13,7 +13,7 @@ from sonline.rows import NAMED, UNKNOWN, CoreRows, Keys
 
 
 class StreamKeys:
-    """The keys of a model for the names of the stream that it reads.
+    """The keys of a model for the names of a stream that it learns from, or that it predicts.
 
     A stream numbers names in the order of their appearance, and each batch brings those that are
     new. As long as the model has the same numbers for them, no table is needed.
@@ -21,7 +21,6 @@ class StreamKeys:
 
     def __init__(self) -> None:
         self._names: object = None  # of which stream
-        self._adding = False
         self._keys: Keys | None = None  # by number; None while the numbers are the model's
 
     def rows(self, core: _core.Model, batch: Any, add: bool) -> CoreRows:
@@ -42,7 +41,7 @@ class StreamKeys:
     def _update(self, core: _core.Model, batch: Any, add: bool) -> None:
         """Take in the new names of a batch."""
         keys = self._keys
-        if self._names is not batch.names or self._adding != add:
+        if self._names is not batch.names:
             if batch.first_name != batch.names.initial:
                 raise InvalidInputError(
                     "the batches of a stream must be used from the first one on: names come with "
@@ -58,7 +57,7 @@ class StreamKeys:
                 keys = np.concatenate([keys, new])
             elif not np.array_equal(new, numbers[batch.first_name :]):
                 keys = np.concatenate([numbers[: batch.first_name], new])
-        self._names, self._adding, self._keys = batch.names, add, keys
+        self._names, self._keys = batch.names, keys
 
 
 def batch_codes(table: ClassTable, batch: Any) -> tuple[Codes, ClassTable]:

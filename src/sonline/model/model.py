@@ -103,7 +103,7 @@ class Model(Inspection):
         self.face: dict[str, Any] = {}
         self.row_weight = 1.0
         self.only_predicts = False
-        self._stream = StreamKeys()
+        self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
         first = _core.Model(parameters.for_core(), parameters.dtype == "float32")
         classes = 0 if table is None else len(table)
         growing = table is not None and table.growing
@@ -177,7 +177,8 @@ class Model(Inspection):
         if isinstance(X, CoreRows):
             return X
         if hasattr(X, "indptr") and hasattr(X, "new_names"):
-            return self._stream.rows(self.core, X, add)
+            stream = self._learned_stream if add else self._predicted_stream
+            return stream.rows(self.core, X, add)
         self._refuse_other_features(X, add)
         largest = LARGEST_VALUES[self.parameters.dtype]
         return rows_of(
@@ -515,7 +516,7 @@ class Model(Inspection):
         self.run, self.face = dict(document["run"]), dict(document["face"])
         self.row_weight = float(document["row_weight"])
         self.only_predicts = bool(document.get("only_predicts", False))
-        self._stream = StreamKeys()
+        self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
         signs = [float(sign) for sign in document["signs"]]
         growing = self.growing and self.classes > 1
         if len(signs) != max(self.outputs, 1) + growing or not set(signs) <= {1.0, -1.0}:
