@@ -285,12 +285,12 @@ def main() -> None:
     hundreds = learn_requests("lines", 100)
     singles, singles_of_peer = learn_requests("lines", 1), learn_requests("peer", 1)
     loads = [
-        Load("predict, single", ask, ask, 1, 4),
-        Load("learn, single", singles, singles_of_peer, 1, 16),
-        Load("learn, single, 64 connections", singles, singles_of_peer, 1, 64),
-        Load("learn, JSON lines of 100", hundreds, hundreds, 100, 4),
-        Load("learn, JSON lines of 100 with ids", with_ids(options), None, 100, 4),
-        Load("learn, Arrow of 1,000", learn_requests("arrow", 1000), None, 1000, 4),
+        Load("predict, single, 4 connections", ask, ask, 1, 4),
+        Load("learn, single, 16 connections", singles, singles_of_peer, 1, 16),
+        Load("learn, single, 128 connections", singles, singles_of_peer, 1, 128),
+        Load("learn, JSON lines of 100, 32 connections", hundreds, hundreds, 100, 32),
+        Load("learn, the same with ids", with_ids(options), None, 100, 32),
+        Load("learn, Arrow of 1,000, 8 connections", learn_requests("arrow", 1000), None, 1000, 8),
     ]
     with sonline() as mine, peer(options.peer) as other:
         for turn, one in itertools.product(range(options.rounds + 1), loads):
@@ -388,7 +388,7 @@ def where_the_time_goes() -> None:
                     for what, values in shown.items()
                     if values and np.median(values) >= 0.005
                 ]
-                print(f"{name + ', µs of CPU a row':50} {', '.join(texts)}")
+                print(f"{name + ', µs of CPU a row':58} {', '.join(texts)}")
 
     with tempfile.TemporaryDirectory() as folder:
         asyncio.run(run(folder))
@@ -470,7 +470,7 @@ class Load:
             latencies = sorted(self._latencies[service])
             p50, p99 = (latencies[int(len(latencies) * share)] * 1e3 for share in (0.5, 0.99))
             print(
-                f"{service + ': ' + self.name:50} {np.median(rates):>9,.0f} rows/s "
+                f"{service + ': ' + self.name:58} {np.median(rates):>9,.0f} rows/s "
                 f"{np.median(self._times[service]) * 1e6:>7.1f} µs of CPU a row   "
                 f"p50 {p50:.2f} ms  p99 {p99:.2f} ms"
             )
@@ -480,7 +480,7 @@ class Load:
                 for each in (self._rates, self._times)
             )
             print(
-                f"{'ratio: ' + self.name:50} {np.median(rates):>9.2f} by rows/s "
+                f"{'ratio: ' + self.name:58} {np.median(rates):>9.2f} by rows/s "
                 f"({min(rates):.2f} to {max(rates):.2f}), {1 / np.median(times):.2f} by CPU "
                 f"({1 / max(times):.2f} to {1 / min(times):.2f})"
             )
@@ -503,7 +503,7 @@ def beside(port: int, ask: list[bytes], seconds: float) -> None:
             learner.join()
         p50, p99 = (latencies[int(len(latencies) * share)] * 1e3 for share in (0.5, 0.99))
         rate = f", {answered[0][0] * 100 / answered[0][1]:,.0f} events/s" if answered else ""
-        print(f"{f'sonline: predict {what}{rate}':50} p50 {p50:.2f} ms  p99 {p99:.2f} ms")
+        print(f"{f'sonline: predict {what}{rate}':58} p50 {p50:.2f} ms  p99 {p99:.2f} ms")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """The interface over HTTP: every answer, and for every bad request a 4xx with a message."""
 
+import asyncio
 import gzip
 import json
 import time
@@ -11,7 +12,7 @@ from starlette.testclient import TestClient
 
 from sonline import OnlineLearner
 from sonline.model import Model
-from sonline.service import create_app
+from sonline.service import create_app, handlers
 from sonline.service.admission import Settings
 from sonline.service.bodies import Limits
 
@@ -390,3 +391,46 @@ def test_regression_and_classes(client):
         assert client.get(f"{path}/stats").status_code == 200
         wrong = {"x": {"f": 1.0}, "y": "text" if task == "regression" else 3}
         assert client.post(f"{path}/learn", json=wrong).status_code == 400
+
+
+def test_a_body_that_comes_too_slowly_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(handlers, "_BODY_SECONDS", 0.1)
+    app = create_app(tmp_path, tokens_required=False)
+    sent = []
+
+    async def request(path, pieces):
+        pieces = iter(pieces)
+
+        async def receive():
+            piece = next(pieces, None)
+            if piece is None:
+                await asyncio.sleep(60)  # the rest does not come
+            return {"type": "http.request", "body": piece, "more_body": True}
+
+        async def send(message):
+            sent.append(message)
+
+        scope = {
+            "type": "http",
+            "method": "POST",
+            "path": path,
+            "query_string": b"",
+            "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
+            "client": ("127.0.0.1", 1),
+        }
+        await app(scope, receive, send)
+
+    async def main():
+        async with app.router.lifespan_context(app):
+            slow = asyncio.create_task(request("/v1/models", [b'{"name"']))
+            await request("/v1/models", [])
+            await slow
+            gone = asyncio.create_task(request("/v1/models", []))
+            await asyncio.sleep(0)
+            gone.cancel()  # not by us: the server gives up
+            with pytest.raises(asyncio.CancelledError):
+                await gone
+
+    asyncio.run(main())
+    assert [part["status"] for part in sent if "status" in part] == [408, 408]
+    assert b"took longer" in sent[1]["body"]

@@ -203,7 +203,9 @@ async def _answered(
         response.headers["retry-after"] = f"{max(1, round(retry))}"
     if response.status_code == 401:
         response.headers["www-authenticate"] = "Bearer"
-    if log.isEnabledFor(logging.INFO) and response.status_code >= 400:
+    # Too many requests would be too many lines; /metrics counts them.
+    refused = response.status_code >= 400 and response.status_code != 429
+    if refused and log.isEnabledFor(logging.INFO):
         facts = {
             "method": request.method,
             "path": request.url.path[:200],
