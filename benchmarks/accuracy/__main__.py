@@ -1,6 +1,6 @@
 """Measure accuracy beside the peers, in one protocol; write JSON and docs/accuracy.md.
 
-python -m benchmarks.accuracy --data-dir DIR            all of it
+python -m benchmarks.accuracy --data-dir DIR            all of it; goes on where it was stopped
 python -m benchmarks.accuracy --rows 2000 --only VW     a part
 python -m benchmarks.accuracy --report run.json         only the page, from an earlier run
 """
@@ -29,7 +29,7 @@ def main() -> None:
     )
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("SONLINE_DATA"))
     parser.add_argument("--multiflow", type=Path, help="the source archive of scikit-multiflow")
-    parser.add_argument("--rows", type=int, default=10_000, help="at most so many of each stream")
+    parser.add_argument("--rows", type=int, default=4_000, help="of each stream, at most")
     parser.add_argument("--only", nargs="*", help="contenders whose names contain one of these")
     parser.add_argument("--streams", nargs="*", help="streams whose names contain one of these")
     parser.add_argument("--half", choices=("development", "report"))
@@ -42,27 +42,36 @@ def main() -> None:
         run = json.loads(options.report.read_text(encoding="utf-8"))
     else:
         run = measured(options)
-        text = json.dumps(run, indent=1)
-        (options.out / "run.json").write_text(text + "\n", encoding="utf-8")
     options.page.write_text(report.page(run), encoding="utf-8")
+    report.picture(run, options.page.parent / "_static" / "accuracy.png")
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """Run every contender on every stream."""
+    """Run every contender on every stream; streams that run.json has are not run again."""
     data_dir = None if options.data_dir is None else Path(options.data_dir)
+    everything = streams.all_streams(data_dir, options.multiflow)
     chosen = [
         stream
-        for stream in streams.all_streams(data_dir, options.multiflow)
+        for stream in everything
         if (not options.streams or any(part in stream.name for part in options.streams))
         and options.half in (None, stream.half)
     ]
+    chosen.sort(key=lambda stream: stream.half != "report")
     entries = [
         entry
         for entry in learners.entries()
         if not options.only or any(part in entry.name for part in options.only)
     ]
-    results: list[dict[str, Any]] = []
-    for stream in chosen:
+    path = options.out / "run.json"
+    run: dict[str, Any] = {"rows": options.rows, "results": []}
+    if path.exists():
+        earlier = json.loads(path.read_text(encoding="utf-8"))
+        run = earlier if earlier["rows"] == options.rows else run
+    run["chosen on"] = [stream.name for stream in everything if stream.half == "development"]
+    done = {result["stream"] for result in run["results"]}
+    for number, stream in enumerate(chosen, 1):
+        if stream.name in done:
+            continue
         X, y = stream.load()
         X, y = X[: options.rows], y[: options.rows]
         shape = {"rows": int(y.size), "features": int(X.shape[1])}
@@ -72,23 +81,24 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
             if stream.kind in entry.kinds and not (entry.slow and X.shape[1] > WIDE)
         }
         about = {"stream": stream.name, "kind": stream.kind, "group": stream.group}
-        results.append({**about, "half": stream.half, **shape, "scores": scores})
-        print(stream.name, file=sys.stderr, flush=True)
-    return {"rows": options.rows, "results": results}
+        run["results"].append({**about, "half": stream.half, **shape, "scores": scores})
+        path.write_text(json.dumps(run, indent=1) + "\n", encoding="utf-8")
+        print(f"{number}/{len(chosen)} {stream.name}", file=sys.stderr, flush=True)
+    return run
 
 
 def best_of(entry: learners.Entry, stream: streams.Stream, X: Any, y: np.ndarray) -> Any:
     """Return the scores of a contender; of a tuned one those with the least progressive error."""
     classes = int(y.max()) + 1 if stream.kind == "multiclass" else 2
     late = stream.group == "ordered" and entry.late
-    found = []
+    candidates = []
     for make in entry.makers(stream.kind, classes):
         with np.errstate(all="ignore"):
             try:
-                found.append(protocol.judge(make, stream.kind, X, y, late=late))
+                candidates.append(protocol.judge(make, stream.kind, X, y, late=late))
             except Exception as error:  # noqa: BLE001 - a contender that fails has no score
                 print(f"{entry.name} on {stream.name}: {error}", file=sys.stderr)
-    return min(found, key=lambda scores: scores["progressive"]["error"], default=None)
+    return min(candidates, key=lambda scores: scores["progressive"]["error"], default=None)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""One protocol of honesty: what a model is worth while it learns, once it is frozen, and when the
-labels come late.
+"""One protocol: how good a model is while it learns, once it is frozen, and with late labels.
 
-    progressive  every row is predicted, then its label is learned
+    progressive  every row is predicted, then learned
     frozen       the model of a half (and of three quarters) of the rows predicts the next quarter
     late D       the label of a row is learned after D more rows have been predicted
 
@@ -9,9 +8,9 @@ Errors are shares of wrong labels, or squared errors over the variance of the ta
 that of the probability (natural logarithm), `ece` the calibration error in 15 bins of equal size.
 """
 
-# ruff: noqa: RUF007 - optional packages
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -25,7 +24,7 @@ LATE_ROWS = 30_000  # the most that are used for delays
 
 
 class Contender(Protocol):
-    """What is judged. Predictions are probabilities (rows x classes) or numbers."""
+    """A model. Predictions are probabilities (rows x classes) or numbers."""
 
     def learn(self, X: sp.csr_matrix, y: np.ndarray) -> np.ndarray: ...
     def predict(self, X: sp.csr_matrix) -> np.ndarray: ...
@@ -40,7 +39,7 @@ def judge(
     contender = make()
     cuts = [0, n // 2, 3 * n // 4, n]
     progressive, frozen, truth = [], [], []
-    for low, high in zip(cuts[:-1], cuts[1:], strict=True):
+    for low, high in itertools.pairwise(cuts):
         progressive.append(contender.learn(X[low:high], y[low:high]))
         if high < n:
             later = slice(high, min(high + n // 4, n))
@@ -60,18 +59,18 @@ def judge(
 
 
 def with_delay(contender: Contender, X: sp.csr_matrix, y: np.ndarray, delay: int) -> np.ndarray:
-    """Return predictions of the rows from `delay` on; at most a tenth of the delay is lumped.
+    """Return predictions of the rows from `delay` on, in batches of a tenth of the delay.
 
     Row t is predicted by a model that has learned the rows before t - delay (delay 1 leaves out
     one label: that of the row before).
     """
-    lump = max(delay // 10, 1)
+    batch = max(delay // 10, 1)
     predictions = []
-    for t in range(delay, y.size, lump):
+    for t in range(delay, y.size, batch):
         done = t - delay
         if done > 0:
-            contender.learn(X[max(done - lump, 0) : done], y[max(done - lump, 0) : done])
-        predictions.append(contender.predict(X[t : min(t + lump, y.size)]))
+            contender.learn(X[max(done - batch, 0) : done], y[max(done - batch, 0) : done])
+        predictions.append(contender.predict(X[t : min(t + batch, y.size)]))
     return np.concatenate(predictions)
 
 
@@ -85,11 +84,11 @@ def score(kind: str, predictions: np.ndarray, y: np.ndarray, spread: float) -> S
     else:
         p, truth = predictions, y.astype(int)
     of_truth = np.clip(p[np.arange(truth.size), truth], 1e-9, 1)
-    confidence, said = p.max(1), p.argmax(1)
+    confidence, guess = p.max(1), p.argmax(1)
     return {
-        "error": float(np.mean(said != truth)),
+        "error": float(np.mean(guess != truth)),
         "log loss": float(-np.mean(np.log(of_truth))),
-        "ece": calibration_error(confidence, said == truth),
+        "ece": calibration_error(confidence, guess == truth),
         "mean p": float(p[:, 1].mean()),
         "base rate": float(np.mean(truth == 1)),
     }

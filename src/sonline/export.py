@@ -91,10 +91,12 @@ def _classifier(graph: _Graph, estimator: Any) -> None:
     graph.output("scores", scores, TensorProto.FLOAT, ["rows", labels.size])
     if estimator.loss != "logistic":
         return
-    chances = graph.add("Sigmoid", scores)
-    if labels.size != 2:
-        axes = graph.constant(np.array([1], dtype=np.int64))
-        chances = graph.add("Div", chances, graph.add("ReduceSum", chances, axes, keepdims=1))
+    if labels.size == 2:
+        chances = graph.add("Sigmoid", scores)
+    else:  # as sonline.model.probabilities
+        unlikely = graph.add("Softplus", graph.add("Neg", scores))
+        half = graph.constant(np.array(0.5, dtype=np.float32))
+        chances = graph.add("Softmax", graph.add("Mul", graph.add("Sub", scores, unlikely), half))
     graph.output("probabilities", chances, TensorProto.FLOAT, ["rows", labels.size])
 
 

@@ -307,8 +307,8 @@ class OnlineLearner(LearnerConstructor):
     def predict_proba(self, X: Rows | Batch, *, missing: str = "absent") -> Floats:
         """Return the probability of each class, a column for each of `classes`.
 
-        Needs ``loss="logistic"``. With more than two classes, those of "this class or not" are
-        divided by their sum.
+        Needs ``loss="logistic"``. With more than two classes, it is proportional to
+        ``p / sqrt(1 - p)``, p the probability of "this class or not".
 
         Parameters
         ----------

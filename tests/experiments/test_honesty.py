@@ -104,31 +104,39 @@ def balanced(rate: float, rows: int):
 
     def judged(model) -> tuple[float, float]:
         model.fit(X[:cut], y[:cut])
-        said, margins = model.predict(X[cut:]), model.decision_function(X[cut:])
-        return recall_score(y[cut:], said), roc_auc_score(y[cut:], margins)
+        labels, margins = model.predict(X[cut:]), model.decision_function(X[cut:])
+        return recall_score(y[cut:], labels), roc_auc_score(y[cut:], margins)
 
     orders = [judged(SONClassifier(class_weight="balanced", random_state=i)) for i in range(4)]
     return np.mean(orders, axis=0), judged(LogisticRegression(class_weight="balanced"))
 
 
-RATES = [(0.03, 100_000), (0.007, 100_000), (0.007, 200_000)]
+# Rate, rows, and how far the recall may be below. The fewer positives, the more the order of the
+# rows counts: with 500 of them, and 20 features, one pass is not quite enough.
+RATES = [
+    (0.03, 100_000, 0.02),
+    (0.007, 200_000, 0.02),
+    pytest.param(0.007, 100_000, 0.04, marks=pytest.mark.long),
+    pytest.param(0.001, 200_000, 0.06, marks=pytest.mark.long),
+]
 
 
-@pytest.mark.parametrize(("rate", "rows"), RATES)
-def test_balanced_classes_rank_rare_positives_as_a_batch_learner_does(rate, rows):
-    (recall, area), (_, wanted) = balanced(rate, rows)
-    assert area >= wanted - 0.02
-    assert recall > 0.5
+@pytest.mark.parametrize(("rate", "rows", "margin"), RATES)
+def test_balanced_classes_find_rare_positives_as_a_batch_learner_does(rate, rows, margin):
+    (recall, area), (batch_recall, batch_area) = balanced(rate, rows)
+    assert recall >= batch_recall - margin
+    assert area >= batch_area - 0.02
 
 
-@pytest.mark.xfail(reason="each positive moves the threshold: recall .03 to .11 below")
-@pytest.mark.parametrize(("rate", "rows"), RATES)
-def test_balanced_classes_find_rare_positives_as_a_batch_learner_does(rate, rows):
-    (recall, _), (wanted, _) = balanced(rate, rows)
-    assert recall >= wanted - 0.02
+def test_only_the_ratios_of_weights_count():
+    """Powers of two change no digit."""
+    X, y = imbalanced(0.1, n=3000)
+    weights = np.random.default_rng(0).uniform(0.1, 5, y.size)
+    raw = [OnlineLearner().learn(X, y, unit * weights) for unit in (1, 2.0**10, 2.0**-10)]
+    np.testing.assert_allclose(raw[1:], [raw[0]] * 2, rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("rate", [0.0017, 0.03])
+@pytest.mark.parametrize("rate", [0.001, 0.03])
 def test_mean_probability_of_the_frozen_model_is_the_base_rate(rate):
     X, y = imbalanced(rate, n=200_000)
     learner = OnlineLearner()

@@ -292,8 +292,8 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
     def predict_proba(self, X: Any) -> Floats:
         """Return the probability of each class, in the order of `classes_`.
 
-        For two classes it is that of the logistic model. For more, those of "this class or not"
-        are divided by their sum. Needs ``loss="logistic"``.
+        For two classes it is that of the logistic model. For more, it is proportional to
+        ``p / sqrt(1 - p)``, p the probability of "this class or not". Needs ``loss="logistic"``.
 
         Parameters
         ----------

@@ -156,6 +156,8 @@ def _numbers(learners: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]
         "follower.margin": 0.0,
         "ensemble.mean_loss": mean("ensemble.mean_loss", "ensemble.rounds"),
         "ensemble.rounds": added("ensemble.rounds"),
+        "weights.sum": added("weights.sum"),
+        "weights.squares": added("weights.squares"),
         "tail": max(added("tail"), zero.tail),
         "total": added("total"),
         "capacity": learners[0].numbers["capacity"],
@@ -378,6 +380,8 @@ class _Sum:
         """Return alpha of an expert without what the sketch adds."""
         relative, _ = self.parameters.relative_alpha
         unit = known.numbers["mean_energy"] if relative else 1.0
+        if len(self.parameters.experts) > 1:
+            unit *= known.unit_of_weights
         return self.parameters.experts[number][0] * unit
 
     def _diagonals(self, number: int, factors: Floats) -> tuple[list[Floats], Floats]:

@@ -35,6 +35,8 @@ _SCALARS = (
     "scales.unit",
     "ensemble.mean_loss",
     "ensemble.rounds",
+    "weights.sum",
+    "weights.squares",
     "follower.margin",
 )
 _OPTIONAL = ("tail", "total", "capacity")
@@ -66,6 +68,12 @@ class Knowledge:
     def rounds(self) -> float:
         """How many rows have been learned."""
         return self.numbers["rounds"]
+
+    @property
+    def unit_of_weights(self) -> float:
+        """The weight of one effective row, see ensemble.hpp."""
+        total = self.numbers["weights.sum"]
+        return self.numbers["weights.squares"] / total if total > 0 else 1.0
 
     @property
     def effective(self) -> Floats:

@@ -381,8 +381,8 @@ class Model(Inspection):
     def probabilities(self, raw: Floats) -> Floats:
         """Return the probability of each class, a line per class, for raw predictions.
 
-        For two classes it is that of the logistic model. For more, those of "this class or not"
-        are divided by their sum.
+        For two classes it is that of the logistic model. For more, it is proportional to
+        ``p / sqrt(1 - p)``, p the probability of "this class or not".
         """
         if not self.probabilistic:
             raise InvalidInputError(

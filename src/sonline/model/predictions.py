@@ -69,14 +69,19 @@ def probabilities(margins: Floats, classes: int) -> Floats:
     """
     if classes == 2:
         return np.vstack([sigmoid(-margins), sigmoid(margins)])
-    chances = sigmoid(margins)
-    total = chances.sum(axis=0)
-    # All round to 0: compare their logarithms instead.
-    zero = total == 0
-    if zero.any():
-        chances[:, zero] = np.exp(margins[:, zero] - margins[:, zero].max(axis=0))
-        total = chances.sum(axis=0)
-    return np.asarray(chances / total)
+    scores = share_score(margins)
+    chances = np.exp(scores - scores.max(axis=0))
+    return np.asarray(chances / chances.sum(axis=0))
+
+
+def share_score(margins: Floats) -> Floats:
+    """Return what a softmax turns into the probabilities of more than two classes.
+
+    The odds of "this class or not" (a softmax of the raw predictions) are too sure where classes
+    overlap, and their probabilities divided by the sum not sure enough where one class is clear.
+    This is the geometric mean of the two.
+    """
+    return np.asarray((margins - np.logaddexp(0.0, -margins)) / 2)
 
 
 def sigmoid(z: Floats) -> Floats:

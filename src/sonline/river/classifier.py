@@ -141,11 +141,10 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
             return {labels[0]: _sigmoid(-scores[0]), labels[1]: _sigmoid(scores[0])}
         if not labels:
             return {}
-        chances = [_sigmoid(score) for score in scores]
-        if (total := sum(chances)) == 0:  # all so unlikely that they round to 0
-            top = max(scores)
-            chances = [math.exp(score - top) for score in scores]
-            total = sum(chances)
+        shares = [(z + min(z, 0.0) - math.log1p(math.exp(-abs(z)))) / 2 for z in scores]
+        top = max(shares)
+        chances = [math.exp(share - top) for share in shares]  # as sonline.model.probabilities
+        total = sum(chances)
         return {label: chance / total for label, chance in zip(labels, chances, strict=True)}
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0) -> None:

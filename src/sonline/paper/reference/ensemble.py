@@ -58,6 +58,7 @@ class ReferenceEnsemble(ReferenceLearner):
         self.unit_free = not self.loss.binary and math.isinf(self.bound)
         self.shares: Array = np.full(len(experts), 1.0 / len(experts))
         self.mean_loss, self.mean_loss_count = 0.0, 0.0
+        self.weight_sum, self.weight_squares = 0.0, 0.0
         self.offset = 0.0
         self.follower, self.follower_shares = 0.0, np.array([0.5, 0.5])
 
@@ -91,6 +92,8 @@ class ReferenceEnsemble(ReferenceLearner):
         scaled = x * scales
         margins = np.array([self._clipped(float(m)) for m in margins])
         self.rounds += 1
+        self.weight_sum += weight
+        self.weight_squares += weight * weight
         self.nonzeros += int(np.count_nonzero(x))
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
         self.sketch.dimension = int(self.seen.sum())
@@ -102,8 +105,9 @@ class ReferenceEnsemble(ReferenceLearner):
             step = self._implicit_step(direction, scaled, float(margin), y, pull)
             move = -float(step @ scaled)
             moved[e] += move
-            if self.loss.binary and self.rounds < YOUNG_ROWS and abs(move) > self.rounds:
-                step *= self.rounds / abs(move)
+            rows = self._effective_rows()
+            if self.loss.binary and rows < YOUNG_ROWS and abs(move) > rows:
+                step *= rows / abs(move)
             self.W[e] -= step
         if self.hessian:  # the curvature where the step ends
             root = math.sqrt(weight * self._curvature(float(self.shares @ moved), y))
@@ -115,6 +119,14 @@ class ReferenceEnsemble(ReferenceLearner):
             self.follower = self._ahead(self.follower, y, weight / FOLLOWER_ALPHA)
         self._choose_unit()
         return prediction
+
+    def _unit_of_weights(self) -> float:
+        """Return the weight of one effective row."""
+        return self.weight_squares / self.weight_sum if self.weight_sum > 0.0 else 1.0
+
+    def _effective_rows(self) -> float:
+        """Return how many rows of equal weight tell as much (Kish)."""
+        return self.weight_sum / self._unit_of_weights()
 
     def _predict(self, x: Array) -> float:
         margins = np.clip(self.W @ (x * self._scales_for(x)), -self.bound, self.bound)
@@ -162,8 +174,9 @@ class ReferenceEnsemble(ReferenceLearner):
     def _solve(self, e: int, x: Array) -> Array:
         """``A^-1 x`` of one expert, whose A is ``alpha I + part S``."""
         factor, memory = self.experts[e]
-        part = memory / self.rounds if 0 < memory < self.rounds else 1.0
-        self.sketch.base_alpha = factor * self.mean_norm2 / part
+        rows = self._effective_rows()
+        part = memory / rows if 0 < memory < rows else 1.0
+        self.sketch.base_alpha = factor * self.mean_norm2 * self._unit_of_weights() / part
         return self.sketch.solve(x) / part
 
     def _new_shares(self, shares: Array, margins: Array, y: float, weight: float) -> Array:
@@ -172,8 +185,10 @@ class ReferenceEnsemble(ReferenceLearner):
             losses = np.minimum(losses, 30.0)
         unit = 1.0 if self.loss.binary else 2.0 * self.mean_loss
         excess = (losses - losses.min()) / unit if unit > 0.0 else np.zeros_like(losses)
-        kept = shares * np.exp(-weight * np.minimum(excess, WORST_LOSS))
-        return np.asarray((1.0 - FIXED_SHARE) * kept / kept.sum() + FIXED_SHARE / len(kept))
+        rows = weight / self._unit_of_weights()
+        kept = shares * np.exp(-rows * np.minimum(excess, WORST_LOSS))
+        mixed = FIXED_SHARE * min(rows, 1.0)
+        return np.asarray((1.0 - mixed) * kept / kept.sum() + mixed / len(kept))
 
     def raw_blend(self) -> Array:
         """Return the weights of the blend for unscaled features, the intercept first."""
