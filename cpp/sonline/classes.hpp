@@ -1,7 +1,7 @@
 // One model per class over one pass of the data.
 //
 // Model k learns "is it class target[k]": the label +1 for rows of that class and -1 for all
-// others. With sign[k] = -1 it learns the opposite and its prediction is turned round, which by the
+// others. With sign[k] = -1 it learns the opposite and its prediction is negated, which by the
 // symmetry of the losses is the same learner. So when a third class appears, the copy of the model
 // of two classes with sign -1 becomes class 0.
 #pragma once
@@ -87,7 +87,7 @@ class Classes {
   }
 
   // The class with the largest prediction, the first of them where several have it. A single model
-  // speaks for its class or against it, and then for class 0.
+  // decides between its class and class 0.
   int64_t choose(const Batch& row) {
     predict_row(row);
     if (size() == 1) return margins_[0] > 0 ? targets_[0] : 0;
@@ -96,12 +96,12 @@ class Classes {
   }
 
  private:
-  // What a thread must have to do before it is worth its start of some 20 microseconds.
+  // The least work that pays for starting a thread, some 20 microseconds.
   static constexpr size_t kNumbersPerThread = 1 << 14;
 
   void learn_rows(size_t k, const Batch& batch, const double* labels, const double* weights,
                   double* out) {
-    if (size() == 1) {  // nothing to be in step with: it stops before the row
+    if (size() == 1) {  // no other model to keep in step with: it stops before the row
       models_[k]->learn(batch, labels, weights, out);
       return;
     }

@@ -80,11 +80,11 @@ class MappingReader {
   }
 
  private:
-  // Streams repeat their keys, most often in the same order and as the same objects (rows of a CSV
-  // file or a data frame), otherwise as new texts (JSON). So the key at each place is remembered,
-  // and beside that each by its hash, which a key of a dict has with it, for rows that have some of
-  // the features or another order. The same object, or the same text, then saves the hashing of the
-  // name. What is remembered is held: the address would otherwise come to mean another name.
+  // Streams repeat their keys, mostly in the same order and as the same objects (rows of a CSV file
+  // or a data frame), otherwise as new strings (JSON). So there are two caches: one by position in
+  // the row, and one by the hash that a dict stores with its keys, for rows with other features or
+  // another order. The same object, or equal text, saves hashing the name. An entry holds a
+  // reference to its key: otherwise the address could be reused for another name.
   class Recent {
    public:
     Key id() const { return id_; }
@@ -94,8 +94,8 @@ class MappingReader {
                                     held_.is_valid() && same_text(held_.ptr(), key));
     }
 
-    // To be called with a key that it is not. The first one stays until many others have come in
-    // its stead: letting go of an object costs more than a lookup, and most of these come once.
+    // Called with a key that differs. The entry is replaced only after many misses: releasing an
+    // object costs more than a lookup, and most of these keys occur once.
     void miss(PyObject* key, Key id) {
       if (held_.is_valid() && ++misses_ % kPatience != 0) return;
       held_ = nanobind::borrow(key);
@@ -159,7 +159,7 @@ class MappingReader {
     const Recent* recent = recent_.data();
     const double largest = largest_;
     bool more = true;
-    // As long as everything is as in the rows before, nothing but the numbers has to be read.
+    // While the keys are those of the rows before, only the values have to be read.
     while (place < familiar && (more = PyDict_Next(dict, &position, &key, &value))) {
       if (!PyFloat_CheckExact(value) || !recent[place].is(key)) break;
       const double number = float_value(value);
@@ -341,7 +341,7 @@ class MappingReader {
     return batch;
   }
 
-  static constexpr unsigned kSeenBits = 13;  // 8192 names, 262 kB, once a row is not as before
+  static constexpr unsigned kSeenBits = 13;  // 8192 names, 262 kB
 
   NameKeys& names_;
   double largest_;
@@ -349,9 +349,9 @@ class MappingReader {
   std::vector<double> values_;
   std::vector<int64_t> indptr_;
   std::vector<New> new_;
-  std::vector<Recent> recent_;          // by place in the row
+  std::vector<Recent> recent_;          // by position in the row
   std::vector<Recent> seen_;            // by hash
-  std::vector<nanobind::object> kept_;  // rows and items that live only here
+  std::vector<nanobind::object> kept_;  // rows and items that only this reader holds
 };
 
 }  // namespace sonline

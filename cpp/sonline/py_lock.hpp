@@ -26,7 +26,7 @@ class Forks {
 
 class ModelMutex {
  public:
-  // With the GIL held: a thread that waits lets the GIL go, for the owner may need it (reading a
+  // With the GIL held: a thread that waits releases the GIL, for the owner may need it (reading a
   // mapping can run Python code).
   void lock() {
     if (!mutex_.try_lock()) {

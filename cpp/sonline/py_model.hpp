@@ -57,7 +57,7 @@ class PyModel {
     predict_locked(batch, out);
   }
 
-  // The GIL is kept here: one row is too little work.
+  // Holds the GIL: releasing it would cost more than one row.
   double learn_one(nb::handle mapping, double y, double weight) {
     const std::scoped_lock lock(shared_->mutex);
     double prediction;
@@ -209,7 +209,7 @@ class PyModel {
   void take(nb::dict fields, Restore&& restore) {
     const std::scoped_lock lock(shared_->mutex);
     State state;
-    // Fields are let go as they are copied: a large model should not be in memory three times.
+    // Fields are released as they are copied: a large model should not be in memory three times.
     for (nb::handle name : fields.keys()) {
       const auto key = nb::cast<std::string>(name);
       state[key] = from_numpy(key, nb::cast<Array>(fields[name]));

@@ -2,6 +2,7 @@
 
 import inspect
 import re
+from pathlib import Path
 
 import pytest
 
@@ -63,3 +64,16 @@ def test_the_command_line_has_them_all():
         (setting,) = options[name].annotation.__metadata__
         assert setting.help.startswith(first_sentence(name))
         assert re.search(r"\[default: .+\]$", setting.help)
+
+
+def test_a_new_parameter_touches_few_files():
+    """`Parameters`, the constructors, the core's configuration, and where it is used.
+
+    ``follow_labels`` is the parameter that was added last.
+    """
+    root = Path(__file__).parents[2]
+    files = [*root.glob("src/sonline/**/*.py"), *root.glob("cpp/**/*.[ch]pp")]
+    product = [file for file in files if "paper" not in file.parts]
+    found = [file.name for file in product if "follow_labels" in file.read_text("utf-8")]
+    assert {"parameters.py", "constructors.py", "config.hpp"} <= set(found)
+    assert len(found) <= 5, found
