@@ -205,7 +205,7 @@ class Model(Inspection):
                 "this model knows its features by index, X has names; pass X.to_numpy() with the "
                 "columns in the order of the training"
             )
-        if not frame and named and not self._has_indices():
+        if not frame and named and self.features() and not self._has_indices():
             raise InvalidInputError(
                 "this model knows its features by name, X has none; pass a data frame or mappings"
             )
