@@ -19,8 +19,10 @@ struct Outcome {
   std::string rows;
   std::string errors;
   std::string error_words;
+  std::string error_columns;
   std::string names;
-  std::string columns;
+  std::string number_columns;
+  std::string text_columns;
   std::string labels;
   std::string namespaces;
 
@@ -118,9 +120,9 @@ void put_batch(Outcome& outcome, const Batch& batch, const Options& options,
     put_one(outcome.errors, error.cell);
   }
   put_strings(outcome.error_words, batch.error_words);
-  put_strings(outcome.error_words, batch.error_columns);
-  put_strings(outcome.columns, batch.number_columns);
-  put_strings(outcome.columns, batch.text_columns);
+  put_strings(outcome.error_columns, batch.error_columns);
+  put_strings(outcome.number_columns, batch.number_columns);
+  put_strings(outcome.text_columns, batch.text_columns);
   put_strings(outcome.names, batch.new_names);
   put_strings(outcome.labels, batch.new_labels);
   put_strings(outcome.namespaces, batch.new_namespaces);

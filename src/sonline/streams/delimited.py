@@ -114,8 +114,8 @@ class CsvReader(TextReader):
             return delimiter, [f"c{number + 1}" for number in range(len(cells))], place
         if len(cells) > 1 and None not in map(number_of, cells):
             raise DataFormatError(
-                "the first row holds numbers, not names of columns; if there are no names, use "
-                "header=False (--no-header), which calls the columns c1, c2, ...",
+                "the first row holds numbers, not column names; if there is no header, use "
+                "header=False (--no-header): the columns are then called c1, c2, ...",
                 file=file,
                 line=1,
             )
@@ -134,8 +134,8 @@ class CsvReader(TextReader):
             most = max((int(known[1:]) for known in self._types), default=0)
             if len(names) < most:
                 raise DataFormatError(
-                    f"{len(names)} columns, and there were {most} before: without names of "
-                    "columns all of them must be there, in their order",
+                    f"{len(names)} columns, and there were {most} before: without a header, "
+                    "all files need the same columns in the same order",
                     file=file,
                 )
         self._kinds = dict.fromkeys(names, "ignored")
@@ -182,24 +182,27 @@ class CsvReader(TextReader):
         column = self._shown[error.cell]
         if error.kind == "quote_open":
             what = f"the quotation mark in column {column!r} is not closed"
-            return f"{what}; what follows it to the end of the file is in its cell", word
+            return f"{what}; the rest of the file is inside this cell", word
         if error.kind == "name_not_index":
             raise DataFormatError(
-                f"column {column!r} holds features that are no indices; read them by name "
+                f"column {column!r} holds features that are not indices; read them by name "
                 "(--features name)"
             )
         kind = self._kinds.get(column, "number")
         if kind == "label":
             if error.kind == "label_missing":
                 return f"no label in column {column!r}", ""
-            return f"no label, or no finite one, in column {column!r}", word
+            return f"column {column!r}: the label is not a finite number", word
         if kind == "weight":
             return "a weight must be a number of at least 0", word
         if error.kind in _NOT_FINITE:
             what = f"{word} is not a number of at most {LARGEST_VALUES[options.dtype]:g}"
             return f"column {column!r}: {what}, which {options.dtype} can learn from", ""
-        what = f"{word!r} is not a number, as its first rows were"
-        return f"column {column!r}: {what}; to read it as words, use --text {column}", ""
+        what = f"{word!r} is not a number, but the first rows are"
+        return (
+            f"column {column!r}: {what}; to read the column as categories, use --text {column}",
+            "",
+        )
 
 
 def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
@@ -217,14 +220,14 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
     if words <= (1 - _MANY) * total:
         raise DataFormatError(
             f"column {name!r} holds numbers and this word: if it stands for a missing value, use "
-            f"--missing {word}; to read the whole column as words, use --text {name}",
+            f"--missing {word}; to read the column as categories, use --text {name}",
             file=file,
             text=word,
         )
     if decimal_commas >= _MANY * total:
         raise DataFormatError(
             f"column {name!r} has decimal commas, which are not read: write points, or read the "
-            f"column as words with --text {name}",
+            f"column as categories with --text {name}",
             file=file,
             text=word,
         )

@@ -55,7 +55,7 @@ class JsonReader(TextReader):
         column = error.name.decode()
         if error.kind == "name_not_index":
             raise DataFormatError(
-                f"feature {word!r} is no index; read names with --features name",
+                f"feature {word!r} is not an index; read names with --features name",
                 file=name,
                 line=error.line,
             )

@@ -58,7 +58,9 @@ class RowBuilder:
             bits = self.options.hash_bits or 0
             return _core.hash_slot(name.encode(), bits, self.options.hash_seed)
         if not _INDEX.fullmatch(name) or int(name) >= 1 << 63:
-            raise DataFormatError(f"feature {name!r} is no index; read names with --features name")
+            raise DataFormatError(
+                f"feature {name!r} is not an index; read names with --features name"
+            )
         return int(name)
 
     def keys(self, names: list[str]) -> list[int]:

@@ -79,7 +79,7 @@ def _in_folder(folder: str) -> list[str]:
     if not files:
         inside = os.path.join(folder, "*")  # noqa: PTH118 - as it was written
         raise FileNotFoundError(
-            f"{folder!r} is a folder without files whose names say a format; name them, such as "
+            f"{folder!r} is a folder without files of a known suffix; name the files, such as "
             f"{inside!r}"
         )
     return files
@@ -158,7 +158,7 @@ class Source:
             return error
         return DataFormatError(
             f"the {self.compression} data is damaged or cut off ({error}); "
-            "the rows before have been read",
+            "the rows before the damage have been read",
             file=self.name,
         )
 
@@ -245,7 +245,7 @@ def format_of_content(sample: bytes, name: str = "") -> str:
     if found is not None:
         return found
     raise DataFormatError(
-        f"cannot tell the format; say it with --format ({', '.join(FORMATS)})",
+        f"cannot tell the format; set it with --format ({', '.join(FORMATS)})",
         file=name or None,
         line=1,
         text=line[:40].decode("utf-8", "replace"),

@@ -127,7 +127,7 @@ class Stream:
         self, files: list[str], options: Options, start: Position | None, passes: int
     ) -> None:
         if passes > 1 and STDIN in files:
-            raise ParameterError("standard input can be read once; --passes needs files")
+            raise ParameterError("standard input can be read only once; --passes needs files")
         self.files = files
         self._start = start or Position()
         self._passes = passes
@@ -170,8 +170,8 @@ class Stream:
             named = format_of_name(name)
             if named not in (None, kind):
                 raise ParameterError(
-                    f"{name} is {named} by its name, but {self.description}; all files of a stream "
-                    "have one format: convert them, or name it with --format"
+                    f"{name} is {named} by its name, but {self.description}; all files must have "
+                    "the same format: convert them, or set it with --format"
                 )
 
     def refuse_columns_of_text(self, given: dict[str, Any]) -> None:
@@ -183,9 +183,9 @@ class Stream:
             given = given | {"weight": None}
         for name in ("label", "weight", "tag", "text", "ngrams", "ignore"):
             if given.get(name) and not (name == "ignore" and kind == "vw"):
-                hint = "; weights stand behind the labels, as in 1:0.5 3:2, with --weight label"
+                hint = "; use --weight label if weights follow the labels, as in 1:0.5 3:2"
                 raise ParameterError(
-                    f"{name} (--{name}) names a column of a table, and this is none: "
+                    f"{name} (--{name}) names a column of a table, but there are none: "
                     f"{self.description}{hint if (name, kind) == ('weight', 'svmlight') else ''}"
                 )
 

@@ -304,7 +304,7 @@ class TableReader:
         numbers = _numbers(column)
         for row in np.flatnonzero(~np.isfinite(numbers)).tolist():
             if not (options.unlabelled and np.isnan(numbers[row])):
-                reasons.setdefault(row, f"no label, or no finite one, in column {label!r}")
+                reasons.setdefault(row, f"column {label!r}: the label is not a finite number")
         return numbers
 
     def _tags(self, table: Any, kept: NDArray[np.int64]) -> list[str] | None:

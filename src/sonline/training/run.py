@@ -130,7 +130,7 @@ class Training:
                 self.model = self.validation.best(self.model)
                 self.watcher.say(f"the model is that of pass {self.validation.best_pass}")
             if self.model is None:
-                bad = f": all {self.skipped} are bad ones" if self.skipped else ""
+                bad = f": all {self.skipped} are bad" if self.skipped else ""
                 raise InvalidInputError(f"there are no rows to learn from{bad}")
             self._note()
         return self.model
@@ -428,8 +428,8 @@ class Training:
         for name, content in zip(run["files"], run.get("contents", []), strict=False):
             if content is not None and fingerprint(name, content["size"]) != content:
                 raise ParameterError(
-                    f"resume: {name} is not the file that {path} was made from: it has become "
-                    "shorter or holds something else; restore it, or start without resume "
+                    f"resume: {name} is not the file that {path} was made from: it is "
+                    "shorter or its content has changed; restore it, or start without resume "
                     "(--resume)"
                 )
         self.model = model
@@ -443,8 +443,8 @@ class Training:
         self._files.lengths |= {name: int(length) for name, length in run["lengths"].items()}
         if "-" in run["files"]:
             self.watcher.say(
-                "standard input cannot be read again: the rows that come now are taken to be "
-                "those after the ones learned"
+                "standard input cannot be read again: incoming rows are taken as those after the "
+                "last one learned"
             )
             self.position = Position()
         self.watcher.say(f"resuming from {path} after {self.rows:,} rows")

@@ -65,8 +65,8 @@ def table_for(
         if fractions or (len(labels) > MANY_CLASSES and not isinstance(labels[0], str)):
             shown = ", ".join(str(label) for label in labels[:4])
             raise ParameterError(
-                f"labels such as {shown} look like numbers to be predicted: use the loss squared "
-                "or quantile (--loss squared); if each is a class, classes multi (--classes multi)"
+                f"labels such as {shown} look like a regression target: use the loss squared or "
+                "quantile (--loss squared); if each is a class, classes multi (--classes multi)"
             )
     return ClassTable(growing=True)
 
@@ -141,9 +141,9 @@ class LabelCheck:
             )
         if not self._growing:
             shown = ", ".join(str(one) for one in self._known[:10])
-            return f"not one of the classes {shown}; name all of them, or use classes multi"
+            return f"not one of the classes {shown}; list all classes, or use classes multi"
         if self._known and isinstance(label, str) != isinstance(self._known[0], str):
-            return f"other labels are like {self._known[0]!r}: use words or numbers throughout"
+            return f"other labels are like {self._known[0]!r}: do not mix words and numbers"
         self._known = self._known or (label,)
         return None
 
@@ -210,4 +210,4 @@ def shown_classes(labels: Sequence[Any], growing: bool) -> str:
     """Return the classes for people."""
     shown = ", ".join(str(label) for label in labels[:10])
     more = ", ..." if len(labels) > 10 else ""
-    return f"classes: {shown}{more}{' (and any that come)' if growing else ''}"
+    return f"classes: {shown}{more}{' (new ones may appear)' if growing else ''}"
