@@ -144,12 +144,14 @@ def test_a_missing_folder_is_refused_first(sonline, inputs, command):
 
 
 @ALL
+@pytest.mark.one_in(2)
 def test_a_place_that_cannot_be_written_is_refused_first(sonline, inputs, command):
     # The kernel's own folder: not even root makes files there.
     refused(sonline, inputs, command, f"/proc/self/{name_of(command)}")
 
 
 @ALL
+@pytest.mark.one_in(2)
 def test_a_link_stays_one(sonline, inputs, command):
     name = name_of(command)
     (inputs / "there").mkdir()
@@ -164,6 +166,7 @@ def test_a_link_stays_one(sonline, inputs, command):
 
 
 @ALL
+@pytest.mark.one_in(2)
 def test_a_device_stays_one(sonline, inputs, command):
     if command[0] == "inspect":
         pytest.skip("a plot has a name that says its format")
@@ -178,6 +181,7 @@ def test_a_device_stays_one(sonline, inputs, command):
 
 
 @ALL
+@pytest.mark.one_in(2)
 def test_a_pipe_is_written_into(sonline, inputs, command):
     if command[0] == "inspect" or "--checkpoint" in command:
         pytest.skip("no pipes there")
