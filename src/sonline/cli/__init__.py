@@ -43,7 +43,7 @@ COMMANDS = {
 }
 OF_THE_PAPER = ("demo", "datasets", "reproduce")
 
-FEW_COLLECTIONS = (50_000, 20, 20)  # of garbage: imports make much that stays
+FEW_COLLECTIONS = (50_000, 20, 20)  # thresholds of gc: most imported objects stay
 
 FAILED = 1
 WRONG_USAGE = 2
@@ -54,13 +54,13 @@ SIGNALLED = 128  # and the number of the signal
 INTERRUPTED = SIGNALLED + signal.SIGINT
 
 EXIT_CODES = {
-    0: "all done",
-    FAILED: "an error that has no code of its own",
-    WRONG_USAGE: "a command, option or parameter that cannot be used",
-    BAD_INPUT: "a file that cannot be read or written, or data that cannot be used",
-    BAD_MODEL: "a model file that is damaged, foreign or too new",
-    DIVERGED: "learning left the finite numbers",
-    INTERRUPTED: "interrupted with Ctrl-C (129 by SIGHUP, 143 by SIGTERM)",
+    0: "success",
+    FAILED: "any other error",
+    WRONG_USAGE: "a wrong command, option or parameter",
+    BAD_INPUT: "a file that cannot be read or written, or bad data",
+    BAD_MODEL: "a model file that is damaged, too new or not a model",
+    DIVERGED: "the weights overflowed",
+    INTERRUPTED: "interrupted by Ctrl-C (129: SIGHUP, 143: SIGTERM)",
 }
 
 
