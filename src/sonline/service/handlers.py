@@ -107,6 +107,7 @@ class Api:
         self.limits = limits
         self.metrics = metrics
         self._bridge = Bridge()
+        self._turn = asyncio.Lock()
         # Requests whose body is being read, and since when; None: it took too long.
         self._reading: dict[asyncio.Task[Any], float | None] = {}
 
@@ -119,7 +120,7 @@ class Api:
         engine = self.service.engine(name)
         body, kind = await self._body(request, (JSON, *MANY, ARROW))
         rows = await self._decoded(body, self._rows_to_predict, kind)
-        answer, kept = await self._work(rows.count, engine.predict, rows)
+        answer, kept = await self._work(kind, rows.count, engine.predict, rows)
         if kept is not None:
             if request.query_params.get("durable", "") in ("1", "true"):
                 await self._bridge.wait(kept)
@@ -150,7 +151,7 @@ class Api:
         engine = self.service.writer(request.path_params["name"])
         body, kind = await self._body(request, (JSON, *MANY, ARROW))
         rows = await self._decoded(body, self._rows_to_learn, kind)
-        future = await self._work(rows.count, engine.learn, rows)
+        future = await self._work(kind, rows.count, engine.learn, rows)
         return self._learned(request, kind, await self._bridge.wait(future))
 
     def _rows_to_learn(self, body: bytes, kind: str) -> Rows:
@@ -167,7 +168,7 @@ class Api:
         engine = self.service.writer(request.path_params["name"])
         body, kind = await self._body(request, (JSON, *MANY))
         labels = await self._decoded(body, self._labels, kind)
-        future = await self._work(len(labels), engine.label, labels)
+        future = await self._work(kind, len(labels), engine.label, labels)
         return self._learned(request, kind, await self._bridge.wait(future))
 
     def _labels(self, body: bytes, kind: str) -> list[LabelRow]:
@@ -357,16 +358,28 @@ class Api:
                 self._reading[task] = None
                 task.cancel()
 
-    @staticmethod
-    async def _decoded(body: bytes, decode: Callable[[bytes, str], Value], kind: str) -> Value:
-        if len(body) > _LARGE:
-            return await run_in_threadpool(decode, body, kind)
-        return decode(body, kind)
+    async def _decoded(
+        self, body: bytes, decode: Callable[[bytes, str], Value], kind: str
+    ) -> Value:
+        return await self._in_turn(kind, len(body) > _LARGE, decode, body, kind)
 
-    @staticmethod
-    async def _work(count: int, work: Callable[[Any], Value], rows: Any) -> Value:
-        """Do a few rows at once, and many in another thread, where they keep nobody waiting."""
-        return await run_in_threadpool(work, rows) if count > _MANY_ROWS else work(rows)
+    async def _work(self, kind: str, count: int, work: Callable[[Any], Value], rows: Any) -> Value:
+        return await self._in_turn(kind, count > _MANY_ROWS, work, rows)
+
+    async def _in_turn(
+        self, kind: str, large: bool, work: Callable[..., Value], *values: Any
+    ) -> Value:
+        """Do a single row at once, and many in another thread, where they keep nobody waiting.
+
+        Some rows are done here, one body in each turn of the event loop: single rows that come
+        meanwhile do not wait for all of them.
+        """
+        if large:
+            return await run_in_threadpool(work, *values)
+        if kind == JSON:
+            return work(*values)
+        async with self._turn:
+            return work(*values)
 
 
 @lru_cache(maxsize=256)
