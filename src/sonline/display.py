@@ -1,4 +1,4 @@
-"""How a training run shows itself: a live display on a terminal, a table elsewhere."""
+"""The display of a training run: live on a terminal, a table elsewhere."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ HEADER = (
 
 
 class PlainConsole:
-    """Standard error where it is no terminal: lines of text, without the time that rich takes."""
+    """Standard error that is not a terminal: lines of text, without importing rich."""
 
     is_terminal = False
 
     def say(self, text: str) -> None:
-        """Write a line; when the reader has left, to nobody."""
+        """Write a line; after a broken pipe, to nowhere."""
         try:
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
@@ -36,7 +36,7 @@ class PlainConsole:
 
 
 def open_console() -> Any:
-    """Return standard error to write to; its reader may leave: the model is what is wanted."""
+    """Return standard error; a broken pipe there does not end the training."""
     if not sys.stderr.isatty():
         return PlainConsole()
     from sonline.live import LastingConsole  # noqa: PLC0415 - rich is for terminals
@@ -63,7 +63,7 @@ class Now:
     share: float | None = None
     loss: Point | None = None
     error: float | None = None
-    features: int | None = None  # unless a model is learned
+    features: int | None = None  # None if no model is trained
     sweeps: int = 0
     turn: int = 0
     passes: int = 1
@@ -122,7 +122,7 @@ class Display:
             self.console.say(text)
 
     def begin(self, rows: int, share: float | None) -> None:
-        """Start the clock; so many rows, and such a share, were learned by an earlier run."""
+        """Start the clock; an earlier run learned ``rows`` rows, the fraction ``share`` of all."""
         self.started = time.monotonic()
         self._first_rows, self._first_share = rows, share or 0.0
 
@@ -142,7 +142,7 @@ class Display:
         )
 
     def update(self, **facts: Any) -> None:
-        """Show the fields of `Now`; between two calls the clock goes on."""
+        """Show the fields of `Now`."""
         self._shown = Now(**facts), self.seconds()
 
     def seconds(self) -> float:

@@ -1,7 +1,7 @@
 """Files that replace older ones: whole or not at all, and nothing is left behind.
 
-A file is written beside its place, under a name of its own, and renamed. The writer holds a lock on
-it, so that what a killed process left can be told from what another one is writing, and removed.
+A file is written under a temporary name in the same folder, and renamed. The writer holds a lock on
+it, so that leftovers of killed processes can be told from files being written, and removed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _SUFFIX = ".part"
 
 @contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """Open a file that takes its place when all of it has been written.
+    """Open a file that replaces ``path`` when all of it has been written.
 
     A symbolic link stays: the file that it points to is replaced. Pipes and character devices are
     written into.
@@ -125,7 +125,7 @@ def _begin(target: Path) -> tuple[Path, IO[bytes]]:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove what killed processes have left of this file: nobody holds a lock on it."""
+    """Remove temporary files of killed processes: those that nobody has locked."""
     for part in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 16}{_SUFFIX}"):
         with suppress(OSError), part.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -147,7 +147,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def to_nobody(stream: Any) -> None:
-    """Let what is written to a stream go nowhere from now on: its reader has left."""
+    """Discard what is written to a stream from now on, because its reader has gone."""
     nobody = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nobody, stream.fileno())
     os.close(nobody)

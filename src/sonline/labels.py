@@ -16,7 +16,7 @@ from sonline.errors import InvalidInputError, ModelFileError
 Label: TypeAlias = Hashable
 Codes: TypeAlias = NDArray[np.int64]
 
-NEW = -1  # stands for the number of a label that the table does not have
+NEW = -1  # the code of a label that the table does not have
 MOST_TEXT = 1 << 20  # characters in an array; beyond, objects take less
 FEW = 16  # labels that are looked up faster one by one
 _STORED = (bool, int, float, str)
@@ -90,7 +90,7 @@ class ClassTable:
     signs : bool
         Labels are -1 and 1, or 0 and 1.
     undecided : bool
-        Neither -1 nor 0 has come yet: the first label may turn out to be 0.
+        Neither -1 nor 0 was seen yet: the first label may turn out to be 0.
     dtype : str, optional
         The type of array that the labels came in.
 
@@ -139,7 +139,7 @@ class ClassTable:
         """Bring raw predictions, a line per output, into the order of the sorted labels.
 
         With two classes the only line is then that of the second label, whichever came first.
-        ``classes`` is how many classes the predictions know, if not all.
+        ``classes`` is the number of classes that the predictions are for, if not all.
         """
         count = len(self) if classes is None else classes
         order = np.argsort(self.array[:count], kind="stable")
@@ -148,7 +148,7 @@ class ClassTable:
         return lines[order] if count > 2 else lines
 
     def sorted_labels(self, classes: int | None = None) -> list[Any]:
-        """Return the labels, or the first so many of them, sorted."""
+        """Return the labels, or those of the first ``classes`` classes, sorted."""
         known = self.array[:classes]
         return [self.labels[number] for number in np.argsort(known, kind="stable").tolist()]
 
@@ -219,7 +219,7 @@ class ClassTable:
         return str(np.result_type(np.dtype(current), np.dtype(dtype)))
 
     def _signed(self, labels: Any, codes: Codes) -> ClassTable:
-        """Return the table of 0 and 1, if that is what the labels are; there is no way back."""
+        """Return the table of 0 and 1, if that is what the labels are."""
         new = _distinct(labels, codes == NEW)
         if self.undecided and new == [0] and not (codes == 0).any():
             return replace(self, labels=(0, 1), undecided=False)
@@ -315,7 +315,7 @@ def _stored_dtype(name: Any, labels: tuple[Any, ...]) -> str | None:
     dtype = np.dtype(name)
     if dtype.kind not in "biufU":
         raise ModelFileError(f"labels cannot be of type {dtype}")
-    if dtype.kind == "U":  # its length is a claim of the file; what is there is the truth
+    if dtype.kind == "U":  # do not trust the length that the file claims
         longest = max((len(label) for label in labels), default=0)
         if longest * len(labels) > MOST_TEXT:
             return "object"

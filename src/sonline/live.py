@@ -1,4 +1,4 @@
-"""What rich draws on a terminal; imported only where there is one."""
+"""The live display, drawn by rich; imported only on a terminal."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sonline.files import to_nobody
 
 
 class LastingConsole(Console):
-    """Standard error, whose reader may leave: the model is what is wanted in the end."""
+    """Standard error on a terminal; a broken pipe there does not end the training."""
 
     def __init__(self) -> None:
         super().__init__(stderr=True, highlight=False)
@@ -25,13 +25,13 @@ class LastingConsole(Console):
         self.print(text, markup=False, highlight=False, soft_wrap=True)
 
     def on_broken_pipe(self) -> None:
-        """Write to nobody from now on."""
+        """Write to nowhere from now on."""
         self.quiet = True
         to_nobody(self.file)
 
 
 def live(console: Console, facts: Callable[[], dict[str, Any] | None]) -> Live:
-    """Return a display that draws the facts again and again."""
+    """Return a display that redraws the facts several times a second."""
     return Live(console=console, refresh_per_second=8, get_renderable=lambda: _drawn(facts()))
 
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from sonline import _core
 from sonline.errors import ParameterError
 
-if _core.in_subinterpreter():  # it would hang in the first batch that lets go of the GIL
+if _core.in_subinterpreter():  # it would hang in the first batch that releases the GIL
     raise ImportError("sonline cannot be used in a sub-interpreter; use threads or processes")
 
 SKETCHES: tuple[str, ...] = tuple(_core.sketch_names())

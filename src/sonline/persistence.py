@@ -25,14 +25,14 @@ from safetensors.numpy import load
 from sonline.errors import ModelFileError
 from sonline.files import replacing
 
-FORMAT = "sonline"  # the one entry of the metadata: several would have no fixed order
+FORMAT = "sonline"  # the only entry of the metadata: several would have no fixed order
 FORMAT_VERSION = 1
 
 Tensors = dict[str, NDArray[Any]]
 
 
 def write(path: str | os.PathLike[str], document: Mapping[str, Any], tensors: Tensors) -> None:
-    """Write a model file so that at any moment either the old or the new one is there.
+    """Write a model file atomically: at any moment either the old or the new one is there.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ Keys: TypeAlias = NDArray[np.uint64]
 Indices: TypeAlias = NDArray[np.int64]
 KeysOf: TypeAlias = Callable[[list[str]], Keys]
 
-PIECE = 1 << 20  # stored numbers that are learned between two chances for Ctrl-C
+PIECE = 1 << 20  # stored numbers learned between two checks for Ctrl-C
 LARGEST = 1e150  # size of a label or weight; their squares must stay finite
 LARGEST_VALUES = {"float32": 1e18, "float64": 1e150}
 """The size of a value that a learner takes, by its dtype; see kLargestValue in batch.hpp."""
@@ -108,7 +108,7 @@ def check_finite(name: str, values: Floats) -> None:
 
 
 def row_weights(weights: Any, count: int, name: str = "sample_weight") -> Floats | None:
-    """Return the weights of so many rows: None if none are given; one number is for all rows."""
+    """Return the weights of ``count`` rows, checked; a single number is for all rows."""
     if weights is None:
         return None
     if np.asarray(weights).ndim == 0:
@@ -177,7 +177,7 @@ class CoreRows:
 
 
 def pieces(rows: CoreRows, order: NDArray[np.intp] | None = None) -> Iterator[tuple[Any, CoreRows]]:
-    """Yield rows in an order, some at a time: which they are, and themselves."""
+    """Yield parts of the rows in an order: the selection, and the rows."""
     stored = rows.arguments[0].size if rows.kind != "rows" else rows.count
     length = max(1, PIECE * rows.count // max(stored, 1))
     if order is not None or length < rows.count:
@@ -252,7 +252,7 @@ def _dense(X: Any) -> CoreRows:
 def is_sparse(X: Rows) -> bool:
     """Return whether X is a sparse matrix of SciPy.
 
-    Whoever has made one has imported SciPy; nobody else shall wait for it.
+    A sparse matrix exists only after SciPy was imported, so SciPy is not imported here.
     """
     scipy_sparse = sys.modules.get("scipy.sparse")
     return scipy_sparse is not None and bool(scipy_sparse.issparse(X))

@@ -116,7 +116,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     @contextmanager
     def _as_before_on_error(self) -> Iterator[None]:
-        """Take back all attributes if anything goes wrong."""
+        """Restore all attributes after an error."""
         before = self.__dict__.copy()
         try:
             yield

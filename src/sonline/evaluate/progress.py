@@ -76,7 +76,7 @@ class Curve:
         return self.points[first:]
 
     def merge(self, others: Iterable[Curve], start: Curve | None = None) -> Curve:
-        """Return the average over all rows of curves that went on from a common start side by side.
+        """Return the average over all rows of curves that continued from a common start.
 
         Its points are those of the start, and one for all that came since.
 
@@ -90,7 +90,7 @@ class Curve:
         """
         curves = [self, *others]
         first = start or Curve()
-        # A curve with fewer rows than the start did not go on from it: it was begun anew.
+        # A curve with fewer rows than the start did not continue from it.
         bases = [first if curve.rows >= first.rows else Curve() for curve in curves]
         rows, total, weight = (
             getattr(first, name)

@@ -1,4 +1,4 @@
-"""Sums that run in the order of the rows, however a stream is cut."""
+"""Sums in the order of the rows, the same however a stream is split into batches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from sonline.rows import Floats
 
-FEW = 4  # rows that are added up faster without NumPy
+FEW = 4  # up to this many rows, a loop is faster than NumPy
 
 
 def to_json(number: float) -> float | str:

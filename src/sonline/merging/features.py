@@ -15,7 +15,7 @@ Keys: TypeAlias = NDArray[np.uint64]
 Places: TypeAlias = NDArray[np.intp]
 
 NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
-SPARSE = 8  # up to so many places a key, a table is faster than sorting
+SPARSE = 8  # entries per key up to which a table is faster than sorting
 
 
 class NameTable:
@@ -68,7 +68,7 @@ def united(learners: Sequence[Keys]) -> tuple[Keys, list[Places]]:
     table = np.zeros(1 + max(int(code.max(initial=0)) for code in codes), dtype=np.intp)
     union, size, places = [np.zeros(1, np.uint64)], 1, []
     for keys, code in zip(learners, codes, strict=True):
-        position = table[code]  # 0 for those that nobody before has had
+        position = table[code]  # 0 for keys that are new
         new = np.flatnonzero(position == 0)
         position[new] = table[code[new]] = np.arange(size, size + new.size)
         union.append(keys[1:][new])

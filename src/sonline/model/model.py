@@ -75,7 +75,7 @@ class Model(Inspection):
     run : dict
         Position and counters of a training run, so that it can be resumed.
     face : dict
-        Which face saved the model, and what only that face knows; for the face that opens it.
+        Which face saved the model, and the arguments that only this face has.
     row_weight : float
         Rows of streams are learned with their weight times this.
     only_predicts : bool
@@ -152,7 +152,7 @@ class Model(Inspection):
 
     @property
     def growing(self) -> bool:
-        """Whether new classes may come."""
+        """Whether new classes may appear."""
         return self.table is not None and self.table.growing
 
     @property
@@ -461,7 +461,7 @@ class Model(Inspection):
         return numbered([learner.save() for learner in self.learners])
 
     def save(self, path: str | os.PathLike[str], face: Mapping[str, Any] | None = None) -> None:
-        """Write everything, with a note of the face, so that the old or the new file is there."""
+        """Write everything to a file, with a note of the face."""
         document = self.document() | ({} if face is None else {"face": dict(face)})
         persistence.write(path, document, self.tensors())
 

@@ -88,7 +88,9 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         try:
             model.learn_one(x, number, w)
-        except InvalidInputError:  # nothing was learned; River's own rows may need some care
+        except (
+            InvalidInputError
+        ):  # nothing was learned; n-grams and scalers of River need `cleaned`
             model.learn_one(cleaned(x), number, w)
 
     def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
@@ -118,7 +120,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
         model = self._model
         try:
             number = model.choose_one(x)
-        except InvalidInputError:  # River's own rows may need some care
+        except InvalidInputError:  # n-grams and scalers of River need `cleaned`
             number = model.choose_one(cleaned(x))
         labels = model.known_labels
         return labels[number] if labels else None
@@ -244,7 +246,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
 
 
 def _tolerant(call: Callable[[Any], Any], x: Mapping[Any, Any]) -> Any:
-    """Call a function of the core with a row; River's own rows may need some care."""
+    """Call a function of the core with a row, cleaned if need be."""
     try:
         return call(x)
     except InvalidInputError:

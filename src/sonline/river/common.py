@@ -99,7 +99,7 @@ class RiverEstimator:
 
     @classmethod
     def from_model(cls, model: Model) -> Self:
-        """Make an estimator of a model; they share it.
+        """Return an estimator that uses a `Model`.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ E = TypeVar("E", bound=RiverEstimator)
 
 
 def opened(cls: type[E], model: Model) -> E:
-    """Make an estimator of a model of any face."""
+    """Return an estimator for a model that any face saved."""
     parameters = model.parameters.as_dict()
     if model.face.get("name") == cls.face:
         estimator = cls(**model.face["arguments"])

@@ -71,7 +71,9 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         try:
             self._model.core.learn_one(x, y, w)
-        except InvalidInputError:  # nothing was learned; River's own rows may need some care
+        except (
+            InvalidInputError
+        ):  # nothing was learned; n-grams and scalers of River need `cleaned`
             self._model.core.learn_one(cleaned(x), y, w)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:

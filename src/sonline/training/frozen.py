@@ -12,7 +12,7 @@ from sonline.rows import CoreRows, Floats
 from sonline.streams import Batch
 from sonline.training.settings import THREADS
 
-EVERY = 10  # about one batch of so many is predicted as a whole
+EVERY = 10  # about one batch in this many is predicted by the frozen model
 WORSE = 1.25  # times the progressive measure, and beyond chance: worth a warning
 
 
@@ -34,8 +34,8 @@ class NextRows:
         self._next = 0  # row
 
     def learn(self, model: Model, batch: Batch, weights: Floats | None, rows: int) -> LearnResult:
-        """Let a model that has learned so many rows learn a batch, and measure if it is time."""
-        # Of a young model a batch would measure what it still learns in it.
+        """Learn a batch with a model that has learned ``rows`` rows, and measure when it is due."""
+        # A young model still learns much within a batch, which would be measured instead.
         if rows < max(self._next, EVERY * len(batch)) or batch.start.turn > 0:
             return model.learn_batch(batch, weights, THREADS)
         self._next = rows + EVERY * len(batch)

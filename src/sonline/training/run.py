@@ -368,7 +368,7 @@ class Training:
             **({} if self.validation is None else self.validation.last),
         }
 
-    # -- the state that a later run goes on from -------------------------------------------------
+    # -- the state that a later run resumes ------------------------------------------------------
 
     def _note(self) -> None:
         """Put into the model what a later run needs to go on."""

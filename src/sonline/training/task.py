@@ -17,7 +17,7 @@ from sonline.streams import Batch, Options
 from sonline.streams.batch import NO_LABEL
 
 DECIDING_ROWS = 1000  # how many labels decide what the task is
-RARE = 100  # labels of fewer rows than one in so many may be mistakes
+RARE = 100  # labels of fewer than one row in this many may be mistakes
 MANY_CLASSES = 200  # more numbers than this among the first labels are no classes
 
 

@@ -1,4 +1,4 @@
-"""Rows that are never learned: how good the model is after each pass, and which pass was best."""
+"""Validation rows: how good the model is after each pass, and which pass was best."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Validation:
     data : sequence of str
         The files.
     patience : int
-        After so many passes without a smaller loss it is enough.
+        Number of passes without a smaller loss after which training stops.
     options : dict
         More options of the stream.
     checkpoint : Path, optional
@@ -48,10 +48,10 @@ class Validation:
         self._worse = 0
         self.passes = 0
         self.best_pass = 0
-        self.last: dict[str, float] = {}  # the measures of the last pass
+        self.last: dict[str, float] = {}  # measures of the last pass
 
     def enough(self, model: Model, final: bool = False) -> bool:
-        """Measure the model after a pass; whether more passes are in vain.
+        """Measure the model after a pass, and return whether training should stop.
 
         Only where another pass may follow, the best model is kept in a file for a later run.
         """
