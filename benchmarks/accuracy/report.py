@@ -58,6 +58,7 @@ def page(run: dict[str, Any]) -> str:
     )
     parts = [
         [introduction],
+        [run["note"]] if "note" in run else [],
         _losses(results, peers),
         ["![Errors of the peers relative to sonline](_static/accuracy.png)"],
         _counts(results, peers),
