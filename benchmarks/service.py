@@ -293,6 +293,7 @@ def main() -> None:
         Load("learn, JSON lines of 100, 32 connections", hundreds, hundreds, 100, 32),
         Load("learn, the same with ids", with_ids(options), None, 100, 32),
         Load("learn, Arrow of 1,000, 8 connections", learn_requests("arrow", 1000), None, 1000, 8),
+        Load("learn, Arrow of 5,000, 4 connections", learn_requests("arrow", 5000), None, 5000, 4),
     ]
     with sonline() as mine, peer(options.peer) as other:
         for turn, one in itertools.product(range(options.rounds + 1), loads):
