@@ -203,8 +203,8 @@ class ClassTable:
                 )
             if existing and isinstance(label, str) != isinstance(existing[0], str):
                 raise InvalidInputError(
-                    f"y: label {label!r} is not of the type of the classes {list(existing[:20])}; "
-                    "use text or numbers throughout"
+                    f"y: label {label!r} is of another type than the classes "
+                    f"{list(existing[:20])}; use text or numbers throughout"
                 )
             existing = existing or (label,)
         return replace(self, labels=(*self.labels, *new), dtype=self._widened(dtype))
