@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size);
 
 namespace {
 
-constexpr size_t kMapSize = size_t{1} << 13;
+constexpr size_t kMapSize = size_t{1} << FUZZ_MAP_BITS;  // several times the edges there are
 alignas(64) uint8_t reached[kMapSize];  // edges of the current input: how often each was taken
 alignas(64) uint8_t known[kMapSize];    // edges of all inputs so far: a set of count classes
 size_t last_place;                      // the targets have one thread

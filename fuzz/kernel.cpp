@@ -75,13 +75,16 @@ struct Setup {
 Setup read_setup(Input& in) {
   Setup setup;
   Config& c = setup.config;
-  c.loss = &kLosses[in.below(kLosses.size())];
   constexpr double kLevels[] = {0.5, 1e-9, 1 - 1e-9};
-  c.level = in.pick(kLevels);
+  const LossEntry& loss = kLosses[in.below(kLosses.size())];
+  LossParameters parameters;
+  parameters.quantile = in.pick(kLevels);
+  c.loss = loss.make(parameters);
   const auto names = sketch_names();
   c.sketch_name = names[in.below(names.size())];
   c.root = c.sketch_name == "adagrad";
-  const bool single_weights = c.sketch_name == "full" || c.root;
+  const bool single_weights =
+      c.root || c.sketch_name == "full" || c.sketch_name == "fd" || c.sketch_name == "rfd";
   constexpr size_t kSketchSizes[] = {0, 1, 2, 3, 5, 10, 17};
   c.sketch.size = in.pick(kSketchSizes);
   constexpr double kAlphas[] = {1, 1e-300, 1e-12, 1e-9, 1e12, 1e300};
@@ -105,7 +108,9 @@ Setup read_setup(Input& in) {
   c.explicit_step = c.sketch.explicit_step = !several && (flags & 16);
   c.hessian = c.loss->hessian && (flags & 32);
   constexpr size_t kEvery[] = {1, 1, 2, 7};
-  c.sketch_every = several && (more & 8) ? 0 : single_weights ? 1 : in.pick(kEvery);
+  c.sketch_every = several && (more & 8)               ? 0
+                   : c.root || c.sketch_name == "full" ? 1
+                                                       : in.pick(kEvery);
   constexpr double kOften[] = {0, 0, 1, 1e300};
   c.sigma = in.pick(kOften);
   c.eta = in.pick(kOften);
@@ -337,7 +342,7 @@ bool forge(Input& in, std::unique_ptr<Model>& model, const Setup& setup) {
 void adopt(std::unique_ptr<Model>& model, const Setup& setup) {
   auto other = make(setup);
   try {
-    other->adopt(model->knowledge());
+    other->set_knowledge(model->knowledge());
   } catch (const std::invalid_argument&) {
     return;
   } catch (const Diverged&) {

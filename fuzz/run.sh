@@ -21,8 +21,12 @@ sources=()
 for file in cpp/sonline/text/*.cpp; do
   [ "$file" = cpp/sonline/text/bindings.cpp ] || sources+=("$file")
 done
+kernel=()
+case " ${targets[*]} " in
+  *" kernel "*) kernel=(cpp/sonline/model.cpp cpp/sonline/resolve.cpp cpp/sonline/batch.cpp) ;;
+esac
 flags=(-std=c++20 -g -O2 -Icpp -Ifuzz -fno-omit-frame-pointer
-  -fsanitize=address,undefined -fno-sanitize-recover=all)
+  -fsanitize=address,undefined -fno-sanitize-recover=all -Wno-psabi)
 
 clang=
 if [ "${FUZZ_ENGINE:-}" != gcc ]; then
@@ -60,7 +64,7 @@ compile() {
   "$compiler" "${flags[@]}" "$@" -c "$file" -o "$objects/${file//\//-}.o"
 }
 running=()
-for file in "${sources[@]}" "${targets[@]/#/fuzz/}"; do
+for file in "${sources[@]}" "${kernel[@]}" "${targets[@]/#/fuzz/}"; do
   file=${file%.cpp}.cpp
   if [ -n "$clang" ]; then compile "$file" & else compile "$file" -fsanitize-coverage=trace-pc & fi
   running+=($!)
@@ -70,30 +74,36 @@ for file in "${sources[@]}" "${targets[@]/#/fuzz/}"; do
   fi
 done
 for job in "${running[@]}"; do wait "$job"; done
-[ -n "$clang" ] || "$compiler" -std=c++20 -O2 -c fuzz/driver.cpp -o "$objects/fuzz-driver.cpp.o"
 
-parser=()
-for file in "${sources[@]}"; do parser+=("$objects/${file//\//-}.o"); done
+objects_of() {
+  local file
+  for file in "$@"; do echo "$objects/${file//\//-}.o"; done
+}
 failed=0
 for target in "${targets[@]}"; do
   program=$objects/$target
   object=$objects/fuzz-$target.cpp.o
   corpus=$out/corpus-$target
   mkdir -p "$corpus" "fuzz/corpus/$target"
+  mapfile -t tested < <(objects_of "${sources[@]}")
+  [ "$target" != kernel ] || mapfile -t tested < <(objects_of "${kernel[@]}")
+  map_bits=13
   case $target in # longer inputs reach nothing new and run slower
     number) length=64 ;;
     names) length=256 ;;
+    kernel) length=256 map_bits=16 ;;
     *) length=2048 ;;
   esac
   if [ -n "$clang" ]; then
-    "$compiler" "${flags[@]}" -fsanitize=fuzzer "$object" "${parser[@]}" -o "$program"
+    "$compiler" "${flags[@]}" -fsanitize=fuzzer "$object" "${tested[@]}" -o "$program"
     "$program" "$corpus" fuzz/seeds "fuzz/corpus/$target" -dict=fuzz/text.dict -max_total_time="$seconds" \
       -max_len="$length" -timeout=10 -rss_limit_mb=2048 -seed="$seed" \
       -artifact_prefix="$out/crash-" -print_final_stats=1 > "$out/$target.log" 2>&1 ||
       { grep -v "^#" "$out/$target.log"; failed=1; }
     summary=$(grep -E '^#[0-9]+.*DONE' "$out/$target.log" || echo stopped)
   else
-    "$compiler" "${flags[@]}" "$object" "${parser[@]}" "$objects/fuzz-driver.cpp.o" -o "$program"
+    "$compiler" -std=c++20 -O2 -DFUZZ_MAP_BITS=$map_bits -c fuzz/driver.cpp -o "$program-driver.o"
+    "$compiler" "${flags[@]}" "$object" "${tested[@]}" "$program-driver.o" -o "$program"
     summary=$(UBSAN_OPTIONS=abort_on_error=1:print_stacktrace=1 "$program" "$seconds" "$seed" "$length" \
       "$out/crash-$target" "$corpus" fuzz/text.dict fuzz/seeds "fuzz/corpus/$target" "$corpus") || failed=1
   fi

@@ -165,7 +165,8 @@ void bind_model_class(nb::module_& module) {
           "values"_a, "out"_a, "threads"_a)
       .def("predict_rows", &PyClasses::predict_rows, "rows"_a, "out"_a, "threads"_a)
       .def("predict_one", &PyClasses::predict_one, "row"_a.none())
-      .def("choose_one", &PyClasses::choose_one, "row"_a.none());
+      .def("choose_one", &PyClasses::choose_one, "row"_a.none())
+      .def_static("states", &PyClasses::states, "models"_a, "knowledge"_a);
 
   module.def("sketch_names", &sketch_names);
   module.def("register_sketch_again", &register_sketch_again, "name"_a, "of"_a,

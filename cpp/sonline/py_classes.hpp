@@ -55,6 +55,18 @@ class PyClasses {
     return classes_.predict_row(shared_->reader.known());
   }
 
+  // The states of models that share names, all of the same moment: no thread learns in between.
+  static nb::list states(const nb::list& models, bool knowledge) {
+    const auto shared = common(models);
+    const std::scoped_lock lock(shared->mutex);
+    nb::list states;
+    for (nb::handle object : models) {
+      const auto* model = nb::cast<PyModel*>(object);
+      states.append(knowledge ? model->knowledge_locked() : model->save_locked());
+    }
+    return states;
+  }
+
   int64_t choose_one(nb::handle mapping) {
     const std::scoped_lock lock(shared_->mutex);
     shared_->reader.read(mapping);

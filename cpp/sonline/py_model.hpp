@@ -161,13 +161,15 @@ class PyModel {
 
   nb::dict save() {
     const std::scoped_lock lock(shared_->mutex);
-    return with_names(model_->save());
+    return save_locked();
   }
+  nb::dict save_locked() const { return with_names(model_->save()); }
 
   nb::dict knowledge() {
     const std::scoped_lock lock(shared_->mutex);
-    return with_names(model_->knowledge());
+    return knowledge_locked();
   }
+  nb::dict knowledge_locked() const { return with_names(model_->knowledge()); }
 
   std::pair<double, double> label_range() {
     const std::scoped_lock lock(shared_->mutex);

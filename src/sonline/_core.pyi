@@ -87,6 +87,9 @@ class Classes:
 
     def choose_one(self, row: object | None) -> int: ...
 
+    @staticmethod
+    def states(models: list, knowledge: bool) -> list: ...
+
 def sketch_names() -> list[str]: ...
 
 def register_sketch_again(name: str, of: str) -> None:

@@ -272,6 +272,11 @@ class ClassTable:
                 table = table.added(new, other.dtype)
         return table
 
+    @property
+    def storable(self) -> bool:
+        """Whether a model file can hold the labels; a pickle can hold all of them."""
+        return all(isinstance(label, _STORED) for label in self.labels)
+
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as values that JSON can hold."""
         for label in self.labels:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import copy
 import signal
 import subprocess
 import sys
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from helpers import learner, state_of, stream
+from sonline import river
 from sonline.parameters import SKETCHES
 
 THREADS = 4
@@ -106,6 +109,31 @@ except KeyboardInterrupt:
     learner.learn(X, y)
     print("interrupted", flush=True)
 """
+
+
+def test_a_model_of_several_classes_is_saved_as_of_one_moment(tmp_path: Path) -> None:
+    """Its learners were saved one after the other, and had other features each if rows came."""
+    model = river.SONClassifier(sketch_size=2)
+    for label in range(3):
+        model.learn_one({"a": 1.0}, label)
+    turns = 15
+    turn = threading.Semaphore(0)  # so that no more rows are learned than copies can keep up with
+
+    def learn() -> None:
+        for number in range(turns):
+            turn.acquire()
+            for row in range(40):
+                label = 3 + number // 4 if row == 20 else row % 3
+                model.learn_one({f"feature {number} {row}": 1.0}, label)
+
+    def copy_and_save() -> None:
+        for _ in range(turns):
+            turn.release()
+            copy.deepcopy(model)
+            model.save(tmp_path / "model")
+            river.SONClassifier.load(tmp_path / "model").merge([model])
+
+    together(learn, copy_and_save)
 
 
 def test_interrupted_between_batches() -> None:

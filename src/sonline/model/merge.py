@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from sonline import _core
 from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable
 from sonline.merging import (
@@ -26,6 +27,8 @@ M = TypeVar("M", bound="Model")
 
 def merge(models: Sequence[M], start: M | None) -> M:
     """Return one model out of several that continued from ``start``; see `Model.merge`."""
+    # Another thread may add classes to a growing model while it is merged: a copy stands still.
+    models = [copy.deepcopy(model) if model.growing else model for model in models]
     first = models[0]
     involved = [*models, *([] if start is None else [start])]
     for model in involved:
@@ -84,9 +87,10 @@ def _without_learners(models: Sequence[M], start: M | None, table: ClassTable | 
 
 def _knowledge(model: Model, signs: Sequence[float]) -> list[Tensors]:
     """Return what each learner knows, as a learner with the given sign would know it."""
+    states = _core.Classes.states(model.learners, knowledge=True)
     return [
-        learner.knowledge() if sign == target else with_opposite_labels(learner.knowledge())
-        for learner, sign, target in zip(model.learners, model.signs, signs, strict=True)
+        state if sign == target else with_opposite_labels(state)
+        for state, sign, target in zip(states, model.signs, signs, strict=True)
     ]
 
 
@@ -135,7 +139,8 @@ def compact(model: M) -> M:
             "compact model cannot do; train with a number for alpha, or without the bound"
         )
     learners = model.learners[: max(model.outputs, 1)]
-    parts = [compacted(model.parameters, learner.knowledge()) for learner in learners]
+    states = _core.Classes.states(learners, knowledge=True)
+    parts = [compacted(model.parameters, state) for state in states]
     small = type(model)(parts[0][0])
     small.table = None if model.table is None else replace(model.table, growing=False)
     small.reading, small.progress = model.reading, model.progress

@@ -105,9 +105,7 @@ class Model(Inspection):
         self.only_predicts = False
         self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
         first = _core.Model(parameters.for_core(), parameters.dtype == "float32")
-        classes = 0 if table is None else len(table)
-        growing = table is not None and table.growing
-        others = 0 if classes <= 1 else (1 if classes == 2 else classes) + growing - 1
+        others = _number_of_learners(table) - 1
         self._set_learners([first, *(first.copy() for _ in range(others))])
 
     @classmethod
@@ -444,10 +442,14 @@ class Model(Inspection):
 
     def document(self) -> dict[str, Any]:
         """Return everything but the arrays, as values that JSON can hold."""
+        table = self.table
+        return self._document(None if table is None else table.as_dict(), self.signs)
+
+    def _document(self, classes: Any, signs: Sequence[float]) -> dict[str, Any]:
         return {
             "parameters": self.parameters.as_dict(),
-            "classes": None if self.table is None else self.table.as_dict(),
-            "signs": self.signs,
+            "classes": classes,
+            "signs": signs,
             "reading": vars(self.reading),
             "row_weight": self.row_weight,
             "only_predicts": self.only_predicts,
@@ -457,17 +459,33 @@ class Model(Inspection):
         }
 
     def tensors(self) -> persistence.Tensors:
-        """Return the arrays."""
-        return numbered([learner.save() for learner in self.learners])
+        """Return the arrays, all of the same moment."""
+        return numbered(_core.Classes.states(self.learners, knowledge=False))
+
+    def _snapshot(self, pickled: bool = False) -> tuple[dict[str, Any], persistence.Tensors]:
+        """Return document and arrays that fit together, also if another thread adds a class.
+
+        It sets the table, the learners and their signs one after the other.
+        """
+        while True:
+            table, learners, signs = self.table, self.learners, self.signs
+            if len(learners) == len(signs) == _number_of_learners(table):
+                break
+        if table is None or (pickled and not table.storable):
+            classes: Any = table
+        else:
+            classes = table.as_dict()
+        states = _core.Classes.states(learners, knowledge=False)
+        return self._document(classes, signs), numbered(states)
 
     def save(self, path: str | os.PathLike[str], face: Mapping[str, Any] | None = None) -> None:
         """Write everything to a file, with a note of the face."""
-        document = self.document() | ({} if face is None else {"face": dict(face)})
-        persistence.write(path, document, self.tensors())
+        document, tensors = self._snapshot()
+        persistence.write(path, document | ({} if face is None else {"face": dict(face)}), tensors)
 
     def to_bytes(self) -> bytes:
         """Return the content of a model file."""
-        return persistence.pack(self.document(), self.tensors())
+        return persistence.pack(*self._snapshot())
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
@@ -488,21 +506,7 @@ class Model(Inspection):
         return model
 
     def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
-        document = self.document() if self._labels_can_be_stored() else self._document_with_labels()
-        return document, self.tensors()
-
-    def _labels_can_be_stored(self) -> bool:
-        return self.table is None or all(
-            isinstance(label, (bool, int, float, str)) for label in self.table.labels
-        )
-
-    def _document_with_labels(self) -> dict[str, Any]:
-        """Return the document for pickling, with labels that JSON cannot hold."""
-        table, self.table = self.table, None
-        try:
-            return self.document() | {"classes": table}
-        finally:
-            self.table = table
+        return self._snapshot(pickled=True)
 
     def __setstate__(self, state: tuple[dict[str, Any], persistence.Tensors]) -> None:
         document, tensors = state
@@ -534,6 +538,17 @@ class Model(Inspection):
             for name, label in (("label_low", low), ("label_high", high)):
                 state[name] = np.full_like(state[name], label)
             learner.restore(state)
+
+
+def _number_of_learners(table: ClassTable | None) -> int:
+    """Return how many learners a model has: one for numbers and two classes, else one a class.
+
+    A growing model has another one, for the classes to come.
+    """
+    classes = 0 if table is None else len(table)
+    if table is None or classes <= 1:
+        return 1
+    return (1 if classes == 2 else classes) + table.growing
 
 
 @contextmanager
