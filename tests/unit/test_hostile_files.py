@@ -137,6 +137,19 @@ def test_rows_that_wait_cannot_be_more_than_there_is_room_for(sketch: str, tmp_p
     outcome(forged(source, tmp_path / "bad", fill))
 
 
+@pytest.mark.parametrize("sketch", ["fd", "rfd"])
+def test_a_sketch_without_directions_has_no_columns(sketch: str, tmp_path: Path) -> None:
+    """The number of columns was not checked there: predictions read beyond the memory."""
+    model = learner(sketch=sketch, sketch_size=0)
+    model.learn(np.eye(3), [1, -1, 1])
+    model.save(tmp_path / "model")
+    for columns in (1, 7, 4096):
+        change = with_tensor("0.sketch.columns", np.array(columns))
+        path = forged(tmp_path / "model", tmp_path / "bad", change)
+        with pytest.raises(ModelFileError, match=r"sketch\.rank"):
+            OnlineLearner.load(path)
+
+
 @pytest.mark.usefixtures("little_memory")
 def test_empty_tensors_of_huge_shapes(tmp_path: Path) -> None:
     source = small_file(tmp_path, "isotropic")

@@ -184,7 +184,8 @@ class Appended {
     spectrum_.state(archive);
     if (m_ > 0) lazy_.state(archive, slots);
     if constexpr (Archive::reading)
-      if (k_ > m_ || k_ > n_ || (m_ > 0 && n_ >= N_))  // an epoch that is full has ended
+      // An epoch that is full has ended; without directions there are no columns.
+      if (k_ > m_ || k_ > n_ || (m_ > 0 ? n_ >= N_ : n_ > 0))
         archive.fail("sketch.rank", "exceeds the sketch size");
   }
 
