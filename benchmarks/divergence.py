@@ -96,7 +96,7 @@ def markdown(results: list[tuple[Case, float]]) -> list[str]:
     """Return the counts as a page."""
     ratios = np.array([ratio for _, ratio in results])
     failed, bad = np.isinf(ratios), ratios > BAD
-    found = (
+    summary = (
         f"{len(results):,} runs of {ROWS} rows and {FEATURES} features "
         "(`python -m benchmarks.divergence`): "
         f"{failed.sum():,} raised `DivergenceError`, {bad.sum():,} ({100 * bad.mean():.2f} %) had "
@@ -110,23 +110,23 @@ def markdown(results: list[tuple[Case, float]]) -> list[str]:
             worst = f"{np.median(ratios[here]):.2f}"
             cells.append([name, str(value), str(here.sum()), str(failed[here].sum()), share, worst])
     head = ["", "value", "runs", "diverged", "10 times worse", "median of loss / constant's"]
-    return [found, "", *table(head, cells, 2)]
+    return [summary, "", *table(head, cells, 2)]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--every", type=int, default=1, help="one run of so many")
     parser.add_argument("--cases", type=Path, help="file for failed and bad runs")
-    given = parser.parse_args()
+    args = parser.parse_args()
     results = []
-    for case in cases(given.every):
+    for case in cases(args.every):
         results.append((case, run(case)))
-        if results[-1][1] > BAD and given.cases is not None:
-            with given.cases.open("a", encoding="utf-8") as file:
+        if results[-1][1] > BAD and args.cases is not None:
+            with args.cases.open("a", encoding="utf-8") as file:
                 file.write(json.dumps([case, str(results[-1][1])]) + "\n")
     lines = "\n".join(markdown(results)) + "\n"
     print(lines)
-    if given.every == 1:
+    if args.every == 1:
         (FOLDER / "divergence.markdown").write_text(lines, encoding="utf-8")
 
 

@@ -74,18 +74,18 @@ def stream(name: str, n: int, d: int, seed: int = 0) -> tuple[sp.csr_matrix, np.
     Features are met with probability 1 / index, so that there are frequent and rare ones.
     """
     rng = np.random.default_rng(seed)
-    places = np.exp(rng.random((n, NNZ)) * np.log(d)).astype(np.int64) - 1
+    columns = np.exp(rng.random((n, NNZ)) * np.log(d)).astype(np.int64) - 1
     values = STREAMS[name](rng, n)
     if name == "drifting features":
         window = d // 10
         start = (np.arange(n) * (d - window) // n)[:, None]
-        places = start + rng.integers(0, window, (n, NNZ))
+        columns = start + rng.integers(0, window, (n, NNZ))
     if name == "one huge feature":
-        places[:, 0], values[:, 0] = 0, 1e4
+        columns[:, 0], values[:, 0] = 0, 1e4
     if name == "nearly constant features":
-        places[:, :8] = np.arange(8)
+        columns[:, :8] = np.arange(8)
         values[:, :8] = 1 + 1e-3 * rng.standard_normal((n, 8))
-    rows = sp.csr_matrix((values.ravel(), places.ravel(), np.arange(n + 1) * NNZ), shape=(n, d))
+    rows = sp.csr_matrix((values.ravel(), columns.ravel(), np.arange(n + 1) * NNZ), shape=(n, d))
     rows.sum_duplicates()
     truth = rng.standard_normal(d)
     labels = rows @ truth
@@ -133,7 +133,7 @@ def write(results: list[dict[str, Any]], rows: int) -> None:
     """Write the table and the picture."""
     import matplotlib.pyplot as plt  # noqa: PLC0415 - only for the picture
 
-    features = sorted({one["d"] for one in results})
+    features = sorted({result["d"] for result in results})
     lines = [
         f"Worst ratio of four losses over {rows:,} rows of {NNZ} non-zeros (benchmarks.hostile).",
         "",
@@ -144,12 +144,12 @@ def write(results: list[dict[str, Any]], rows: int) -> None:
         cells = []
         for sketch in SETTINGS:
             for d in features:
-                found = [
-                    one["ratio"]
-                    for one in results
-                    if (one["stream"], one["sketch"], one["d"]) == (name, sketch, d)
+                ratios = [
+                    result["ratio"]
+                    for result in results
+                    if (result["stream"], result["sketch"], result["d"]) == (name, sketch, d)
                 ]
-                cells.append(f"{max(found):.2f}" if found else "")
+                cells.append(f"{max(ratios):.2f}" if ratios else "")
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     (FOLDER / "hostile.markdown").write_text("\n".join(lines) + "\n", encoding="utf-8")
     figure, axes = plt.subplots(1, len(SETTINGS), figsize=(14, 3.6), sharey=True)
@@ -158,9 +158,9 @@ def write(results: list[dict[str, Any]], rows: int) -> None:
             worst = [
                 max(
                     (
-                        one["ns"]
-                        for one in results
-                        if (one["stream"], one["sketch"], one["d"]) == (name, sketch, d)
+                        result["ns"]
+                        for result in results
+                        if (result["stream"], result["sketch"], result["d"]) == (name, sketch, d)
                     ),
                     default=np.nan,
                 )
@@ -179,10 +179,10 @@ def main() -> None:
     parser.add_argument("--features", type=int, nargs="+", default=[10_000, 100_000, 1_000_000])
     parser.add_argument("--rows", type=int, default=20_000)
     parser.add_argument("--only", choices=list(SETTINGS))
-    given = parser.parse_args()
-    results = measure(given.features, given.rows, given.only)
-    if given.only is None:
-        write(results, given.rows)
+    args = parser.parse_args()
+    results = measure(args.features, args.rows, args.only)
+    if args.only is None:
+        write(results, args.rows)
 
 
 if __name__ == "__main__":

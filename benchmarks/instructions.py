@@ -60,10 +60,10 @@ def count(program: Path, learner: str) -> int:
         "1",
     ]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
-    found = re.search(r"Collected : (\d+)", done.stderr)
-    if done.returncode or not found:
+    match = re.search(r"Collected : (\d+)", done.stderr)
+    if done.returncode or not match:
         sys.exit(f"callgrind failed for {learner}:\n{done.stderr}")
-    return int(found[1])
+    return int(match[1])
 
 
 def compare(counts: dict[str, int], committed: dict[str, int]) -> list[str]:

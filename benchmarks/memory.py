@@ -100,10 +100,10 @@ def large_file(settings: Settings) -> Iterator[Result]:
     yield Result(SECTION, case, "the model's file", "MB", megabytes(model.stat().st_size))
 
 
-def peak_memory(program: str, given: list[object]) -> int:
+def peak_memory(program: str, arguments: list[object]) -> int:
     """Return the largest resident memory of a process that runs the program, in bytes."""
     done = subprocess.run(
-        [sys.executable, "-c", program + PEAK, json.dumps(given)],
+        [sys.executable, "-c", program + PEAK, json.dumps(arguments)],
         check=True,
         capture_output=True,
         text=True,

@@ -92,11 +92,11 @@ def batches(text: bytes, form: str, features: str) -> Iterator[_core.TextBatch]:
 
 def matrix(text: bytes) -> sp.csr_matrix:
     """Return one matrix of all the rows, as scikit-learn's function does."""
-    found = list(batches(text, "svmlight", "index"))
-    lengths = np.concatenate([np.diff(batch.indptr) for batch in found])
+    parsed = list(batches(text, "svmlight", "index"))
+    lengths = np.concatenate([np.diff(batch.indptr) for batch in parsed])
     indptr = np.concatenate([[0], np.cumsum(lengths)])
-    values = np.concatenate([batch.values for batch in found])
-    indices = np.concatenate([batch.indices for batch in found])
+    values = np.concatenate([batch.values for batch in parsed])
+    indices = np.concatenate([batch.indices for batch in parsed])
     return sp.csr_matrix((values, indices, indptr))
 
 

@@ -77,9 +77,9 @@ def measured(folder: Path, cores: int, repeats: int) -> Iterator[dict[str, Any]]
     for case, (estimator, frame) in cases.items():
         each, used = [], []
         for _ in range(repeats + 1):
-            before, begun = processor_seconds(), time.perf_counter()
+            before, start = processor_seconds(), time.perf_counter()
             model = estimator.fit(frame)
-            each.append(time.perf_counter() - begun)
+            each.append(time.perf_counter() - start)
             used.append(processor_seconds() - before)
         shard = model.rounds_[0]
         yield {
@@ -105,8 +105,8 @@ def main() -> None:
     parser.add_argument("--cores", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.cores:
-        for found in measured(options.folder, options.cores, options.repeats):
-            print(json.dumps(found), flush=True)
+        for result in measured(options.folder, options.cores, options.repeats):
+            print(json.dumps(result), flush=True)
         return
     with TemporaryDirectory() as folder:
         written(Path(folder), options.rows)

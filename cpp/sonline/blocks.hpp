@@ -1,5 +1,5 @@
 // The per-feature numbers: one block of `stride` numbers a slot, in chunks that never move, so that
-// growth copies nothing and a pointer to a block stays good.
+// growth copies nothing and pointers to blocks stay valid.
 #pragma once
 
 #include <cstddef>

@@ -165,8 +165,8 @@ struct Columns {
   }
 };
 
-// Throws if block_i += x_i * update would leave the range of T. A step far smaller than that range
-// is not looked at: no stream is so long that such steps add up to it.
+// Throws if block_i += x_i * update would leave the range of T. Steps far smaller than that range
+// are not checked: no stream is long enough for them to add up to it.
 template <class T>
 void check_room(T* const* blocks, const T* x, size_t n, double energy, const T* update,
                 size_t width) {

@@ -1,5 +1,5 @@
 // Which slot a feature has: integer keys of up to 63 bits and named features share one sequence of
-// slots, handed out in order of first appearance. Slot 0 belongs to the intercept.
+// slots, assigned in order of first appearance. Slot 0 belongs to the intercept.
 //
 // Keys that are small compared to the number of features seen are looked up in a plain array (one
 // load); the others in an open-addressing table. So a file with contiguous indices costs four bytes
@@ -23,7 +23,7 @@ inline constexpr Slot kInterceptSlot = 0;    // also the answer "never seen"
 
 class FeatureIndex {
  public:
-  // Slots handed out, the intercept's included.
+  // Slots assigned, including the intercept's.
   Slot size() const { return next_; }
 
   [[gnu::always_inline]] Slot find(Key key) const {
@@ -62,7 +62,7 @@ class FeatureIndex {
       return named_[id] = next_++;
     }
     // The array may be at most eight times as long as it has entries (and a little more, so that
-    // ordinary small data never meets the table).
+    // ordinary small data never uses the table).
     if (key >= direct_.size() && key < 8 * (Key{next_} + 1024)) widen_direct(key);
     if (key < direct_.size()) return direct_[key] = next_++;
     if ((far_count_ + 1) * 2 > far_.size()) grow_far();
@@ -137,7 +137,7 @@ class FeatureIndex {
       if (entry.slot) far_[probe(entry.key)] = entry;
   }
 
-  // Where `key` is, or the free place where it belongs; at least half of the places are free.
+  // The position of `key`, or the free position where it belongs; at least half are free.
   size_t probe(Key key) const {
     const size_t mask = far_.size() - 1;
     size_t i = mix_bits(key) & mask;

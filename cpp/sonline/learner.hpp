@@ -7,9 +7,9 @@
 //   w ← w − ω ℓ'(w'·x̃) A⁻¹x̃        the step, w' the weights after it
 //   (S, H) ← SketchUpdate(ĝ)       ĝ = c x̃, c² = ω (σ + η) ℓ'(z)² or ω ℓ''(z)
 // The step is implicit (Kulis & Bartlett 2010): its gradient is taken where the step ends, and A is
-// that of the rounds before. Such a step cannot overshoot or turn round, however small α is, and
-// two runs that differ by rounding do not drift apart. The paper's step (Algorithm 1, lines 8 and
-// 9) takes the gradient at z and the A that has taken ĝ in; explicit_step asks for it. For the full
+// that of the rounds before. Such a step cannot overshoot or change its sign, however small α is,
+// and two runs that differ by rounding do not drift apart. The paper's step (Algorithm 1, lines 8
+// and 9) takes the gradient at z and the A that includes ĝ; explicit_step chooses it. For the full
 // matrix, squared loss and Hessian curvature the two are the same.
 //
 // With several experts (alpha = "auto") each has its own w, α and memory, all share the sketch, and
@@ -94,7 +94,7 @@ class Learner {
     }
   }
 
-  // Knows the features of a row from now on, without learning it.
+  // Adds the features of a row without learning it.
   void add_features(const Batch& batch, size_t row_number) {
     resolve<true>(batch, row_number, row());
   }
@@ -115,7 +115,7 @@ class Learner {
     return bytes;
   }
 
-  // w / scale of a slot, blended over the experts: the weight of the feature as it comes.
+  // w / scale of a slot, blended over the experts: the weight of the unscaled feature.
   double raw_weight(Slot slot) const {
     const double scale = scales_.of(slot, blocks_.at(slot));
     const double offset = slot == kInterceptSlot ? offset_ : 0.0;
@@ -152,7 +152,7 @@ class Learner {
     sketch_.write_knowledge(archive, blocks_, slots);
   }
 
-  // Becomes, from an empty learner, one that knows this.
+  // Fills an empty learner with what write_knowledge() has written.
   void read_knowledge(StateReader& archive) {
     common_state(archive);
     const auto keys = archive.any_array<Key>("features");
@@ -273,7 +273,8 @@ class Learner {
     return offset_ + (config_.clip ? clipped(blend()) : blend());
   }
 
-  // A sketch may put off what a row does to the features of other rows.
+  // Brings the features of the row up to date: a sketch may change other features than those of a
+  // row, and does so lazily.
   void refresh() {
     if constexpr (requires { sketch_.refresh(row()); }) sketch_.refresh(row());
   }
@@ -300,7 +301,7 @@ class Learner {
     return z;
   }
 
-  // Takes back the features of rows that were not learned.
+  // Removes the features of rows that were not learned.
   void forget_features(size_t slots) {
     if (index_.size() == slots) return;
     std::vector<Key> keys = index_.keys();
@@ -331,6 +332,8 @@ class Learner {
     }
   }
 
+  // One round, as described at the top of this file. `times` is how often the sketch counts the
+  // row.
   double learn_row(double y, double weight) {
     const size_t every = group(), times = drawn(every) ? every : 0;
     refresh();
@@ -338,8 +341,9 @@ class Learner {
     read_margins();
     const bool projected = rounds_ > 0 && project_onto_bound();
     double z = blend();
-    const double kept = config_.clip ? clipped(z) : z;
-    const double prediction = offset_ + (config_.follow_labels ? with_follower(kept) : kept);
+    const double clipped_z = config_.clip ? clipped(z) : z;
+    const double prediction =
+        offset_ + (config_.follow_labels ? with_follower(clipped_z) : clipped_z);
 
     const double size = take_label(y, row().size);
     effective_.add(weight);
@@ -347,28 +351,16 @@ class Learner {
     if (config_.clip) z = clipped(z);
     if (!config_.loss->binary && needs_unit()) y = take_loss(z, y);
     const double g = needs_slope_ ? weight * config_.loss->slope(z, y) : 0.0;
-    if (scales_.need_gradients()) {
-      if (projected) {
-        sketch_.commit(row(), blocks_, row().slots_seen, size);
-        refresh();
-      }
-      scales_.add_gradients(row(), g);
-      read_margins();
-    }
+    if (scales_.need_gradients()) scale_by_gradients(g, projected, size);
     mean_energy_ += (row().energy - mean_energy_) / static_cast<double>(rounds_);
 
-    const bool looks_ahead = !explicit_ || times == 0, blended = margins_.size() > 1;
-    double c = times > 0 && !blended ? root_of_curvature(z, y, weight, times) : 0.0;
-    if (looks_ahead && !S::kAbsorbFirst) step_of_experts(y, weight);
-    if (times > 0) {
-      if (blended) c = root_of_curvature(end_of_steps(z), y, weight, times);
-      sketch_.absorb(c, g, static_cast<double>(rounds_), features_of_row(),
-                     static_cast<double>(times));
-    }
-    if (looks_ahead && S::kAbsorbFirst) step_of_experts(y, weight);
-    if (!looks_ahead) explicit_step(g);
+    const bool implicit = !explicit_ || times == 0;
+    if (implicit && !S::kAbsorbFirst) implicit_steps(y, weight);
+    if (times > 0) absorb(z, y, g, weight, times);
+    if (implicit && S::kAbsorbFirst) implicit_steps(y, weight);
+    if (!implicit) explicit_step(g);
     sketch_.commit(row(), blocks_, row().slots_seen, size);
-    if (blended) {
+    if (margins_.size() > 1) {
       become_likelihoods(fits_);
       ensemble_.learn(fits_, weight / effective_.unit());
     }
@@ -376,6 +368,25 @@ class Learner {
     count_features(features_of_row());
     if (rounds_ == FeatureScales<T>::kFirstRows) scales_.choose_unit(blocks_, row().slots_seen);
     return prediction;
+  }
+
+  // The gradient of this row changes the scales and with them the margins.
+  void scale_by_gradients(double g, bool projected, double size) {
+    if (projected) {
+      sketch_.commit(row(), blocks_, row().slots_seen, size);
+      refresh();
+    }
+    scales_.add_gradients(row(), g);
+    read_margins();
+  }
+
+  // SketchUpdate(ĝ). Blended experts take the curvature where their steps have ended.
+  void absorb(double z, double y, double g, double weight, size_t times) {
+    double c = 0;
+    if constexpr (S::kTakesCurvature)
+      c = root_of_curvature(margins_.size() > 1 ? end_of_steps(z) : z, y, weight, times);
+    sketch_.absorb(c, g, static_cast<double>(rounds_), features_of_row(),
+                   static_cast<double>(times));
   }
 
   // Counts the round; returns the size of a typical label.
@@ -390,12 +401,13 @@ class Learner {
     return std::max({std::fabs(label_low_ - offset_), std::fabs(label_high_ - offset_), 1e-300});
   }
 
-  // Whether anything depends on how large losses of numbers are.
+  // Whether anything depends on the typical loss of a regression.
   bool needs_unit() const {
     return margins_.size() > 1 || config_.unit_free || config_.follow_labels;
   }
 
-  // Takes in what the prediction of a number cost; returns the label to learn.
+  // Adds the loss of a prediction to the typical loss; returns the label to learn, which is moved
+  // towards the prediction if it is an outlier.
   double take_loss(double z, double y) {
     const double cost = config_.loss->value(z, y), limit = typical_.limit();
     if (!std::isfinite(cost)) throw Diverged("the loss is too large");
@@ -437,7 +449,7 @@ class Learner {
     if (g != 0 && row().energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
   }
 
-  // The sketch takes in one row of each group of so many rounds, and counts it as often.
+  // The sketch takes in one row out of each group of this many rounds, and counts it that often.
   size_t group() const {
     size_t every = config_.sketch_every;
     if (every == 0)
@@ -445,13 +457,14 @@ class Learner {
       }
     return every;
   }
-  // Whether it is the round to come. One is drawn: a stream with a period of its own is still seen
-  // whole.
+  // Whether that row is the next one. It is drawn at random, so that a periodic stream is sampled
+  // fairly.
   bool drawn(size_t every) const {
     return every == 1 || rounds_ % every == mix_bits(rounds_ / every) % every;
   }
 
-  void step_of_experts(double y, double weight) {
+  // The step of each expert with the A of the rounds before.
+  void implicit_steps(double y, double weight) {
     const size_t K = margins_.size();
     const double pull = weight * pull_of_labels();
     for (size_t e = 0; e < K; ++e) {
@@ -475,9 +488,9 @@ class Learner {
     return young ? rows : std::numeric_limits<double>::infinity();
   }
 
-  // Where the curvature is taken: blended experts take it where their steps would end. There it is
-  // less, above all in the first rows, which would otherwise slow down all that come. Steps end at
-  // the kink of a hinge again and again: rounding must not decide what its slope is.
+  // The blend of the margins after the steps. The curvature is smaller there, above all in the
+  // first rows, which would otherwise make all later steps short. Steps often end exactly at the
+  // kink of a hinge: rounding must not decide which slope it has.
   double end_of_steps(double z) const {
     if (!config_.hessian) return z * (1 + 1e-6);
     double end = 0;
@@ -499,12 +512,12 @@ class Learner {
   }
   double alpha_beside_sketch(size_t e) const { return alpha(e) / remembered(e); }
 
-  // The c of ĝ = c x̃, for a row that counts so many times in the sketch.
+  // The c of ĝ = c x̃.
   double root_of_curvature(double z, double y, double weight, size_t times) const {
     const double c = std::sqrt(weight * curvature_at(z, y));
     if (!(c * c * row().energy * static_cast<double>(times) <= kLargestSquare))
       throw Diverged("a gradient is too large");
-    // Below this the square has lost digits, or is 0: no direction can be had from it.
+    // Below this the square has lost digits or is 0, and gives no direction.
     return c * c * row().energy < kSmallestSquare ? 0.0 : c;
   }
 
@@ -562,7 +575,7 @@ class Learner {
   double offset_ = 0;  // of the labels
   uint64_t rounds_ = 0, nonzeros_ = 0;
   double mean_energy_ = 0;  // mean of |x̃|²
-  // The range of the labels; empty (low > high) before the first.
+  // The range of the labels; empty (low > high) before the first label.
   double label_low_ = std::numeric_limits<double>::max();
   double label_high_ = std::numeric_limits<double>::lowest();
 };

@@ -65,7 +65,7 @@ inline double dot(const double* a, const double* b, size_t n) {
 
 namespace detail {
 
-// So many columns of A·B: `quads` vectors of four and `pairs` of two.
+// Columns of A·B from j on: `quads` vectors of four and `pairs` of two.
 template <size_t quads, size_t pairs>
 [[gnu::always_inline]] inline void multiply_columns(const Matrix& A, const Matrix& B, size_t n,
                                                     size_t j, Matrix& product) {
@@ -129,7 +129,8 @@ inline double largest_entry(const Matrix& A, size_t n) {
 }
 
 // The lower Cholesky factor of the leading n x n part of `gram`, in place of its lower triangle.
-// Returns n, or the first row that depends on those before it: less than `least` of it is its own.
+// Returns n, or the first row that depends on those before it: less than `least` of it is
+// independent.
 inline size_t cholesky_until(Matrix& gram, size_t n, double least) {
   for (size_t i = 0; i < n; ++i) {
     const double whole = gram(i, i);

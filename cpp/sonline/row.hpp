@@ -12,21 +12,21 @@ namespace sonline {
 
 template <class T>
 struct Row {
-  // A squared norm so small that x / |x| cannot be had in this number type counts as none.
+  // A squared norm below this counts as 0: x / |x| cannot be computed in this number type.
   static constexpr double kTiny = std::is_same_v<T, float> ? 1e-74 : 1e-290;
 
   std::vector<Slot> slots;
   std::vector<T*> blocks;
-  std::vector<T> raw;     // the values as they came
+  std::vector<T> raw;     // the unscaled values
   std::vector<T> scaled;  // … divided by the scales
   const T* x = nullptr;   // what is learned from: one of the two
   double energy = 0;      // |x|^2
   size_t size = 0;
-  size_t slots_seen = 0;  // slots handed out when this row was resolved, its own included
-  bool unknown = false;   // it had features that were never seen, which are left out
-  bool ascending = true;  // no key came twice
+  size_t slots_seen = 0;  // slots assigned when this row was resolved, including its own
+  bool unknown = false;   // it had features that were never seen; they are left out
+  bool ascending = true;  // no key occurs twice
 
-  // Room for n non-zeros; what is there may be lost.
+  // Makes room for n non-zeros; may lose the content.
   void reserve(size_t n) {
     if (n <= blocks.size()) return;
     const size_t capacity = 2 * n;

@@ -216,11 +216,11 @@ class SecularSolver {
     double* products = products_.data();
     for (size_t j = 0; j < n; ++j) {
       const double *gaps = gaps_[j], *inverse = inverse_[j];
-      const double own = products[j] * -gaps[j];  // s_j - d_j > 0
+      const double diagonal = products[j] * -gaps[j];  // s_j - d_j > 0
       for (size_t i = 0; i < n; i += kQuad)
         store_quad(products + i,
                    load_quad(products + i) * (load_quad(gaps + i) * load_quad(inverse + i)));
-      products[j] = own;
+      products[j] = diagonal;
     }
     for (size_t i = 0; i < n; ++i)
       q_active_[i] = std::copysign(std::sqrt(std::max(products_[i], 0.0)), q_active_[i]);
@@ -239,15 +239,15 @@ class SecularSolver {
     for (size_t r = 0; r < n; ++r) {
       values[r] = order_[r].value;
       double* row = vectors[r];
+      if (poles_.size() == n) {
+        unit_quotient(gaps_[order_[r].pole], n, row);
+        continue;
+      }
       std::fill(row, row + n, 0.0);
       if (order_[r].pole >= n) {
         row[order_[r].pole - n] = 1;
       } else {
         const double* delta = gaps_[order_[r].pole];
-        if (poles_.size() == n) {
-          unit_quotient(delta, n, row);
-          continue;
-        }
         double norm = 0;
         for (size_t k = 0; k < poles_.size(); ++k) {
           const double u = q_active_[k] / delta[k];

@@ -21,6 +21,7 @@ def forced(parameters: Parameters) -> OnlineLearner:
     model = OnlineLearner(**parameters.as_dict())
     core = _core.Model(parameters.for_core() | FORCED, parameters.dtype == "float32")
     model._model._set_learners([core])
+    model._take(model._model)
     return model
 
 

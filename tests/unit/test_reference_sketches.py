@@ -16,12 +16,14 @@ from sonline.paper.reference import (
     Oja,
     PaperFrequentDirections,
     PaperOja,
+    ReferenceLearner,
     RobustFrequentDirections,
     compute_eigen_system,
     compute_sparse_eigen_system,
     decompose,
     oja_rotation,
     orthonormalise,
+    random_start,
 )
 from sonline.paper.reference.sketches import tau
 
@@ -393,3 +395,19 @@ def test_projection_leaves_alone_what_is_inside():
     w, z = sketch.project(u, np.zeros(2), 1.0)  # no 0/0
     assert w is u
     assert z == 0.0
+
+
+def test_random_start_stands_for_all_features() -> None:
+    """The features that the data never has matter only by their inner products."""
+    rng = np.random.default_rng(0)
+    features, m, dimension = 6, 3, 40
+    X, y = rng.normal(size=(80, features)), np.sign(rng.normal(size=80))
+    V0 = random_start(1 + features, m, dimension, seed=4)
+    drawn = np.linalg.qr(np.random.default_rng(4).standard_normal((dimension, m)))[0].T
+    short, whole = (
+        ReferenceLearner("squared", "oja", m, step="implicit", V0=start).learn(
+            np.hstack([X, np.zeros((80, start.shape[1] - 1 - features))]), y
+        )
+        for start in (V0, drawn)
+    )
+    np.testing.assert_allclose(short, whole, rtol=1e-9, atol=1e-9)

@@ -32,7 +32,8 @@ struct LogisticLoss {
  private:
   SONLINE_AVX2 static void implicit_steps_avx2(const double* z, double y, const double* q, size_t n,
                                                double* fits, double* steps) {
-    implicit_steps_of<Quad>(z, y, q, n, fits, steps);
+    n <= 2 ? implicit_steps_of<Pair>(z, y, q, n, fits, steps)
+           : implicit_steps_of<Quad>(z, y, q, n, fits, steps);
   }
   template <class V>
   [[gnu::always_inline]] static void implicit_steps_of(const double* z, double y, const double* q,

@@ -22,6 +22,7 @@ class AdaGrad {
  public:
   // A has nothing along a new feature before it has taken in the gradient.
   static constexpr bool kAbsorbFirst = true;
+  static constexpr bool kTakesCurvature = false;  // but the gradient
 
   explicit AdaGrad(const SketchConfig&) {}
 

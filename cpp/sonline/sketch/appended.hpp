@@ -24,6 +24,7 @@ template <class T, Truncation kind>
 class Appended {
  public:
   static constexpr bool kAbsorbFirst = false;
+  static constexpr bool kTakesCurvature = true;
 
   explicit Appended(const SketchConfig& config)
       : m_(Spectrum<kind>::capacity(config.size)),
@@ -202,11 +203,12 @@ class Appended {
   // back more of a step than there is, which would lead away from the label.
   double shrink(size_t i, double alpha) const {
     const double factor = 1 / (1 + spectrum_.ev[i] / alpha);
-    return rest_ > 0 ? std::max(factor, kSpan) : factor;
+    return rest_ > 0 ? std::max(factor, kLeast) : factor;
   }
 
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr double kSpan = kFloat ? 1e-5 : 1e-12, kInside = kFloat ? 2e-6 : 1e-12;
+  static constexpr double kLeast = kFloat ? 1e-6 : 1e-12;  // that a step along V shrinks to
   // Magnification of rounding errors in V by one row: a sweep is to come early, or soon.
   static constexpr double kMagnified = 4, kStrained = kFloat ? 30 : 1e3;
   static constexpr double kCancellation = kFloat ? 64 : 1 << 20;

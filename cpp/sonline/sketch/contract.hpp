@@ -1,5 +1,5 @@
 // The contract between the learner (Algorithm 1) and a sketch. Every vector that Algorithm 1
-// touches is a multiple of the row x, so a sketch is given the row once and then only numbers:
+// touches is a multiple of the row x, so a sketch gets the row once and then only numbers:
 //
 //   project(row)                    x̂ = Sx and w·x; starts the round
 //   margin(e)                       w·x of expert e
@@ -9,12 +9,12 @@
 //   commit(row, blocks, …, scale)   writes the round to the blocks of the row's features
 //   undo()                          takes back a round that could not be committed
 //
-// A sketch that puts off what a row does to the features of other rows also has refresh(row), which
+// A sketch that changes the features of other rows lazily also has refresh(row), which
 // brings the features of a row to be learned up to date, and view(row), which does so to copies for
 // a prediction. One whose memory grows with the features or the stream says how much there is:
 // bytes().
 //
-// And for looking inside: width, tail (what the sketch adds to alpha), rank, eigenvalues, upkeep,
+// For inspection: width, tail (what the sketch adds to alpha), rank, eigenvalues, upkeep,
 // read (weights and directions of a feature), write_knowledge and read_knowledge (knowledge.hpp),
 // state. To add a sketch, write such a class (or a Rule for factored.hpp) and add its line to the
 // table in model.cpp; the compiler checks the list below.
@@ -49,6 +49,7 @@ concept Sketch = requires(S sketch, const S& fixed, const Row<T>& row, const Blo
                           size_t n, double number, double* out, const T* block, Slot slot,
                           StateWriter& writer, StateReader& reader) {
   { S::kAbsorbFirst } -> std::convertible_to<bool>;
+  { S::kTakesCurvature } -> std::convertible_to<bool>;
   sketch.project(row);
   { fixed.margin(n) } -> std::same_as<double>;
   { sketch.energy(number) } -> std::same_as<double>;

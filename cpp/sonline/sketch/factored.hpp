@@ -17,8 +17,10 @@
 // Rounding slowly takes the orthonormality of V away. A sweep over all features measures the Gram
 // matrix and restores it, once the non-zeros that were read have paid for that.
 //
-// The intercept is in every row, so that its numbers would be rounded in every round; they are kept
-// in double, apart from its block.
+// The intercept and the most frequent features are written in most rounds. In float32 their small
+// late changes would be lost by rounding, always in the same direction: the directions would become
+// shorter, and steps would leak through them. So these features are kept in double, apart from
+// their blocks (docs/decisions/frequent-features-in-double.md).
 #pragma once
 
 #include <algorithm>
@@ -47,7 +49,7 @@ struct Absorption {
   double c;             // ĝ = c x
   double energy;        // |x|²
   double t;             // this round, counted from 1
-  double stands_for;    // times that what is discarded counts, more than once if c leaves some out
+  double stands_for;    // weight of what is discarded, more than 1 if c stands for part of the row
   double features;      // features seen, the intercept included
   size_t k;             // rank of V
   const double* p;      // V x
@@ -55,7 +57,7 @@ struct Absorption {
   const double* Zx;
   double rho2;  // |ĝ|² - |V ĝ|², the energy of the residual; 0 if it is rounding only
   const Matrix* F;
-  double tolerated = 0;  // condition beyond which the step is done the dense way
+  double tolerated = 0;  // condition above which the step is done the dense way
 };
 
 // What a Rule answers.
@@ -86,6 +88,7 @@ template <class T, class Rule>
 class Factored {
  public:
   static constexpr bool kAbsorbFirst = false;
+  static constexpr bool kTakesCurvature = Rule::kTakesCurvature;
 
   explicit Factored(const SketchConfig& config)
       : K_(config.experts),
@@ -97,7 +100,7 @@ class Factored {
         condition_(config.condition > 0 ? config.condition : kCondition),
         cancellation_(config.cancellation > 0 ? config.cancellation : kCancellation),
         rule_(config, m_),
-        lazy_(K_, m_, m_),
+        lazy_(K_, m_, m_, m_ > 0 ? kExact : 0),
         F_(m_, m_),
         beta_(K_, m_),
         intercept_(K_ + m_),
@@ -138,7 +141,7 @@ class Factored {
     upkeep_.caught_up += lazy_.catch_up(row, first_, room_.data());
   }
 
-  // The same for a row that is only looked at: its blocks become copies.
+  // The same for a row that is only predicted: its blocks become copies.
   void view(Row<T>& row) {
     if (m_ > 0) lazy_.view(row, first_, width_, copies_, room_.data());
   }
@@ -257,6 +260,8 @@ class Factored {
     if (first_)
       for (size_t j = 0; j < K_ + m_; ++j)
         intercept_[j] = std::exchange(blocks.at(kInterceptSlot)[j], T{0});
+    for (Slot slot = kInterceptSlot + 1; slot < std::min(slots, lazy_.most_exact()); ++slot)
+      std::copy_n(blocks.at(slot), K_ + m_, lazy_.exact(slot));
     if (k_ > 0) sweep(blocks, slots);
   }
 
@@ -286,17 +291,20 @@ class Factored {
   // back more of a step than there is, which would lead away from the label.
   double shrink(size_t i, double alpha) const {
     const double factor = 1 / (1 + rule_.ev()[i] / alpha);
-    return rest_ > 0 ? std::max(factor, kSpan) : factor;
+    return rest_ > 0 ? std::max(factor, kLeast) : factor;
   }
 
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr double kSpan = kFloat ? 1e-5 : 1e-12, kInside = kFloat ? 2e-6 : 1e-12;
+  static constexpr double kLeast = kFloat ? 1e-6 : 1e-12;  // that a step along V shrinks to
   // Amplification of rounding errors in Z that is tolerated.
   static constexpr double kCondition = kFloat ? 10 : 1e2;
   // Magnification of rounding errors in V by one row after which V is to be made orthonormal soon.
   static constexpr double kStrained = kFloat ? 30 : 1e3;
   // Z grows where F shrinks: long before it leaves the range of its type, F becomes I again.
   static constexpr double kSmallest = 1e-6;
+  // Features that are kept in double, see lazy.hpp.
+  static constexpr size_t kExact = 256;
   // How much larger than a label the cancelling parts of w·x may be.
   static constexpr double kCancellation = kFloat ? 64 : 1 << 20;
 
@@ -363,6 +371,34 @@ class Factored {
       weight_columns_.scatter(changed, x, n, weights_width(), update_.data());
     if (first_)
       for (size_t j = 0; j < written; ++j) intercept_[j] += exact_update_[j] * row.x[0];
+    if (kFloat && m_ > 0) has_avx2() ? write_exact_avx2(row, written) : write_exact(row, written);
+  }
+
+  // The same for the features that are kept in double; their blocks become copies.
+  [[gnu::always_inline]] inline void write_exact(const Row<T>& row, size_t written) {
+    using Four = FourOf<T>;
+    const double* update = exact_update_.data();
+    const size_t most = lazy_.most_exact(), quads = written / kQuad * kQuad;
+    for (size_t i = first_; i < row.size; ++i) {
+      if (row.slots[i] >= most) continue;
+      double* numbers = lazy_.exact(row.slots[i]);
+      T* block = row.blocks[i];
+      const double x = row.x[i];
+      size_t j = 0;
+      for (; j < quads; j += kQuad) {
+        const Quad sum = load_quad(numbers + j) + x * load_quad(update + j);
+        store_quad(numbers + j, sum);
+        *reinterpret_cast<typename Four::InMemory*>(block + j) =
+            __builtin_convertvector(sum, typename Four::Vector);
+      }
+      for (; j < written; ++j) {
+        numbers[j] += x * update[j];
+        block[j] = static_cast<T>(numbers[j]);
+      }
+    }
+  }
+  SONLINE_AVX2 void write_exact_avx2(const Row<T>& row, size_t written) {
+    write_exact(row, written);
   }
 
   // Whether the sum w·x = w̄·x + βᵀVx has lost too many digits. Blocks round only when they are
@@ -400,7 +436,7 @@ class Factored {
 
   // The dense way. With V' = R (V; q̂) and q̂ = (ĝ − Vᵀp̂)/ρ, a feature's new column of V' and its new
   // weights are linear in its column of Z and its x: v' = G z + r₂(c/ρ) x, G = (R₁ − r₂p̂ᵀ/ρ) F, and
-  // w' = w̄ + (βᵀF + β'ᵀG) z + (κ + κ' + β'ᵀr₂ c/ρ) x, with β', κ' what came after the absorption.
+  // w' = w̄ + (βᵀF + β'ᵀG) z + (κ + κ' + β'ᵀr₂ c/ρ) x, with β', κ' the step after the absorption.
   void change_basis(const Row<T>& row) {
     const size_t rank = next_.rank;
     Matrix R(m_, m_ + 1), map(K_ + rank, std::max<size_t>(k_, 1));
@@ -431,19 +467,23 @@ class Factored {
     for (size_t i = first_; i < row.size; ++i) lazy_.mark(row.slots[i]);
   }
 
-  // Does to the features of the row, which are up to date, what the others will catch up with.
+  // Applies to the features of the row, which are up to date, what the others catch up with later.
   void map_row(const Row<T>& row, const Matrix& map, const Vector& of_x) {
     const size_t n = row.size - first_, used = K_ + m_;
     mapped_.resize(std::max(mapped_.size(), n * used));
     for (size_t i = 0; i < n; ++i) {
       const T* block = row.blocks[first_ + i];
-      std::copy(block, block + used, room_.begin());
+      lazy_.read(row.slots[first_ + i], block, room_.data());
       apply(map, of_x, row.x[first_ + i], room_.data(), &mapped_[i * used]);
     }
     for (size_t j = 0; j < n * used; ++j)
       if (!std::isfinite(static_cast<T>(mapped_[j])))
         throw Diverged("a step is too large for the number type");
-    for (size_t i = 0; i < n; ++i) std::copy_n(&mapped_[i * used], used, row.blocks[first_ + i]);
+    for (size_t i = 0; i < n; ++i) {
+      std::copy_n(&mapped_[i * used], used, row.blocks[first_ + i]);
+      if (double* numbers = lazy_.exact(row.slots[first_ + i]))
+        std::copy_n(&mapped_[i * used], used, numbers);
+    }
     if (first_) {
       const Vector before = intercept_;
       apply(map, of_x, row.x[0], before.data(), intercept_.data());
@@ -458,7 +498,7 @@ class Factored {
     }
   }
 
-  // The blocks have become those of a basis of `rank` directions that they hold themselves.
+  // The blocks now hold the basis itself, of `rank` directions: F = I.
   void next_generation(const Matrix& map, size_t rank) {
     lazy_.next_generation(map, k_);
     k_ = rank;
@@ -497,7 +537,10 @@ class Factored {
     for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
       T* block = blocks.at(slot);
       if (lazy_.is_stale(slot) && !lazy_.catch_up(slot, block, room_.data())) return;
-      sum.add(block + K_);
+      if (const double* numbers = lazy_.exact(slot))
+        sum.add(numbers + K_);
+      else
+        sum.add(block + K_);
     }
     Matrix gram = sum.total(m_);
     for (size_t lost; (lost = dependent_row(gram, k_)) < k_;) forget(blocks, slots, lost, gram);
@@ -507,14 +550,17 @@ class Factored {
     upkeep_.swept();
   }
 
-  // Takes a direction that was only rounding out of V.
+  // Removes a direction that was only rounding from V.
   void forget(const BlockStore<T>& blocks, size_t slots, size_t lost, Matrix& gram) {
     const auto remove = [&](auto* z) {
       std::copy(z + lost + 1, z + k_, z + lost);
       z[k_ - 1] = 0;
     };
     remove(&intercept_[K_]);
-    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) remove(blocks.at(slot) + K_);
+    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
+      remove(blocks.at(slot) + K_);
+      if (double* numbers = lazy_.exact(slot)) remove(numbers + K_);
+    }
     remove_row_and_column(gram, k_, lost);
     rule_.forget(lost);
     --k_;
@@ -533,7 +579,7 @@ class Factored {
   Vector intercept_;  // w̄ and z of the intercept
   Upkeep upkeep_;
 
-  // The round at hand: the step along x (kappa) and on V (beta), and what came after the
+  // The round at hand: the step along x (kappa) and on V (beta), and the step after the
   // absorption, on V'.
   Matrix beta_before_, beta_after_, beta_next_;
   Vector kappa_, kappa_after_, kappa_next_;

@@ -26,6 +26,7 @@ class Full {
   static constexpr size_t kMaxFeatures = 8192;
   static constexpr bool kAbsorbFirst = false;
   static constexpr bool kFullMatrix = true;  // its dimension is that of the features
+  static constexpr bool kTakesCurvature = true;
 
   explicit Full(const SketchConfig& config)
       : pseudo_(config.fixed_alpha && config.alpha == 0),
@@ -179,20 +180,21 @@ class Full {
 
   // Room for the features of the row at hand.
   void grow() {
-    size_t wanted = d_;
-    for (size_t i = 0; i < row_->size; ++i) wanted = std::max<size_t>(wanted, row_->slots[i] + 1);
-    if (wanted != d_) resize(wanted);
+    size_t features = d_;
+    for (size_t i = 0; i < row_->size; ++i)
+      features = std::max<size_t>(features, row_->slots[i] + 1);
+    if (features != d_) resize(features);
   }
 
-  void resize(size_t wanted) {
-    if (wanted > kMaxFeatures) refuse_features();
-    C_ = resized(C_, pseudo_ ? 0 : wanted);
-    Q_ = resized(Q_, pseudo_ ? wanted : 0);
-    L_ = resized(L_, wanted);
+  void resize(size_t features) {
+    if (features > kMaxFeatures) refuse_features();
+    C_ = resized(C_, pseudo_ ? 0 : features);
+    Q_ = resized(Q_, pseudo_ ? features : 0);
+    L_ = resized(L_, features);
     if (factored_alpha_ > 0)
-      for (size_t i = d_; i < wanted; ++i) L_(i, i) = std::sqrt(factored_alpha_);
-    w_.resize(wanted, 0.0);
-    d_ = wanted;
+      for (size_t i = d_; i < features; ++i) L_(i, i) = std::sqrt(factored_alpha_);
+    w_.resize(features, 0.0);
+    d_ = features;
   }
 
   [[noreturn]] static void refuse_features() {

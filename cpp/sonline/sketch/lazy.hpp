@@ -1,4 +1,4 @@
-// Changes of all features at once that cost nothing at once.
+// Changes of all features that are applied to each feature when a row next has it.
 //
 // The block of a feature holds K weights w̄ and n columns z, of which a generation starts with the
 // first m filled. A sketch changes them for all features alike in two ways:
@@ -6,7 +6,7 @@
 //   generation  w̄ ← w̄ + C_w z, z ← C_z z   the columns get a new meaning
 // Neither is done to any feature when it happens. It becomes an event; every feature has a tag, the
 // last event that it has seen, and catches up when a row has it next. So no data can make a row
-// cost more than its own non-zeros ask for:
+// cost more than its own non-zeros:
 //   - within a generation the folds add up to r, and a feature misses r_now - r_then: K n products;
 //   - across generations it needs the product of the maps since. Those of the last eight are kept
 //     ready, for older generations those to the next multiple of eight, and from the last eight
@@ -91,8 +91,15 @@ template <size_t kDense, size_t quads, class T>
 template <class T>
 class LazyColumns {
  public:
-  LazyColumns(size_t K, size_t m, size_t n)
-      : K_(K), m_(m), n_(n), width_(whole_quads(K + m)), row_(whole_quads(n)), keep_(width_) {
+  LazyColumns(size_t K, size_t m, size_t n, size_t exact = 0)
+      : K_(K),
+        m_(m),
+        n_(n),
+        width_(whole_quads(K + m)),
+        row_(whole_quads(n)),
+        most_exact_(std::is_same_v<T, float> ? exact : 0),
+        exact_stride_(whole_quads(K + n)),
+        keep_(width_) {
     // A map changes the weights by what it adds to them. What others keep behind the columns of a
     // block, in the same quad, is not to change at all.
     for (size_t j = 0; j < width_; ++j)
@@ -111,23 +118,39 @@ class LazyColumns {
     return numbers * sizeof(double) + 2 * generation_.size() * sizeof(uint32_t);
   }
   size_t bytes_of_tags() const { return tags_.capacity() * sizeof(uint32_t); }
-  // So many events fit into a tag.
+  // Whether a tag cannot hold more events.
   bool full() const { return generation_.size() >= kMostEvents; }
 
-  // Features below `slots` exist. New ones hold zeros and have missed nothing. (There may be fewer
-  // than before: those of a row that could not be learned are forgotten.)
+  // Features below `slots` exist. New ones hold zeros and are up to date. (There may be fewer than
+  // before: those of a row that could not be learned are removed.)
   void admit(size_t slots) {
-    if (tags_.size() != slots) tags_.resize(slots, now());
+    if (tags_.size() == slots) return;
+    tags_.resize(slots, now());
+    exact_.resize(std::min(slots, most_exact_) * exact_stride_);
   }
+
+  // The first features of a stream include the most frequent ones, whose numbers are rounded most
+  // often. They are kept in double, and their blocks hold copies. Null for other features.
+  double* exact(Slot slot) { return slot < most_exact_ ? &exact_[slot * exact_stride_] : nullptr; }
+  const double* exact(Slot slot) const { return const_cast<LazyColumns*>(this)->exact(slot); }
+  size_t most_exact() const { return most_exact_; }
   bool is_stale(Slot slot) const { return slot < tags_.size() && tags_[slot] != now(); }
   void mark(Slot slot) { tags_[slot] = now(); }
 
   // w̄ and z of a block as they are now.
   void read(Slot slot, const T* block, double* now) const {
+    if (const double* numbers = slot < tags_.size() ? exact(slot) : nullptr)
+      read_from(slot, numbers, now);
+    else
+      read_from(slot, block, now);
+  }
+
+  template <class U>
+  void read_from(Slot slot, const U* block, double* now) const {
     std::copy_n(block, K_ + n_, now);
     if (!is_stale(slot)) return;
     const uint32_t event = tags_[slot];
-    if (is_of_today(event)) {
+    if (is_current(event)) {
       fold(fold_.back(), fold_[event], n_, now);
       return;
     }
@@ -139,7 +162,16 @@ class LazyColumns {
 
   // Brings a feature up to date; false, and nothing is changed, if it does not fit its type.
   bool catch_up(Slot slot, T* block, double* room) {
-    return has_avx2() ? catch_up_avx2(slot, block, room) : catch_up_any(slot, block, room);
+    if (slot >= most_exact_)
+      return has_avx2() ? catch_up_avx2(slot, block, room) : catch_up_any(slot, block, room);
+    double* numbers = exact(slot);
+    if (!(has_avx2() ? catch_up_avx2(slot, numbers, room) : catch_up_any(slot, numbers, room)))
+      return false;
+    round_to_block(numbers, block);
+    return true;
+  }
+  void round_to_block(const double* numbers, T* block) const {
+    for (size_t j = 0; j < K_ + n_; ++j) block[j] = static_cast<T>(numbers[j]);
   }
 
   // The same for the features of a row from `first` on; returns how many were stale.
@@ -153,7 +185,7 @@ class LazyColumns {
                                                    : catch_up_row_avx2<0, 0>(row, first, room);
   }
 
-  // The same for a row that is only looked at: stale blocks become copies, `width` numbers apart.
+  // The same for a row that is only predicted: stale blocks become copies, `width` numbers apart.
   void view(Row<T>& row, size_t first, size_t width, std::vector<T>& copies, double* room) const {
     copies.resize(std::max(copies.size(), row.size * width));
     for (size_t i = first; i < row.size; ++i) {
@@ -226,6 +258,7 @@ class LazyColumns {
       archive.array("sketch.events", generation_);
       archive.array("sketch.events_fold", fold_);
     }
+    archive.array_of(exact_.size(), "sketch.exact", exact_);
     const size_t folds = 1 + *std::max_element(fold_.begin(), fold_.end());
     archive.array_of(folds * K_ * row_, "sketch.folds", folds_);
     archive.array_of(generations() * n_ * width_, "sketch.maps", maps_);
@@ -240,7 +273,7 @@ class LazyColumns {
   static constexpr size_t kUnits = 8;      // of a level in a unit of the next
   static constexpr size_t kMostMaps = 16;  // 8¹⁵ is more than kMostEvents
 
-  // A unit of level l is 8ˡ generations, and starts at a multiple of so many.
+  // A unit of level l is 8ˡ generations and starts at a multiple of 8ˡ.
   struct Level {
     std::vector<Vector>
         recent;  // recent[i]: from the start of the i-th of the last whole units to now
@@ -271,7 +304,8 @@ class LazyColumns {
       const Slot slot = slots[i];
       if (tags[slot] == event) continue;
       T* block = row.blocks[i];
-      if (!catch_up_soon<quads, K>(slot, block) && !catch_up(slot, block, room))
+      if ((slot < most_exact_ || !catch_up_soon<quads, K>(slot, block)) &&
+          !catch_up(slot, block, room))
         throw Diverged("a weight is too large for the number type");
       ++stale;
     }
@@ -300,7 +334,8 @@ class LazyColumns {
     for (size_t q = 0; q < quads; ++q) {
       const Quad quad = widen_quad(block + q * kQuad);
       store_quad(now + q * kQuad, quad);
-      sums[q] = masked(quad, &keep_[q * kQuad]);
+      const bool of_weights = K == 0 || q * kQuad < K;  // the map replaces the others
+      sums[q] = of_weights ? masked(quad, &keep_[q * kQuad]) : Quad{};
     }
     constexpr size_t kDense = K > 0 ? kWidth - K : 0;
     const size_t weights = K > 0 ? K : K_, dense = K > 0 ? kDense : n_;
@@ -314,17 +349,24 @@ class LazyColumns {
       const T* none = nullptr;
       detail::map_quads<0>(maps[i], kWidth, now + weights, m_, none, none, sums);
     }
-    typename FourOf<T>::Vector rounded[kWidth / kQuad], nothing{};
+    typename FourOf<T>::Vector rounded[kWidth / kQuad], total{};
     for (size_t q = 0; q < quads; ++q) {
       rounded[q] = __builtin_convertvector(sums[q], typename FourOf<T>::Vector);
-      nothing += rounded[q] - rounded[q];  // NaN instead of 0 if a number does not fit
+      total += rounded[q];
     }
-    if (!all_zero(nothing)) return false;
+    if (!all_zero(total - total)) return false;  // NaN instead of 0 if a number does not fit
     for (size_t q = 0; q < quads; ++q)
       *reinterpret_cast<typename FourOf<T>::InMemory*>(block + q * kQuad) = rounded[q];
-    std::fill(rest, end, T{0});
+    clear(rest, end);
     tags_[slot] = this->now();
     return true;
+  }
+
+  // Inline, because a call of memset would cost as much as the map.
+  [[gnu::always_inline]] static inline void clear(T* from, T* end) {
+    using Four = typename FourOf<T>::InMemory;
+    for (; from + kQuad <= end; from += kQuad) *reinterpret_cast<Four*>(from) = Four{};
+    for (; from < end; ++from) *from = 0;
   }
 
   // To the bit.
@@ -343,31 +385,34 @@ class LazyColumns {
                                   *reinterpret_cast<const WordsInMemory*>(keep));
   }
 
-  bool is_of_today(uint32_t event) const { return generation_[event] == generation_.back(); }
+  bool is_current(uint32_t event) const { return generation_[event] == generation_.back(); }
 
-  [[gnu::always_inline]] inline bool catch_up_any(Slot slot, T* block, double* room) {
+  template <class U>
+  [[gnu::always_inline]] inline bool catch_up_any(Slot slot, U* block, double* room) {
     const uint32_t event = tags_[slot];
-    if (is_of_today(event)) {
+    if (is_current(event)) {
       std::copy_n(block, K_ + n_, room);
       fold(fold_.back(), fold_[event], n_, room);
       if (!all_fit<T>(room, K_)) return false;
-      for (size_t k = 0; k < K_; ++k) block[k] = static_cast<T>(room[k]);
+      for (size_t k = 0; k < K_; ++k) block[k] = static_cast<U>(room[k]);
     } else {
       const double* mapped = advance(event, block, room);
       if (!all_fit<T>(mapped, K_ + m_)) return false;
-      for (size_t j = 0; j < K_ + m_; ++j) block[j] = static_cast<T>(mapped[j]);
+      for (size_t j = 0; j < K_ + m_; ++j) block[j] = static_cast<U>(mapped[j]);
       for (size_t j = K_ + m_; j < K_ + n_; ++j) block[j] = 0;
     }
     tags_[slot] = now();
     return true;
   }
-  SONLINE_AVX2 bool catch_up_avx2(Slot slot, T* block, double* room) {
+  template <class U>
+  SONLINE_AVX2 bool catch_up_avx2(Slot slot, U* block, double* room) {
     return catch_up_any(slot, block, room);
   }
 
-  // [w̄ | z], all of a block, by the maps from an event to the generation of today: the result lies
+  // [w̄ | z], all of a block, by the maps from an event to the current generation: the result lies
   // somewhere in the room.
-  [[gnu::always_inline]] inline const double* advance(uint32_t event, const T* block,
+  template <class U>
+  [[gnu::always_inline]] inline const double* advance(uint32_t event, const U* block,
                                                       double* room) const {
     double *from = room, *to = room + width_;
     const size_t read = std::min(width_, K_ + n_);
@@ -381,17 +426,18 @@ class LazyColumns {
     }
     const double* maps[kMostMaps];
     for (size_t i = 0, count = path(generation_[event], maps); i < count; ++i) {
-      apply(maps[i], from, i == 0 ? block : nullptr, to);
+      apply(maps[i], from, i == 0 ? block : static_cast<const U*>(nullptr), to);
       std::swap(from, to);
     }
     if (fold_.back() > 0) fold(fold_.back(), 0, m_, from);
     return from;
   }
-  SONLINE_AVX2 const double* advance_avx2(uint32_t event, const T* block, double* room) const {
+  template <class U>
+  SONLINE_AVX2 const double* advance_avx2(uint32_t event, const U* block, double* room) const {
     return advance(event, block, room);
   }
 
-  // The maps, one after the other, that lead from a generation to that of today; their number.
+  // The maps that lead from a generation to the current one, in order; returns their number.
   size_t path(size_t g, const double** maps) const {
     const size_t end = generation_.back();
     size_t count = 0;
@@ -415,22 +461,23 @@ class LazyColumns {
   }
 
   // out = [w̄ | 0] + map · z. Of z the first m numbers are not zero, or all those of a block.
-  [[gnu::always_inline]] inline void apply(const double* map, const double* now, const T* block,
+  template <class U>
+  [[gnu::always_inline]] inline void apply(const double* map, const double* now, const U* block,
                                            double* out) const {
     size_t i = 0;
     for (; i + 4 * kQuad <= width_; i += 4 * kQuad) apply_quads<4>(map, now, block, i, out);
     for (; i + 3 * kQuad <= width_; i += 3 * kQuad) apply_quads<3>(map, now, block, i, out);
     for (; i < width_; i += kQuad) apply_quads<1>(map, now, block, i, out);
   }
-  template <size_t quads>
+  template <size_t quads, class U>
   [[gnu::always_inline]] inline void apply_quads(const double* map, const double* now,
-                                                 const T* block, size_t at, double* out) const {
+                                                 const U* block, size_t at, double* out) const {
     const size_t dense = block ? std::min(n_, width_ - K_) : m_;
     Quad sums[quads];
     for (size_t q = 0; q < quads; ++q)
       sums[q] = masked(load_quad(now + at + q * kQuad), &keep_[at + q * kQuad]);
-    detail::map_quads<0>(map + at, width_, now + K_, dense, block ? block + K_ + dense : nullptr,
-                         block ? block + K_ + n_ : nullptr, sums);
+    detail::map_quads<0>(map + at, width_, now + K_, dense, block ? block + K_ + dense : block,
+                         block ? block + K_ + n_ : block, sums);
     for (size_t q = 0; q < quads; ++q) store_quad(out + at + q * kQuad, sums[q]);
   }
 
@@ -472,15 +519,18 @@ class LazyColumns {
   [[gnu::always_inline]] inline void multiply_any(const double* after, const double* before,
                                                   Vector& both) const {
     double* out = both.data();
-    for (size_t j = 0; j < both.size(); j += width_) apply(after, before + j, nullptr, out + j);
+    for (size_t j = 0; j < both.size(); j += width_)
+      apply(after, before + j, static_cast<const T*>(nullptr), out + j);
   }
   SONLINE_AVX2 void multiply_avx2(const double* after, const double* before, Vector& both) const {
     multiply_any(after, before, both);
   }
 
   size_t K_, m_, n_;
-  size_t width_;                      // of a column of a map: w̄'s numbers and then z's
-  size_t row_;                        // of a fold, for each of the K weights
+  size_t width_;  // of a column of a map: w̄'s numbers and then z's
+  size_t row_;    // of a fold, for each of the K weights
+  size_t most_exact_, exact_stride_;
+  Vector exact_;                      // the numbers of the first features
   std::vector<uint32_t> tags_;        // by slot: the last event that the feature has seen
   std::vector<uint32_t> generation_;  // of each event
   std::vector<uint32_t> fold_;        // of each event: which r below

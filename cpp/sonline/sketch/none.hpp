@@ -8,6 +8,7 @@ namespace sonline {
 class NoRule {
  public:
   static constexpr bool kLower = true;
+  static constexpr bool kTakesCurvature = false;
 
   static size_t capacity(size_t) { return 0; }
   NoRule(const SketchConfig&, size_t) {}

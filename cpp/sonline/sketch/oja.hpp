@@ -18,6 +18,7 @@ namespace sonline {
 class OjaRule {
  public:
   static constexpr bool kLower = true;  // F is a lower triangle
+  static constexpr bool kTakesCurvature = true;
 
   static size_t capacity(size_t size) { return size; }
 
@@ -159,9 +160,9 @@ class OjaRule {
     double* running = running_.data();
     size_t j = 0;
     for (; j <= i && j + 2 <= m_; j += 2) {
-      const Pair own = load_pair(F + j), before = load_pair(running + j);
-      store_pair(next + j, keep_[i] * own - mix_[i] * before);
-      store_pair(running + j, before + p_hat * own);
+      const Pair row = load_pair(F + j), before = load_pair(running + j);
+      store_pair(next + j, keep_[i] * row - mix_[i] * before);
+      store_pair(running + j, before + p_hat * row);
     }
     if (j <= i) {
       next[j] = keep_[i] * F[j] - mix_[i] * running[j];
@@ -175,7 +176,7 @@ class OjaRule {
   static constexpr double kLargestPush = 1e60;
 
   // The determinant overstates the condition the more, the larger m is. Twice what it really is, so
-  // that there is room until it is asked for again.
+  // that it need not be measured again soon.
   static double measured_growth(const Matrix& F, size_t k) {
     const Matrix inverse = invert_lower(F, k);
     Vector squares(k);

@@ -48,15 +48,15 @@ class Spectrum {
       q_[k] = std::sqrt(in.rho2);
     }
     eigen.solve(d_.data(), q_.data(), n);
-    const size_t kept = std::min(n, m_);
+    const size_t most = std::min(n, m_);
     const double lambda = n > m_ ? std::max(eigen.values[m_], 0.0) : 0.0;
     std::fill(ev.begin(), ev.end(), 0.0);
-    for (size_t j = 0; j < kept; ++j)
+    for (size_t j = 0; j < most; ++j)
       ev[j] = kind == Truncation::isotropic ? eigen.values[j] : eigen.values[j] - lambda;
     if (kind == Truncation::rfd) tail += lambda / 2;
     if (kind == Truncation::isotropic)
       tail += in.stands_for * lambda / std::max(in.features - static_cast<double>(m_), 1.0);
-    size_t rank = kept;
+    size_t rank = most;
     while (rank > 0 && !(ev[rank - 1] > kNegligible * eigen.values[0])) ev[--rank] = 0;
     return rank;
   }
@@ -99,6 +99,7 @@ template <Truncation kind>
 class PushRule {
  public:
   static constexpr bool kLower = false;
+  static constexpr bool kTakesCurvature = true;
 
   static size_t capacity(size_t size) { return Spectrum<kind>::capacity(size); }
 
@@ -116,7 +117,7 @@ class PushRule {
   double tail() const { return spectrum_.tail; }
 
   // A row that counts several times is not to weigh more than the weakest direction, or it would
-  // take that one's place at once, for which alone a dense step is needed. The rest of it counts in
+  // replace that one at once, which needs a dense step. The rest of it counts in
   // the tail.
   double times_counted(double energy, size_t k, double times) const {
     if (k < m_ || m_ == 0) return times;

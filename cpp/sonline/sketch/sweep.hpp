@@ -1,4 +1,4 @@
-// What a sweep over all features needs: the Gram matrix of the directions, and when it is paid for.
+// What a sweep over all features needs: the Gram matrix of the directions, and when to do one.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace sonline {
 namespace detail {
 
 inline constexpr size_t kSweepBatch = 8;  // features at a time, so that sums stay in registers
-// So many batches are added up by themselves, or millions of small products would each round the
+// This many batches are added up separately, or millions of small products would each round the
 // sum that the large ones have made.
 inline constexpr size_t kSweepPart = 128;  // batches
 
@@ -99,11 +99,11 @@ class GramSum {
 
 // Factors the Gram matrix of directions that are orthonormal up to rounding, in place; returns the
 // rank, or the first direction that depends on those before it: all of it was rounding, which
-// float32 can mistake for news.
+// float32 can mistake for a new direction.
 inline size_t dependent_row(Matrix& gram, size_t rank) {
-  constexpr double kOwn = 1e-3;
+  constexpr double kIndependent = 1e-3;
   Matrix factor = gram;
-  const size_t bad = cholesky_until(factor, rank, kOwn);
+  const size_t bad = cholesky_until(factor, rank, kIndependent);
   if (bad == rank) gram = factor;
   return bad;
 }
@@ -117,7 +117,7 @@ inline void remove_row_and_column(Matrix& A, size_t n, size_t lost) {
 // What keeping a factored sketch exact has cost, and how strained it is.
 struct Upkeep {
   uint64_t work = 0;  // non-zeros read since the last sweep
-  double strain = 1;  // how much a row has magnified rounding errors at most, since then
+  double strain = 1;  // the largest magnification of rounding errors by a row since then
   int64_t sweeps = 0, generations = 0, folds = 0, caught_up = 0;
 
   // Whether the non-zeros read since the last sweep have paid for one over all features. It is a

@@ -40,6 +40,7 @@ from sonline.paper.reference.sketches import (
     Sketch,
     oja_rotation,
     orthonormalise,
+    random_start,
 )
 from sonline.paper.reference.sparse_fd import SparseFrequentDirections, compute_sparse_eigen_system
 from sonline.paper.reference.sparse_oja import SparseOja, SparseOjaSketch
@@ -75,5 +76,6 @@ __all__ = [
     "merged_weights",
     "oja_rotation",
     "orthonormalise",
+    "random_start",
     "run",
 ]

@@ -69,8 +69,11 @@ class ReferenceLearner:
         where sigma is positive and the schedule otherwise.
     oja_step : float or "scale-free"
         See `sonline.paper.reference.Oja`.
+    V0 : array of shape (sketch_size, features + intercept), optional
+        The start of Oja's sketch; see `sonline.paper.reference.random_start`.
     sketch_every : int or "auto"
-        The sketch takes in one row of so many, which then counts as often; see `times_to_absorb`.
+        The sketch takes in one row out of this many and counts it that often; see
+        `times_to_absorb`.
         RMS scales are learned from the same rows, and from others as `_rescale` says.
     scaling : {"none", "gradient", "rms", "auto"}
         Divide each feature by the root of its summed squared gradients or of its mean square.
@@ -115,6 +118,7 @@ class ReferenceLearner:
         quantile: float = 0.5,
         sketch_every: int | Literal["auto"] = 1,
         step: str = "explicit",
+        V0: Array | None = None,
     ) -> None:
         self.loss = make_loss(loss, quantile)
         _one_of("sketch", sketch, SKETCHES)
@@ -144,6 +148,7 @@ class ReferenceLearner:
             eta = 0.0 if self.sigma > 0.0 else "convex"
         self.eta: float | Literal["convex"] = eta
         self.oja_step = oja_step
+        self.V0 = V0
         self.sketch_every: int | Literal["auto"] = sketch_every
         self.scaling = scaling
         self.intercept = intercept
@@ -170,7 +175,7 @@ class ReferenceLearner:
             case "adagrad":
                 return AdaGrad(d, alpha)
             case "oja":
-                return Oja(d, alpha, m, step=self.oja_step)
+                return Oja(d, alpha, m, V0=self.V0, step=self.oja_step)
             case "fd":
                 return FrequentDirections(d, alpha, m)
             case "rfd":

@@ -198,6 +198,39 @@ def triangle(rows: Array) -> Array:
     return np.asarray(np.linalg.qr(rows)[1])
 
 
+def random_start(features: int, m: int, dimension: int = 2**18, seed: int = 0) -> Array:
+    """Draw the start of Alg. 3 Init l.1: orthonormal rows over `dimension` features.
+
+    The data has only the first `features` of them. Of the others only the inner products matter,
+    so ``m`` columns stand for them, in which the rows of the data are to be 0.
+
+    Parameters
+    ----------
+    features : int
+        Features of the data, the intercept included.
+    m : int
+        Rows.
+    dimension : int
+        Features over which the rows are drawn; 2**18 is the size of Vowpal Wabbit's hash table.
+    seed : int
+        Of the random numbers.
+
+    Returns
+    -------
+    array of shape (m, features + m)
+        Orthonormal rows.
+
+    Examples
+    --------
+    >>> V0 = random_start(features=5, m=2, dimension=100)
+    >>> V0.shape, bool(np.allclose(V0 @ V0.T, np.eye(2)))
+    ((2, 7), True)
+    """
+    normal = np.random.default_rng(seed).standard_normal((dimension, m))
+    rows = np.linalg.qr(normal)[0]
+    return np.hstack([rows[:features].T, np.linalg.qr(rows[features:])[1].T])
+
+
 class Oja(LowRank):
     """Oja's sketch (Algorithm 3, equation 4).
 
