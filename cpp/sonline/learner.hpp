@@ -354,13 +354,15 @@ class Learner {
     if (scales_.need_gradients()) scale_by_gradients(g, projected, size);
     mean_energy_ += (row().energy - mean_energy_) / static_cast<double>(rounds_);
 
-    const bool implicit = !explicit_ || times == 0;
+    const bool implicit = !explicit_ || times == 0, blended = margins_.size() > 1;
+    double c = blended ? 0.0 : root_of_curvature(z, y, weight, times);
     if (implicit && !S::kAbsorbFirst) implicit_steps(y, weight);
-    if (times > 0) absorb(z, y, g, weight, times);
+    if (blended) c = root_of_curvature(end_of_steps(z), y, weight, times);
+    if (times > 0) absorb(c, g, times);
     if (implicit && S::kAbsorbFirst) implicit_steps(y, weight);
     if (!implicit) explicit_step(g);
     sketch_.commit(row(), blocks_, row().slots_seen, size);
-    if (margins_.size() > 1) {
+    if (blended) {
       become_likelihoods(fits_);
       ensemble_.learn(fits_, weight / effective_.unit());
     }
@@ -380,11 +382,8 @@ class Learner {
     read_margins();
   }
 
-  // SketchUpdate(ĝ). Blended experts take the curvature where their steps have ended.
-  void absorb(double z, double y, double g, double weight, size_t times) {
-    double c = 0;
-    if constexpr (S::kTakesCurvature)
-      c = root_of_curvature(margins_.size() > 1 ? end_of_steps(z) : z, y, weight, times);
+  // SketchUpdate(ĝ), ĝ = c x̃.
+  void absorb(double c, double g, size_t times) {
     sketch_.absorb(c, g, static_cast<double>(rounds_), features_of_row(),
                    static_cast<double>(times));
   }
@@ -512,8 +511,9 @@ class Learner {
   }
   double alpha_beside_sketch(size_t e) const { return alpha(e) / remembered(e); }
 
-  // The c of ĝ = c x̃.
+  // The c of ĝ = c x̃; 0 if the sketch does not take the row or does not need it.
   double root_of_curvature(double z, double y, double weight, size_t times) const {
+    if (!S::kTakesCurvature || times == 0) return 0;
     const double c = std::sqrt(weight * curvature_at(z, y));
     if (!(c * c * row().energy * static_cast<double>(times) <= kLargestSquare))
       throw Diverged("a gradient is too large");
