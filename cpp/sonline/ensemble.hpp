@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 
 #include "sonline/archive.hpp"
@@ -61,8 +62,8 @@ class EffectiveRows {
     squares_ += weight * weight;
   }
   double count() const { return sum_ / unit(); }
-  // The weight of one of them.
-  double unit() const { return sum_ > 0 ? squares_ / sum_ : 1.0; }
+  // The weight of one of them; 1 if the squares are beyond the range of numbers.
+  double unit() const { return std::isnormal(squares_) ? squares_ / sum_ : 1.0; }
 
   template <class Archive>
   void state(Archive& archive) {

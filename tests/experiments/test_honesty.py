@@ -136,6 +136,12 @@ def test_only_the_ratios_of_weights_count():
     np.testing.assert_allclose(raw[1:], [raw[0]] * 2, rtol=1e-4, atol=1e-4)
 
 
+def test_extreme_weights():
+    X, y = imbalanced(0.3, n=200)
+    for weight in (1e-200, 1e100):
+        assert np.isfinite(OnlineLearner().learn(X, y, np.full(y.size, weight))).all()
+
+
 @pytest.mark.parametrize("rate", [0.001, 0.03])
 def test_mean_probability_of_the_frozen_model_is_the_base_rate(rate):
     X, y = imbalanced(rate, n=200_000)

@@ -72,8 +72,9 @@ class Knowledge:
     @property
     def unit_of_weights(self) -> float:
         """The weight of one effective row, see ensemble.hpp."""
-        total = self.numbers["weights.sum"]
-        return self.numbers["weights.squares"] / total if total > 0 else 1.0
+        squares = self.numbers["weights.squares"]
+        normal = np.finfo(np.float64).tiny <= squares < np.inf
+        return squares / self.numbers["weights.sum"] if normal else 1.0
 
     @property
     def effective(self) -> Floats:

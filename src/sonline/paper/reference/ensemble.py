@@ -20,6 +20,7 @@ FIRST_LABELS = 16
 YOUNG_ROWS = 64
 FOLLOWER_ALPHA = 0.03
 YOUNG_LOSS, OUTLIER_LOSS = 16, 1024
+SMALLEST_NORMAL = float(np.finfo(np.float64).tiny)
 
 
 class ReferenceEnsemble(ReferenceLearner):
@@ -122,7 +123,8 @@ class ReferenceEnsemble(ReferenceLearner):
 
     def _unit_of_weights(self) -> float:
         """Return the weight of one effective row."""
-        return self.weight_squares / self.weight_sum if self.weight_sum > 0.0 else 1.0
+        normal = SMALLEST_NORMAL <= self.weight_squares < math.inf
+        return self.weight_squares / self.weight_sum if normal else 1.0
 
     def _effective_rows(self) -> float:
         """Return how many rows of equal weight tell as much (Kish)."""
