@@ -62,7 +62,7 @@ def check_digits(
 
 @pytest.mark.parametrize("name", ["oja", "isotropic", "default"])
 def test_digits(name: str) -> None:
-    """Frequent features that float32 rounds in every row made the difference 2e-3 here."""
+    """Frequent features, which float32 would round in every row, are kept in double."""
     check_digits("Gaussian", name, rows=100_000, features=5000, limits=(1e-4, 1e-5))
 
 
