@@ -118,7 +118,7 @@ def target_table(results: list[Result]) -> list[str]:
     rows = []
     for verdict in targets.judge(results):
         target = verdict.target
-        cells = [str(target.issue), target.what, target.wanted]
+        cells = [target.what, target.wanted]
         if verdict.measured is None or verdict.median is None or verdict.bound is None:
             cells += ["", "", ""]
         else:
@@ -130,8 +130,8 @@ def target_table(results: list[Result]) -> list[str]:
                 " … ".join(map(number, verdict.range)) if verdict.range else "",
             ]
         rows.append([*cells, verdict.word])
-    head = ["issue", "what", "target", "best", "median", "all cases, worst … best", ""]
-    return table(head, rows, left=3)
+    head = ["what", "target", "best", "median", "all cases, worst … best", ""]
+    return table(head, rows, left=2)
 
 
 def fit_table(results: list[Result]) -> list[str]:

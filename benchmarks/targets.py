@@ -23,7 +23,6 @@ class Target:
     the result).
     """
 
-    issue: int
     what: str
     section: str
     ours: str
@@ -47,10 +46,8 @@ class Target:
         return "≤ " + " + ".join([*parts, *([self.plus] if self.plus else [])])
 
 
-def _learning(
-    what: str, ours: Learner, sense: str, bound: float, other: str, *, issue: int = 6
-) -> Target:
-    return Target(issue, what, learning.SECTION, ours.name, sense, bound, other, data.MAIN.name)
+def _learning(what: str, ours: Learner, sense: str, bound: float, other: str) -> Target:
+    return Target(what, learning.SECTION, ours.name, sense, bound, other, data.MAIN.name)
 
 
 LIMIT_10 = learning.LIMIT.format(10)
@@ -70,7 +67,6 @@ TARGETS = (
     _learning("rfd against oja, m = 10", RFD, "slower", 3, OJA.name),
     _learning("fd against oja, m = 10", FD, "slower", 3, OJA.name),
     Target(
-        6,
         "svmlight text to CSR against load_svmlight_file",
         parsing.SECTION,
         parsing.BATCHES,
@@ -79,7 +75,6 @@ TARGETS = (
         parsing.SKLEARN,
     ),
     Target(
-        6,
         "… as one matrix",
         parsing.SECTION,
         parsing.MATRIX,
@@ -88,7 +83,6 @@ TARGETS = (
         parsing.SKLEARN,
     ),
     Target(
-        6,
         "svmlight text to CSR against VW's text parser",
         parsing.SECTION,
         parsing.BATCHES,
@@ -98,7 +92,6 @@ TARGETS = (
     ),
     *(
         Target(
-            6,
             f"text to model, {words}, two cores, against {peer}",
             text.SECTION,
             f"sonline train, {learner.name}",
@@ -113,7 +106,6 @@ TARGETS = (
     ),
     *(
         Target(
-            6,
             f"peak memory, 1e7 features, {words}",
             memory.SECTION,
             learner.name,
@@ -124,9 +116,7 @@ TARGETS = (
         )
         for learner, words in ((OJA, "oja, m = 10"), (DEFAULT, "default settings"))
     ),
-    _learning("oja, m = 10, against own AdaGrad", OJA, "slower", 4, ADAGRAD.name, issue=2),
     Target(
-        2,
         f"hash_bits={storage.BITS} starts",
         storage.START,
         "OnlineLearner",
@@ -135,7 +125,6 @@ TARGETS = (
         case=storage.HASHED_CASE,
     ),
     Target(
-        2,
         f"hash_bits={storage.BITS} starts, memory",
         storage.START,
         "OnlineLearner",
@@ -146,7 +135,6 @@ TARGETS = (
     ),
     *(
         Target(
-            3,
             f"{verb}_one, 64 names, against River's SGD",
             rows.SECTION,
             "sonline.river SONClassifier",
@@ -158,7 +146,6 @@ TARGETS = (
         for verb in ("learn", "predict")
     ),
     Target(
-        3,
         "partial_fit of one sparse row, integer label",
         rows.SECTION,
         "SONClassifier",
@@ -168,7 +155,6 @@ TARGETS = (
         case="partial_fit, one sparse row, integer",
     ),
     Target(
-        3,
         "… float label",
         rows.SECTION,
         "SONClassifier",
@@ -178,7 +164,6 @@ TARGETS = (
         case="partial_fit, one sparse row, float",
     ),
     Target(
-        3,
         "partial_fit of 1,000 rows against the bare kernel",
         rows.ESTIMATORS,
         "SONClassifier",
@@ -188,7 +173,6 @@ TARGETS = (
         case="partial_fit, 1,000 sparse rows, m = 10",
     ),
     Target(
-        3,
         "SONClassifier(sketch_size=0), one epoch",
         rows.ESTIMATORS,
         "SONClassifier(sketch_size=0)",
@@ -198,7 +182,6 @@ TARGETS = (
         case="fit, one epoch without",
     ),
     Target(
-        3,
         "… as in the paper, m = 0",
         rows.ESTIMATORS,
         rows.AS_IN_THE_PAPER["none"],
@@ -208,7 +191,6 @@ TARGETS = (
         case="fit, one epoch without",
     ),
     Target(
-        3,
         "SONClassifier(sketch_size=10), one epoch",
         rows.ESTIMATORS,
         "SONClassifier(sketch_size=10)",
@@ -218,7 +200,6 @@ TARGETS = (
         case="fit, one epoch without",
     ),
     Target(
-        3,
         "… as in the paper, oja, m = 10",
         rows.ESTIMATORS,
         rows.AS_IN_THE_PAPER["oja"],
@@ -228,7 +209,6 @@ TARGETS = (
         case="fit, one epoch without",
     ),
     Target(
-        4,
         "memory while training on a 2 GB file",
         memory.SECTION,
         "peak memory",
