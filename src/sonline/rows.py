@@ -56,7 +56,7 @@ def refuse_unusable(name: str, values: Any) -> None:
     refuse_masked(name, values)
     kind = getattr(getattr(values, "dtype", None), "kind", "")
     if kind == "c":
-        raise InvalidInputError(f"{name}: Complex data not supported; complex numbers have no order")
+        raise InvalidInputError(f"{name}: Complex data not supported; complex numbers are refused")
     if kind in ("M", "m"):
         raise InvalidInputError(
             f"{name}: dates and times cannot be learned from; convert them to numbers, such as "
