@@ -168,11 +168,6 @@ class Batch:
                     raise self.error(row, NO_LABEL)
         return [labels[code] for code in codes]
 
-    def new_label_values(self) -> list[Label]:
-        """Return the labels that this batch is the first to have."""
-        numbers = range(self.first_label, self.label_count)
-        return [self.names.label(number) for number in numbers]
-
     def without(self, reasons: Mapping[int, str]) -> Batch:
         """Return the batch without some rows, which are bad ones now, for these reasons."""
         keep = np.ones(len(self), np.bool_)
