@@ -35,7 +35,21 @@ def emerging_rows(rng: np.random.Generator, rounds: int, features: int) -> Array
     return X
 
 
-KINDS = {"unit": unit_rows, "raw": raw_rows, "emerging": emerging_rows}
+def growing_rows(rng: np.random.Generator, rounds: int, features: int) -> Array:
+    """Sparse rows: a third of the features grows, a third has a long tail; some are wrong."""
+    X = rng.normal(size=(rounds, features)) * (rng.random((rounds, features)) < 0.6)
+    X[:, ::3] *= np.linspace(0.01, 1, rounds)[:, None]
+    X[:, 1::3] *= np.exp(rng.normal(size=X[:, 1::3].shape) - 2)
+    X[rng.random(X.shape) < 0.001] *= 1000
+    return X
+
+
+KINDS = {
+    "unit": unit_rows,
+    "raw": raw_rows,
+    "emerging": emerging_rows,
+    "growing": growing_rows,
+}
 
 
 def stream(kind: str, loss: str, rounds: int, features: int, seed: int = 0) -> tuple[Array, Array]:

@@ -106,6 +106,9 @@ class StateReader {
     }
   }
 
+  // Whether there is such a field: older files lack some.
+  bool has(const char* name) const { return state_.contains(name); }
+
   // An array of the length that `values` has already.
   template <class T>
   void array(const char* name, std::vector<T>& values) {

@@ -168,7 +168,7 @@ class Learner {
     count_features(features());
   }
   double scale(Slot slot) const { return scales_.usual_size(blocks_.at(slot)); }
-  double limit(Slot slot) const { return scales_.limit(blocks_.at(slot)); }
+  double limit(Slot slot) const { return scales_.limit(slot, blocks_.at(slot)); }
   double alpha(size_t expert) const {
     const double unit = !config_.relative ? 1.0
                         : config_.root    ? std::sqrt(mean_energy_)
@@ -369,6 +369,7 @@ class Learner {
     if (config_.follow_labels) follow(z, y, weight);
     count_features(features_of_row());
     if (rounds_ == FeatureScales<T>::kFirstRows) scales_.choose_unit(blocks_, row().slots_seen);
+    scales_.raise_limits(row());
     return prediction;
   }
 

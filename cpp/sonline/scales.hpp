@@ -14,13 +14,19 @@
 // x̃ must stay bounded: the second value of a feature may be a million times the first. RMS scales
 // need no label, so for young features, whose scale rests on a few values, the scale that a row is
 // predicted and learned with includes the row. An established scale is used as it was before the
-// row, and values beyond ±kFar scales count as ±kFar scales: predictions are linear in between.
+// row, and values beyond a limit count as the limit: predictions are linear in between. The limit
+// is kFar scales at first. A value
+//   up to twice the limit  belongs to a long tail, or the feature grows: the limit doubles after
+//                          the row, and the scale moves faster;
+//   beyond that            is an error, or the start of another unit: the count halves, and after
+//                          several such values in a row the feature is young again.
 #pragma once
 
 #include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
+#include <unordered_map>
 #include <vector>
 
 #include "sonline/blocks.hpp"
@@ -78,6 +84,18 @@ class FeatureScales {
     if (counts_rows()) block[at_ + 1] = static_cast<T>(count);
   }
 
+  // Raises the limits of the features with large values in the row, once it has been learned.
+  void raise_limits(const Row<T>& row) {
+    for (const size_t i : beyond_) {
+      const Slot slot = row.slots[i];
+      const T limit = limit_of(slot, old_squares_[i]);
+      if (row.raw[i] * row.raw[i] <= 4 * limit && std::isfinite(4 * limit))
+        limits_[slot] = 4 * limit;
+      else if (row.blocks[i][at_ + 1] < kYoung)
+        limits_.erase(slot);
+    }
+  }
+
   // Takes back what the last row did to the scales.
   void undo(const Row<T>& row) {
     for (size_t i = 0; i < changed_; ++i) {
@@ -121,12 +139,13 @@ class FeatureScales {
         archive.fail("scales.unit", "is not a positive number");
       unit_ = static_cast<T>(unit);
     }
+    limits_state(archive);
   }
 
   // Up to which size values count as they are.
-  double limit(const T* block) const {
+  double limit(Slot slot, const T* block) const {
     const bool cut = counts_rows() && block[at_ + 1] >= kYoung;
-    return cut ? kFar * std::sqrt(block[at_]) : std::numeric_limits<double>::infinity();
+    return cut ? std::sqrt(limit_of(slot, block[at_])) : std::numeric_limits<double>::infinity();
   }
 
   // Computes row.x for a prediction. `every` as in take_in.
@@ -162,7 +181,7 @@ class FeatureScales {
   static constexpr T kCountLimit = kMostCounted;
   static constexpr T kCommon = 4;       // times the mean count: features that are there more often
   static constexpr T kYoung = 16;       // counted less often; later no row is a larger part
-  static constexpr T kFar = 8;          // scales; values beyond are cut
+  static constexpr T kFar = 8;          // scales: the first limit
   static constexpr T kAlike = 16;       // times the unit, of squares: its limits for a feature
   static constexpr T kNotAlike = 64;    // from here on, a feature has its own scale
   static constexpr double kMost = 0.8;  // of the values: then there is a unit
@@ -196,6 +215,7 @@ class FeatureScales {
   }
   void take_in_any(Row<T>& row, size_t every, bool drawn) {
     changed_ = 0;
+    beyond_.clear();
     if (!counts_rows()) {
       apply_any(row, every);
       return;
@@ -206,6 +226,7 @@ class FeatureScales {
       stored_.resize(squares_.size());
       new_counts_.resize(squares_.size());
       for (size_t i = 0; i < n; ++i) {
+        if (is_beyond(row, i)) beyond_.push_back(i);
         const Updates updates = updates_of(row, i, every, drawn);
         squares_[i] = updates.used;
         stored_[i] = updates.stored;
@@ -252,26 +273,40 @@ class FeatureScales {
     return any;
   }
 
+  // The square of the limit of an established feature.
+  T limit_of(Slot slot, T square) const {
+    const T first = kFar * kFar * square;
+    const auto raised = limits_.find(slot);
+    return raised == limits_.end() ? first : std::max(first, raised->second);
+  }
+
+  // A feature of which nothing but 0 is known, by rounding, is young.
+  bool is_young(size_t i) const { return counts_[i] < kYoung || squares_[i] == 0; }
+  bool is_beyond(const Row<T>& row, size_t i) const {
+    const T square = row.raw[i] * row.raw[i];
+    return square > kFar * kFar * squares_[i] && !is_young(i) &&
+           square > limit_of(row.slots[i], squares_[i]);
+  }
+
   Updates updates_of(const Row<T>& row, size_t i, size_t every, bool drawn) const {
-    const T raw = row.raw[i], before = squares_[i], square = raw * raw;
-    const T rows = static_cast<T>(every);
-    // A feature of which nothing but 0 is known, by rounding, is young.
-    const bool young = (counts_[i] < kYoung) | (before == 0);
-    const bool far = square > kFar * kFar * before;
-    const T stands_for = young ? T{1} : rows, count = counts_[i] + stands_for;
+    const T raw = row.raw[i], before = squares_[i];
+    const bool young = is_young(i);
+    const T stands_for = young ? T{1} : static_cast<T>(every), count = counts_[i] + stands_for;
     // However many rows it stands for, a row is no large part of what is known.
     const T part = std::min(stands_for / count, young ? T{1} : 1 / kYoung);
+    const T square = raw * raw;
     if (young) {
       const T stored = before + (square - before) * part;
       return {in_unit(stored, row.slots[i]), stored, std::min(count, kCountLimit)};
     }
-    // A far value may be an error. It counts for its own row only, and as far as it is believed,
-    // but halves what the scale rests on: after a few of them the unit has changed.
-    if (far)
-      return {square / (kFar * kFar) * (in_unit(before, row.slots[i]) / before),
-              before + (kFar * kFar - 1) * before * (part / rows),
-              std::max(counts_[i] / 2, kYoung)};
     const T used = in_unit(before, row.slots[i]);
+    if (is_beyond(row, i)) {
+      const T limit = limit_of(row.slots[i], before), excess = square / limit;
+      if (excess > 4) return {used * excess, before, counts_[i] / 2};
+      // Not left to the draw, and the scale rests on less: it may be out of date.
+      return {used * excess, before + (limit - before) / std::max(counts_[i], kYoung),
+              std::max(counts_[i] / 2, kYoung)};
+    }
     if (drawn) return {used, before + (square - before) * part, std::min(count, kCountLimit)};
     return {used, before, counts_[i]};
   }
@@ -297,6 +332,31 @@ class FeatureScales {
 
   // What the frequency of a feature does to its squared scale.
   static T common(T relative) { return std::sqrt(relative > 1 ? relative : T{1}); }
+
+  // In the order of the slots, so that equal models have equal files.
+  template <class Archive>
+  void limits_state(Archive& archive) {
+    std::vector<uint64_t> slots;
+    Vector limits;
+    if constexpr (Archive::reading) {
+      if (!archive.has("scales.limited")) return;  // a file of an earlier version
+      slots = archive.template any_array<uint64_t>("scales.limited");
+      limits = archive.template any_array<double>("scales.limits");
+      if (slots.size() != limits.size()) archive.fail("scales.limits", "has the wrong length");
+      limits_.clear();
+      for (size_t i = 0; i < slots.size(); ++i) {
+        if (!(limits[i] > 0 && limits[i] <= std::numeric_limits<T>::max()))
+          archive.fail("scales.limits", "is not a positive number");
+        limits_[static_cast<Slot>(slots[i])] = static_cast<T>(limits[i]);
+      }
+    } else {
+      for (const auto& [slot, limit] : limits_) slots.push_back(slot);
+      std::sort(slots.begin(), slots.end());
+      for (const uint64_t slot : slots) limits.push_back(limits_.at(static_cast<Slot>(slot)));
+      archive.array("scales.limited", slots);
+      archive.array("scales.limits", limits);
+    }
+  }
 
   void remember(const Row<T>& row) {
     changed_ = row.size;
@@ -342,6 +402,8 @@ class FeatureScales {
   std::vector<T> squares_, counts_, stored_, new_counts_;  // of the row at hand
   std::vector<T> old_squares_, old_counts_;                // … before it
   size_t changed_ = 0;
+  std::vector<size_t> beyond_;          // places in the row of values beyond their limits
+  std::unordered_map<Slot, T> limits_;  // squared; of the features that have another than the first
 };
 
 }  // namespace sonline

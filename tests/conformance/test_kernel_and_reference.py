@@ -21,7 +21,9 @@ from sonline.parameters import LOSSES, SCALE_FREE, SCALINGS, SKETCHES
 
 ROUNDS, FEATURES = 2000, 12
 TOLERANCE = 1e-8
-ALPHA = {"unit": "relative:2", "raw": "relative:50", "emerging": "relative:2"}
+ALPHA = {
+    "unit": "relative:2", "raw": "relative:50", "emerging": "relative:2", "growing": "relative:20"
+}  # fmt: skip
 
 
 def compare(kind: str, weights: bool = False, **changed: Any) -> None:

@@ -10,7 +10,7 @@ import pytest
 from helpers import KINDS, LOW_RANK, orthonormality, reference_parameters, stream
 from sonline import OnlineLearner, _core
 from sonline.paper.reference import ReferenceEnsemble, ReferenceLearner
-from sonline.parameters import EXPERTS, Parameters
+from sonline.parameters import Parameters
 
 ROUNDS, FEATURES = 600, 12
 FORCED = {"condition": 1.05, "cancellation": 1e-4}
@@ -54,7 +54,7 @@ def test_forced_upkeep_of_several_experts(loss: str) -> None:
     X, y = rows("emerging", loss)
     shared = reference_parameters(loss=loss) | {"scaling": "rms"}
     del shared["alpha"], shared["step"]
-    oracle = ReferenceEnsemble(list(EXPERTS), **shared)
+    oracle = ReferenceEnsemble(list(parameters.experts), **shared)
     model = forced(parameters)
     np.testing.assert_allclose(model.learn(X, y), oracle.learn(X, y), rtol=1e-8, atol=1e-8)
     assert model.stats()["folds"] > ROUNDS / 2

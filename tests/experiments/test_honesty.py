@@ -191,6 +191,48 @@ def test_offset_and_unit_of_the_target_do_not_count(loss, rows):
             assert explained(offset, unit) == pytest.approx(plain, abs=0.005)
 
 
+# -- numbers that change, grow or have long tails --------------------------------------------------
+
+
+def explained(predictions, y) -> float:
+    return 1 - float(np.mean((predictions - y) ** 2) / y.var())
+
+
+@pytest.mark.parametrize("change", ["level", "sign of a weight", "all weights"])
+def test_numbers_that_change_are_followed_within_500_rows(change):
+    rng = np.random.default_rng(0)
+    X, w = rng.normal(size=(10_000, 10)), rng.normal(size=10)
+    after = {"level": w, "sign of a weight": w * np.r_[-1, np.ones(9)], "all weights": w[::-1]}
+    new = np.arange(10_000) >= 6000
+    y = np.where(new, X @ after[change] + 10 * (change == "level"), X @ w)
+    y += 0.5 * rng.normal(size=y.size)
+    predictions = OnlineLearner(loss="squared").learn(X, y)
+    clean = explained(predictions[5000:6000], y[5000:6000])
+    assert explained(predictions[6500:7500], y[6500:7500]) >= clean - 0.02
+
+
+def test_trend_over_the_number_of_the_row_is_followed():
+    rng = np.random.default_rng(0)
+    n, noise = 20_000, 0.3
+    X = np.column_stack([np.arange(1.0, n + 1), rng.normal(size=(n, 4))])
+    y = 0.002 * X[:, 0] + X[:, 1] - 2 * X[:, 2] + noise * rng.normal(size=n)
+    errors = OnlineLearner(loss="squared").learn(X, y) - y
+    assert np.mean(errors[1000:] ** 2) <= 1.5 * noise**2
+
+
+def test_long_tails_are_learned():
+    """The median of some streams: a value far beyond all others may still be cut."""
+    ratios = []
+    for seed in range(5):
+        rng = np.random.default_rng(seed)
+        X = np.column_stack([rng.normal(size=20_000), rng.lognormal(3, 1, 20_000)])
+        y = X @ [3, 2] + 5 * rng.normal(size=20_000)
+        learner = OnlineLearner(loss="squared")
+        learner.learn(X[:10_000], y[:10_000])
+        ratios.append(np.sqrt(np.mean((learner.predict(X[10_000:]) - y[10_000:]) ** 2)) / 5)
+    assert np.median(ratios) <= 1.1
+
+
 # -- curvature -------------------------------------------------------------------------------------
 
 

@@ -409,3 +409,15 @@ def test_river_models_merge():
     flags[1].learn_one({"a": 1.0}, "text")
     with pytest.raises(InvalidInputError, match="different classes"):
         flags[0].merge(flags[1:])
+
+
+def test_merging_keeps_the_higher_limit_of_a_long_tail():
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.normal(size=8000), rng.lognormal(3, 1, 8000)])
+    y = X @ [3.0, 2.0]
+    shards = [OnlineLearner(loss="squared") for _ in range(2)]
+    for number, shard in enumerate(shards):
+        shard.learn(X[number::2], y[number::2])
+    merged = shards[0].merge(shards[1:])
+    highest = np.max([shard._model.limits() for shard in shards], axis=0)
+    assert (merged._model.limits() >= highest * (1 - 1e-6)).all()

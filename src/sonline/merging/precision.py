@@ -68,7 +68,12 @@ def combined(
     origin = zero if start is None else _rescaled(zero, root)
     evidence = _evidence(parameters, models, origin)
     merged = replace(
-        origin, numbers=numbers, squares=squares, counts=counts, share=_shares(learners, zero)
+        origin,
+        numbers=numbers,
+        squares=squares,
+        counts=counts,
+        limits=np.max([learner.limits for learner in learners], axis=0),
+        share=_shares(learners, zero),
     )
     total = _Sum(parameters, models, origin, merged, evidence, _rows(learners, zero), fresh)
     if parameters.sketch == "adagrad":
@@ -107,6 +112,7 @@ def _nothing(like: Knowledge) -> Knowledge:
         np.zeros_like(like.weights),
         zeros,
         None if like.counts is None else zeros,
+        zeros,
         like.V[:0],
         like.ev[:0],
         None if like.dense is None else np.zeros_like(like.dense),

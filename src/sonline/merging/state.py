@@ -48,7 +48,8 @@ class Knowledge:
 
     ``squares`` are the squared scales (0 for features without one yet) and ``counts`` the rows in
     which each feature was not zero (where scaling counts them, by a sample late in a stream).
-    A = αI + Vᵀdiag(ev)V + `dense`, or, for AdaGrad, `gradients` is G.
+    ``limits`` are the squares up to which values count as they are, 0 where that follows from the
+    scale. A = αI + Vᵀdiag(ev)V + `dense`, or, for AdaGrad, `gradients` is G.
     """
 
     keys: Keys
@@ -58,6 +59,7 @@ class Knowledge:
     weights: Floats  # a row per expert
     squares: Floats
     counts: Floats | None
+    limits: Floats
     V: Floats
     ev: Floats
     dense: Floats | None = None
@@ -159,6 +161,7 @@ def read(
         spread(state["weights"]),
         spread(state["squares"][np.newaxis])[0],
         spread(state["counts"][np.newaxis])[0] if parameters.counts_rows else None,
+        spread(_limits(state)[np.newaxis])[0],
         spread(state["directions"], V),
         state["ev"] if "ev" in state else np.zeros(0),
         automatic=parameters.scaling == "auto",
@@ -172,12 +175,21 @@ def read(
     return known
 
 
+def _limits(state: State) -> Floats:
+    limits = np.zeros(len(state["features"]))
+    limits[state["scales.limited"].astype(np.intp)] = state["scales.limits"]
+    return limits
+
+
 def write(parameters: Parameters, known: Knowledge) -> State:
     """Return what `_core.Model.set_knowledge` takes (without names)."""
     state: State = {name: np.array(known.numbers[name]) for name in (*_SCALARS, *_OPTIONAL)}
     for name in ("rounds", "nonzeros", "capacity"):
         state[name] = np.array(int(known.numbers[name]), dtype=np.int64)
+    limited = np.flatnonzero(known.limits)
     state |= {
+        "scales.limited": limited.astype(np.uint64),
+        "scales.limits": known.limits[limited],
         "follower.share": np.array([0.5, 0.5]),
         "ensemble.share": known.share,
         "ensemble.experts": known.experts,

@@ -69,6 +69,7 @@ class ReferenceEnsemble(ReferenceLearner):
 
     def _round(self, x: Array, y: float, weight: float) -> float:
         times = times_to_absorb(self.rounds + 1, self.sketch_every)
+        beyond = self._excess(x), self._limits()
         scales = self._take_in(x)
         margins = self._project_experts(x * scales)
         z = float(self.shares @ margins)
@@ -119,6 +120,7 @@ class ReferenceEnsemble(ReferenceLearner):
             self.follower_shares = self._new_shares(self.follower_shares, both, y, weight)
             self.follower = self._ahead(self.follower, y, weight / FOLLOWER_ALPHA)
         self._choose_unit()
+        self._raise_limits(*beyond)
         return prediction
 
     def _unit_of_weights(self) -> float:

@@ -11,7 +11,7 @@ import math
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sonline.paper.reference.losses import make_loss
 from sonline.paper.reference.sketches import (
@@ -74,7 +74,7 @@ class ReferenceLearner:
     sketch_every : int or "auto"
         The sketch takes in one row out of this many and counts it that often; see
         `times_to_absorb`.
-        RMS scales are learned from the same rows, and from others as `_rescale` says.
+        RMS scales are learned from the same rows, and from others as `_mean_squares` says.
     scaling : {"none", "gradient", "rms", "auto"}
         Divide each feature by the root of its summed squared gradients or of its mean square.
     intercept : bool
@@ -167,6 +167,7 @@ class ReferenceLearner:
         self.squares: Array = np.zeros(d)  # mean x^2 for "rms", 0.1 + sum (g x)^2 for "gradient"
         if self.scaling == "gradient":
             self.squares += GRADIENT_SCALE_START
+        self.raised: Array = np.zeros(d)  # squared limits beyond the first
         self.sketch = self._make_sketch(d)
 
     def _make_sketch(self, d: int) -> Sketch:
@@ -241,6 +242,7 @@ class ReferenceLearner:
     def _round(self, x: Array, y: float, weight: float) -> float:
         # 1. Alg. 1 l.5-6, with the alpha of the rounds before.
         times = times_to_absorb(self.rounds + 1, self.sketch_every)
+        beyond = self._excess(x), self._limits()
         scales = self._take_in(x)
         self.w, z = self.sketch.project(self.w, x * scales, self.bound)
         prediction = self._clipped(z)
@@ -276,6 +278,7 @@ class ReferenceLearner:
         if not ahead and slope != 0.0 and scaled.any():
             self.w = self.w - slope * self.sketch.solve(scaled)
         self._choose_unit()
+        self._raise_limits(*beyond)
         return prediction
 
     def _step_ahead(self, scaled: Array, margin: float, y: float, weight: float) -> None:
@@ -385,35 +388,54 @@ class ReferenceLearner:
         """Return the squared scales for this row, and squared scales and counts after it.
 
         RMS scales are learned from the rows that the sketch takes in, which count for their group.
-        But a feature that has been counted rarely takes in every row, and so does one whose value
-        is far beyond its scale. That one counts for its own row only, no more than as far as it is
-        believed, and halves the count that the scale rests on.
+        But a feature that has been counted rarely takes in every row. A value beyond the limit of
+        its feature is cut, and halves the count that the scale rests on; up to twice the limit it
+        counts as the limit, in every row.
         """
         if not self.counts_rows:
             return self.squares, self.squares, self.counts
         every = group_of(self.rounds + 1, self.sketch_every)
         drawn = times_to_absorb(self.rounds + 1, self.sketch_every) > 0
-        present = x != 0.0
-        young = (self.counts < RMS_YOUNG) | (self.squares == 0.0)
-        far = present & ~young & (x**2 > RMS_FAR**2 * self.squares)
-        believed = np.where(far, RMS_FAR**2 * self.squares, x**2)
+        present, young = x != 0.0, self._young()
+        excess = self._excess(x)
+        large, far = (excess > 1) & (excess <= 4), excess > 4
         stands_for = np.where(young, 1, every)
         part = np.minimum(
             stands_for / (self.counts + stands_for), np.where(young, 1, 1 / RMS_YOUNG)
         )
-        change = np.where(present, (believed - self.squares) * part, 0.0)
-        weight = np.select([young, far], [1.0, 1 / every], float(drawn))
-        # A row that is cut has the scale that its largest value would have.
-        basis = self.squares + np.where(young, change, 0.0)
-        cut = np.divide(x**2, RMS_FAR**2 * self.squares, out=np.ones_like(x), where=far)
-        used = self._in_unit(basis) * cut
-        counts = np.where(present & (young | drawn), self.counts + stands_for, self.counts)
-        counts = np.where(far, np.maximum(self.counts / 2, RMS_YOUNG), counts)
-        return (
-            used,
-            self.squares + change * weight,
-            np.minimum(counts, RMS_COUNT_CAP),
+        moved = self.squares + (x**2 - self.squares) * part
+        at_limit = self.squares + (self._limits() - self.squares) / np.maximum(
+            self.counts, RMS_YOUNG
         )
+        counted = present & (young | drawn)
+        stored = np.select([far, large, counted], [self.squares, at_limit, moved], self.squares)
+        counts = np.select(
+            [far, large, counted],
+            [self.counts / 2, np.maximum(self.counts / 2, RMS_YOUNG), self.counts + stands_for],
+            self.counts,
+        )
+        # A value that is cut has the scale that makes it as large as its limit.
+        used = self._in_unit(np.where(present & young, moved, self.squares)) * np.maximum(excess, 1)
+        return used, stored, np.minimum(counts, RMS_COUNT_CAP)
+
+    def _young(self) -> NDArray[np.bool_]:
+        return np.asarray((self.counts < RMS_YOUNG) | (self.squares == 0.0))
+
+    def _limits(self) -> Array:
+        """Return up to which square a value counts as it is."""
+        return np.asarray(np.maximum(RMS_FAR**2 * self.squares, self.raised))
+
+    def _excess(self, x: Array) -> Array:
+        """Return each squared value over its limit; 0 for features without one."""
+        if not self.counts_rows:
+            return np.zeros_like(x)
+        return np.divide(x**2, self._limits(), out=np.zeros_like(x), where=~self._young())
+
+    def _raise_limits(self, excess: Array, limits: Array) -> None:
+        """Double the limits of large values; a feature that is young again has no limit."""
+        large, far = (excess > 1) & (excess <= 4), excess > 4
+        self.raised = np.where(large, 4 * limits, self.raised)
+        self.raised = np.where(far & self._young(), 0.0, self.raised)
 
     def _inverse(self, squares: Array) -> Array:
         """``1/s``; 0 for a feature without a scale yet ("rms"), whose weight is 0 anyhow."""
