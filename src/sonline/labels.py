@@ -133,7 +133,14 @@ class ClassTable:
     @cached_property
     def order(self) -> NDArray[np.intp]:
         """The numbers of the classes in the order of their labels."""
-        return np.argsort(self.array, kind="stable")
+        return np.array(self._sorted_numbers(len(self)), np.intp)
+
+    def _sorted_numbers(self, count: int) -> list[int]:
+        """Return the numbers of the first classes, sorted by label, or as they came if none can."""
+        try:
+            return sorted(range(count), key=self.labels.__getitem__)
+        except TypeError:  # labels of River can be anything
+            return list(range(count))
 
     def in_order(self, lines: NDArray[Any], classes: int | None = None) -> NDArray[Any]:
         """Bring raw predictions, a line per output, into the order of the sorted labels.
@@ -142,15 +149,15 @@ class ClassTable:
         ``classes`` is the number of classes that the predictions are for, if not all.
         """
         count = len(self) if classes is None else classes
-        order = np.argsort(self.array[:count], kind="stable")
+        order = self._sorted_numbers(count)
         if count == 2:
             return lines if order[1] == 1 else -lines
         return lines[order] if count > 2 else lines
 
     def sorted_labels(self, classes: int | None = None) -> list[Any]:
         """Return the labels, or those of the first ``classes`` classes, sorted."""
-        known = self.array[:classes]
-        return [self.labels[number] for number in np.argsort(known, kind="stable").tolist()]
+        count = len(self) if classes is None else classes
+        return [self.labels[number] for number in self._sorted_numbers(count)]
 
     @cached_property
     def _sorted(self) -> NDArray[Any]:

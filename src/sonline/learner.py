@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sonline.constructors import LearnerConstructor
 from sonline.errors import InvalidInputError
 from sonline.evaluate import Progress
-from sonline.labels import label_array
+from sonline.labels import ClassTable, label_array
 from sonline.model import Model
 from sonline.parameters import Parameters, documented
 from sonline.persistence import Tensors
@@ -81,9 +81,9 @@ class OnlineLearner(LearnerConstructor):
 
     @property
     def classes(self) -> list[Any] | None:
-        """The labels, in the order of `predict_proba`; None if numbers are predicted."""
+        """The labels, sorted, in the order of `predict_proba`; None if numbers are predicted."""
         table = self._model.table
-        return None if table is None else list(table.labels)
+        return None if table is None else table.sorted_labels()
 
     @property
     def progress(self) -> Progress:
@@ -120,8 +120,8 @@ class OnlineLearner(LearnerConstructor):
         Returns
         -------
         predictions : array of n floats
-            The raw prediction for each row, made before the model was trained on it; a column per
-            class if there are more than two.
+            The raw prediction for each row, made before the model was trained on it. Of two classes
+            it is that of the second of `classes`; of more there is a column for each.
 
         Raises
         ------
@@ -165,7 +165,12 @@ class OnlineLearner(LearnerConstructor):
         if self._negative is None and table is not None and table.signs and not table.undecided:
             self._negative = table.labels[0]
 
+    def _in_order(self, raw: Floats) -> Floats:
+        """Return a line per output in the order of `classes`."""
+        return raw if self._plain else cast(ClassTable, self._model.table).in_order(raw)
+
     def _shaped(self, raw: Floats) -> Floats:
+        raw = self._in_order(raw)
         return raw[0] if raw.shape[0] == 1 else raw.T
 
     def learn_stream(
@@ -281,7 +286,11 @@ class OnlineLearner(LearnerConstructor):
         targets, table = self._model.targets([y])
         learned = self._model.learn_targets(CoreRows("rows", ([x],), 1), targets, table, weights)
         self._settle()
-        return float(learned.raw[0, 0]) if learned.raw.shape[0] == 1 else learned.raw[:, 0]
+        return self._shaped_one(learned.raw)
+
+    def _shaped_one(self, raw: Floats) -> Any:
+        ordered = self._in_order(raw)[:, 0]
+        return float(ordered[0]) if ordered.size == 1 else ordered
 
     # -- predicting ------------------------------------------------------------------------------
 
@@ -301,8 +310,7 @@ class OnlineLearner(LearnerConstructor):
         """Return the raw prediction for one row given as a mapping; changes nothing."""
         if self._plain:
             return self._core.predict_one(x)
-        raw = self._model.predict_one(x)
-        return raw[0] if len(raw) == 1 else np.array(raw)
+        return self._shaped_one(np.array(self._model.predict_one(x))[:, np.newaxis])
 
     def predict_proba(self, X: Rows | Batch, *, missing: str = "absent") -> Floats:
         """Return the probability of each class, a column for each of `classes`.
@@ -318,11 +326,12 @@ class OnlineLearner(LearnerConstructor):
             Whether missing cells of a data frame are absent features or an error.
         """
         self._model.probabilities(np.zeros((1, 0)))  # says what is wrong before the work
-        return self._model.probabilities(self._model.predict(X, missing=missing)).T
+        raw = self._in_order(self._model.predict(X, missing=missing))
+        return self._model.probabilities(raw).T
 
     def predict_proba_one(self, x: Mapping[Feature, float | str]) -> dict[Any, float]:
         """Return the probability of each label for one row given as a mapping."""
-        raw = np.array(self._model.predict_one(x))[:, np.newaxis]
+        raw = self._in_order(np.array(self._model.predict_one(x))[:, np.newaxis])
         shares = self._model.probabilities(raw)[:, 0].tolist()
         return dict(zip(self.classes or [], shares, strict=True))
 
@@ -337,7 +346,7 @@ class OnlineLearner(LearnerConstructor):
         x : mapping
             As `predict_one` takes it.
         label : optional
-            For which class, if there are more than two.
+            For which class; of two it is the second of `classes` unless you name one.
 
         Examples
         --------
@@ -426,7 +435,7 @@ class OnlineLearner(LearnerConstructor):
         Parameters
         ----------
         label : optional
-            For which class, if there are more than two.
+            For which class; of two it is the second of `classes` unless you name one.
         scaled : bool, default=False
             False: weights of the raw features. True: weights of the features divided by their root
             mean square, which you can compare even if features have different units.
@@ -436,7 +445,7 @@ class OnlineLearner(LearnerConstructor):
     @property
     def bias(self) -> Any:
         """The weight of the constant feature, 0 without one; an array with several outputs."""
-        bias = self._model.weights()[:, 0]
+        bias = self._in_order(self._model.weights())[:, 0]
         return float(bias[0]) if bias.size == 1 else bias
 
     def spectrum(self) -> Floats:

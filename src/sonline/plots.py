@@ -179,7 +179,7 @@ def _labels_of(model: Any) -> list[Any]:
     if labels is not None:
         return list(np.asarray(labels).tolist())
     table = model.model.table if hasattr(model, "model") else None
-    return [] if table is None else list(table.labels)
+    return [] if table is None else table.sorted_labels()
 
 
 def _weights_of(model: Any) -> list[tuple[str, float]]:

@@ -262,7 +262,7 @@ def report(
         "model": None if settings.output is None else str(settings.output),
         "input": description,
         "task": model.task,
-        "classes": [] if model.table is None else list(model.table.labels),
+        "classes": [] if model.table is None else model.table.sorted_labels(),
         "partitions": len(outcome.rounds[-1].figures),
         "rows": sum(one.rows for one in every),
         "skipped": sum(one.skipped for one in every),

@@ -59,10 +59,9 @@ def inspect(
 def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
     """Return what there is to know, as values that JSON can hold."""
     stats = model.stats()
-    classes = [] if model.table is None else list(model.table.labels)
+    classes = [] if model.table is None else model.table.sorted_labels()
     largest = []
-    two = [] if model.table is None else model.table.sorted_labels()
-    speaking = two[1:] if len(classes) == 2 else [None] if len(classes) < 2 else classes
+    speaking = classes[1:] if len(classes) == 2 else [None] if len(classes) < 2 else classes
     for label in speaking:
         weights, scaled = model.weights_of(label), model.weights_of(label, scaled=True)
         for feature in sorted(scaled, key=lambda name: -abs(scaled[name]))[:top]:

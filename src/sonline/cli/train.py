@@ -254,7 +254,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
         "model": None if run.settings.output is None else str(run.settings.output),
         "input": run.description,
         "task": model.task,
-        "classes": [] if model.table is None else list(model.table.labels),
+        "classes": [] if model.table is None else model.table.sorted_labels(),
         "rows": run.rows,
         "skipped": run.skipped,
         "passes": plain,

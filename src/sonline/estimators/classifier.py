@@ -347,10 +347,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
 
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues of each class's sketch, in the order of `coef_`."""
-        model = self._fitted()
-        spectra = model.spectra()
-        assert model.table is not None  # noqa: S101 - a classifier has classes
-        return spectra if model.outputs == 1 else [spectra[number] for number in model.table.order]
+        return self._fitted().spectra()
 
     def prediction_range(self) -> tuple[Floats, Floats]:
         """Return the lowest and highest raw predictions that ``bound`` and ``clip`` allow.

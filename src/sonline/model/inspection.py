@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -62,16 +62,18 @@ class Inspection:
     def output_of(self, label: Any = None) -> tuple[int, float]:
         """Return the output that predicts a class, and 1, or -1 if it predicts the other class.
 
-        Without a label it is the only output: that of numbers, or of the second of two classes.
+        Without a label it is the only output, of numbers, or the second of two sorted classes.
         """
+        if self.table is None and label is not None:
+            raise InvalidInputError(
+                f"this model predicts numbers, so label={label!r} means nothing"
+            )
+        if label is None and self.classes == 2:
+            label = cast(ClassTable, self.table).sorted_labels()[1]
         if self.table is None or (label is None and self.outputs == 1):
-            if label is not None:
-                raise InvalidInputError(
-                    f"this model predicts numbers, so label={label!r} means nothing"
-                )
             return 0, 1.0
         if label is None or label not in self.table.numbers:
-            shown = list(self.table.labels[:20])
+            shown = self.table.sorted_labels()[:20]
             raise InvalidInputError(f"label must be one of {shown}, got {label!r}")
         number = self.table.numbers[label]
         return (0, 1.0 if number == 1 else -1.0) if self.classes == 2 else (number, 1.0)
@@ -95,8 +97,11 @@ class Inspection:
         return dict(sorted(contributions.items(), key=lambda item: -abs(item[1])))
 
     def spectra(self) -> list[Floats]:
-        """Return the eigenvalues that the sketch of each output holds, largest first."""
-        return [np.sort(learner.spectrum())[::-1] for learner in self.learners[: self.outputs]]
+        """Return the eigenvalues of the sketch of each output, largest first; sorted by class."""
+        outputs = self.learners[: self.outputs]
+        if self.classes > 2:
+            outputs = [outputs[number] for number in cast(ClassTable, self.table).order]
+        return [np.sort(learner.spectrum())[::-1] for learner in outputs]
 
     def ranges(self) -> Floats:
         """Return the lowest and the highest raw prediction of each output, as two lines."""

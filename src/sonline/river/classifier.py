@@ -137,7 +137,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
 
         """
         self._refuse_without_probabilities()
-        labels = self._labels()
+        labels = self._model.known_labels
         scores = _tolerant(self._model.predict_one, x)
         if len(labels) == 2:
             return {labels[0]: _sigmoid(-scores[0]), labels[1]: _sigmoid(scores[0])}
@@ -194,7 +194,9 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
 
         self._refuse_without_probabilities()
         chances = [list(self.predict_proba_one(row).values()) for row in records_of(X)]
-        return pd.DataFrame(chances, index=X.index, columns=self._labels(), dtype=np.float64)
+        labels = list(self._model.known_labels)
+        table = pd.DataFrame(chances, index=X.index, columns=labels, dtype=np.float64)
+        return table[self._labels()]
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
         """Return one classifier out of several that were trained on different rows.
@@ -236,7 +238,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
 
     def _labels(self) -> list[Any]:
         table = self._model.table
-        return [] if table is None else list(table.labels)
+        return [] if table is None else table.sorted_labels()
 
     def _refuse_without_probabilities(self) -> None:
         if self.loss != LOGISTIC:

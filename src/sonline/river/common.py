@@ -50,8 +50,8 @@ class RiverEstimator:
         Parameters
         ----------
         label
-            The class. Optional for regression and for two classes, where it is the class that
-            appeared second (True, for True and False).
+            The class. Optional for regression and for two classes, where it is the second in
+            sorted order (True, for True and False).
         scaled
             False: weights of the raw features. True: weights of the features divided by their root
             mean square.
