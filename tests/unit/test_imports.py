@@ -95,7 +95,7 @@ def test_the_product_loads_nothing_of_the_paper():
 
 
 def test_a_small_training_imports_only_what_it_needs(tmp_path: Path) -> None:
-    """What rich, merging, SciPy and pyarrow take would be half of the time of ten rows."""
+    """What pydantic, rich, merging, SciPy and pyarrow take would be half of the time."""
     (tmp_path / "ten.svm").write_text("1 1:2 3:4\n-1 2:1\n" * 5)
     code = (
         "import sys\nfrom sonline.cli import main\n"
@@ -109,4 +109,5 @@ def test_a_small_training_imports_only_what_it_needs(tmp_path: Path) -> None:
     assert "rows            10" in done.stdout
     loaded = set(done.stdout.splitlines()[-1].split())
     assert "sonline.training" in loaded
-    assert not loaded & {"rich", "sonline.merging", "scipy", "pyarrow", "sklearn", "matplotlib"}
+    heavy = {"pydantic", "rich", "sonline.merging", "scipy", "pyarrow", "sklearn", "matplotlib"}
+    assert not loaded & heavy

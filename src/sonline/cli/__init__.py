@@ -24,6 +24,7 @@ import typer
 import typer.core
 import typer.main
 
+from sonline.cli.values import convert_plainly
 from sonline.errors import DivergenceError, ModelFileError, ParameterError, SonlineError
 
 COMMANDS = {
@@ -128,6 +129,7 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):  # names that ASCII cannot hold are written \\u...
             stream.reconfigure(errors="backslashreplace")
     gc.set_threshold(*FEW_COLLECTIONS)
+    convert_plainly()
     nobody = _is_nobody(sys.stdout)
     try:
         if not _wants_json():

@@ -1,0 +1,88 @@
+"""Values of options, converted without pydantic: its import takes a third of a short run.
+
+Typer converts with pydantic since 0.25. Plain words, numbers and paths are converted here; all else,
+and all that is wrong, is left to Typer and its messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from enum import Enum
+from functools import partial
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import typer.core
+
+NUMBERS = {int: r"[+-]?\d{1,18}", float: r"[+-]?\d{1,18}(\.\d{1,18})?(e[+-]?\d{1,2})?"}
+NAME = "build_runtime_param"
+CHECKS = ("exists", "resolve_path", "writable", "allow_dash")  # of paths, which Typer makes
+
+
+class _NotPlain(Exception):
+    """A value for Typer."""
+
+
+class PlainValue:
+    """Converts the values of one parameter, in the place of Typer's converter.
+
+    Parameters
+    ----------
+    descriptor
+        What Typer knows of the parameter.
+    of_typer
+        Makes Typer's converter out of that.
+    """
+
+    def __init__(self, descriptor: Any, of_typer: Callable[[Any], Any]) -> None:
+        self._descriptor, self._of_typer = descriptor, of_typer
+        self._type, self._info = descriptor.annotation, descriptor.parameter_info
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the value as the command takes it."""
+        several = param.multiple or param.nargs == -1
+        if value is None:
+            return () if several else None
+        try:
+            if not several:
+                return self._one(value, self._type)
+            if get_origin(self._type) is not list or not isinstance(value, (list, tuple)):
+                raise _NotPlain
+            return [self._one(item, get_args(self._type)[0]) for item in value]
+        except _NotPlain:
+            return self._of_typer(self._descriptor).coerce(value, param=param, ctx=ctx)
+
+    def _one(self, value: Any, kind: Any) -> Any:
+        info = self._info
+        if info.parser is not None or not isinstance(kind, type):
+            raise _NotPlain
+        if kind in NUMBERS:
+            return self._number(value, kind)
+        if type(value) is kind and kind in (str, bool):
+            return value
+        if type(value) is str and issubclass(kind, Enum):
+            if value in {choice.value for choice in kind}:
+                return kind(value)
+        elif type(value) is str and kind is Path:
+            if not any(getattr(info, name, False) for name in CHECKS):
+                return Path(value)
+        raise _NotPlain
+
+    def _number(self, value: Any, kind: Any) -> Any:
+        """Return a number within the limits of the option."""
+        if type(value) is str and re.fullmatch(NUMBERS[kind], value, re.ASCII):
+            value = kind(value)
+        low, high = self._info.min, self._info.max
+        if type(value) is not kind or self._info.clamp:
+            raise _NotPlain
+        if (low is not None and not value >= low) or (high is not None and not value <= high):
+            raise _NotPlain
+        return value
+
+
+def convert_plainly() -> None:
+    """Let Typer convert plain values without pydantic, from now on in this process."""
+    of_typer = getattr(typer.core, NAME, None)  # versions without it do without pydantic
+    if of_typer is not None and not isinstance(of_typer, partial):
+        setattr(typer.core, NAME, partial(PlainValue, of_typer=of_typer))
