@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cli.conftest import identity, svmlight, tensors
-from sonline import OnlineLearner
+from sonline import OnlineLearner, streams
 from sonline.cli.vw import LOSSES, parse
 
 OJA = ("--OjaNewton", "--sketch_size")
@@ -92,6 +92,9 @@ OPTIONS = {
     # Larger steps overshoot on so many features, and differences in rounding grow.
     "products": ("-q", "ab", "-b", "24", "--alpha_inverse", "0.3"),
     "own products": ("-q", "bb", "-b", "24", "--loss_function", "logistic"),
+    "grams": ("--ngram", "2", "-b", "24", "--loss_function", "logistic"),
+    "grams that skip": ("--ngram", "a3", "--skips", "a2", "--ngram", "b2", "-b", "26", "--alpha_inverse", "0.1"),
+    "products of grams": ("--ngram", "a2", "-q", "ab", "-b", "26", "--alpha_inverse", "0.3"),
     "passes": ("--passes", "3", "-c", "-k", "--cache_file", "d.cache"),
     "no holdout": ("--passes", "2", "--holdout_off", "-c", "-k", "--cache_file", "d.cache"),
 }
@@ -252,11 +255,14 @@ def test_classes_and_a_number_of_rows(sonline, tmp_path):
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        (["--audit"], "--invert_hash"),
+        (["--audit"], "-t -i MODEL --audit"),
+        (["--l2", "1"], "--alpha of sonline train"),
+        (["--skips", "1"], "no --ngram"),
+        (["--ngram", "ab"], "such as a2"),
         (["--invert_hash", "x"], "name a file with -d"),
         (["--json", "-q", "ab"], "--interactions a*b"),
         (["-l", "0.5"], "no step size"),
-        (["--ngram", "2"], "--ngrams COLUMN:2"),
+        (["--json", "--ngram", "2"], "--ngrams COLUMN:2"),
         (["--beauty"], "--beauty is not taken"),
         (["-d", "a.vw", "-d", "b.vw"], "name one file"),
     ],
@@ -292,3 +298,57 @@ def test_examples_in_json(sonline, tmp_path):
     values = [float(line.split()[0]) for line in shown.splitlines()]
     assert all(value > 0 for value in values[::2])
     assert all(value < 0 for value in values[1::2])
+
+
+def test_grams_are_of_the_features_that_follow_each_other(tmp_path):
+    """Namespaces with one first letter are one, and features of value 0 are not there."""
+    (tmp_path / "d.vw").write_text("1 |a x y |b z |ab q w:0 |a r\n1 |b z\n")
+    with streams.open(tmp_path / "d.vw", hash_bits=30, ngrams=["a:3:1"]) as stream:
+        (batch,) = stream
+    x, y, z, q, w, r, *grams = batch.indices[: batch.indptr[1]].tolist()
+    assert batch.indices[batch.indptr[1] :].tolist() == [z]
+    assert batch.values.tolist() == [1, 1, 1, 1, 0, 1, *[1] * len(grams), 1]
+
+    def slot(*parts: int) -> int:
+        total = 0
+        for part in parts:
+            total = (total * 27942141 + part) % 2**64
+        return total % 2**30
+
+    pairs = [(x, y), (y, q), (q, r), (x, q), (y, r)]
+    triples = [(x, y, q), (y, q, r), (x, y, r), (x, q, r)]
+    assert sorted(grams) == sorted(slot(*gram) for gram in pairs + triples)
+    assert w not in grams
+
+
+def test_a_model_reads_its_grams_again(sonline, tmp_path):
+    text = "1 |a to be |b x\n-1 |a be to |b x\n" * 50  # only the order tells them apart
+    (tmp_path / "d.vw").write_text(text)
+    more = ("--loss_function", "logistic", "--quiet")
+    sonline("vw", "d.vw", "-f", "m.son", "--ngram", 2, *more)
+    shown = sonline("vw", "-t", "-d", "d.vw", "-i", "m.son", "-p", "-", "--quiet").stdout.split()
+    assert [float(value) > 0 for value in shown] == [True, False] * 50
+    assert sonline("predict", "d.vw", "-m", "m.son", "--as", "raw", "-q").stdout.split() == shown
+
+
+def test_an_audit_adds_up_to_the_prediction(sonline, tmp_path):
+    (tmp_path / "d.vw").write_text("1 'i|a x:2 y |b 7\n-1 'j|a z |b 8\n" * 20)
+    sonline("vw", "d.vw", "-f", "m.son", "--quiet", "-q", "ab")
+    done = sonline("vw", "-t", "-d", "d.vw", "-i", "m.son", "--audit", "--quiet").stdout
+    lines = done.splitlines()
+    predictions, tags = zip(*(line.split() for line in lines[::2]), strict=True)
+    assert tags == ("i", "j") * 20
+    for prediction, line in zip(predictions, lines[1::2], strict=True):
+        found = [words.rsplit(":", 3) for words in line.split("\t")[1:]]
+        parts = [float(value) * float(weight) for _, _, value, weight in found]
+        assert sum(parts) == pytest.approx(float(prediction), rel=1e-3, abs=1e-4)
+        assert [abs(part) for part in parts] == sorted(map(abs, parts), reverse=True)
+    names = {words.split(":")[0] for words in lines[1].split("\t")[1:]}
+    assert names == {"a^x", "a^y", "b^7", "Constant", ""}  # products have no names
+
+
+def test_an_audit_of_several_classes_is_refused(sonline, tmp_path):
+    (tmp_path / "d.vw").write_text("".join(f"{n % 3 + 1} |a w{n % 3}\n" for n in range(30)))
+    sonline("vw", "d.vw", "-f", "m.son", "--oaa", 3, "--quiet")
+    audit = ("vw", "-t", "-d", "d.vw", "-i", "m.son", "--audit")
+    assert "several classes" in sonline(*audit, code=2).stderr

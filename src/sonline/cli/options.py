@@ -92,7 +92,8 @@ Ngrams = Annotated[
     list[str] | None,
     typer.Option(
         "--ngrams",
-        help="COLUMN:N: split a text column into words and n-grams of up to N words.",
+        help="COLUMN:N: split a text column into words and n-grams of up to N words. For .vw "
+        "with --hash-bits, the first letter of a namespace and N.",
     ),
 ]
 Delimiter = Annotated[

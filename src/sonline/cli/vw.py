@@ -36,11 +36,6 @@ HARMLESS = ("--adaptive", "--normalized", "--invariant", "--save_resume", "--no_
 # What to use in the place of an option that is not taken.
 COUNTERPARTS = {
     **dict.fromkeys(
-        ("-a", "--audit"),
-        "--invert_hash FILE writes the weights by name; OnlineLearner.explain_one shows what each "
-        "feature adds to a prediction",
-    ),
-    **dict.fromkeys(
         ("-l", "--learning_rate", "--power_t", "--initial_t"),
         "there is no step size to choose; the nearest is --alpha of sonline train",
     ),
@@ -51,7 +46,6 @@ COUNTERPARTS = {
     ),
     "--dsjson": "--json reads an example per line",
     "--cubic": "-q multiplies pairs of namespaces",
-    "--ngram": "use sonline train --ngrams COLUMN:2 on a text column of CSV or JSON lines",
     "--csoaa": "use sonline train --classes multi with --class-weight",
     "--multilabel_oaa": "train a model for each label",
     "--daemon": "use sonline serve, or sonline predict on a pipe (-)",
@@ -64,11 +58,11 @@ def vw(context: typer.Context) -> None:
 
     Options: -d -f -i -t -p -r --passes -b --loss_function --quantile_tau --OjaNewton --sketch_size
     --alpha --alpha_inverse --learning_rate_cnt --normalize --epoch_size (1 only) --noconstant -q
-    --interactions --ignore --keep --oaa --examples --holdout_off --holdout_period --link --binary
-    --json --readable_model --invert_hash --quiet. Accepted without effect: -c -k --cache_file
-    --adaptive --normalized --invariant --save_resume --no_stdin --random_seed --hash -P. Without
-    --OjaNewton the learner is the default of sonline, not Vowpal Wabbit's. As in Vowpal Wabbit,
-    --json is the format of the input.
+    --interactions --ngram --skips --ignore --keep --oaa --examples --holdout_off --holdout_period
+    --link --binary --json --audit (with -t) --readable_model --invert_hash --quiet. Accepted
+    without effect: -c -k --cache_file --adaptive --normalized --invariant --save_resume --no_stdin
+    --random_seed --hash -P. Without --OjaNewton the learner is the default of sonline, not Vowpal
+    Wabbit's. As in Vowpal Wabbit, --json is the format of the input.
 
     Example: sonline vw -d clicks.vw -f clicks.son --OjaNewton --sketch_size 10 -b 20
     """
@@ -143,6 +137,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("-k", "--kill_cache", action="store_true")
     add("--cache_file")
     add("--interactions", action="append", default=[])
+    add("--ngram", action="append", default=[])
+    add("--skips", action="append", default=[])
+    add("-a", "--audit", action="store_true")
     add("--ignore", action="append", default=[])
     add("--keep", action="append", default=[])
     add("--oaa", type=int)
@@ -162,7 +159,32 @@ def parse(arguments: list[str]) -> argparse.Namespace:
         raise ParameterError("vw: -d: name one file; sonline train takes several")
     known.data = known.data[0] if known.data else known.file or "-"
     known.quadratic += known.interactions
+    known.grams = _grams(known.ngram, known.skips)
     return known
+
+
+def _grams(ngram: list[str], skips: list[str]) -> list[str]:
+    """Return the n-grams as `sonline.streams.Options` has them: "a2" is "a:2:0", "2" "*:2:0".
+
+    Examples
+    --------
+    >>> _grams(["a2", "3"], ["a1"])
+    ['a:2:1', '*:3:0']
+    """
+    found: dict[str, dict[str, str]] = {}
+    for name, given in (("ngram", ngram), ("skips", skips)):
+        for word in given:
+            letter, number = ("*", word) if word.isdigit() else (word[:1], word[1:])
+            if not number.isdigit():
+                raise ParameterError(
+                    f"vw: --{name} {word}: give a number, or the first letter of a namespace and a "
+                    "number, such as a2"
+                )
+            found.setdefault(letter, {})[name] = number
+    for letter, numbers in found.items():
+        if "ngram" not in numbers:
+            raise ParameterError(f"vw: --skips {letter}: there is no --ngram for it")
+    return [f"{letter}:{two['ngram']}:{two.get('skips', '0')}" for letter, two in found.items()]
 
 
 def _check(known: argparse.Namespace) -> None:
@@ -183,10 +205,16 @@ def _check(known: argparse.Namespace) -> None:
             raise ParameterError(f"vw: -q {pair}: give the first letters of two namespaces")
     if known.binary and known.link != "identity":
         raise ParameterError("vw: --binary and --link: name one of them")
-    if known.json and (known.quadratic or known.interactions or known.ignore or known.keep):
+    letters = known.quadratic + known.interactions + known.ignore + known.keep + known.ngram
+    if known.json and letters:
         raise ParameterError(
             "vw: --json: namespaces cannot be chosen by a letter; use sonline train --format jsonl "
-            "with --interactions a*b and --ignore COLUMN"
+            "with --interactions a*b, --ngrams COLUMN:2 and --ignore COLUMN"
+        )
+    if known.audit and (not known.testonly or known.json):
+        raise ParameterError(
+            "vw: --audit shows the features of Vowpal Wabbit text that a model predicts: "
+            "-t -i MODEL --audit; --invert_hash FILE writes the weights of a training by name"
         )
 
 
@@ -238,6 +266,7 @@ def _reading(given: argparse.Namespace) -> dict[str, Any]:
         "format": "vw",
         "features": "auto",
         "interactions": given.quadratic,
+        "ngrams": given.grams,
         "ignore": [*"".join(given.ignore)],
         "keep": [*"".join(given.keep)],
     }
@@ -312,11 +341,18 @@ def _test(given: argparse.Namespace) -> None:
     target = given.predictions or given.raw_predictions
     read = [given.data, given.initial_regressor]
     check_outputs(read, predictions=None if target is None else Path(_dash(target)))
+    audit = None
+    if given.audit:
+        from sonline.cli.vw_text import Audit  # noqa: PLC0415 - seldom wanted
+
+        audit = Audit(model, given.data, options)
     with streams.open([given.data], **options) as stream, _output(target) as file:
         for batch in stream:
             raw = model.predict(batch)
             if file is not None:
                 file.write(prediction_lines(model, raw, kind, batch.tags))
+            if audit is not None:
+                sys.stdout.write(audit.text(batch, prediction_lines(model, raw, kind, batch.tags)))
             targets = targets_of(model, batch)
             known = ~np.isnan(targets) if model.table is None else targets != NEW
             weights = None if batch.weights is None else batch.weights[known]

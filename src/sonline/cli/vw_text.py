@@ -1,4 +1,4 @@
-"""Models as text, as Vowpal Wabbit's ``--readable_model`` and ``--invert_hash`` write them."""
+"""Models and predictions as text, as Vowpal Wabbit's ``--readable_model`` and ``--audit``."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Any
 
 import sonline
 from sonline import streams
+from sonline.errors import ParameterError
 from sonline.files import replacing
 from sonline.model import Model
 
@@ -16,7 +17,7 @@ def names_of_slots(data: str, options: dict[str, Any], hash_bits: int) -> dict[i
 
     The file is read twice at once, by name and hashed.
     """
-    options = options | {"interactions": [], "tokens": True, "unlabelled": True}
+    options = options | {"interactions": [], "ngrams": [], "tokens": True, "unlabelled": True}
     found: dict[int, dict[str, None]] = {}
     known: list[str] = []
     with (
@@ -28,6 +29,55 @@ def names_of_slots(data: str, options: dict[str, Any], hash_bits: int) -> dict[i
             for number, slot in {*zip(names.indices.tolist(), slots.indices.tolist(), strict=True)}:
                 found.setdefault(slot, {})[known[number]] = None
     return {slot: sorted(words) for slot, words in found.items()}
+
+
+class Audit:
+    """Lists the features of predicted rows, as Vowpal Wabbit's ``--audit`` does.
+
+    A line for each row: ``name:slot:value:weight`` of each feature, the one that adds most to the
+    prediction first. Products and n-grams have no names.
+
+    Parameters
+    ----------
+    model : Model
+        Whose predictions they are.
+    data : str
+        The file, which is read once more, by name.
+    options : dict
+        Of the stream of predicted rows.
+    """
+
+    def __init__(self, model: Model, data: str, options: dict[str, Any]) -> None:
+        if model.outputs != 1:
+            raise ParameterError("vw: --audit: of two classes, or of numbers; not of several classes")
+        if data == "-":
+            raise ParameterError("vw: --audit reads the data twice; name a file with -d")
+        bits = model.parameters.hash_bits or 18
+        reading = {k: options[k] for k in ("format", "hash_seed", "ignore", "keep") if k in options}
+        self._names = names_of_slots(data, reading, bits)
+        weights = model.weights()[0].tolist()
+        self._constant = weights[0] if model.parameters.intercept else None
+        slots = [int(slot) for slot in model.features()]
+        self._weights = dict(zip(slots, weights[1:], strict=False))
+
+    def text(self, batch: Any, predictions: str) -> str:
+        """Return the predictions of a batch, each with the line of its features."""
+        lines = []
+        ends = batch.indptr.tolist()
+        for row, prediction in enumerate(predictions.splitlines()):
+            places = slice(ends[row], ends[row + 1])
+            slots, values = batch.indices[places].tolist(), batch.values[places].tolist()
+            found = [self._feature(slot, value) for slot, value in zip(slots, values, strict=True)]
+            if self._constant is not None:
+                found.append((abs(self._constant), f"Constant::1:{self._constant:g}"))
+            found.sort(key=lambda one: -one[0])
+            lines.append(f"{prediction}\n" + "".join(f"\t{words}" for _, words in found) + "\n")
+        return "".join(lines)
+
+    def _feature(self, slot: int, value: float) -> tuple[float, str]:
+        weight = self._weights.get(slot, 0.0)
+        name = self._names.get(slot, [""])[0]
+        return abs(value * weight), f"{name}:{slot}:{value:g}:{weight:g}"
 
 
 def write_weights(model: Model, path: Path, names: dict[int, list[str]] | None = None) -> None:

@@ -193,10 +193,10 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
         import pandas as pd  # noqa: PLC0415 - River itself does without it
 
         self._refuse_without_probabilities()
-        chances = [list(self.predict_proba_one(row).values()) for row in records_of(X)]
-        labels = list(self._model.known_labels)
-        table = pd.DataFrame(chances, index=X.index, columns=labels, dtype=np.float64)
-        return table[self._labels()]
+        labels = self._labels()
+        rows = [self.predict_proba_one(row) for row in records_of(X)]
+        chances = [[row[label] for label in labels] for row in rows]
+        return pd.DataFrame(chances, index=X.index, columns=labels, dtype=np.float64)
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
         """Return one classifier out of several that were trained on different rows.

@@ -1,5 +1,7 @@
 """Products of features: of two columns of a table, or of two namespaces of Vowpal Wabbit text.
 
+And n-grams of namespaces, the purpose of ``--ngram`` and ``--skips`` of Vowpal Wabbit.
+
 Columns: ``a*b`` has a feature for each pair of features that a row has in both, with both names and
 an asterisk between them.
 
@@ -11,7 +13,7 @@ have not been compared with Vowpal Wabbit's.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +24,110 @@ from sonline.rows import Indices as Integers
 from sonline.streams.batch import Batch
 
 _PRIME = np.uint64(16777619)
+_GRAM_FACTOR = np.uint64(27942141)
+ALL = "*"  # instead of a letter: all namespaces
+
+
+def gram_letters(given: Sequence[str]) -> dict[str, tuple[int, int]]:
+    """Return the most features of a gram, and how many it may skip, by letter of the namespace.
+
+    Examples
+    --------
+    >>> gram_letters(["a:2", "*:3:1"])
+    {'a': (2, 0), '*': (3, 1)}
+    """
+    found = {}
+    for words in given:
+        letter, most, skips = (*words.split(":"), "0")[:3] if words.count(":") < 3 else ("", "", "")
+        if len(letter) != 1 or not (most.isdigit() and skips.isdigit()) or int(most) < 1:
+            raise ParameterError(
+                f"ngrams (--ngrams) of Vowpal Wabbit text must be the first letter of a namespace, "
+                f"or *, and the length, such as a:2; got {words!r}"
+            )
+        found[letter] = int(most), int(skips)
+    return found
+
+
+def gram_places(length: int, skips: int) -> list[tuple[int, ...]]:
+    """Return where the features of a gram are, counted from its first.
+
+    Examples
+    --------
+    >>> gram_places(2, 1)
+    [(0, 1), (0, 2)]
+    """
+
+    def longer(places: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
+        if len(places) == length:
+            yield places
+            return
+        for skipped in range(left + 1):
+            yield from longer((*places, places[-1] + 1 + skipped), left - skipped)
+
+    return list(longer((0,), skips))
+
+
+def add_grams(
+    batch: Batch, initials: NDArray[np.str_], grams: dict[str, tuple[int, int]], hash_bits: int
+) -> NDArray[np.str_]:
+    r"""Append to each row the grams of two and more features that follow each other.
+
+    As in Vowpal Wabbit, namespaces with the same first letter are one, features of value 0 are not
+    there, and a gram has the value 1.
+
+    Parameters
+    ----------
+    batch : Batch
+        With slots as indices; it is changed.
+    initials : array of one-letter words
+        The first letter of each feature's namespace.
+    grams : dict
+        What `gram_letters` returns.
+    hash_bits : int
+        Slots are below 2^hash_bits.
+
+    Returns
+    -------
+    initials : array of one-letter words
+        Those of all features, grams included.
+    """
+    rows = np.repeat(np.arange(len(batch)), np.diff(batch.indptr))
+    slots, mask = batch.indices.view(np.uint64), np.uint64((1 << hash_bits) - 1)
+    letters, codes = np.unique(initials, return_inverse=True)
+    there = np.flatnonzero(batch.values != 0)
+    order = there[np.lexsort((codes[there], rows[there]))]  # stable: as the features come
+    group = rows[order] * max(len(letters), 1) + codes[order]
+    parts = [(rows, batch.indices, batch.values, initials)]
+    for code, letter in enumerate(letters.tolist()):
+        most, skips = grams.get(letter, grams.get(ALL, (1, 0)))
+        for length in range(2, most + 1):
+            for places in gram_places(length, skips):
+                first = np.arange(max(order.size - places[-1], 0))
+                inside = group[first] == group[first + places[-1]]
+                first = first[inside & (codes[order[first]] == code)]
+                keys = slots[order[first]]
+                for place in places[1:]:
+                    keys = keys * _GRAM_FACTOR + slots[order[first + place]]
+                parts.append(
+                    (
+                        rows[order[first]],
+                        (keys & mask).astype(np.int64),
+                        np.ones(first.size, batch.values.dtype),
+                        np.full(first.size, letter),
+                    )
+                )
+    return _append(batch, *(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _append(
+    batch: Batch, rows: Integers, keys: Integers, values: Floats, initials: NDArray[np.str_]
+) -> NDArray[np.str_]:
+    """Give a batch these features, in the order of their rows; return the initials so, too."""
+    order = np.argsort(rows, kind="stable")
+    batch.indices, batch.values = keys[order], values[order]
+    ends = np.cumsum(np.bincount(rows, minlength=len(batch)))
+    batch.indptr = np.concatenate([[0], ends]).astype(np.int64)
+    return initials[order]
 
 
 def add_products(
@@ -52,22 +158,15 @@ def add_products(
     """
     count = len(batch)
     rows = np.repeat(np.arange(count), np.diff(batch.indptr))
-    all_rows, all_keys, all_values = [rows], [batch.indices], [batch.values]
+    parts = [(rows, batch.indices, batch.values, initials)]
     slots = batch.indices.view(np.uint64)
     mask = np.uint64((1 << hash_bits) - 1)
     for pair in pairs:
         first, second = _places(initials, rows, count, *pair)
         keys = ((slots[first] * _PRIME) ^ slots[second]) & mask
-        all_rows.append(rows[first])
-        all_keys.append(keys.astype(np.int64))
-        all_values.append(batch.values[first] * batch.values[second])
-    joined = np.concatenate(all_rows)
-    order = np.argsort(joined, kind="stable")
-    batch.indices = np.concatenate(all_keys)[order]
-    batch.values = np.concatenate(all_values)[order]
-    batch.indptr = np.concatenate([[0], np.cumsum(np.bincount(joined, minlength=count))]).astype(
-        np.int64
-    )
+        values = batch.values[first] * batch.values[second]
+        parts.append((rows[first], keys.astype(np.int64), values, initials[first]))
+    _append(batch, *(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 def _places(

@@ -73,6 +73,8 @@ class Options:
         Of Vowpal Wabbit text: the first letters of the namespaces that are read; all without.
     ngrams : sequence of str
         Columns of text that are split into words, with the most words of a feature: "review:2".
+        Of hashed Vowpal Wabbit text, first letters of namespaces, or "*" for all: "a:2", or "a:2:1"
+        for grams that may skip one feature.
     interactions : sequence of str
         Pairs of columns whose features are multiplied, such as "a*b"; of hashed Vowpal Wabbit
         text, pairs of first letters of namespaces, such as "ab".
@@ -182,7 +184,7 @@ class Stream:
         if kind == "svmlight" and given.get("weight") == LABEL_WEIGHTS:
             given = given | {"weight": None}
         for name in ("label", "weight", "tag", "text", "ngrams", "ignore"):
-            if given.get(name) and not (name == "ignore" and kind == "vw"):
+            if given.get(name) and not (name in ("ignore", "ngrams") and kind == "vw"):
                 hint = "; use --weight label if weights follow the labels, as in 1:0.5 3:2"
                 raise ParameterError(
                     f"{name} (--{name}) names a column of a table, but there are none: "
@@ -328,11 +330,12 @@ def _features(options: Options, kind: str) -> str:
     hashed = options.features == "hash" or (
         options.features == "auto" and options.hash_bits is not None
     )
-    if options.interactions and not FORMATS[kind].table and (kind != "vw" or not hashed):
-        raise ParameterError(
-            "interactions need columns (tables, JSON lines), or Vowpal Wabbit text and hash_bits "
-            "(--hash-bits)"
-        )
+    for name in ("interactions", "ngrams"):
+        if getattr(options, name) and not FORMATS[kind].table and (kind != "vw" or not hashed):
+            raise ParameterError(
+                f"{name} need columns (tables, JSON lines), or Vowpal Wabbit text and hash_bits "
+                "(--hash-bits)"
+            )
     if options.features == "auto":
         return "hash" if hashed else "index" if kind == "svmlight" else "name"
     if options.features not in FEATURES:

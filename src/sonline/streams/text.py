@@ -13,7 +13,7 @@ from sonline.errors import DataFormatError
 from sonline.rows import LARGEST_VALUES
 from sonline.streams.batch import BadRow, Batch, Dictionary, Position
 from sonline.streams.formats import FORMATS
-from sonline.streams.interactions import add_products
+from sonline.streams.interactions import add_grams, add_products, gram_letters
 from sonline.streams.rows import LABEL_WEIGHTS
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ class TextReader:
         table = FORMATS[options.format].table
         self._csv = options.format in ("csv", "tsv")
         self._pairs = [] if table else [pair.replace("*", "") for pair in options.interactions]
+        self._grams = gram_letters(options.ngrams) if options.format == "vw" else {}
         self._parser = _core.TextParser(
             "csv" if self._csv else options.format,
             labels="token" if options.tokens else "number",
@@ -56,7 +57,7 @@ class TextReader:
             on_error=options.on_error,
             allow_unlabelled=options.unlabelled,
             frozen_names=options.frozen,
-            namespaces=bool(self._pairs),
+            namespaces=bool(self._pairs or self._grams),
             max_line_bytes=LONGEST_LINE,
             names=options.names,
             label_names=options.label_names,
@@ -140,10 +141,14 @@ class TextReader:
             names=self._names,
             file=name,
         )
-        if self._pairs:
+        if self._pairs or self._grams:
             self._initials += [space[:1] or " " for space in found.new_namespaces]
             initials = np.array([*self._initials, " "])[found.namespaces]
-            add_products(batch, initials, self._pairs, self._options.hash_bits or 18)
+            hash_bits = self._options.hash_bits or 18
+            if self._grams:
+                initials = add_grams(batch, initials, self._grams, hash_bits)
+            if self._pairs:
+                add_products(batch, initials, self._pairs, hash_bits)
         self._first_name += len(new_names)
         self._first_label += len(new_labels)
         return batch
