@@ -1,6 +1,7 @@
 """Validation after each pass, and options from a file."""
 
 import json
+import re
 
 import pytest
 
@@ -85,3 +86,12 @@ def test_features_by_name_are_validated_after_each_pass(sonline, tmp_path, kind)
         losses.append([one["validation_loss"] for one in json.loads(done.stdout)["passes"]])
     assert len(losses[0]) == 3
     assert losses[0] == losses[1]
+
+
+def test_lines_of_many_passes_keep_their_numbers_apart(sonline, tmp_path):
+    (tmp_path / "d.svm").write_text(svmlight(40))
+    command = ["train", "d.svm", "--validation", "d.svm", "--passes", 12, "--holdout", 5]
+    shown = sonline(*command, "--patience", 12).stdout
+    for what in ("loss", "held out", "validation"):
+        found = re.findall(rf"^{what} pass (\d+) +\d\.\d", shown, re.MULTILINE)
+        assert found == [str(turn) for turn in range(1, 13)]

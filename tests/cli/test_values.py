@@ -14,8 +14,8 @@ from sonline.cli.values import PlainValue
 coercion = pytest.importorskip("typer._coercion")  # versions before it convert otherwise
 
 Colour = StrEnum("Colour", {"red": "red", "blue": "blue"})
-WORDS = ["1", "-3", "+7", "0", "99", "1.5", "1e3", "1e400", "nan", "", " 2", "2 ", "1_0", "٣", "red"]
-WORDS += ["RED", "green", "a/b.svm", "-", "true", "9" * 30, "0x1", ".5", "5."]
+WORDS = ["1", "-3", "+7", "0", "99", "1.5", "1e3", "1e400", "nan", "", " 2", "2 ", "1_0", "٣"]
+WORDS += ["red", "RED", "green", "a/b.svm", "-", "true", "9" * 30, "0x1", ".5", "5."]
 KINDS = [
     (str, typer.Option()),
     (int, typer.Option()),

@@ -4,6 +4,7 @@ import csv
 import io
 import itertools
 import os
+import re
 import subprocess
 import sys
 import time
@@ -230,3 +231,26 @@ def test_the_first_cell_decides_a_column_that_begins_empty(cell, tmp_path):
             names += batch.new_names
     assert names == ["x", rare]
     assert stream.columns["rare"] == ("number" if cell == "1.5" else "text")
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.csv", "x,label\n1,1\n".encode("utf-16"), "UTF-16, expected UTF-8"),
+        ("a.txt", "x,label\n1,1\n".encode("utf-16"), "UTF-16, expected UTF-8"),
+        ("a.xlsx", b"PK\x03\x04\x14\0\x06", "a spreadsheet"),
+        ("a.json", b'[{"x": 1, "label": 0},\n', "jq -c"),
+        ("a.json", b' [\n{"x": 1, "label": 0},\n', "jq -c"),
+        ("a.csv", b"1.5,0.5,yes\n2,1,no\n", "--no-header"),
+    ],
+)
+def test_other_files_are_told_apart(tmp_path, name, content, words):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises((DataFormatError, ParameterError), match=re.escape(words)):
+        list(streams.open(tmp_path / name))
+
+
+def test_a_label_with_commas_is_shown_whole(tmp_path):
+    (tmp_path / "a.csv").write_text('x,price\n1,"435,501"\n')
+    with pytest.raises(DataFormatError, match=r'without commas.*"435,501"'):
+        list(streams.open(tmp_path / "a.csv", label="price"))

@@ -3,6 +3,8 @@
 import gzip
 import json
 import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 import numpy as np
 import pytest
@@ -371,6 +373,25 @@ def test_remote_addresses_are_read_through_fsspec(tmp_path):
     pytest.importorskip("fsspec", reason="fsspec is an extra")
     path = write(tmp_path, "a.svm", SVMLIGHT)
     assert read(f"file://{path}") == read(path)
+
+
+def test_files_are_read_from_a_web_server(tmp_path):
+    pytest.importorskip("aiohttp", reason="aiohttp is in the extra remote")
+    path = write(tmp_path, "a.svm", SVMLIGHT)
+    packed = write(tmp_path, "a.svm.gz", gzip.compress(SVMLIGHT.encode()))
+    handler = partial(SimpleHTTPRequestHandler, directory=tmp_path)
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            address = f"http://127.0.0.1:{server.server_port}"
+            for name in (path, packed):
+                assert read(f"{address}/{name.name}") == read(name)
+            with pytest.raises(OSError, match="no file 'http"):
+                read(f"{address}/missing.svm")
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_what_goes_wrong_on_the_way_names_the_address(monkeypatch):

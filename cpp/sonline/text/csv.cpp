@@ -181,8 +181,9 @@ class CsvParser final : public LineParser {
       if (reason != Reason::kNone) {
         LineResult result = LineResult::failed(reason, start == last ? first : start);
         result.cell = static_cast<int64_t>(number);
-        result.length =
-            std::max<size_t>(read_cell(start, last, delimiter_, scratch_).text.size(), 1);
+        const Cell cell = read_cell(start, last, delimiter_, scratch_);
+        const size_t size = cell.open ? cell.text.size() : static_cast<size_t>(cell.end - start);
+        result.length = std::max<size_t>(size, 1);
         return result;
       }
       if (p == last) {

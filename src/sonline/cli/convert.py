@@ -90,7 +90,7 @@ def convert(
     if json and str(output) != "-":
         typer.echo(jsonlib.dumps({"output": str(output), "format": target, **counts}))
     elif not quiet:
-        bad = f", {counts['skipped']} bad ones skipped" if counts["skipped"] else ""
+        bad = f", {counts['skipped']} bad, skipped" if counts["skipped"] else ""
         typer.echo(f"{output}: {target}, {counts['rows']} rows{bad}", err=True)
 
 

@@ -81,7 +81,7 @@ def _run(
     json: bool,
     quiet: bool,
 ) -> None:
-    skipped = unknown = 0
+    skipped = unknown = known = 0
     shown = not quiet and (output is not None or not sys.stdout.isatty())
     reading = stream_options(model, tokens=True, unlabelled=True, frozen=True)
     target: IO[str] = sys.stdout
@@ -107,6 +107,7 @@ def _run(
                     target.flush()
                     skipped += batch.skipped
                     unknown += batch.unknown_features
+                    known += batch.values.size
                     files.write("bad_rows", batch.bad_text())
     except BrokenPipeError:  # the reader has seen enough
         to_nobody(sys.stdout)
@@ -117,6 +118,8 @@ def _run(
         typer.echo(f"{skipped} bad rows skipped: they have no line in the output", err=True)
     if unknown and not quiet:
         typer.echo(f"{unknown} values of features that the model does not know", err=True)
+        if not known:
+            typer.echo("warning: it knows none, so that all predictions are the same", err=True)
 
 
 def check_kind(model: Model, kind: str) -> str:

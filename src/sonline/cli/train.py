@@ -279,7 +279,7 @@ def summary(result: dict[str, Any]) -> str:
     """Return the result for people."""
     lines = [
         f"rows            {result['rows']:,}"
-        + (f" ({result['skipped']:,} bad ones skipped)" if result["skipped"] else "")
+        + (f" ({result['skipped']:,} bad, skipped)" if result["skipped"] else "")
     ]
     several = len(result["passes"]) > 1
     for turn, one in enumerate(result["passes"], 1):
@@ -287,18 +287,20 @@ def summary(result: dict[str, Any]) -> str:
         what = f"{number(one.get('loss'))} ({result['loss_name']}, progressive)"
         if "error" in one:
             what += f", error {number(one['error'])}"
-        lines.append(f"{'loss' + where:<16}{what}")
+        lines.append(f"{'loss' + where:<15} {what}")
         if "holdout_loss" in one:
             held = f"{number(one['holdout_loss'])}"
             if "holdout_error" in one:
                 held += f", error {number(one['holdout_error'])}"
-            lines.append(f"{'held out' + where:<16}{held}")
+            lines.append(f"{'held out' + where:<15} {held}")
         if "validation_loss" in one:
             best = ", the best pass" if several and turn == result.get("best_pass") else ""
             error = (
                 f", error {number(one['validation_error'])}" if "validation_error" in one else ""
             )
-            lines.append(f"{'validation' + where:<16}{number(one['validation_loss'])}{error}{best}")
+            lines.append(
+                f"{'validation' + where:<15} {number(one['validation_loss'])}{error}{best}"
+            )
     if "frozen_loss" in result:
         frozen = f"{number(result['frozen_loss'])}"
         if "frozen_error" in result:

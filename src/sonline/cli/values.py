@@ -1,7 +1,7 @@
 """Values of options, converted without pydantic: its import takes a third of a short run.
 
-Typer converts with pydantic since 0.25. Plain words, numbers and paths are converted here; all else,
-and all that is wrong, is left to Typer and its messages.
+Later versions of Typer convert with pydantic. Plain words, numbers and paths are converted here;
+all else, and all that is wrong, is left to Typer and its messages.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ import typer.core
 NUMBERS = {int: r"[+-]?\d{1,18}", float: r"[+-]?\d{1,18}(\.\d{1,18})?(e[+-]?\d{1,2})?"}
 NAME = "build_runtime_param"
 CHECKS = ("exists", "resolve_path", "writable", "allow_dash")  # of paths, which Typer makes
-
-
-class _NotPlain(Exception):
-    """A value for Typer."""
+NOT_PLAIN = object()  # a value for Typer
 
 
 class PlainValue:
@@ -44,30 +41,31 @@ class PlainValue:
         several = param.multiple or param.nargs == -1
         if value is None:
             return () if several else None
-        try:
-            if not several:
-                return self._one(value, self._type)
-            if get_origin(self._type) is not list or not isinstance(value, (list, tuple)):
-                raise _NotPlain
-            return [self._one(item, get_args(self._type)[0]) for item in value]
-        except _NotPlain:
+        found = self._several(value) if several else self._one(value, self._type)
+        if found is NOT_PLAIN:
             return self._of_typer(self._descriptor).coerce(value, param=param, ctx=ctx)
+        return found
+
+    def _several(self, values: Any) -> Any:
+        if get_origin(self._type) is not list or not isinstance(values, (list, tuple)):
+            return NOT_PLAIN
+        found = [self._one(value, get_args(self._type)[0]) for value in values]
+        return NOT_PLAIN if NOT_PLAIN in found else found
 
     def _one(self, value: Any, kind: Any) -> Any:
-        info = self._info
-        if info.parser is not None or not isinstance(kind, type):
-            raise _NotPlain
+        """Return one value; `NOT_PLAIN` if Typer has to look at it."""
+        if self._info.parser is not None or not isinstance(kind, type):
+            return NOT_PLAIN
         if kind in NUMBERS:
             return self._number(value, kind)
         if type(value) is kind and kind in (str, bool):
             return value
-        if type(value) is str and issubclass(kind, Enum):
-            if value in {choice.value for choice in kind}:
-                return kind(value)
-        elif type(value) is str and kind is Path:
-            if not any(getattr(info, name, False) for name in CHECKS):
-                return Path(value)
-        raise _NotPlain
+        if type(value) is not str:
+            return NOT_PLAIN
+        if issubclass(kind, Enum):
+            return kind(value) if value in {choice.value for choice in kind} else NOT_PLAIN
+        checked = any(getattr(self._info, name, False) for name in CHECKS)
+        return Path(value) if kind is Path and not checked else NOT_PLAIN
 
     def _number(self, value: Any, kind: Any) -> Any:
         """Return a number within the limits of the option."""
@@ -75,10 +73,9 @@ class PlainValue:
             value = kind(value)
         low, high = self._info.min, self._info.max
         if type(value) is not kind or self._info.clamp:
-            raise _NotPlain
-        if (low is not None and not value >= low) or (high is not None and not value <= high):
-            raise _NotPlain
-        return value
+            return NOT_PLAIN
+        within = (low is None or value >= low) and (high is None or value <= high)
+        return value if within else NOT_PLAIN
 
 
 def convert_plainly() -> None:

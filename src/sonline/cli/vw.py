@@ -136,12 +136,9 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("-c", "--cache", action="store_true")
     add("-k", "--kill_cache", action="store_true")
     add("--cache_file")
-    add("--interactions", action="append", default=[])
-    add("--ngram", action="append", default=[])
-    add("--skips", action="append", default=[])
+    for name in ("--interactions", "--ngram", "--skips", "--ignore", "--keep"):
+        add(name, action="append", default=[])
     add("-a", "--audit", action="store_true")
-    add("--ignore", action="append", default=[])
-    add("--keep", action="append", default=[])
     add("--oaa", type=int)
     add("--examples", type=int)
     for name in (*HARMLESS, "--json"):

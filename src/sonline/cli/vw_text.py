@@ -49,11 +49,14 @@ class Audit:
 
     def __init__(self, model: Model, data: str, options: dict[str, Any]) -> None:
         if model.outputs != 1:
-            raise ParameterError("vw: --audit: of two classes, or of numbers; not of several classes")
+            raise ParameterError(
+                "vw: --audit: of two classes, or of numbers; not of several classes"
+            )
         if data == "-":
             raise ParameterError("vw: --audit reads the data twice; name a file with -d")
         bits = model.parameters.hash_bits or 18
-        reading = {k: options[k] for k in ("format", "hash_seed", "ignore", "keep") if k in options}
+        kept = {"format", "hash_seed", "ignore", "keep"}
+        reading = {name: value for name, value in options.items() if name in kept}
         self._names = names_of_slots(data, reading, bits)
         weights = model.weights()[0].tolist()
         self._constant = weights[0] if model.parameters.intercept else None
@@ -67,7 +70,8 @@ class Audit:
         for row, prediction in enumerate(predictions.splitlines()):
             places = slice(ends[row], ends[row + 1])
             slots, values = batch.indices[places].tolist(), batch.values[places].tolist()
-            found = [self._feature(slot, value) for slot, value in zip(slots, values, strict=True)]
+            pairs = zip(slots, values, strict=True)
+            found = [self._feature(slot, value) for slot, value in pairs if value != 0]
             if self._constant is not None:
                 found.append((abs(self._constant), f"Constant::1:{self._constant:g}"))
             found.sort(key=lambda one: -one[0])

@@ -7,6 +7,7 @@ decide it.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from sonline.streams.batch import BadRow, Position
 from sonline.streams.files import peek
 from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import check_names, label_column, ngram_columns
+from sonline.streams.sources import refuse_other_files
 from sonline.streams.text import BYTE_ORDER_MARK, TextReader, seek
 
 if TYPE_CHECKING:
@@ -73,6 +75,7 @@ class CsvReader(TextReader):
         head = b""
         while b"\n" not in head and (chunk := source.read(_HEAD)):
             head += chunk
+        refuse_other_files(head, source.name)
         delimiter, names, place = self._first_row(head, start, source.name)
         sure = options.header or options.delimiter or options.format == "tsv"
         if not sure or not {*names} <= self._known():  # the first rows have to say more
@@ -192,7 +195,9 @@ class CsvReader(TextReader):
         if kind == "label":
             if error.kind == "label_missing":
                 return f"no label in column {column!r}", ""
-            return f"column {column!r}: the label is not a finite number", word
+            commas = re.fullmatch(r'"?[+-]?\d{1,3}(,\d{3})+(\.\d+)?"?', word)
+            hint = "; write it without commas" if commas else ""
+            return f"column {column!r}: the label is not a finite number{hint}", word
         if kind == "weight":
             return "a weight must be a number of at least 0", word
         if error.kind in _NOT_FINITE:

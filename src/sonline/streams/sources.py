@@ -232,6 +232,22 @@ def compressed(raw: IO[bytes], compression: str | None) -> IO[bytes]:
     return cast(IO[bytes], zstandard.ZstdCompressor().stream_writer(raw, closefd=False))
 
 
+# What files begin with that are often there and cannot be read.
+_NOT_READ = {
+    b"PK\x03\x04": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
+    b"\xff\xfe": "UTF-16, expected UTF-8: convert it (iconv -f UTF-16 -t UTF-8 FILE)",
+    b"\xfe\xff": "UTF-16, expected UTF-8: convert it (iconv -f UTF-16 -t UTF-8 FILE)",
+}
+_JSON_ARRAY = re.compile(rb"\[\s*([\[{]|$)")
+
+
+def refuse_other_files(sample: bytes, name: str) -> None:
+    """Raise an error about a file that begins like a spreadsheet, or like text of another code."""
+    for mark, advice in _NOT_READ.items():
+        if sample.startswith(mark):
+            raise DataFormatError(advice, file=name or None)
+
+
 def format_of_content(sample: bytes, name: str = "") -> str:
     r"""Return the format of a piece of data from its beginning.
 
@@ -240,7 +256,14 @@ def format_of_content(sample: bytes, name: str = "") -> str:
     >>> format_of_content(b"1 |user age:3\\n")
     'vw'
     """
+    refuse_other_files(sample, name)
     line = next(_content(sample.split(b"\n")), b"")
+    if _JSON_ARRAY.match(line):
+        raise DataFormatError(
+            "a JSON array, expected an object per line: convert it (jq -c '.[]' FILE)",
+            file=name or None,
+            line=1,
+        )
     found = by_magic(sample) or by_line(line)
     if found is not None:
         return found

@@ -131,7 +131,8 @@ class Training:
                 self.watcher.say(f"the model is that of pass {self.validation.best_pass}")
             if self.model is None:
                 bad = f": all {self.skipped} are bad" if self.skipped else ""
-                raise InvalidInputError(f"there are no rows to learn from{bad}")
+                where = ", ".join(stream.files[:3]) + (", ..." if len(stream.files) > 3 else "")
+                raise InvalidInputError(f"{where}: there are no rows to learn from{bad}")
             self._note()
         return self.model
 
