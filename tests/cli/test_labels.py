@@ -92,3 +92,18 @@ def test_data_of_which_no_feature_is_known_gives_a_warning(sonline, tmp_path):
     some = sonline("predict", "c.csv", "-m", "m.son").stderr
     assert "2 values of features" in some
     assert "warning" not in some
+
+
+def test_numbers_with_commas_are_no_classes(sonline, tmp_path):
+    rows = "".join(f'{n},"{n + 400},{n + 100}"\n' for n in range(50))
+    (tmp_path / "a.csv").write_text(f"x,price\n{rows}")
+    failed = sonline("train", "a.csv", "--label", "price", code=2).stderr
+    assert "400,100 are numbers with commas" in failed
+    sonline("train", "a.csv", "--label", "price", "--classes", "multi", "-q")
+
+
+def test_a_weight_for_a_class_that_is_not_there_gives_a_warning(sonline, tmp_path):
+    (tmp_path / "a.csv").write_text("x,label\n" + "1,yes\n2,no\n" * 20)
+    command = ["train", "a.csv", "--class-weight", "yes=2", "--class-weight"]
+    assert "no row has the label maybe" in sonline(*command, "maybe=3").stderr
+    assert "warning" not in sonline(*command, "no=3").stderr

@@ -242,6 +242,7 @@ def test_the_first_cell_decides_a_column_that_begins_empty(cell, tmp_path):
         ("a.json", b'[{"x": 1, "label": 0},\n', "jq -c"),
         ("a.json", b' [\n{"x": 1, "label": 0},\n', "jq -c"),
         ("a.csv", b"1.5,0.5,yes\n2,1,no\n", "--no-header"),
+        ("a.csv", b"x, Label\n1,1\n2,0\n", "such as ' Label'"),
     ],
 )
 def test_other_files_are_told_apart(tmp_path, name, content, words):

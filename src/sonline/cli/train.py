@@ -187,6 +187,10 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
             f"  sonline {again}\n"
         )
         raise typer.Exit(SIGNALLED + run.interrupted)
+    known = {} if model.table is None else model.table.numbers
+    absent = [str(label) for label in settings.class_weights if label not in known]
+    if absent and not quiet:
+        sys.stderr.write(f"warning: --class-weight: no row has the label {', '.join(absent)}\n")
     if (warning := run.next_rows.warning()) and not quiet:
         sys.stderr.write(f"warning: {warning}\n")
     if json:

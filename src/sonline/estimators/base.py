@@ -328,10 +328,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             False: weights of the raw features. True: weights of the features divided by their root
             mean square, which you can compare even if features have different units.
         """
-        model = self._fitted()
-        if label is None and model.classes == 2:
-            label = self.classes_[1]
-        return model.weights_of(label, scaled)
+        return self._fitted().weights_of(label, scaled)
 
     def explain_one(self, row: Any, label: Any = None) -> dict[str | int, float]:
         """Return what each feature of a row adds to its raw prediction, largest first.
@@ -343,10 +340,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         label : optional
             The class, as in `weights`.
         """
-        model = self._fitted()
-        if label is None and model.classes == 2:
-            label = self.classes_[1]
-        return model.explain(self._mapping(row), label)
+        return self._fitted().explain(self._mapping(row), label)
 
     def _mapping(self, row: Any) -> Any:
         """Return one row as a mapping by name or column."""

@@ -231,8 +231,8 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
         )
     if decimal_commas >= _MANY * total:
         raise DataFormatError(
-            f"column {name!r} has decimal commas, which are not read: write points, or read the "
-            f"column as categories with --text {name}",
+            f"column {name!r} has decimal commas or separates thousands by them, which is not "
+            f"read: write 1.5 and 1500, or read the column as categories with --text {name}",
             file=file,
             text=word,
         )

@@ -200,9 +200,11 @@ def label_column(options: Options, columns: list[str], file: str) -> str | None:
     if options.unlabelled:
         return None
     shown = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+    alike = [name for name in columns if name.strip().lower() == wanted.strip().lower()]
+    meant = f", such as {alike[0]!r}" if alike else ""
     data = any(re.fullmatch(r"\s*[+-]?\d+([.,]\d+)?\s*", name) for name in columns)
     hint = "; if the first row is data, use header=False (--no-header)" if data else ""
     raise ParameterError(
-        f"{file}: no column {wanted!r}; name the column of the label, label=NAME or --label NAME "
-        f"(there are {shown}){hint}"
+        f"{file}: no column {wanted!r}; name the column of the label, label=NAME or --label NAME"
+        f"{meant} (there are {shown}){hint}"
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,6 +19,7 @@ from sonline.streams.batch import NO_LABEL
 
 DECIDING_ROWS = 1000  # how many labels decide what the task is
 RARE = 100  # labels of fewer than one row in this many may be mistakes
+_COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d+)?")
 MANY_CLASSES = 200  # more numbers than this among the first labels are no classes
 
 
@@ -60,6 +62,12 @@ def table_for(
             "(--on-error skip)"
         )
     labels = list(counts)
+    commas = [label for label in labels if isinstance(label, str) and _COMMAS.fullmatch(label)]
+    if classes == "auto" and 2 * len(commas) > len(labels):
+        raise ParameterError(
+            f"labels such as {commas[0]} are numbers with commas, which are not read: write 1.5 "
+            "and 1500; if each is a class, use classes multi (--classes multi)"
+        )
     if classes == "auto" and not loss_given:
         fractions = any(isinstance(label, float) for label in labels)
         if fractions or (len(labels) > MANY_CLASSES and not isinstance(labels[0], str)):
