@@ -97,6 +97,10 @@ OUTPUTS = {  # the option, and a command that writes to it
     "--output of convert": ["convert", "data.svm", "--to", "vw", "-q", "-o"],
     "--names": ["convert", "data.svm", "-o", "a.svm", "-q", "--names"],
     "--plot": ["inspect", "m.son", "-q", "--plot"],
+    "--output of merge": ["merge", "m.son", "m.son", "-q", "-o"],
+    "--predictions of vw": ["vw", "data.vw", "--quiet", "-p"],
+    "--readable_model": ["vw", "data.vw", "--quiet", "--readable_model"],
+    "--invert_hash": ["vw", "data.vw", "--quiet", "--invert_hash"],
 }
 ALL = pytest.mark.parametrize("command", OUTPUTS.values(), ids=OUTPUTS)
 
