@@ -24,6 +24,7 @@ from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable
 from sonline.model import Model
 from sonline.parameters import Parameters
+from sonline.rows import CoreRows
 
 ROWS, FEATURES = 4_000_000, 2  # some seconds
 
@@ -179,3 +180,24 @@ def test_subinterpreters_are_refused() -> None:
         timeout=120,
     )
     assert "refused: sonline cannot be used in a sub-interpreter" in done.stdout, done
+
+
+@pytest.mark.parametrize("labels", [("yes", "no"), ("pear", "fig", "apple")])
+def test_predictions_of_an_interrupt_are_in_the_order_of_the_classes(
+    monkeypatch: pytest.MonkeyPatch, labels: tuple[str, ...]
+) -> None:
+    learner = OnlineLearner.from_model(Model(Parameters(), ClassTable(labels)))
+    learner.learn(np.eye(3)[: len(labels)], labels)
+    expected = learner.predict(np.eye(3))[:2]
+
+    def interrupt(rows: CoreRows, group: Any, name: str, *arguments: Any) -> None:
+        called(rows, group, name, *arguments)
+        error = KeyboardInterrupt()
+        vars(error)["rows_done"] = 2
+        raise error
+
+    called = CoreRows.call_group
+    monkeypatch.setattr(CoreRows, "call_group", interrupt)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        learner.learn(np.eye(3), [labels[0]] * 3, [0, 0, 0])  # weight 0: only predicted
+    np.testing.assert_array_equal(caught.value.predictions, expected)  # type: ignore[attr-defined]

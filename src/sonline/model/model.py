@@ -297,7 +297,7 @@ class Model(Inspection):
                 self._set_learners(grown.learners, grown.signs)
             self._set_labels(table)
 
-        with _interrupts(out, grown.outputs, keep_new_classes):
+        with _interrupts(out, grown.outputs, keep_new_classes, table):
             rows.call_group(grown.group, "learn", targets, weights, out, threads)
         keep_new_classes()
         return LearnResult(out[: self.outputs], targets, counts)
@@ -553,7 +553,10 @@ def _number_of_learners(table: ClassTable | None) -> int:
 
 @contextmanager
 def _interrupts(
-    out: Floats, outputs: int, on_interrupt: Callable[[], None] = lambda: None
+    out: Floats,
+    outputs: int,
+    on_interrupt: Callable[[], None] = lambda: None,
+    table: ClassTable | None = None,
 ) -> Iterator[None]:
     """After Ctrl-C keep the rows learned so far, and attach their predictions to the error."""
     try:
@@ -561,6 +564,7 @@ def _interrupts(
     except BaseException as error:
         if hasattr(error, "rows_done"):
             done = out[: max(outputs, 1), : error.rows_done]
+            done = done if table is None else table.in_order(done)
             vars(error)["predictions"] = done[0] if outputs == 1 else done.T
             on_interrupt()
         raise
