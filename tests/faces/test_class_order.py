@@ -11,6 +11,8 @@ from sonline import OnlineLearner, SONClassifier, plots
 from sonline.cli.inspect import describe
 from sonline.model import Model
 from sonline.river import SONClassifier as RiverClassifier
+from sonline.service.store import CHAMPION, Version
+from sonline.service.versions import Live
 from sonline.training import prediction_lines, prediction_objects
 
 LABELS = {2: ["yes", "no"], 3: ["pear", "fig", "apple"]}  # in the order of their appearance
@@ -106,3 +108,19 @@ def test_contributions_add_up_to_the_prediction_of_the_class(trained, load) -> N
         assert np.isclose(total + bias[place], raw[place], rtol=1e-4)
         weights = load(path).weights(label)
         assert np.isclose(sum(weights[name] * row[name] for name in row), total)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_the_service_answers_in_the_same_order(trained, rows: int) -> None:
+    path, labels, X = trained
+    info = Version("test", 1, CHAMPION, "a file", 0.0, 1)
+    live = Live(info, Model.load(path), 1, path.parent)
+    answer = live.predict(rows_of(X)[:rows])
+    learner = OnlineLearner.load(path)
+    for row in range(rows):
+        np.testing.assert_array_equal(
+            answer.sorted_raw(row), np.atleast_1d(learner.predict(X)[row])
+        )
+        assert list(answer.shares(row)) == sorted(labels)
+        chances = [*answer.shares(row).values()]
+        np.testing.assert_allclose(chances, learner.predict_proba(X)[row], rtol=1e-12)

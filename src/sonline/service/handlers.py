@@ -406,14 +406,14 @@ async def _read(receive: Receive, limit: int) -> bytes:
 def _answer(answer: Answer, id_: str | None, row: int) -> dict[str, Any]:
     content: dict[str, Any] = {
         "prediction": answer.labels[row],
-        "raw": answer.raw[row],
+        "raw": answer.sorted_raw(row),
         "version": answer.version,
         "seq": answer.seq - 1,
     }
     if id_ is not None:
         content["id"] = id_
     if answer.probabilities is not None:
-        content["probabilities"] = dict(zip(answer.classes, answer.probabilities[row], strict=True))
+        content["probabilities"] = answer.shares(row)
     return content
 
 

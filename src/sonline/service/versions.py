@@ -87,7 +87,22 @@ class Answer:
     raw: list[list[float]]  # of each row
     labels: list[Any]
     probabilities: list[list[float]] | None  # of each row
-    classes: tuple[str, ...]
+    classes: tuple[str, ...]  # by number
+    order: list[int] | None  # the numbers of the classes sorted by label, unless they are
+
+    def sorted_raw(self, row: int) -> list[float]:
+        """Return the raw predictions of a row, those of classes in the order of their labels."""
+        raw, order = self.raw[row], self.order
+        if order is None:
+            return raw
+        return [-raw[0]] if len(order) == 2 else [raw[number] for number in order]
+
+    def shares(self, row: int) -> dict[str, float]:
+        """Return the probability of each class for a row, in the order of their labels."""
+        shares = self.probabilities[row] if self.probabilities else []
+        if self.order is None:
+            return dict(zip(self.classes, shares, strict=True))
+        return {self.classes[number]: shares[number] for number in self.order}
 
 
 class Live:
@@ -115,7 +130,7 @@ class Live:
         self.saved = next_  # as far as the last snapshot goes
         self._folder = folder
         self._lock = threading.Lock()  # of model and next, between learning and predicting
-        self._words: tuple[ClassTable | None, tuple[str, ...]] = (None, ())
+        self._words: tuple[ClassTable | None, tuple[str, ...], list[int] | None] = (None, (), None)
 
     # -- learning and predicting -----------------------------------------------------------------
 
@@ -174,7 +189,7 @@ class Live:
             table, seq = model.table, self.next
             labels, shares = self._labelled(raw)
         classes = self._classes(table)
-        return Answer(self.info.version, seq, raw.T.tolist(), labels, shares, classes)
+        return Answer(self.info.version, seq, raw.T.tolist(), labels, shares, *classes)
 
     def _predict_one(self, x: Any) -> Answer:
         """Return the prediction of a mapping: the same bits, in less time."""
@@ -187,7 +202,7 @@ class Live:
                 shares: list[list[float]] | None = [_two_chances(raw[0])]
             else:
                 labels, shares = self._labelled(np.array(raw)[:, np.newaxis])
-        return Answer(self.info.version, seq, [raw], labels, shares, self._classes(table))
+        return Answer(self.info.version, seq, [raw], labels, shares, *self._classes(table))
 
     def _labelled(self, raw: Floats) -> tuple[list[Any], list[list[float]] | None]:
         """Return labels and probabilities for raw predictions."""
@@ -197,13 +212,15 @@ class Live:
         shares = model.probabilities(raw).T.tolist() if model.probabilistic else None
         return model.labels(raw), shares
 
-    def _classes(self, table: ClassTable | None) -> tuple[str, ...]:
-        """Return the classes as words."""
-        known, words = self._words
+    def _classes(self, table: ClassTable | None) -> tuple[tuple[str, ...], list[int] | None]:
+        """Return the classes as words, and their order by label unless it is this one."""
+        known, words, order = self._words
         if table is not known:
             words = () if table is None else tuple(map(token_of, table.labels))
-            self._words = table, words
-        return words
+            numbers = [] if table is None else table.order.tolist()
+            order = None if numbers == [*range(len(numbers))] else numbers
+            self._words = table, words, order
+        return words, order
 
     def raw(self, x: Any) -> list[list[float]]:
         """Return raw predictions of rows."""
