@@ -55,3 +55,19 @@ def test_a_model_of_another_face_transforms_a_frame(spark, iris, tmp_path):
     np.testing.assert_array_equal(raw, local.decision_function(X))
     with pytest.raises(ModelFileError, match="predicts classes, not numbers"):
         faces.SONRegressionModel.fromModel(Model.load(tmp_path / "local.son"))
+
+
+def test_classes_are_sorted_in_whatever_order_they_came(spark, iris, tmp_path):
+    X, y = iris
+    two = [(row, label) for row, label in zip(X, y, strict=True) if label != "setosa"]
+    two.sort(key=lambda pair: pair[1] != "virginica")  # the last label comes first
+    X, y = np.array([row for row, _ in two]), [label for _, label in two]
+    local = SONClassifier(discover_classes=True).partial_fit(X, y)
+    assert local.model.table.labels == ("virginica", "versicolor")
+    model = faces.SONClassificationModel.fromModel(local.model)
+    assert model.classes == ["versicolor", "virginica"]
+    made = model.transform(frame_of(spark, X, y)).collect()
+    assert [row.prediction for row in made] == local.predict(X).tolist()
+    shares = np.array([row.probability.toArray() for row in made])
+    np.testing.assert_array_equal(shares, local.predict_proba(X))
+    assert model.weights() == local.weights()

@@ -29,7 +29,7 @@ from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.layout import column, layout_of
 from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.params import LEARNER, SONParams
-from sonline.distributed.spark.prediction import Outputs, Prediction, both, chances
+from sonline.distributed.spark.prediction import Outputs, Prediction, both, chances, in_order
 from sonline.distributed.spark.rows import COLUMNS
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.learner import OnlineLearner
@@ -80,7 +80,7 @@ class _Fitted(SONParams, MLWritable):
                 for each in face.get("rounds", [])
             ]
         fitted._data, fitted._model = data, model
-        fitted._classes = None if model.table is None else model.table.labels
+        fitted._classes = None if model.table is None else tuple(model.table.sorted_labels())
         return fitted
 
     @property
@@ -206,7 +206,7 @@ class _Fitted(SONParams, MLWritable):
         if isinstance(value, SparseVector):
             ends = np.array([0, value.indices.size])
             row = sp.csr_array((value.values, value.indices, ends), shape=(1, value.size))
-        return self._model.predict(row).reshape(-1)
+        return in_order(self._model, self._model.predict(row)).reshape(-1)
 
 
 class SONClassificationModel(
@@ -233,6 +233,11 @@ class SONClassificationModel(
     def classes(self) -> list[Label]:
         """The labels, sorted."""
         return list(self._classes or ())
+
+    @property
+    def numbered_classes(self) -> tuple[Label, ...]:
+        """The labels in the order of their numbers in the model."""
+        return () if self._model.table is None else self._model.table.labels
 
     @property
     def numClasses(self) -> int:  # noqa: N802 - Spark's name

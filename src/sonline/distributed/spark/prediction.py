@@ -37,6 +37,11 @@ def both(raw: Floats) -> Floats:
     return np.column_stack([-raw[0], raw[0]]) if raw.shape[0] == 1 else raw.T
 
 
+def in_order(model: Model, raw: Floats) -> Floats:
+    """Return raw predictions, a line per output, in the order of the sorted labels."""
+    return raw if model.table is None else model.table.in_order(raw)
+
+
 def chances(raw: Floats) -> Floats:
     """Return the probabilities of the classes, a column for each."""
     return probabilities(raw, 2 if raw.shape[0] == 1 else raw.shape[0]).T
@@ -143,7 +148,7 @@ class Prediction:
         else:
             assert batch.row_ends is not None  # noqa: S101 - of tables
             kept = batch.row_ends - 1 - batch.start.rows
-        raw = model.predict(batch)
+        raw = in_order(model, model.predict(batch))
         return self.outputs.columns(raw, kept.astype(np.intp), rows)
 
 
