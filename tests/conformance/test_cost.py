@@ -21,15 +21,19 @@ def test_features_touched_by_a_row(sketch: str, name: str) -> None:
     X, y = stream(name, ROWS, FEATURES)
     for loss in LOSSES.values():
         model = OnlineLearner(**SETTINGS[sketch] | loss)
-        predictions = model.learn(X, labels_for(loss, y))
-        assert np.isfinite(predictions).all()
-        stats = model.stats()
+        labels, touched, sweeps = labels_for(loss, y), 0, 0
+        for start in range(0, ROWS, 100):  # a sweep touches the features seen so far
+            part = slice(start, start + 100)
+            assert np.isfinite(model.learn(X[part], labels[part])).all()
+            stats = model.stats()
+            touched += (stats["sweeps"] - sweeps) * stats["features"]
+            sweeps = stats["sweeps"]
         assert stats["caught_up"] <= X.nnz + ROWS
         # A sweep is paid for by eight non-zeros a feature (one where scales shrink: rows that are
         # nearly in the span strain the directions), or by events that fill as much memory as the
         # blocks; then at most every other row begins a generation.
         paid = X.nnz if name == "shrinking scale" else X.nnz / 8
-        assert stats["sweeps"] * stats["features"] <= paid + 80 * stats["generations"]
+        assert touched <= paid + 80 * stats["generations"]
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])

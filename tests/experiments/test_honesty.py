@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from benchmarks.accuracy.protocol import with_delay
 from benchmarks.accuracy.streams import imbalanced, label_runs
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import recall_score, roc_auc_score
 
 from sonline import OnlineLearner, SONClassifier
@@ -231,6 +231,18 @@ def test_long_tails_are_learned():
         learner.learn(X[:10_000], y[:10_000])
         ratios.append(np.sqrt(np.mean((learner.predict(X[10_000:]) - y[10_000:]) ** 2)) / 5)
     assert np.median(ratios) <= 1.1
+
+
+@pytest.mark.parametrize("offset", [0, 100, 1000])
+def test_columns_with_offsets_are_learned(offset):
+    """Such as years, temperatures in kelvin and pressures."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(5000, 5))
+    y = X @ rng.normal(size=5) + rng.normal(size=5000)
+    learner = OnlineLearner(loss="squared")
+    learner.learn(X[:4000] + offset, y[:4000])
+    exact = LinearRegression().fit(X[:4000], y[:4000]).score(X[4000:], y[4000:])
+    assert explained(learner.predict(X[4000:] + offset), y[4000:]) >= exact - 0.03
 
 
 # -- curvature -------------------------------------------------------------------------------------

@@ -20,7 +20,8 @@
 // The intercept and the most frequent features are written in most rounds. In float32 their small
 // late changes would be lost by rounding, always in the same direction: the directions would become
 // shorter, and steps would leak through them. So these features are kept in double, apart from
-// their blocks (docs/decisions/frequent-features-in-double.md).
+// their blocks (docs/decisions/frequent-features-in-double.md). A table of so few features is
+// computed in double throughout.
 #pragma once
 
 #include <algorithm>
@@ -111,6 +112,7 @@ class Factored {
         kappa_after_(K_),
         kappa_next_(K_),
         sums_(width_),
+        exact_sums_(whole_quads(K_ + m_)),
         update_(width_),
         exact_update_(K_ + m_),
         margins_(K_),
@@ -148,12 +150,13 @@ class Factored {
 
   // Sx and w·x; starts a step.
   void project(const Row<T>& row) {
-    columns_.gather(row.blocks.data(), row.x, row.size, width_, sums_.data());
-    const double x0 = first_ ? row.x[0] : 0.0;
-    for (size_t j = 0; j < k_; ++j) Zx_[j] = sums_[K_ + j] + intercept_[K_ + j] * x0;
+    exact_ = !kFloat || lazy_.all_exact();
+    if (kFloat && exact_)
+      has_avx2() ? sum_exact_avx2(row) : sum_exact(row);
+    else
+      sum_blocks(row);
     for (size_t i = 0; i < k_; ++i) p_[i] = dot(F_[i], Zx_.data(), Rule::kLower ? i + 1 : k_);
-    for (size_t e = 0; e < K_; ++e)
-      margins_[e] = sums_[e] + intercept_[e] * x0 + dot(beta_[e], p_.data(), k_);
+    for (size_t e = 0; e < K_; ++e) margins_[e] += dot(beta_[e], p_.data(), k_);
     energy_ = row.energy;
     rest_ = outside(p_.data(), k_);
     std::fill(kappa_.begin(), kappa_.end(), 0.0);
@@ -203,7 +206,8 @@ class Factored {
     }
     const double total = c * c * energy_;
     double rho2 = std::max(total - along, 0.0);
-    if (rho2 <= kSpan * total || static_cast<double>(features) <= static_cast<double>(k_)) rho2 = 0;
+    if (rho2 <= span() * total || static_cast<double>(features) <= static_cast<double>(k_))
+      rho2 = 0;
     c_ = c;
     rho_ = std::sqrt(rho2);
     rule_.absorb({c, energy_, t, times / counted, static_cast<double>(features), k_, p_.data(),
@@ -283,7 +287,7 @@ class Factored {
   // counts as nothing: 1/α would magnify it. Such a step moves along the basis only.
   double outside(const double* p, size_t rank) const {
     const double rest = energy_ - dot(p, p, rank);
-    return rest > kInside * energy_ ? rest : 0.0;
+    return rest > inside() * energy_ ? rest : 0.0;
   }
 
   // The factor αA⁻¹ on direction i. If x has a part outside of the basis, it is at least the
@@ -291,12 +295,54 @@ class Factored {
   // back more of a step than there is, which would lead away from the label.
   double shrink(size_t i, double alpha) const {
     const double factor = 1 / (1 + rule_.ev()[i] / alpha);
-    return rest_ > 0 ? std::max(factor, kLeast) : factor;
+    return rest_ > 0 ? std::max(factor, least()) : factor;
+  }
+
+  // w̄·x and Zx of the blocks.
+  void sum_blocks(const Row<T>& row) {
+    columns_.gather(row.blocks.data(), row.x, row.size, width_, sums_.data());
+    const double x0 = first_ ? row.x[0] : 0.0;
+    for (size_t j = 0; j < k_; ++j) Zx_[j] = sums_[K_ + j] + intercept_[K_ + j] * x0;
+    for (size_t e = 0; e < K_; ++e) margins_[e] = sums_[e] + intercept_[e] * x0;
+  }
+
+  // The same in double, if all features are kept so: then a column with a mean of 2,000 and a
+  // standard deviation of 2, such as a year, is told from the intercept.
+  [[gnu::always_inline]] inline void sum_exact(const Row<T>& row) {
+    constexpr size_t kMost = 8;  // quads at a time, in registers
+    const size_t used = K_ + m_;
+    std::copy(intercept_.begin(), intercept_.end(), exact_sums_.begin());
+    const double x0 = first_ ? row.x[0] : 0.0;
+    for (size_t j = 0; j < used; ++j) exact_sums_[j] *= x0;
+    for (size_t first = 0; first < used; first += kMost * kQuad) {
+      const size_t quads = std::min(kMost, (used - first + kQuad - 1) / kQuad);
+      double* sums = &exact_sums_[first];
+      for (size_t i = first_; i < row.size; ++i) {
+        const double* numbers = exact_numbers(row, i) + first;
+        const double x = row.x[i];
+        for (size_t q = 0; q < quads; ++q)
+          store_quad(sums + q * kQuad,
+                     load_quad(sums + q * kQuad) + x * load_quad(numbers + q * kQuad));
+      }
+    }
+    std::copy_n(exact_sums_.begin() + static_cast<std::ptrdiff_t>(K_), k_, Zx_.begin());
+    std::copy_n(exact_sums_.begin(), K_, margins_.begin());
+  }
+  SONLINE_AVX2 void sum_exact_avx2(const Row<T>& row) { sum_exact(row); }
+
+  // As they are now: a row that is only predicted does not bring its features up to date.
+  const double* exact_numbers(const Row<T>& row, size_t i) {
+    const Slot slot = row.slots[i];
+    if (lazy_.is_current(slot)) return lazy_.exact(slot);
+    lazy_.read(slot, row.blocks[i], room_.data());
+    return room_.data();
   }
 
   static constexpr bool kFloat = std::is_same_v<T, float>;
-  static constexpr double kSpan = kFloat ? 1e-5 : 1e-12, kInside = kFloat ? 2e-6 : 1e-12;
-  static constexpr double kLeast = kFloat ? 1e-6 : 1e-12;  // that a step along V shrinks to
+  // How much of |x|² may be rounding: of x in the span of V; of a step along V.
+  double span() const { return exact_ ? 1e-12 : 1e-5; }
+  double inside() const { return exact_ ? 1e-12 : 2e-6; }
+  double least() const { return exact_ ? 1e-12 : 1e-6; }
   // Amplification of rounding errors in Z that is tolerated.
   static constexpr double kCondition = kFloat ? 10 : 1e2;
   // Magnification of rounding errors in V by one row after which V is to be made orthonormal soon.
@@ -460,8 +506,11 @@ class Factored {
       }
     }
     map_row(row, map, of_x);
+    // The rounding errors that it magnifies are smaller if all features are kept in double.
+    const double rounding = kFloat && exact_ ? 1e-6 : 1.0;
     for (size_t i = 0; i < rank; ++i)
-      upkeep_.strain = std::max(upkeep_.strain, std::fabs(of_x[K_ + i]) * std::sqrt(energy_));
+      upkeep_.strain =
+          std::max(upkeep_.strain, rounding * std::fabs(of_x[K_ + i]) * std::sqrt(energy_));
     rule_.accept(next_);
     next_generation(map, rank);
     for (size_t i = first_; i < row.size; ++i) lazy_.mark(row.slots[i]);
@@ -584,10 +633,11 @@ class Factored {
   Matrix beta_before_, beta_after_, beta_next_;
   Vector kappa_, kappa_after_, kappa_next_;
   std::vector<T> sums_, update_, copies_;
-  Vector exact_update_, margins_, p_, p_hat_, Zx_, room_, mapped_;
+  Vector exact_sums_, exact_update_, margins_, p_, p_hat_, Zx_, room_, mapped_;
   Transition next_;
   double energy_ = 0, rest_ = 0, c_ = 0, rho_ = 0;  // rest: |x|² outside of the basis
   bool absorbed_ = false;
+  bool exact_ = false;  // all features are kept in double
 };
 
 }  // namespace sonline

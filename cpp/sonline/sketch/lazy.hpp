@@ -134,7 +134,9 @@ class LazyColumns {
   double* exact(Slot slot) { return slot < most_exact_ ? &exact_[slot * exact_stride_] : nullptr; }
   const double* exact(Slot slot) const { return const_cast<LazyColumns*>(this)->exact(slot); }
   size_t most_exact() const { return most_exact_; }
+  bool all_exact() const { return most_exact_ > 0 && tags_.size() <= most_exact_; }
   bool is_stale(Slot slot) const { return slot < tags_.size() && tags_[slot] != now(); }
+  bool is_current(Slot slot) const { return slot < tags_.size() && tags_[slot] == now(); }
   void mark(Slot slot) { tags_[slot] = now(); }
 
   // w̄ and z of a block as they are now.
@@ -150,7 +152,7 @@ class LazyColumns {
     std::copy_n(block, K_ + n_, now);
     if (!is_stale(slot)) return;
     const uint32_t event = tags_[slot];
-    if (is_current(event)) {
+    if (is_of_last_generation(event)) {
       fold(fold_.back(), fold_[event], n_, now);
       return;
     }
@@ -385,12 +387,14 @@ class LazyColumns {
                                   *reinterpret_cast<const WordsInMemory*>(keep));
   }
 
-  bool is_current(uint32_t event) const { return generation_[event] == generation_.back(); }
+  bool is_of_last_generation(uint32_t event) const {
+    return generation_[event] == generation_.back();
+  }
 
   template <class U>
   [[gnu::always_inline]] inline bool catch_up_any(Slot slot, U* block, double* room) {
     const uint32_t event = tags_[slot];
-    if (is_current(event)) {
+    if (is_of_last_generation(event)) {
       std::copy_n(block, K_ + n_, room);
       fold(fold_.back(), fold_[event], n_, room);
       if (!all_fit<T>(room, K_)) return false;
