@@ -309,29 +309,27 @@ class Factored {
   // The same in double, if all features are kept so: then a column with a mean of 2,000 and a
   // standard deviation of 2, such as a year, is told from the intercept.
   [[gnu::always_inline]] inline void sum_exact(const Row<T>& row) {
-    constexpr size_t kMost = 8;  // quads at a time, in registers
-    const size_t used = K_ + m_;
-    std::copy(intercept_.begin(), intercept_.end(), exact_sums_.begin());
+    size_t at = 0;
+    for (; at + 4 * kQuad <= exact_sums_.size(); at += 4 * kQuad) sum_quads<4>(row, at);
+    for (; at < exact_sums_.size(); at += kQuad) sum_quads<1>(row, at);
     const double x0 = first_ ? row.x[0] : 0.0;
-    for (size_t j = 0; j < used; ++j) exact_sums_[j] *= x0;
-    for (size_t first = 0; first < used; first += kMost * kQuad) {
-      const size_t quads = std::min(kMost, (used - first + kQuad - 1) / kQuad);
-      double* sums = &exact_sums_[first];
-      for (size_t i = first_; i < row.size; ++i) {
-        const double* numbers = exact_numbers(row, i) + first;
-        const double x = row.x[i];
-        for (size_t q = 0; q < quads; ++q)
-          store_quad(sums + q * kQuad,
-                     load_quad(sums + q * kQuad) + x * load_quad(numbers + q * kQuad));
-      }
+    for (size_t j = 0; j < k_; ++j) Zx_[j] = exact_sums_[K_ + j] + intercept_[K_ + j] * x0;
+    for (size_t e = 0; e < K_; ++e) margins_[e] = exact_sums_[e] + intercept_[e] * x0;
+  }
+  template <size_t quads>
+  [[gnu::always_inline]] inline void sum_quads(const Row<T>& row, size_t at) {
+    Quad sums[quads] = {};
+    for (size_t i = first_; i < row.size; ++i) {
+      const double* numbers = exact_numbers(row, i) + at;
+      const double x = row.x[i];
+      for (size_t q = 0; q < quads; ++q) sums[q] += x * load_quad(numbers + q * kQuad);
     }
-    std::copy_n(exact_sums_.begin() + static_cast<std::ptrdiff_t>(K_), k_, Zx_.begin());
-    std::copy_n(exact_sums_.begin(), K_, margins_.begin());
+    for (size_t q = 0; q < quads; ++q) store_quad(&exact_sums_[at + q * kQuad], sums[q]);
   }
   SONLINE_AVX2 void sum_exact_avx2(const Row<T>& row) { sum_exact(row); }
 
   // As they are now: a row that is only predicted does not bring its features up to date.
-  const double* exact_numbers(const Row<T>& row, size_t i) {
+  [[gnu::always_inline]] inline const double* exact_numbers(const Row<T>& row, size_t i) {
     const Slot slot = row.slots[i];
     if (lazy_.is_current(slot)) return lazy_.exact(slot);
     lazy_.read(slot, row.blocks[i], room_.data());
