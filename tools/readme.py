@@ -21,7 +21,7 @@ def table(found: dict[str, object]) -> str:
     assert isinstance(contenders, list)
     kappas = [result["kappa"] for result in contenders[0]["results"]]
     lines = [
-        "| rows predicted wrongly, if variances differ by up to | "
+        "| error (rows predicted wrongly) if variances differ by a factor of | "
         + " | ".join(f"{kappa:,}×" for kappa in kappas)
         + " |",
         "|---" * (len(kappas) + 1) + "|",
