@@ -180,7 +180,9 @@ class OnlineLearner(LearnerConstructor):
         label: str | None = None,
         weight: str | None = None,
         passes: int = 1,
+        shuffle: int = 0,
         classes: str | Sequence[Any] = "auto",
+        class_weight: Mapping[Any, float] | None = None,
         progress: bool = False,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int | str | None = None,
@@ -199,8 +201,12 @@ class OnlineLearner(LearnerConstructor):
             Columns of tables: the label (default "label"), and the weight of each row.
         passes : int, default=1
             Number of passes over the files.
+        shuffle : int, default=0
+            Shuffle the rows within blocks of this many rows, anew in each pass.
         classes : {"auto", "binary", "multi"} or sequence, default="auto"
             How labels are understood in the first call: "auto" looks at the first rows.
+        class_weight : mapping, optional
+            From label to the weight of its rows; other labels have 1.
         progress : bool, default=False
             Show rows, loss and speed on standard error.
         checkpoint : path-like, optional
@@ -236,7 +242,9 @@ class OnlineLearner(LearnerConstructor):
             source,
             options={"label": label, "weight": weight, **options},
             passes=passes,
+            shuffle=shuffle,
             classes=classes,
+            class_weight=class_weight,
             progress=progress,
             checkpoint=checkpoint,
             checkpoint_every=checkpoint_every,

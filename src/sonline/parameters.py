@@ -184,7 +184,7 @@ class Parameters:
     seed: int = _parameter(
         0,
         "int",
-        "Seed of the hash function for ``hash_bits``. Has no other effect.",
+        "Seed of the hash function for ``hash_bits``, and of the order if a stream is shuffled.",
     )
     quantile: float = _parameter(
         0.5,

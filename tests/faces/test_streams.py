@@ -93,6 +93,24 @@ def test_several_passes_weights_and_columns(tmp_path: Path) -> None:
     assert tensors(learner.model) == tensors(Model.load(tmp_path / "on.son"))
 
 
+@pytest.mark.parametrize(
+    ("name", "labels", "weights"),
+    [("rows.svm", (0, 1), {1: 20}), ("rows.jsonl", ("no", "yes", "so"), {"yes": 20, "no": 0.5})],
+)
+def test_class_weights_and_shuffling(
+    name: str, labels: tuple[Any, ...], weights: dict[Any, float], tmp_path: Path
+) -> None:
+    data = write(tmp_path / name, 500, labels)
+    more = [word for label, w in weights.items() for word in ("--class-weight", f"{label}={w}")]
+    CommandLine.run("train", data, "-o", tmp_path / "m.son", "-q", "--shuffle", 100, *more)
+    learner = OnlineLearner()
+    learner.learn_stream(data, class_weight=weights, shuffle=100)
+    assert tensors(learner.model) == tensors(Model.load(tmp_path / "m.son"))
+    plain = OnlineLearner()
+    plain.learn_stream(data, shuffle=100)
+    assert tensors(plain.model) != tensors(learner.model)
+
+
 _LEARN = """
 import sys
 from sonline import OnlineLearner
@@ -139,6 +157,13 @@ def test_what_cannot_be_learned_from_a_stream(tmp_path: Path) -> None:
         learner.learn_stream(data, resume=True)
     with pytest.raises(ParameterError, match="checkpoint_every needs checkpoint"):
         learner.learn_stream(data, checkpoint_every=5)
+    with pytest.raises(ParameterError, match=r"learn_stream has no option 'holdout'.*on_error"):
+        learner.learn_stream(data, holdout=10)
+    for bad in (-1, float("nan"), "much"):
+        with pytest.raises(ParameterError, match=r"class_weight.*0 or more"):
+            learner.learn_stream(data, class_weight={1: bad})
+    with pytest.raises(ParameterError, match="shuffle must be an integer"):
+        learner.learn_stream(data, shuffle=-5)
     with pytest.raises(InvalidInputError, match="y is missing"):
         learner.learn(np.eye(3))
     (tmp_path / "bad.svm").write_text("1 1:1\n2 1:1\nnan 1:1\n")

@@ -125,7 +125,7 @@ def _text(facts: dict[str, Any]) -> str:
     if len(facts["spectrum"]) > SPECTRA:
         out.append(f"            and {len(facts['spectrum']) - SPECTRA} more, which --json shows")
     if facts["largest_weights"]:
-        out.append("largest weights (times the root mean square of the feature; as it comes)")
+        out.append("largest weights: for features of the same typical size, and as used")
     for entry in facts["largest_weights"]:
         whose = f"  (class {entry['class']})" if "class" in entry else ""
         out.append(f"{entry['scaled']:>14.6g} {entry['weight']:>14.6g}  {entry['feature']}{whose}")

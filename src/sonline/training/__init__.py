@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,9 @@ def learn_stream(
     *,
     options: dict[str, Any],
     passes: int,
+    shuffle: int,
     classes: str | Sequence[Any],
+    class_weight: Mapping[Any, float] | None,
     progress: bool,
     checkpoint: str | os.PathLike[str] | None,
     checkpoint_every: int | str | None,
@@ -54,6 +58,17 @@ def learn_stream(
     """
     if resume and checkpoint is None:
         raise ParameterError("resume=True needs checkpoint, the file to resume from")
+    known = [field.name for field in fields(streams.Options)]
+    for name in options:
+        if name not in known:
+            raise ParameterError(f"learn_stream has no option {name!r}; it has {', '.join(known)}")
+    for label, weight in (class_weight or {}).items():
+        if not (isinstance(weight, Real) and 0 <= weight < float("inf")):
+            raise ParameterError(
+                f"class_weight must map labels to weights of 0 or more, got {label!r}: {weight!r}"
+            )
+    if not isinstance(shuffle, Integral) or shuffle < 0:
+        raise ParameterError(f"shuffle must be an integer of 0 or more, got {shuffle!r}")
     every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
     fresh = not model.stats()["rounds"]
     settings = Settings(
@@ -61,7 +76,9 @@ def learn_stream(
         given=model.parameters.as_dict(),
         stream=options,
         classes=classes,
+        class_weights=dict(class_weight or {}),
         passes=passes,
+        shuffle=int(shuffle),
         checkpoint=None if checkpoint is None else Path(checkpoint),
         every_rows=every_rows,
         every_seconds=every_seconds,
