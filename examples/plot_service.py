@@ -1,6 +1,6 @@
 """
-A service: predict now, learn when the label comes
-==================================================
+A service: predict now, train when the label arrives
+====================================================
 
 Start ``sonline serve``, ask it for predictions, and send the labels later. The service stores
 each row until its label arrives, and loses nothing if it is killed.
