@@ -84,7 +84,7 @@ def predict(
     json: shared.Json = True,
     quiet: shared.Terse = False,
 ) -> None:
-    """Predict rows such as {"x": {"price": 3.5}, "id": "a"}, and print an answer a line.
+    """Predict rows such as {"x": {"price": 3.5}, "id": "a"}, and print one answer per line.
 
     Example: sonline client predict clicks
     """
@@ -123,7 +123,7 @@ def show(
     json: shared.Json = True,
     quiet: shared.Terse = False,
 ) -> None:
-    """Show the versions of a model and how they do.
+    """Show the versions of a model and their scores.
 
     Example: sonline client show clicks
     """

@@ -54,10 +54,10 @@ def convert(
 ) -> None:
     """Convert rows between svmlight, Vowpal Wabbit text, JSON lines and tables.
 
-    Tables (CSV, TSV, Parquet, Arrow) get a column for each feature, so they need files (read
-    twice), not pipes. In Vowpal Wabbit text the characters blank, colon, bar and percent of names
-    are written as %20 and so on. A name that ends in .gz, .bz2, .xz or .zst is compressed. The file
-    appears when all of it has been written.
+    Tables (CSV, TSV, Parquet, Arrow) get a column for each feature, so their input is read twice
+    and cannot be a pipe. In Vowpal Wabbit text, the characters space, colon, bar and percent in
+    names become %20 and so on. A file name that ends in .gz, .bz2, .xz or .zst compresses the
+    output. The output file appears when it is complete.
 
     Example: sonline convert clicks.svm.gz -o clicks.vw.zst
     """

@@ -38,7 +38,9 @@ def serve(
     ] = False,
     follow: Annotated[
         bool,
-        typer.Option("--follow", help="Only predict, beside the process that serves this folder."),
+        typer.Option(
+            "--follow", help="Only predict, with the models of the process that serves this folder."
+        ),
     ] = False,
     label_hours: Annotated[
         float, typer.Option(min=0.0, help="How long a row is stored until its label arrives.")

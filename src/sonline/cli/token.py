@@ -35,7 +35,7 @@ def add(
     json: shared.Json = False,
     quiet: shared.Terse = False,
 ) -> None:
-    """Make a token and print it. It is shown once: only a hash of it is kept.
+    """Create a token and print it. It is shown once: only its hash is stored.
 
     Example: sonline token add --data service --scope predict --scope learn
     """

@@ -45,7 +45,7 @@ def demo(
     """Compare gradient descent, AdaGrad and two sketches on an ill-conditioned stream.
 
     The data is that of Fig. 1 of the paper. All methods see the same rows once, in the same order,
-    and are judged by the predictions that they make before they are trained on a row.
+    and are compared by the predictions that they make before they are trained on a row.
 
     Example: sonline demo --out demo.svg
     """
