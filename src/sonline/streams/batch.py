@@ -22,7 +22,7 @@ NO_LABEL = "a label must be a finite number or a word"
 
 @dataclass(frozen=True)
 class Position:
-    """A place between two rows of a stream, from which it can be read on.
+    """A position between two rows of a stream, from which reading can continue.
 
     Parameters
     ----------
@@ -31,11 +31,11 @@ class Position:
     file : int
         Which of the stream's files.
     offset : int
-        Bytes of it (uncompressed) that have been read; 0 for Parquet and Arrow.
+        Bytes of the (uncompressed) file read so far; 0 for Parquet and Arrow.
     line : int
-        Number of the line that comes next, counted from 1; 1 for Parquet and Arrow.
+        Number of the next line, counted from 1; 1 for Parquet and Arrow.
     rows : int
-        Rows of it that have been read; of tables, bad ones among them.
+        Rows of the file read so far; for tables, including bad rows.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class Position:
 
 @dataclass(frozen=True)
 class BadRow:
-    """A row that could not be read: where it is, why, and its text as far as it is known.
+    """A row that could not be read: its position, the reason and, if known, its text.
 
     ``offset`` is its first byte, or its number within the file (from 0) for tables.
     """
@@ -108,12 +108,12 @@ class Dictionary:
 
 @dataclass
 class Batch:
-    """Rows in CSR form.
+    """Rows of a stream as a sparse matrix (CSR), with their labels and weights.
 
-    ``indices`` are indices or slots as they are, or ids of names if ``named``: names have ids in
-    the order of their first appearance in the stream, and ``new_names`` are those that this batch
-    is the first to use. Labels are numbers (``labels``, NaN where a row has none) or, for classes,
-    codes of words (``codes``, -1 without) with ``new_labels`` alike.
+    ``indices`` are feature indices or hash slots, or ids of names if ``named``. Names are numbered
+    in the order in which they appear in the stream; ``new_names`` are those that first appear in
+    this batch. Labels are numbers (``labels``, NaN if a row has none) or, for classes, codes of
+    words (``codes``, -1 if a row has none), numbered in the same way (``new_labels``).
     """
 
     indptr: Integers

@@ -31,52 +31,53 @@ _AHEAD = 3  # batches that wait at most
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """How a stream is read.
+    """How a stream is read: format, columns, features and bad rows.
 
     Parameters
     ----------
     format : str
-        One of `FORMATS`, or "auto" to tell it from the name or the content.
+        One of `FORMATS`; "auto" detects it from the file name or the content.
     features : str
-        "index" (names must be integers), "name" (exact names), "hash", or "auto": hash where
-        ``hash_bits`` is given, otherwise index for svmlight and name for all others.
+        "index" (feature names must be integers), "name" (exact names) or "hash". "auto" is hash if
+        ``hash_bits`` is given, otherwise index for svmlight and name for all other formats.
     hash_bits, hash_seed : int
-        As `OnlineLearner` has them.
+        ``hash_bits`` and ``seed`` of `OnlineLearner`.
     dtype : str
         Type of the values.
     tokens : bool
-        Labels are words (classes) rather than numbers.
+        Whether labels are words (classes) rather than numbers.
     unlabelled : bool
-        Rows without a label are rows, too.
+        Whether rows may have no label.
     on_error : {"stop", "skip"}
-        What a bad row does.
+        Whether a bad row stops the stream with an error, or is skipped and counted.
     frozen : bool
-        Features with names that are not known are left out and counted.
+        Whether features with unknown names are left out and counted.
     names : list of str, or a model of the core
-        Names known from before, in the order of their ids.
+        Names that are already known, in the order of their ids.
     label_names : list of str
-        Labels known from before, in the order of their codes.
+        Labels that are already known, in the order of their codes.
     label, weight, tag : str, optional
-        Columns of tables.
-    text, ignore : sequences of str
-        Columns of tables that are words whatever they look like, and that are left out. Of Vowpal
-        Wabbit text, ``ignore`` has the first letters of namespaces.
+        Tables: the columns of the label, the sample weight and the name of each row.
+    text : sequence of str
+        Tables: columns to treat as categories, even if they look like numbers.
+    ignore : sequence of str
+        Tables: columns to leave out. Vowpal Wabbit text: first letters of namespaces.
     delimiter : str, optional
-        Of CSV, between cells; detected from the first lines if it is not given.
+        CSV: the delimiter; by default it is detected from the first lines.
     header : bool
-        Whether the first row of CSV and TSV has the names of the columns; else they are c1, c2, ...
+        CSV, TSV: whether the first row has the column names; otherwise they are c1, c2, ...
     missing : sequence of str
-        More words of CSV and TSV that stand for a missing cell, beside ?, NA, NaN, null and so on.
+        CSV, TSV: more markers of missing cells, in addition to ?, NA, NaN, null and so on.
     columns : dict
-        Type of each column ("number" or "text") as known from before.
+        Tables: the type of each column ("number" or "text"), if it is already known.
     keep : sequence of str
-        Of Vowpal Wabbit text: the first letters of the namespaces that are read; all without.
+        Vowpal Wabbit text: first letters of the namespaces to read; by default all.
     ngrams : sequence of str
-        Columns of text that are split into words, with the most words of a feature: "review:2".
-        Of hashed Vowpal Wabbit text, first letters of namespaces, or "*" for all: "a:2", or "a:2:1"
-        for grams that may skip one feature.
+        Text columns to split into words, with the largest number of words per feature:
+        "review:2". For hashed Vowpal Wabbit text, first letters of namespaces, or "*" for all:
+        "a:2", or "a:2:1" for n-grams that may skip one feature.
     interactions : sequence of str
-        Pairs of columns whose features are multiplied, such as "a*b"; of hashed Vowpal Wabbit
+        Pairs of columns whose features are multiplied, such as "a*b"; for hashed Vowpal Wabbit
         text, pairs of first letters of namespaces, such as "ab".
     """
 
@@ -293,7 +294,7 @@ def open(  # noqa: A001 - as gzip.open is called
     passes: int = 1,
     **options: Any,
 ) -> Stream:
-    """Open files, globs, addresses or standard input ("-") as one stream of rows.
+    """Open files, globs, URLs or standard input ("-") as one stream of rows.
 
     Parameters
     ----------

@@ -158,7 +158,7 @@ class _OverPartitions(OnlineEstimator):
 
 
 class SONClassifier(_OverPartitions, LocalClassifier):
-    """`sonline.SONClassifier` over Dask arrays, data frames and lists of delayed partitions.
+    """`sonline.SONClassifier` for Dask arrays, data frames and lists of delayed partitions.
 
     Each partition is learned by itself where it is, and the models are merged in a tree of fixed
     shape: the result does not depend on the workers. ``max_iter`` rounds are made, each from the
@@ -261,7 +261,7 @@ class SONClassifier(_OverPartitions, LocalClassifier):
 
 
 class SONRegressor(_OverPartitions, LocalRegressor):
-    """`sonline.SONRegressor` over Dask collections; see `SONClassifier` here.
+    """`sonline.SONRegressor` for Dask arrays, data frames and lists of delayed partitions.
 
     Examples
     --------
