@@ -4,6 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from sonline.distributed import spark
 from sonline.distributed.spark.params import LEARNER, SONParams
 from sonline.distributed.spark.rows import Layout, RowReader, array_cells, vector_cells, words_of
 from sonline.parameters import Parameters
@@ -184,3 +185,11 @@ def test_words_of_lines():
 def test_every_parameter_of_the_learner_has_a_name_in_spark():
     assert set(LEARNER.values()) == set(Parameters.names())
     assert all(SONParams().hasParam(name) for name in LEARNER)
+
+
+@pytest.mark.parametrize("version", ["3.5.9", "4.0.1"])
+def test_an_old_spark_is_named(version, monkeypatch):
+    monkeypatch.setattr("pyspark.__version__", version)
+    monkeypatch.delitem(vars(spark), "SONClassifier", raising=False)
+    with pytest.raises(ImportError, match=f"needs Spark 4.1 or newer, pyspark is {version}"):
+        _ = spark.SONClassifier

@@ -37,9 +37,20 @@ def __getattr__(name: str) -> Any:
     if name not in _LAZY:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     require("pyspark", "spark")
+    _refuse_old_spark()
     value = getattr(import_module(_LAZY[name]), name)
     globals()[name] = value
     return value
+
+
+def _refuse_old_spark() -> None:
+    """Raise an error about a Spark that has no functions of Arrow columns."""
+    version: str = import_module("pyspark").__version__
+    if tuple(int(number) for number in version.split(".")[:2]) < (4, 1):
+        raise ImportError(
+            f"sonline.distributed.spark needs Spark 4.1 or newer, pyspark is {version}; elsewhere "
+            "train with sonline train or OnlineLearner on each partition, and merge"
+        )
 
 
 def __dir__() -> list[str]:
