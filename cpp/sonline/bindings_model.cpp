@@ -66,6 +66,10 @@ void bind_model_class(nb::module_& module) {
     }
   });
 
+  nb::class_<Hold>(module, "Hold", "No other thread uses the model between several calls.")
+      .def("__enter__", [](Hold& self) { self.shared->mutex.hold(); })
+      .def("__exit__", [](Hold& self, nb::args) { self.shared->mutex.release(); });
+
   nb::class_<PyModel>(module, "Model", "A learner with all its state; see sonline.OnlineLearner.")
       .def(
           "__init__",
@@ -75,6 +79,7 @@ void bind_model_class(nb::module_& module) {
           },
           "params"_a, "single_precision"_a, "names_of"_a.none() = nb::none())
       .def("copy", &PyModel::copy)
+      .def("hold", [](PyModel& self) { return Hold{self.shared()}; })
       .def(
           "learn_csr",
           [](PyModel& self, const Array& values, const Array& indices, const Array& indptr,
@@ -166,6 +171,8 @@ void bind_model_class(nb::module_& module) {
       .def("predict_rows", &PyClasses::predict_rows, "rows"_a, "out"_a, "threads"_a)
       .def("predict_one", &PyClasses::predict_one, "row"_a.none())
       .def("choose_one", &PyClasses::choose_one, "row"_a.none())
+      .def("become", &PyClasses::become, "other"_a)
+      .def("__len__", &PyClasses::size)
       .def_static("states", &PyClasses::states, "models"_a, "knowledge"_a);
 
   module.def("sketch_names", &sketch_names);

@@ -34,6 +34,8 @@ class PyClasses {
   }
 
   void learn_one(nb::handle mapping, int64_t code, double weight) {
+    // Not between the calls of a thread that holds the model, as a signal would.
+    if (shared_->mutex.is_held()) ModelMutex::refuse();
     const std::scoped_lock lock(shared_->mutex);
     classes_.learn_row(PyModel::read_one(*shared_, mapping, weight), code, weight);
   }
@@ -54,6 +56,15 @@ class PyClasses {
     shared_->reader.read(mapping);
     return classes_.predict_row(shared_->reader.known());
   }
+
+  // From now on these are the models of the other one, also for threads that wait for the lock.
+  void become(const PyClasses& other) {
+    const std::scoped_lock lock(shared_->mutex);
+    kept_ = other.kept_;
+    classes_ = other.classes_;
+  }
+
+  size_t size() const { return classes_.size(); }
 
   // The states of models that share names, all of the same moment: no thread learns in between.
   static nb::list states(const nb::list& models, bool knowledge) {

@@ -27,11 +27,47 @@ class Forks {
 class ModelMutex {
  public:
   // With the GIL held: a thread that waits releases the GIL, for the owner may need it (reading a
-  // mapping can run Python code).
+  // mapping can run Python code). A thread that holds the model takes it once more, for one call.
   void lock() {
+    if (owner_ == std::this_thread::get_id()) {
+      if (!held_ || in_call_) refuse();
+      in_call_ = true;
+      return;
+    }
+    wait();
+  }
+
+  void unlock() {
+    if (in_call_) {
+      in_call_ = false;
+      return;
+    }
+    owner_ = std::thread::id();
+    mutex_.unlock();
+  }
+
+  // For several calls between which no other thread may use the model.
+  void hold() {
+    if (is_held()) refuse();
+    wait();
+    held_ = true;
+  }
+
+  void release() {
+    held_ = false;
+    unlock();
+  }
+
+  // By this thread.
+  bool is_held() const { return owner_ == std::this_thread::get_id(); }
+
+  [[noreturn]] static void refuse() {
+    throw BadInput("X: a row, or a signal, called back into the learner that is at work");
+  }
+
+ private:
+  void wait() {
     if (!mutex_.try_lock()) {
-      if (owner_ == std::this_thread::get_id())
-        throw BadInput("X: a row, or a signal, called back into the learner that is at work");
       if (forks_ != Forks::count())  // its owner is a thread of the parent, and not here
         throw BadInput(
             "this process was forked while another thread used the learner, which is of no use "
@@ -43,15 +79,10 @@ class ModelMutex {
     forks_ = Forks::count();
   }
 
-  void unlock() {
-    owner_ = std::thread::id();
-    mutex_.unlock();
-  }
-
- private:
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_;
   std::atomic<unsigned> forks_ = 0;
+  bool held_ = false, in_call_ = false;  // only the owner reads and writes them
 };
 
 }  // namespace sonline

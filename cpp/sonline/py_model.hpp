@@ -25,6 +25,11 @@ struct Shared {
   ModelMutex mutex;
 };
 
+// What a `with` statement holds, so that no other thread uses the model between several calls.
+struct Hold {
+  std::shared_ptr<Shared> shared;
+};
+
 class PyModel {
  public:
   // `shared` is that of another model, or null.

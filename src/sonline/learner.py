@@ -334,14 +334,16 @@ class OnlineLearner(LearnerConstructor):
             Whether missing cells of a data frame are absent features or an error.
         """
         self._model.probabilities(np.zeros((1, 0)))  # says what is wrong before the work
-        raw = self._in_order(self._model.predict(X, missing=missing))
-        return self._model.probabilities(raw).T
+        with self._core.hold():  # no other thread may add a class
+            raw = self._in_order(self._model.predict(X, missing=missing))
+            return self._model.probabilities(raw).T
 
     def predict_proba_one(self, x: Mapping[Feature, float | str]) -> dict[Any, float]:
         """Return the probability of each label for one row given as a mapping."""
-        raw = self._in_order(np.array(self._model.predict_one(x))[:, np.newaxis])
-        shares = self._model.probabilities(raw)[:, 0].tolist()
-        return dict(zip(self.classes or [], shares, strict=True))
+        with self._core.hold():  # no other thread may add a class
+            raw = self._in_order(np.array(self._model.predict_one(x))[:, np.newaxis])
+            shares = self._model.probabilities(raw)[:, 0].tolist()
+            return dict(zip(self.classes or [], shares, strict=True))
 
     def explain_one(self, x: Mapping[Feature, float | str], label: Any = None) -> dict[Any, float]:
         """Return what each feature of a row adds to its raw prediction, largest first.

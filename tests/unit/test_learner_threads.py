@@ -7,16 +7,21 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+import time
+from collections import UserDict
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from helpers import learner, state_of, stream
 from sonline import river
-from sonline.parameters import SKETCHES
+from sonline.labels import ClassTable
+from sonline.model import Model
+from sonline.parameters import SKETCHES, Parameters
 
 THREADS = 4
 
@@ -134,6 +139,90 @@ def test_a_model_of_several_classes_is_saved_as_of_one_moment(tmp_path: Path) ->
             river.SONClassifier.load(tmp_path / "model").merge([model])
 
     together(learn, copy_and_save)
+
+
+def _in_step(model: Model) -> set[tuple[int, int]]:
+    """Return the rounds and features of each learner: one pair, if they have seen the same rows."""
+    return {
+        (int(stats["rounds"]), int(stats["features"]))
+        for stats in (core.stats() for core in model.learners)
+    }
+
+
+@pytest.fixture
+def _threads_switch_often() -> Iterator[None]:
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(interval)
+
+
+class _Waiting(UserDict[str, float]):
+    """A row that says when it is read, and is ready when another thread may have come as far."""
+
+    def __init__(self) -> None:
+        super().__init__(a=1.0)
+        self.read, self.other = threading.Event(), threading.Event()
+
+    def items(self) -> Any:
+        self.read.set()
+        assert self.other.wait(60)
+        time.sleep(0.05)  # the other thread is on its way to the lock
+        return super().items()
+
+    def meanwhile(self, work: Callable[[], object]) -> Callable[[], object]:
+        """Return work that begins when the row is read."""
+
+        def run() -> object:
+            assert self.read.wait(60)
+            self.other.set()
+            return work()
+
+        return run
+
+
+def test_a_class_that_appears_while_another_is_learned() -> None:
+    """The second thread knew nothing of the class of the first, and set the table without it."""
+    model = Model(Parameters(sketch_size=2), ClassTable(("a", "b"), growing=True))
+    row = _Waiting()
+    together(
+        lambda: model.learn([row], ["c"]),
+        row.meanwhile(lambda: model.learn([{"b": 1.0}], ["d"])),
+    )
+    assert model.known_labels == ("a", "b", "c", "d")
+    assert _in_step(model) == {(2, 3)}
+
+
+@pytest.mark.usefixtures("_threads_switch_often")
+def test_several_threads_discover_classes() -> None:
+    """None is forgotten, and the learners of all classes have seen every row."""
+    repeats = 40
+    for _ in range(repeats):
+        model = river.SONClassifier(sketch="none")
+
+        def discover(number: int, model: river.SONClassifier = model) -> None:
+            row = {f"f{number}": 1.0}
+            for other in range(3):
+                model.learn_one(row, f"class {number}")
+                model._model.learn([row] * 2, [f"class {other}"] * 2)
+                model.predict_proba_one(row)
+                model._model.predict([row])
+
+        together(*(lambda n=n: discover(n) for n in range(THREADS)))  # type: ignore[misc]
+        labels = model.predict_proba_one({}).keys()
+        assert labels == {f"class {number}" for number in range(THREADS)}
+        assert _in_step(model._model) == {(THREADS * 9, THREADS + 1)}
+
+
+def test_two_threads_start_with_booleans() -> None:
+    """Each made a model of False and True, and one of them was lost."""
+    model = river.SONClassifier(sketch="none")
+    row = _Waiting()
+    together(
+        lambda: model._learn([row], [True], 1.0),
+        row.meanwhile(lambda: model.learn_one({"b": 1.0}, False)),
+    )
+    assert _in_step(model._model) == {(2, 3)}
 
 
 def test_interrupted_between_batches() -> None:

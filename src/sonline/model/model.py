@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -21,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline import _core, persistence
-from sonline.errors import InvalidInputError, ModelFileError
+from sonline.errors import DivergenceError, InvalidInputError, ModelFileError
 from sonline.evaluate import Progress, measures
 from sonline.labels import SIGNS, ClassTable, Codes
 from sonline.model.batches import StreamKeys, batch_codes
@@ -285,22 +286,49 @@ class Model(Inspection):
             with _interrupts(out, 1):
                 rows.call(self.core, "learn", targets, weights, out[0])
             return LearnResult(out, targets, [(0, 0)])
+        with self.core.hold():  # no other thread may add classes, or learn without the new ones
+            return self._learn_classes(rows, *self._with_added(table, targets), weights, threads)
+
+    def _with_added(self, table: ClassTable, codes: Codes) -> tuple[ClassTable, Codes]:
+        """Return a table and its numbers with the classes that other threads have added since."""
+        current = self.table
+        assert current is not None  # noqa: S101 - it has classes
+        if table.labels[: len(current)] == current.labels and table.undecided <= current.undecided:
+            return table, codes
+        labels = [table.labels[code] for code in codes.tolist()]
+        current, codes = current.encode(np.array(labels, table.dtype) if table.dtype else labels)
+        return current.decided_by(codes), codes
+
+    def _learn_classes(
+        self, rows: CoreRows, table: ClassTable, codes: Codes, weights: Floats | None, threads: int
+    ) -> LearnResult:
         grown = self
-        for label in table.labels[self.classes :]:
+        if self.growing and not table.growing:  # the first label says what the classes are
+            grown = self.rebuilt(table, self.learners)
+        for label in table.labels[grown.classes :]:
             grown = grown.with_class(label)
         out = np.empty((len(grown.learners), rows.count))
-        counts = class_counts(targets, self.classes, len(table))
+        counts = class_counts(codes, self.classes, len(table))
+        try:
+            keep = partial(self._add_classes, table, grown)
+            with _interrupts(out, grown.outputs, keep, table):
+                rows.call_group(grown.group, "learn", codes, weights, out, threads)
+        except DivergenceError:
+            if len(grown.learners) > 1:  # they have learned the other rows
+                self._add_classes(table, grown)
+            raise
+        self._add_classes(table, grown)
+        return LearnResult(out[: grown.outputs], codes, counts)
 
-        def keep_new_classes() -> None:
-            self.table = table
-            if grown is not self:
-                self._set_learners(grown.learners, grown.signs)
-            self._set_labels(table)
-
-        with _interrupts(out, grown.outputs, keep_new_classes, table):
-            rows.call_group(grown.group, "learn", targets, weights, out, threads)
-        keep_new_classes()
-        return LearnResult(out[: self.outputs], targets, counts)
+    def _add_classes(self, table: ClassTable, grown: Self) -> None:
+        """Use the learners of a model that has more classes."""
+        self._set_labels(table)
+        self.table = table
+        if grown is not self:
+            self.learners, self.signs = grown.learners, grown.signs
+            self.predictors = grown.predictors
+            self.predict_one, self.choose_one = grown.predict_one, grown.choose_one
+            self.group.become(grown.group)
 
     def learn_batch(
         self,
@@ -334,13 +362,13 @@ class Model(Inspection):
 
     def predict(self, X: Rows, *, threads: int = 1, missing: str = "absent") -> Floats:
         """Return the raw predictions, a line per output; changes nothing."""
-        rows = self.rows(X, False, missing)
-        out = np.empty((max(self.outputs, 1), rows.count))
+        rows, predictors = self.rows(X, False, missing), self.predictors
+        out = np.empty((len(predictors), rows.count))
         if self.table is None:
             rows.call(self.core, "predict", out[0])
         else:
-            rows.call_group(self.predictors, "predict", out, threads)
-        return out[: self.outputs] if self.outputs else out
+            rows.call_group(predictors, "predict", out, threads)
+        return out
 
     def measures(self, learned: LearnResult) -> tuple[Floats, NDArray[np.bool_] | None]:
         """Return the loss of each prediction, and for classes whether it was wrong."""
@@ -463,20 +491,14 @@ class Model(Inspection):
         return numbered(_core.Classes.states(self.learners, knowledge=False))
 
     def _snapshot(self, pickled: bool = False) -> tuple[dict[str, Any], persistence.Tensors]:
-        """Return document and arrays that fit together, also if another thread adds a class.
-
-        It sets the table, the learners and their signs one after the other.
-        """
-        while True:
-            table, learners, signs = self.table, self.learners, self.signs
-            if len(learners) == len(signs) == _number_of_learners(table):
-                break
-        if table is None or (pickled and not table.storable):
-            classes: Any = table
-        else:
-            classes = table.as_dict()
-        states = _core.Classes.states(learners, knowledge=False)
-        return self._document(classes, signs), numbered(states)
+        """Return document and arrays of the same moment, also if another thread adds a class."""
+        with self.core.hold():
+            table = self.table
+            if table is None or (pickled and not table.storable):
+                classes: Any = table
+            else:
+                classes = table.as_dict()
+            return self._document(classes, self.signs), self.tensors()
 
     def save(self, path: str | os.PathLike[str], face: Mapping[str, Any] | None = None) -> None:
         """Write everything to a file, with a note of the face."""

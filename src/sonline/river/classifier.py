@@ -102,9 +102,8 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
         except TypeError as error:
             raise InvalidInputError(f"y: a label must be a number or a text: {error}") from error
         if first and isinstance(first[0], bool) and not table:
-            model = Model(self._model.parameters, ClassTable((False, True)))
-            model.learn(rows, labels, weights)
-            self._model = model
+            both, codes = ClassTable((False, True)).encode(labels)
+            self._model.learn_targets(self._model.rows(rows, add=True), codes, both, weights)
             return
         self._model.learn(rows, labels, weights)
 
@@ -137,8 +136,9 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
 
         """
         self._refuse_without_probabilities()
-        labels = self._model.known_labels
-        scores = _tolerant(self._model.predict_one, x)
+        with self._model.core.hold():  # no other thread may add a class
+            labels = self._model.known_labels
+            scores = _tolerant(self._model.predict_one, x)
         if len(labels) == 2:
             return {labels[0]: _sigmoid(-scores[0]), labels[1]: _sigmoid(scores[0])}
         if not labels:
