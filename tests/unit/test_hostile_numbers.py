@@ -5,6 +5,7 @@ Most of these were found by attack; the first ones ended the process.
 
 from __future__ import annotations
 
+import copy
 import gc
 import itertools
 from collections.abc import Iterator, Mapping
@@ -301,3 +302,54 @@ def test_a_full_matrix_forgets_a_row_that_it_could_not_learn(alpha: float, tmp_p
     learner.save(tmp_path / "model")
     OnlineLearner.load(tmp_path / "model")
     assert learner.compact().features() == [0, 1]
+
+
+def test_a_full_matrix_forgets_a_row_that_it_had_projected(tmp_path: Path) -> None:
+    """It took the weights after the projection onto the bound for those before the row."""
+    settings: dict[str, Any] = {"sketch": "full", "scaling": "gradient", "curvature": "gradient"}
+    learner = OnlineLearner(bound=1e-300, eta=1e300, alpha=1.0, dtype="float64", **settings)
+    learner.learn(3 * np.eye(3), [1, 1, 1], sample_weight=np.full(3, 1e-150))
+    before = learner.weights()
+    with pytest.raises(DivergenceError):
+        learner.learn(np.full((1, 6), 40.0), [-1])
+    assert learner.weights() == before
+    learner.save(tmp_path / "model")
+    OnlineLearner.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("scaling", ["none", "gradient"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("sketch", SKETCHES)
+def test_a_row_that_cannot_be_learned_changes_no_prediction(
+    sketch: str, dtype: str, scaling: str
+) -> None:
+    """To the bit. Later rows may round differently: features of the row have been caught up."""
+    rng = np.random.default_rng(5)
+    settings: dict[str, Any] = {"sketch": sketch, "sketch_size": 4, "curvature": "gradient"}
+    model = OnlineLearner(loss="squared", alpha=1.0, dtype=dtype, scaling=scaling, **settings)
+    X, y = rng.normal(size=(300, 20)) * (rng.random((300, 20)) < 0.2), rng.normal(size=300)
+    model.learn(X, y)
+    other = copy.deepcopy(model)
+    row = np.zeros((1, 30))
+    row[0, ::3] = 1e17 if dtype == "float32" else 1e150
+    with pytest.raises(DivergenceError):
+        model.learn(row, [1e150], sample_weight=[1e150])
+    assert model.features() == other.features()
+    np.testing.assert_array_equal(model.predict(X), other.predict(X))
+    model.learn(X, y)
+    other.learn(X, y)
+    size = 1e-4 if dtype == "float32" else 1e-12
+    np.testing.assert_allclose(model.predict(X), other.predict(X), rtol=size, atol=size)
+
+
+def test_a_class_is_not_forgotten_because_another_row_diverged() -> None:
+    """The rows of the batch had been learned, without the learner of the new class."""
+    settings: dict[str, Any] = {"sketch": "none", "alpha": 1e-25, "step": "explicit"}
+    table = ClassTable(("a", "b"), growing=True)
+    model = Model(Parameters(intercept=False, scaling="none", **settings), table)
+    model.learn(np.eye(2), ["a", "b"])
+    with pytest.raises(DivergenceError, match="row 1"):
+        model.learn([[1.0, 1.0], [0.0, 1e17], [1.0, 0.0]], ["c", "a", "b"])
+    assert model.known_labels == ("a", "b", "c")
+    assert model.predict(np.eye(2)).shape == (3, 2)
+    model.learn(np.eye(2), ["c", "a"])

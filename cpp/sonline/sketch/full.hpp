@@ -44,13 +44,17 @@ class Full {
     return (matrices + w_.size() + direction_.size()) * sizeof(double);
   }
 
+  // What undo() returns to. A row may be projected more than once.
+  void begin_row() {
+    w_before_ = w_;
+    d_before_ = d_;
+    absorbed_ = false;
+  }
+
   void project(const Row<T>& row) {
     row_ = &row;
     stale_ = true;
     margin_ = 0;
-    w_before_ = w_;
-    d_before_ = d_;
-    absorbed_ = false;
     for (size_t i = 0; i < row.size; ++i)
       if (row.slots[i] < d_) margin_ += row.x[i] * w_[row.slots[i]];
     // With α = 0, outside of the range seen so far any prediction is a minimiser of the projection;
@@ -221,6 +225,7 @@ class Full {
       return;
     }
     if (alpha != factored_alpha_) {
+      factored_alpha_ = -1;  // of no matrix, until there is a factor
       for (size_t i = 0; i < d_; ++i)
         for (size_t j = 0; j <= i; ++j) L_(i, j) = C_(i, j) + (i == j ? alpha : 0.0);
       if (!cholesky(L_, d_)) throw Diverged("the matrix A is not positive definite");
