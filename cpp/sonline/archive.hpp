@@ -2,6 +2,7 @@
 // `template <class Archive> void state(Archive& archive)`, and that list serves both directions.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <map>
@@ -35,6 +36,8 @@ struct Tensor {
 
 using State = std::map<std::string, Tensor>;
 
+constexpr int64_t kLargestCount = int64_t{1} << 62;  // all whole numbers are counts
+
 template <class T>
 constexpr Tensor::Type tensor_type() {
   if constexpr (std::is_same_v<T, float>) return Tensor::Type::f32;
@@ -55,7 +58,8 @@ class StateWriter {
     if constexpr (std::is_same_v<T, double>)
       put(name, &value, {});
     else {
-      const auto wide = static_cast<int64_t>(value);
+      // No count of rows comes so far, but one in a forged file may be there already.
+      const auto wide = std::min(static_cast<int64_t>(value), kLargestCount);
       put(name, &wide, {});
     }
   }
@@ -178,7 +182,6 @@ class StateReader {
   }
 
  private:
-  static constexpr int64_t kLargestCount = int64_t{1} << 62;  // all whole numbers are counts
   const State& state_;
 };
 

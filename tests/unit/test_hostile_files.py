@@ -81,9 +81,9 @@ def outcome(path: Path) -> str:
     try:
         use(model)
         model.save(path)
-        OnlineLearner.load(path)
     except SonlineError as error:
         return str(error)
+    OnlineLearner.load(path)
     return ""
 
 
