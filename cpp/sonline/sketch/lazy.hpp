@@ -455,7 +455,7 @@ class LazyColumns {
         maps[count++] = at.recent[units - 1].data();
         break;
       } else {
-        maps[count++] = &at.ups[g / unit * (level == 0 ? n_ : m_) * width_];
+        maps[count++] = at.ups.data() + g / unit * (level == 0 ? n_ : m_) * width_;
         ++level;
         unit *= kUnits;
         g = (g / unit + 1) * unit;
@@ -494,7 +494,7 @@ class LazyColumns {
 
   // Brings the products up to date with the last map, which ends generation `end`.
   void multiply_out(size_t end) {
-    const double* map = &maps_[(end - 1) * n_ * width_];
+    const double* map = maps_.data() + (end - 1) * n_ * width_;  // of no numbers, without columns
     for (size_t level = 0; level < levels_.size(); ++level)
       for (Vector& product : levels_[level].recent) {
         multiply(map, product.data(), level == 0 ? n_ : m_, scratch_);
