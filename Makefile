@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long venv build lint format typecheck stubs stubs-check docs links sanitize fuzz \
-  fuzz-models fuzz-parser oldest coverage bench bench-instructions readme check clean
+  fuzz-models fuzz-parser fuzz-kernel oldest coverage bench bench-instructions readme check clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -106,7 +106,7 @@ sanitize: ## run the tests with AddressSanitizer and UndefinedBehaviorSanitizer 
 	  --ignore=tests/spark $(SANITIZE_ARGS)
 
 FUZZ_SECONDS ?= 60
-fuzz: build fuzz-parser fuzz-models ## fuzz the parser and the models, then the property tests, for long
+fuzz: build fuzz-parser fuzz-kernel fuzz-models ## fuzz parser, kernel and models, then the property tests
 	HYPOTHESIS_PROFILE=explore $(PYTEST) -n $(JOBS) tests/property tests/unit/test_text_oracle.py
 
 # The installed package with another native module: one with sanitizers, and nothing installed.
@@ -122,6 +122,9 @@ fuzz-models: build ## fuzz model files, numbers and mappings with sanitizers, FU
 
 fuzz-parser: ## fuzz the native text parser, guided by coverage, FUZZ_SECONDS for each of 3 targets
 	JOBS=$(JOBS) fuzz/run.sh $(FUZZ_SECONDS)
+
+fuzz-kernel: ## fuzz learners and forged states in native code, guided by coverage, for FUZZ_SECONDS
+	JOBS=$(JOBS) fuzz/run.sh $(FUZZ_SECONDS) kernel
 
 # Warnings of old packages about new ones are no errors. Spark has its own environment and tests.
 OLDEST_ARGS ?=

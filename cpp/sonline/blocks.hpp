@@ -58,7 +58,11 @@ class BlockStore {
     }
   }
 
+#ifdef SONLINE_CHUNK_BITS  // fuzzing: small chunks show an overrun, and cost less
+  static constexpr size_t kChunkBits = SONLINE_CHUNK_BITS;
+#else
   static constexpr size_t kChunkBits = 10;
+#endif
   static constexpr Slot kChunkMask = (Slot{1} << kChunkBits) - 1;
   static constexpr size_t kLine = 64;  // a block of 64 bytes is then one cache line
 
