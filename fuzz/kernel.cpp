@@ -2,9 +2,10 @@
 // The input is a program: parameters first, then learn, predict, look, save, restore, merge or
 // forge.
 //
-// Checked: predictions are finite and within the bound; a row that is refused leaves rounds, features
-// and predictions as they were; what is saved can be restored, to the same bits; a forged state is
-// refused with std::invalid_argument, or gives a learner that learns, predicts, merges and saves.
+// Checked: predictions are finite and within the bound; a row that is refused leaves rounds,
+// features and predictions as they were; what is saved can be restored, to the same bits; a forged
+// state is refused with std::invalid_argument, or gives a learner that learns, predicts, merges and
+// saves.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
