@@ -3,7 +3,8 @@
 ``python tools/requirements.py test dev`` prints the hard dependencies and those of the extras
 ``test`` and ``dev``. The developer environment is made from this list, so that pyproject.toml stays
 the only place where requirements are written. With ``--oldest`` each lower bound becomes the only
-version allowed, but for the tools of developers.
+version allowed, but for the tools of developers, of which those that ask for newer versions of our
+dependencies are left out.
 """
 
 import re
@@ -11,7 +12,8 @@ import sys
 import tomllib
 from pathlib import Path
 
-TOOLS = re.compile(r"pytest|hypothesis")
+TOOLS = re.compile(r"pytest|hypothesis|playwright")
+NEWER = re.compile(r"schemathesis")  # needs a newer rich than we do
 
 
 def requirements(extras: list[str], oldest: bool = False) -> list[str]:
@@ -23,7 +25,9 @@ def requirements(extras: list[str], oldest: bool = False) -> list[str]:
         found.update(project["optional-dependencies"][extra])
     if oldest:
         found = {
-            one if TOOLS.match(one) else re.sub(r">=([\w.]+).*", r"==\1", one) for one in found
+            one if TOOLS.match(one) else re.sub(r">=([\w.]+).*", r"==\1", one)
+            for one in found
+            if not NEWER.match(one)
         }
     return sorted(found)
 
