@@ -67,7 +67,7 @@ void bind_model_class(nb::module_& module) {
   });
 
   nb::class_<Hold>(module, "Hold", "No other thread uses the model between several calls.")
-      .def("__enter__", [](Hold& self) { self.shared->mutex.hold(); })
+      .def("__enter__", [](Hold& self) { self.shared->mutex.hold(self.alone); })
       .def("__exit__", [](Hold& self, nb::args) { self.shared->mutex.release(); });
 
   nb::class_<PyModel>(module, "Model", "A learner with all its state; see sonline.OnlineLearner.")
@@ -79,7 +79,9 @@ void bind_model_class(nb::module_& module) {
           },
           "params"_a, "single_precision"_a, "names_of"_a.none() = nb::none())
       .def("copy", &PyModel::copy)
-      .def("hold", [](PyModel& self) { return Hold{self.shared()}; })
+      .def(
+          "hold", [](PyModel& self, bool alone) { return Hold{self.shared(), alone}; },
+          "alone"_a = false)
       .def(
           "learn_csr",
           [](PyModel& self, const Array& values, const Array& indices, const Array& indptr,

@@ -30,7 +30,7 @@ class ModelMutex {
   // mapping can run Python code). A thread that holds the model takes it once more, for one call.
   void lock() {
     if (owner_ == std::this_thread::get_id()) {
-      if (!held_ || in_call_) refuse();
+      if (held_ == 0 || in_call_) refuse();
       in_call_ = true;
       return;
     }
@@ -46,16 +46,18 @@ class ModelMutex {
     mutex_.unlock();
   }
 
-  // For several calls between which no other thread may use the model.
-  void hold() {
-    if (is_held()) refuse();
-    wait();
-    held_ = true;
+  // For several calls between which no other thread may use the model. It may be held already,
+  // unless `alone`.
+  void hold(bool alone) {
+    if (!is_held())
+      wait();
+    else if (alone || held_ == 0 || in_call_)
+      refuse();
+    ++held_;
   }
 
   void release() {
-    held_ = false;
-    unlock();
+    if (--held_ == 0) unlock();
   }
 
   // By this thread.
@@ -82,7 +84,9 @@ class ModelMutex {
   std::mutex mutex_;
   std::atomic<std::thread::id> owner_;
   std::atomic<unsigned> forks_ = 0;
-  bool held_ = false, in_call_ = false;  // only the owner reads and writes them
+  // Only the owner reads and writes these.
+  size_t held_ = 0;
+  bool in_call_ = false;
 };
 
 }  // namespace sonline

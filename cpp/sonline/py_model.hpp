@@ -28,6 +28,7 @@ struct Shared {
 // What a `with` statement holds, so that no other thread uses the model between several calls.
 struct Hold {
   std::shared_ptr<Shared> shared;
+  bool alone;
 };
 
 class PyModel {

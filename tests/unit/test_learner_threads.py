@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 
 from helpers import learner, state_of, stream
-from sonline import river
+from sonline import SONClassifier, river
 from sonline.labels import ClassTable
 from sonline.model import Model
 from sonline.parameters import SKETCHES, Parameters
@@ -212,6 +212,31 @@ def test_several_threads_discover_classes() -> None:
         labels = model.predict_proba_one({}).keys()
         assert labels == {f"class {number}" for number in range(THREADS)}
         assert _in_step(model._model) == {(THREADS * 9, THREADS + 1)}
+
+
+@pytest.mark.usefixtures("_threads_switch_often")
+def test_predictions_while_another_thread_discovers_classes() -> None:
+    """They are of the classes of one moment."""
+    X = np.eye(6)
+    model = SONClassifier(sketch="none", discover_classes=True).partial_fit(X[:2], [0, 1])
+    done = threading.Event()
+
+    def discover() -> None:
+        try:
+            for label in range(2, 60):
+                model.partial_fit(X[:1], [label])
+        finally:
+            done.set()
+
+    def predict() -> None:
+        while not done.is_set():
+            sums = model.predict_proba(X).sum(axis=1)
+            np.testing.assert_allclose(sums, 1.0)
+            assert set(model.predict(X)) <= set(range(60))
+            assert len(model.predict_proba_one(X[0])) >= 2
+
+    together(discover, predict, predict)
+    assert model.classes_.tolist() == list(range(60))
 
 
 def test_two_threads_start_with_booleans() -> None:

@@ -269,8 +269,9 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         scores : array of shape (n_samples,) or (n_samples, n_classes)
             For two classes, positive for ``classes_[1]``; otherwise one column per class.
         """
-        margins = self._margins(X)
-        return margins[0] if self.classes_.size == 2 else margins.T
+        with self._fitted().core.hold():  # no other thread may add a class
+            margins = self._margins(X)
+            return margins[0] if self.classes_.size == 2 else margins.T
 
     def _margins(self, X: Any) -> Floats:
         """Return the raw predictions, a line per output, in the order of `classes_`."""
@@ -284,9 +285,10 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             The rows.
         """
-        scores = self.decision_function(X)
-        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
-        return self.classes_[codes]  # type: ignore[no-any-return]
+        with self._fitted().core.hold():
+            scores = self.decision_function(X)
+            codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+            return self.classes_[codes]  # type: ignore[no-any-return]
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
@@ -300,7 +302,8 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             The rows.
         """
-        return probabilities(self._margins(X), self.classes_.size).T
+        with self._fitted().core.hold():
+            return probabilities(self._margins(X), self.classes_.size).T
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_log_proba(self, X: Any) -> Floats:
@@ -323,9 +326,10 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         row : mapping, or sequence of numbers
             By name or column, or all columns.
         """
-        margins = self._in_order(np.array(self._fitted().predict_one(self._mapping(row))))
-        chances = probabilities(margins[:, np.newaxis], self.classes_.size)[:, 0]
-        return dict(zip(self.classes_.tolist(), chances.tolist(), strict=True))
+        with self._fitted().core.hold():
+            margins = self._in_order(np.array(self._fitted().predict_one(self._mapping(row))))
+            chances = probabilities(margins[:, np.newaxis], self.classes_.size)[:, 0]
+            return dict(zip(self.classes_.tolist(), chances.tolist(), strict=True))
 
     # -- inspection ------------------------------------------------------------------------------
 

@@ -286,7 +286,8 @@ class Model(Inspection):
             with _interrupts(out, 1):
                 rows.call(self.core, "learn", targets, weights, out[0])
             return LearnResult(out, targets, [(0, 0)])
-        with self.core.hold():  # no other thread may add classes, or learn without the new ones
+        # No other thread may add classes meanwhile, or learn without the new ones.
+        with self.core.hold(alone=True):
             return self._learn_classes(rows, *self._with_added(table, targets), weights, threads)
 
     def _with_added(self, table: ClassTable, codes: Codes) -> tuple[ClassTable, Codes]:
