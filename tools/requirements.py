@@ -13,7 +13,7 @@ import tomllib
 from pathlib import Path
 
 TOOLS = re.compile(r"pytest|hypothesis|playwright")
-NEWER = re.compile(r"schemathesis")  # needs a newer rich than we do
+NEWER = re.compile(r"schemathesis")  # asks for newer versions of what we depend on
 
 
 def requirements(extras: list[str], oldest: bool = False) -> list[str]:
