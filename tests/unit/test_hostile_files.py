@@ -150,6 +150,16 @@ def test_a_sketch_without_directions_has_no_columns(sketch: str, tmp_path: Path)
             OnlineLearner.load(path)
 
 
+def test_a_sketch_without_directions_has_no_basis_to_change(tmp_path: Path) -> None:
+    """A file that gives the basis of no directions an impossible condition ended the process."""
+    model = learner(sketch="oja", sketch_size=0)
+    model.learn(np.eye(3), [1, -1, 1])
+    model.save(tmp_path / "model")
+    change = with_tensor("0.sketch.growth", np.array(-1.0))
+    path = forged(tmp_path / "model", tmp_path / "bad", change)
+    assert outcome(path) == ""
+
+
 @pytest.mark.usefixtures("little_memory")
 def test_empty_tensors_of_huge_shapes(tmp_path: Path) -> None:
     source = small_file(tmp_path, "isotropic")

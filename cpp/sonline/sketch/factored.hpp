@@ -359,6 +359,7 @@ class Factored {
   // Whether the sparse way of absorbing the row loses few digits: of Z, which F amplifies; of w̄,
   // which gets what V' has too much along x; and none by leaving the range of the type.
   bool keeps_digits(double scale) const {
+    if (m_ == 0) return true;  // there is no basis, whatever a forged file says of its condition
     if (!next_.sparse || !(next_.condition <= condition_)) return false;
     if (next_.append || next_.rank == 0) return true;
     constexpr double kLargest = 16;  // beside what a fold would be for
