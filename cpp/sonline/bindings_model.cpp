@@ -68,7 +68,9 @@ void bind_model_class(nb::module_& module) {
 
   nb::class_<Hold>(module, "Hold", "No other thread uses the model between several calls.")
       .def("__enter__", [](Hold& self) { self.shared->mutex.hold(self.alone); })
-      .def("__exit__", [](Hold& self, nb::args) { self.shared->mutex.release(); });
+      .def(
+          "__exit__", [](Hold& self, const nb::args&) { self.shared->mutex.release(); },
+          nb::sig("def __exit__(self, *args: object) -> None"));
 
   nb::class_<PyModel>(module, "Model", "A learner with all its state; see sonline.OnlineLearner.")
       .def(
