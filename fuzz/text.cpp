@@ -178,7 +178,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr Format kFormats[] = {Format::kSvmlight, Format::kVowpalWabbit, Format::kCsv,
                                  Format::kJsonLines};
   options.format = kFormats[(data[0] & 1) | (data[0] >> 7 << 1)];
-  options.missing = {"NA", "?"};
+  options.na_values = {"NA", "?"};
   options.labels = data[0] & 2 ? LabelMode::kToken : LabelMode::kNumber;
   options.on_error = data[0] & 4 ? ErrorMode::kStop : ErrorMode::kSkip;
   options.allow_unlabelled = data[0] & 8;
@@ -188,6 +188,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr FeatureMode kModes[] = {FeatureMode::kIndex, FeatureMode::kName, FeatureMode::kHash};
   options.features = kModes[data[1] % 3];
   options.hash_bits = data[1] % 62 + 1;
+  options.refuse_missing = data[1] & 32;
   options.label_weights = data[1] & 64;
   options.skipped_spaces['a'] = data[1] & 128;
   if (data[2] != 0) options.max_line_bytes = data[2];

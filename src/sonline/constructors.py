@@ -40,6 +40,7 @@ class LearnerConstructor:
         dtype: str = Parameters.dtype,
         seed: int = Parameters.seed,
         quantile: float = Parameters.quantile,
+        missing: str = Parameters.missing,
     ) -> None:
         self._start(_arguments(locals()))
 
@@ -70,6 +71,7 @@ class ClassifierConstructor:
         scaling: str = Parameters.scaling,
         fit_intercept: bool = Parameters.intercept,
         dtype: str = Parameters.dtype,
+        missing: str = Parameters.missing,
         max_iter: int = 1,
         shuffle: bool = True,
         random_state: Any = None,
@@ -104,6 +106,7 @@ class RegressorConstructor:
         fit_intercept: bool = Parameters.intercept,
         dtype: str = Parameters.dtype,
         quantile: float = Parameters.quantile,
+        missing: str = Parameters.missing,
         max_iter: int = 1,
         shuffle: bool = True,
         random_state: Any = None,
@@ -135,6 +138,7 @@ class RiverClassifierConstructor:
         hash_bits: int | None = Parameters.hash_bits,
         dtype: str = "float64",
         seed: int = Parameters.seed,
+        missing: str = Parameters.missing,
     ) -> None:
         vars(self).update(_arguments(locals()))
         self._start()
@@ -168,6 +172,7 @@ class RiverRegressorConstructor:
         dtype: str = "float64",
         seed: int = Parameters.seed,
         quantile: float = Parameters.quantile,
+        missing: str = Parameters.missing,
     ) -> None:
         vars(self).update(_arguments(locals()))
         self._start()

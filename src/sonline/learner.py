@@ -97,8 +97,6 @@ class OnlineLearner(LearnerConstructor):
         X: Rows | Batch,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
-        *,
-        missing: str = "absent",
     ) -> Floats:
         """Train on rows, one after another, and return the predictions made before each of them.
 
@@ -114,8 +112,6 @@ class OnlineLearner(LearnerConstructor):
         sample_weight : array of n numbers, optional
             How much each row counts. The model predicts a row of weight 0, but does not train on
             it.
-        missing : {"absent", "refuse"}, default="absent"
-            Whether missing cells of a data frame are absent features or an error.
 
         Returns
         -------
@@ -141,7 +137,7 @@ class OnlineLearner(LearnerConstructor):
         labels: Any = vector("y", y) if self._plain else label_array(y)
         weights = row_weights(sample_weight, len(labels))
         try:
-            learned = model.learn(X, labels, weights, missing=missing)
+            learned = model.learn(X, labels, weights)
         finally:
             self._settle()
         return self._shaped(learned.raw)
@@ -302,17 +298,15 @@ class OnlineLearner(LearnerConstructor):
 
     # -- predicting ------------------------------------------------------------------------------
 
-    def predict(self, X: Rows | Batch, *, missing: str = "absent") -> Floats:
+    def predict(self, X: Rows | Batch) -> Floats:
         """Return the raw prediction ``w.x`` for each row; changes nothing.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame, sequence of mappings, or Batch
             Features that the model has never seen are ignored.
-        missing : {"absent", "refuse"}, default="absent"
-            Whether missing cells of a data frame are absent features or an error.
         """
-        return self._shaped(self._model.predict(X, missing=missing))
+        return self._shaped(self._model.predict(X))
 
     def predict_one(self, x: Mapping[Feature, float | str]) -> Any:
         """Return the raw prediction for one row given as a mapping; changes nothing."""
@@ -320,7 +314,7 @@ class OnlineLearner(LearnerConstructor):
             return self._core.predict_one(x)
         return self._shaped_one(np.array(self._model.predict_one(x))[:, np.newaxis])
 
-    def predict_proba(self, X: Rows | Batch, *, missing: str = "absent") -> Floats:
+    def predict_proba(self, X: Rows | Batch) -> Floats:
         """Return the probability of each class, a column for each of `classes`.
 
         Needs ``loss="logistic"``. With more than two classes, it is proportional to
@@ -330,12 +324,10 @@ class OnlineLearner(LearnerConstructor):
         ----------
         X : array, sparse matrix, data frame, sequence of mappings, or Batch
             The rows.
-        missing : {"absent", "refuse"}, default="absent"
-            Whether missing cells of a data frame are absent features or an error.
         """
         self._model.probabilities(np.zeros((1, 0)))  # says what is wrong before the work
         with self._core.hold():  # no other thread may add a class
-            raw = self._in_order(self._model.predict(X, missing=missing))
+            raw = self._in_order(self._model.predict(X))
             return self._model.probabilities(raw).T
 
     def predict_proba_one(self, x: Mapping[Feature, float | str]) -> dict[Any, float]:

@@ -30,6 +30,7 @@ AUTO = "auto"
 SCALE_FREE = "scale-free"
 CONVEX = "convex"
 STEPS = ("implicit", "explicit")
+MISSING = ("absent", "refuse")
 DEFAULT_RELATIVE_ALPHA = 0.1
 # alpha="auto": (relative alpha, memory in rows) of the weight vectors that share the sketch. With a
 # memory, steps keep their size once the stream is longer than it; 0 means steps that decay for
@@ -191,6 +192,12 @@ class Parameters:
         "float",
         'With loss="quantile": the quantile to predict; 0.5 is the median.',
     )
+    missing: str = _parameter(
+        "absent",
+        '{"absent", "refuse"}',
+        'What a missing value in a data frame, a table or JSON does. "absent": the row has no '
+        'such feature. "refuse": the row is an error that names the column.',
+    )
 
     def __post_init__(self) -> None:
         _choice("loss", self.loss, tuple(LOSSES))
@@ -198,6 +205,7 @@ class Parameters:
         _choice("scaling", self.scaling, SCALINGS)
         _choice("curvature", self.curvature, CURVATURES)
         _choice("step", self.step, STEPS)
+        _choice("missing", self.missing, MISSING)
         object.__setattr__(self, "dtype", str(self.dtype))
         _choice("dtype", self.dtype, DTYPES)
         _integer("sketch_size", self.sketch_size, 0, MAX_SKETCH_SIZE)

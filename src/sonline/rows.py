@@ -33,6 +33,7 @@ LARGEST_VALUES = {"float32": 1e18, "float64": 1e150}
 """The size of a value that a learner takes, by its dtype; see kLargestValue in batch.hpp."""
 NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
 UNKNOWN = np.uint64(2**64 - 1)  # the key of a name that a model does not have
+NO_VALUE = "column {!r} has no value; fill it, or leave missing='absent'"
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -342,8 +343,6 @@ def names_of(frame: Any) -> list[Any]:
 
 def columns_of(frame: Any, missing: str = "absent") -> list[Column] | None:
     """Return the columns of a frame by name; None if it has numbers for names, as arrays have."""
-    if missing not in ("absent", "refuse"):
-        raise InvalidInputError(f"missing must be 'absent' or 'refuse', got {missing!r}")
     names = names_of(frame)
     if names and all(isinstance(name, (int, np.integer)) for name in names):
         return None
@@ -362,10 +361,8 @@ def columns_of(frame: Any, missing: str = "absent") -> list[Column] | None:
         for column in columns:
             absent = np.isnan(column.numbers) if column.numbers is not None else column.codes == -1
             if np.any(absent):
-                raise InvalidInputError(
-                    f"X: column {column.name!r} has no value in row {int(np.argmax(absent))}; "
-                    "fill it, or leave missing='absent'"
-                )
+                row = int(np.argmax(absent))
+                raise InvalidInputError(f"X, row {row}: {NO_VALUE.format(column.name)}")
     return columns
 
 

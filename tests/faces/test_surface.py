@@ -150,8 +150,8 @@ def test_what_can_be_read_once_is_refused(name: str) -> None:
 
 
 def test_other_mistakes_are_named() -> None:
-    with pytest.raises(InvalidInputError, match="'absent' or 'refuse', got 'drop'"):
-        OnlineLearner().learn(frame(), LABELS["signs"], missing="drop")
+    with pytest.raises(ParameterError, match="'absent', 'refuse'; got 'drop'"):
+        OnlineLearner(missing="drop")
     with pytest.raises(InvalidInputError, match="SONClassifier"):
         OnlineLearner().learn(X, LABELS["classes"])
     named = trained("learner, signs")

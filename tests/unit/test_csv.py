@@ -76,9 +76,9 @@ def test_a_column_of_numbers_with_an_unknown_word_is_not_silently_one_of_words(t
     file = tmp_path / "a.csv"
     lines = [f"1,{n},a{n % 3}\n" for n in range(1, 100)]
     file.write_text("label,x,y\n" + "".join(lines) + "1,unknown,b\n")
-    with pytest.raises(DataFormatError, match=r"--missing unknown.*--text x"):
+    with pytest.raises(DataFormatError, match=r"--na-values unknown.*--text x"):
         read(file)
-    assert "x" not in read(file, missing=["unknown"])[0][-1]
+    assert "x" not in read(file, na_values=["unknown"])[0][-1]
     assert read(file, text=["x"])[0][-1] == {"x=unknown": 1.0, "y=b": 1.0}
     assert read(file, ignore=["x"])[0][-1] == {"y=b": 1.0}
 

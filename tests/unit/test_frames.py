@@ -87,18 +87,6 @@ def test_estimators_take_text_and_gaps(library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_missing_values_may_be_refused(library):
-    table, y = columns()
-    frame = made(library, table)
-    with pytest.raises(InvalidInputError, match=r"column '\w+' has no value in row \d+"):
-        OnlineLearner().learn(frame, y, missing="refuse")
-    model = OnlineLearner()
-    model.learn(frame, y)
-    with pytest.raises(InvalidInputError, match="has no value"):
-        model.predict(frame, missing="refuse")
-
-
-@pytest.mark.parametrize("library", LIBRARIES)
 def test_what_is_no_feature_is_named(library):
     days = [dt.datetime(2024, 1, 1, tzinfo=dt.UTC)] * 3
     with pytest.raises(InvalidInputError, match=r"'when' has the type .*cannot be a feature"):

@@ -176,7 +176,7 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
                  size_t max_error_bytes, int64_t line, int64_t offset, const nb::object& names,
                  const std::vector<std::string>& label_names,
                  const std::vector<std::string>& namespace_names,
-                 const std::vector<std::string>& missing, bool label_weights,
+                 const std::vector<std::string>& na_values, bool refuse_missing, bool label_weights,
                  const nb::bytes& skipped_spaces) {
   Options options;
   options.format = choose<Format>("format", format,
@@ -207,7 +207,8 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
   options.frozen_names = frozen_names;
   options.max_line_bytes = max_line_bytes;
   options.max_error_bytes = max_error_bytes;
-  options.missing = missing;
+  options.na_values = na_values;
+  options.refuse_missing = refuse_missing;
   options.label_weights = label_weights;
   for (const char byte : view(skipped_spaces)) {
     options.skipped_spaces[static_cast<uint8_t>(byte)] = true;
@@ -279,8 +280,8 @@ void bind_parser(nb::module_& m) {
            "max_error_bytes"_a = defaults.max_error_bytes, "line"_a = 1, "offset"_a = 0,
            "names"_a = nb::list(), "label_names"_a = std::vector<std::string>(),
            "namespace_names"_a = std::vector<std::string>(),
-           "missing"_a = std::vector<std::string>(), "label_weights"_a = false,
-           "skipped_spaces"_a = nb::bytes("", 0))
+           "na_values"_a = std::vector<std::string>(), "refuse_missing"_a = false,
+           "label_weights"_a = false, "skipped_spaces"_a = nb::bytes("", 0))
       .def("feed", &PyParser::feed, "data"_a,
            "Return the rows that end within this chunk of bytes; the GIL is released meanwhile.")
       .def("end_file", &PyParser::end_file,
@@ -402,15 +403,15 @@ void bind_names(nb::module_& m) {
   m.def(
       "describe_csv",
       [](const nb::bytes& text, char delimiter, size_t columns,
-         const std::vector<std::string>& missing) {
+         const std::vector<std::string>& na_values) {
         nb::list found;
-        for (const CsvCells& cells : describe_csv(view(text), delimiter, columns, missing)) {
+        for (const CsvCells& cells : describe_csv(view(text), delimiter, columns, na_values)) {
           found.append(
               nb::make_tuple(cells.count, cells.words, cells.decimal_commas, to_bytes(cells.word)));
         }
         return nb::typed<nb::list, nb::typed<nb::tuple, size_t, size_t, size_t, nb::bytes>>(found);
       },
-      "text"_a, "delimiter"_a, "columns"_a, "missing"_a,
+      "text"_a, "delimiter"_a, "columns"_a, "na_values"_a,
       "Return for each column of a piece of CSV the number of its cells, of words that are no "
       "numbers and of decimal commas, and the first word.");
   m.def(

@@ -108,7 +108,8 @@ class CsvParser final : public LineParser {
  public:
   CsvParser(const Options& options, Dictionaries& dictionaries)
       : options_(options), dictionaries_(dictionaries), keys_(options, dictionaries.features) {
-    for (const std::string& word : options.missing) {
+    if (options.refuse_missing) missing_ = Reason::kCellMissing;
+    for (const std::string& word : options.na_values) {
       if (word.empty()) continue;
       may_be_missing_[static_cast<uint8_t>(word.front())] = true;
     }
@@ -222,7 +223,7 @@ class CsvParser final : public LineParser {
         if (!is_missing(cell.text)) tag_ = cell.text;
         return Reason::kNone;
       case CellKind::kLabel:
-        if (is_missing(cell.text)) {
+        if (is_missing(trimmed(cell.text))) {
           return options_.allow_unlabelled ? Reason::kNone : Reason::kLabelMissing;
         }
         if (options_.labels == LabelMode::kToken) {
@@ -232,12 +233,14 @@ class CsvParser final : public LineParser {
         p = start;
         return read_number(p, last, head.label);
       case CellKind::kWeight: {
-        if (is_missing(cell.text)) return Reason::kNegativeWeight;
+        if (is_missing(trimmed(cell.text))) return Reason::kNegativeWeight;
         p = start;
         const Reason reason = read_number(p, last, head.weight);
         if (reason != Reason::kNone) return reason;
         return head.weight >= 0 ? Reason::kNone : Reason::kNegativeWeight;
       }
+      case CellKind::kUnknown:
+        return missing_;  // a cell that is not missing would have decided the kind
       default:
         return Reason::kNone;
     }
@@ -261,7 +264,7 @@ class CsvParser final : public LineParser {
       return Reason::kNone;
     if (p != last && *p != delimiter_) return read_long_number(p, last, value);
     value = 0;
-    return Reason::kNone;
+    return missing_;
   }
 
   Reason read_long_number(const char*& p, const char* last, double& value) {
@@ -270,7 +273,8 @@ class CsvParser final : public LineParser {
     const std::string_view word = trimmed(cell.text);
     p = cell.end;
     value = 0;
-    if (is_missing(word) || is_word(word, "false")) return Reason::kNone;
+    if (is_missing(word)) return missing_;
+    if (is_word(word, "false")) return Reason::kNone;
     if (is_word(word, "true")) {
       value = 1;
       return Reason::kNone;
@@ -281,8 +285,8 @@ class CsvParser final : public LineParser {
   bool is_missing(std::string_view cell) const {
     if (cell.empty()) return true;
     if (!may_be_missing_[static_cast<uint8_t>(cell.front())]) return false;
-    return std::find(options_.missing.begin(), options_.missing.end(), cell) !=
-           options_.missing.end();
+    return std::find(options_.na_values.begin(), options_.na_values.end(), cell) !=
+           options_.na_values.end();
   }
 
   [[gnu::always_inline]] inline Reason add_number(size_t number, double value, Batch& batch) {
@@ -302,7 +306,7 @@ class CsvParser final : public LineParser {
   Reason add_text(size_t number, std::string_view cell, Batch& batch) {
     Column& column = columns_[number];
     column.features.clear();
-    if (is_missing(cell)) return Reason::kNone;
+    if (is_missing(cell)) return missing_;
     if (layout_.columns[number].ngrams != 0) return add_ngrams(number, cell, batch);
     return add_feature(column, cell, 1, batch);
   }
@@ -374,6 +378,7 @@ class CsvParser final : public LineParser {
   CsvLayout layout_;
   std::vector<Column> columns_;
   std::array<bool, 256> may_be_missing_{};  // by the first byte
+  Reason missing_ = Reason::kNone;          // what is wrong with a cell that has no value
   At at_ = At::kStart;
   size_t before_ = 0;  // features of the batch's rows
   size_t count_ = 0;   // features of this row
@@ -441,7 +446,7 @@ bool has_decimal_comma(std::string_view cell) {
 }  // namespace
 
 std::vector<CsvCells> describe_csv(std::string_view text, char delimiter, size_t columns,
-                                   const std::vector<std::string>& missing) {
+                                   const std::vector<std::string>& na_values) {
   std::vector<CsvCells> found(columns);
   std::vector<std::pair<size_t, size_t>> cells;  // of a row, in `row`
   std::string row, scratch;
@@ -467,7 +472,7 @@ std::vector<CsvCells> describe_csv(std::string_view text, char delimiter, size_t
       const std::string_view cell = std::string_view(row).substr(cells[i].first, cells[i].second);
       if (cell.empty()) continue;
       CsvCells& column = found[i];
-      if (std::find(missing.begin(), missing.end(), cell) != missing.end()) continue;
+      if (std::find(na_values.begin(), na_values.end(), cell) != na_values.end()) continue;
       const bool number = is_number(cell);
       ++column.count;
       if (number) continue;

@@ -429,7 +429,9 @@ class JsonParser final : public LineParser {
       case '[':
         return read_array(id, p, depth + 1);
       case 'n':
-        return skip_word(p, "null") ? Reason::kNone : fail(Reason::kJsonValue, first);
+        if (!skip_word(p, "null")) return fail(Reason::kJsonValue, first);
+        return options_.refuse_missing ? fail_value(Reason::kCellMissing, id, first, p)
+                                       : Reason::kNone;
       case 't':
         return skip_word(p, "true") ? add_number(id, 1, first, p) : fail(Reason::kJsonValue, first);
       case 'f':

@@ -80,6 +80,6 @@ struct CsvCells {
 
 // The columns of a piece of CSV, as far as rows have so many cells and are complete.
 std::vector<CsvCells> describe_csv(std::string_view text, char delimiter, size_t columns,
-                                   const std::vector<std::string>& missing);
+                                   const std::vector<std::string>& na_values);
 
 }  // namespace sonline::text

@@ -42,7 +42,8 @@ struct Options {
   double largest_value = std::numeric_limits<double>::max();
   size_t max_line_bytes = size_t{64} << 20;
   size_t max_error_bytes = size_t{64} << 10;  // how much of a bad line is kept
-  std::vector<std::string> missing = {};      // cells of CSV that stand for nothing
+  std::vector<std::string> na_values = {};    // words of CSV that stand for a missing cell
+  bool refuse_missing = false;                // a missing cell makes its row a bad one
 };
 
 // What a column of CSV holds.

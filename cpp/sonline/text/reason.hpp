@@ -1,4 +1,4 @@
-// Why a line could not be parsed. The wording lives in reason.cpp, once for all formats.
+// Why a line could not be parsed. reason.cpp has the name and the text of each reason.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +30,7 @@ enum class Reason : uint8_t {
   kNamespaceMissing,
   kCellCount,
   kQuoteOpen,
+  kCellMissing,
   kJsonObject,
   kJsonKey,
   kJsonColon,

@@ -18,6 +18,7 @@ from sonline.parameters import (
     CURVATURES,
     DTYPES,
     LOSSES,
+    MISSING,
     SCALINGS,
     SKETCHES,
     STEPS,
@@ -33,6 +34,7 @@ CHOICES = {
     "step": STEPS,
     "scaling": SCALINGS,
     "dtype": DTYPES,
+    "missing": MISSING,
 }
 INTEGERS = ("sketch_size", "sketch_every", "hash_bits", "seed")
 
@@ -108,9 +110,11 @@ NoHeader = Annotated[
         "--no-header", help="CSV, TSV: there is no header. Columns are called c1, c2, ..."
     ),
 ]
-Missing = Annotated[
+NaValues = Annotated[
     list[str] | None,
-    typer.Option("--missing", help="CSV, TSV: another marker of missing cells, besides ?, NA, ..."),
+    typer.Option(
+        "--na-values", help="CSV, TSV: another marker of missing cells, besides ?, NA, ..."
+    ),
 ]
 OnError = Annotated[
     ErrorMode,
@@ -139,7 +143,7 @@ READING: dict[str, tuple[Any, Any]] = {
     "ngrams": (Ngrams, None),
     "delimiter": (Delimiter, None),
     "no_header": (NoHeader, False),
-    "missing": (Missing, None),
+    "na_values": (NaValues, None),
     "on_error": (OnError, "stop"),
 }
 
@@ -151,7 +155,7 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     def collected(values: dict[str, Any]) -> dict[str, Any]:
         values |= {
             name: values[name] or []
-            for name in ("text", "ignore", "missing", "interactions", "ngrams")
+            for name in ("text", "ignore", "na_values", "interactions", "ngrams")
         }
         if values.pop("no_header"):
             values["header"] = False

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, InvalidInputError, ParameterError
+from sonline.estimators.rows import is_named
 from sonline.evaluate import Progress
-from sonline.rows import LARGEST_VALUES
+from sonline.rows import LARGEST_VALUES, NO_VALUE
 
 ON_ERROR = ("stop", "skip")
 FINITE = float(np.finfo(np.float64).max)
@@ -51,8 +52,8 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
     classes : array, optional
         All classes, for a classifier that is new.
     on_error : {"stop", "skip"}
-        What rows with missing, infinite or too large numbers do: end it with an error that names
-        partition and row, or be left out and counted.
+        What rows with infinite or too large numbers do, and rows with missing ones that are
+        refused: end it with an error that names partition and row, or be left out and counted.
 
     Raises
     ------
@@ -70,7 +71,8 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
             raise InvalidInputError(f"{name}: X has {rows} rows, {what} has {len(values)}")
     if not rows:
         return Shard(None, [figures])
-    bad, reason = _bad_rows(X, y, weights, LARGEST_VALUES[str(model.dtype)])
+    refuse = model.missing == "refuse"
+    bad, reason = _bad_rows(X, y, weights, LARGEST_VALUES[str(model.dtype)], refuse)
     if bad.any():
         if on_error == "stop":
             row = int(np.argmax(bad))
@@ -111,13 +113,17 @@ def _loaded(values: Any) -> Any:
     return values if hasattr(values, "iloc") else np.asarray(values)
 
 
-def _bad_rows(X: Any, y: Any, weights: NDArray[np.float64] | None, largest: float) -> Any:
+def _bad_rows(
+    X: Any, y: Any, weights: NDArray[np.float64] | None, largest: float, refuse_missing: bool
+) -> Any:
     """Return which rows cannot be learned, and a function that says why."""
     rows = int(X.shape[0])
     in_X: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
     if isinstance(X, (sp.csr_array, sp.csr_matrix)):
         broken = np.flatnonzero(~(np.abs(X.data) <= largest))
         in_X[np.searchsorted(X.indptr, broken, side="right") - 1] = True
+    elif is_named(X):
+        in_X = _bad_in_frame(X, largest, refuse_missing)
     else:
         in_X = np.asarray(_missing(X, largest).any(axis=1))
     in_y = _missing(y)
@@ -133,9 +139,23 @@ def _bad_rows(X: Any, y: Any, weights: NDArray[np.float64] | None, largest: floa
             return "the label is missing or not a finite number"
         if in_weights[row]:
             return "the weight is not a finite number of 0 or more"
+        absent = [name for name in X.columns if X[name].isna().iloc[row]] if is_named(X) else []
+        if absent and refuse_missing:
+            return NO_VALUE.format(absent[0])
         return f"a feature is missing or not a number of at most {largest:g}"
 
     return bad, reason
+
+
+def _bad_in_frame(X: Any, largest: float, refuse_missing: bool) -> NDArray[np.bool_]:
+    """Return which rows of a pandas frame have a cell that cannot be learned."""
+    bad: NDArray[np.bool_] = np.zeros(len(X), dtype=np.bool_)
+    if refuse_missing:
+        bad |= np.asarray(X.isna()).any(axis=1)
+    for column in (X.iloc[:, number] for number in range(X.shape[1])):
+        if getattr(column.dtype, "kind", "O") == "f":
+            bad |= np.abs(column.to_numpy(np.float64, na_value=np.nan)) > largest
+    return bad
 
 
 def _missing(values: Any, largest: float = FINITE) -> NDArray[np.bool_]:

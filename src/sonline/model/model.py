@@ -56,6 +56,15 @@ class Reading:
     columns: dict[str, str] = field(default_factory=dict)  # of tables: "number" or "text"
     table: dict[str, Any] = field(default_factory=dict)  # special columns: label, weight, ...
 
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Self:
+        """Return the reading that a model file describes."""
+        reading = cls(**document)
+        if "missing" in reading.table:  # what na_values was called first
+            reading.table = {"na_values": reading.table["missing"], **reading.table}
+            del reading.table["missing"]
+        return reading
+
 
 class Model(Inspection):
     """One or several learners of the core with labels, names and files.
@@ -168,7 +177,7 @@ class Model(Inspection):
 
     # -- rows, labels and names ------------------------------------------------------------------
 
-    def rows(self, X: Rows, add: bool, missing: str = "absent", bounded: bool = False) -> CoreRows:
+    def rows(self, X: Rows, add: bool, bounded: bool = False) -> CoreRows:
         """Return rows as the core takes them; new names are entered if ``add``.
 
         If ``bounded``, the indices of a sparse matrix must stay below its number of columns.
@@ -184,7 +193,7 @@ class Model(Inspection):
             X,
             lambda names: self.core.name_keys(names, add),
             largest=largest,
-            missing=missing,
+            missing=self.parameters.missing,
             bounded=bounded,
         )
 
@@ -243,7 +252,6 @@ class Model(Inspection):
         weights: Floats | None = None,
         *,
         threads: int = 1,
-        missing: str = "absent",
     ) -> LearnResult:
         """Learn rows with labels, one after another.
 
@@ -258,8 +266,6 @@ class Model(Inspection):
         threads : int, default=1
             How many threads may share the work of several outputs; the result does not depend on
             it.
-        missing : {"absent", "refuse"}
-            What missing cells of frames are.
 
         Raises
         ------
@@ -267,7 +273,7 @@ class Model(Inspection):
             If anything cannot be used; then nothing has been learned.
         """
         targets, table = self.targets(y)
-        return self.learn_targets(self.rows(X, True, missing), targets, table, weights, threads)
+        return self.learn_targets(self.rows(X, add=True), targets, table, weights, threads)
 
     def learn_targets(
         self,
@@ -361,9 +367,9 @@ class Model(Inspection):
             )
         return self.targets(batch.labels)
 
-    def predict(self, X: Rows, *, threads: int = 1, missing: str = "absent") -> Floats:
+    def predict(self, X: Rows, *, threads: int = 1) -> Floats:
         """Return the raw predictions, a line per output; changes nothing."""
-        rows, predictors = self.rows(X, False, missing), self.predictors
+        rows, predictors = self.rows(X, add=False), self.predictors
         out = np.empty((len(predictors), rows.count))
         if self.table is None:
             rows.call(self.core, "predict", out[0])
@@ -538,7 +544,7 @@ class Model(Inspection):
             classes = ClassTable.from_dict(dict(classes))
         self.parameters = Parameters(**document["parameters"])
         self.table = classes
-        self.reading = Reading(**document["reading"])
+        self.reading = Reading.from_dict(document["reading"])
         self.progress = Progress.from_dict(document["progress"])
         self.run, self.face = dict(document["run"]), dict(document["face"])
         self.row_weight = float(document["row_weight"])

@@ -27,7 +27,8 @@ DOCUMENT: dict[str, Any] = {
             "text?": [str],
             "ignore?": [str],
             "delimiter?": str,
-            "missing?": [str],
+            "missing?": [str],  # what na_values was called first
+            "na_values?": [str],
             "interactions?": [str],
             "ngrams?": [str],
             "keep?": [str],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -20,7 +20,6 @@ from sonline.river.common import (
     cleaned,
     opened,
     parameters_of,
-    records_of,
     values_of,
 )
 from sonline.rows import LARGEST, row_weights
@@ -82,16 +81,14 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
         try:
             number = model.numbers[y]
         except (KeyError, TypeError):  # new, or not hashable, which is an error in what follows
-            self._learn([cleaned(x)], [y], w)
+            self._learn([cleaned(x, self.missing)], [y], w)
             return
         if type(w) is not float or not 0.0 <= w <= LARGEST:
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         try:
             model.learn_one(x, number, w)
-        except (
-            InvalidInputError
-        ):  # nothing was learned; n-grams and scalers of River need `cleaned`
-            model.learn_one(cleaned(x), number, w)
+        except InvalidInputError:  # n-grams and scalers of River need `cleaned`
+            model.learn_one(cleaned(x, self.missing), number, w)
 
     def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
         weights = row_weights(w, len(rows), "w")
@@ -120,7 +117,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
         try:
             number = model.choose_one(x)
         except InvalidInputError:  # n-grams and scalers of River need `cleaned`
-            number = model.choose_one(cleaned(x))
+            number = model.choose_one(cleaned(x, self.missing))
         labels = model.known_labels
         return labels[number] if labels else None
 
@@ -138,7 +135,10 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
         self._refuse_without_probabilities()
         with self._model.core.hold():  # no other thread may add a class
             labels = self._model.known_labels
-            scores = _tolerant(self._model.predict_one, x)
+            try:
+                scores = self._model.predict_one(x)
+            except InvalidInputError:  # n-grams and scalers of River need `cleaned`
+                scores = self._model.predict_one(cleaned(x, self.missing))
         if len(labels) == 2:
             return {labels[0]: _sigmoid(-scores[0]), labels[1]: _sigmoid(scores[0])}
         if not labels:
@@ -162,7 +162,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
             Their weights, one number for all or one for each.
 
         """
-        rows, labels = records_of(X), values_of(y)
+        rows, labels = self._records(X), values_of(y)
         if len(labels) != len(rows):
             raise InvalidInputError(f"X has {len(rows)} rows, y has {len(labels)} labels")
         if rows:
@@ -179,7 +179,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
         """
         import pandas as pd  # noqa: PLC0415 - River itself does without it
 
-        return pd.Series([self.predict_one(row) for row in records_of(X)], index=X.index)
+        return pd.Series([self.predict_one(row) for row in self._records(X)], index=X.index)
 
     def predict_proba_many(self, X: pd.DataFrame) -> pd.DataFrame:
         """Return the probability of each label, a column for each, for every row.
@@ -194,7 +194,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
 
         self._refuse_without_probabilities()
         labels = self._labels()
-        rows = [self.predict_proba_one(row) for row in records_of(X)]
+        rows = [self.predict_proba_one(row) for row in self._records(X)]
         chances = [[row[label] for label in labels] for row in rows]
         return pd.DataFrame(chances, index=X.index, columns=labels, dtype=np.float64)
 
@@ -245,14 +245,6 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
             raise NotImplementedError(
                 f"probabilities need loss={LOGISTIC!r}, this is loss={self.loss!r}"
             )
-
-
-def _tolerant(call: Callable[[Any], Any], x: Mapping[Any, Any]) -> Any:
-    """Call a function of the core with a row, cleaned if need be."""
-    try:
-        return call(x)
-    except InvalidInputError:
-        return call(cleaned(x))
 
 
 def _sigmoid(z: float) -> float:

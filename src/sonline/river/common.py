@@ -23,6 +23,7 @@ class RiverEstimator:
 
     face: str  # what the file that `save` writes says of its origin
     loss: str
+    missing: str
     _model: Model
 
     @property
@@ -70,7 +71,7 @@ class RiverEstimator:
             The class, as in `weights`.
 
         """
-        return self._model.explain(cleaned(x), label)
+        return self._model.explain(cleaned(x, self.missing), label)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the complete state to a file; a loaded estimator continues training exactly.
@@ -108,6 +109,16 @@ class RiverEstimator:
 
         """
         raise NotImplementedError
+
+    def _records(self, X: pd.DataFrame) -> list[dict[Any, Any]]:
+        """Return the rows of a frame as mappings that the core takes."""
+        columns = X.columns.tolist()
+        if len(set(columns)) < len(columns):
+            raise InvalidInputError(f"X has columns of the same name: {columns}")
+        records = [dict(zip(columns, row, strict=True)) for row in X.to_numpy().tolist()]
+        if X.isna().to_numpy().any() or any(isinstance(name, tuple) for name in columns):
+            return [cleaned(row, self.missing) for row in records]
+        return records
 
     @property
     def _raw_memory_usage(self) -> int:
@@ -147,31 +158,26 @@ def parameters_of(model: Any, binary: bool = True) -> Parameters:
     return Parameters(**{name: getattr(model, name) for name in names})
 
 
-def cleaned(x: Mapping[Any, Any]) -> Mapping[Any, Any]:
+def cleaned(x: Mapping[Any, Any], missing: str) -> dict[Any, Any]:
     """Return a row as the core takes it: names that are tuples as text, without missing values.
 
-    n-grams of River have tuples for names.
+    n-grams of River have tuples for names, and its scalers return NaN. If ``missing`` is "refuse",
+    a missing value is an error.
     """
     if not hasattr(x, "items"):
         raise InvalidInputError(
             f"a row must be a mapping from features to numbers, got {type(x).__name__}"
+        )
+    absent = [name for name, value in x.items() if is_missing(value)]
+    if absent and missing == "refuse":
+        raise InvalidInputError(
+            f"feature {absent[0]!r} has no value; fill it, or leave missing='absent'"
         )
     return {
         str(name) if isinstance(name, tuple) else name: value
         for name, value in x.items()
         if not is_missing(value)
     }
-
-
-def records_of(X: pd.DataFrame) -> list[dict[Feature, Any]]:
-    """Return the rows of a frame as dictionaries, without missing values."""
-    columns = X.columns.tolist()
-    if len(set(columns)) < len(columns):
-        raise InvalidInputError(f"X has columns of the same name: {columns}")
-    records: list[dict[Feature, Any]] = [
-        dict(zip(columns, row, strict=True)) for row in X.to_numpy().tolist()
-    ]
-    return records if not X.isna().to_numpy().any() else [dict(cleaned(row)) for row in records]
 
 
 def values_of(y: Any) -> list[Any]:

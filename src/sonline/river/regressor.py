@@ -16,7 +16,6 @@ from sonline.river.common import (
     cleaned,
     opened,
     parameters_of,
-    records_of,
     values_of,
 )
 from sonline.rows import LARGEST, row_weights
@@ -71,10 +70,8 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         try:
             self._model.core.learn_one(x, y, w)
-        except (
-            InvalidInputError
-        ):  # nothing was learned; n-grams and scalers of River need `cleaned`
-            self._model.core.learn_one(cleaned(x), y, w)
+        except InvalidInputError:  # n-grams and scalers of River need `cleaned`
+            self._model.core.learn_one(cleaned(x, self.missing), y, w)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Return the prediction for one row.
@@ -88,7 +85,7 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
         try:
             return self._model.core.predict_one(x)
         except InvalidInputError:
-            return self._model.core.predict_one(cleaned(x))
+            return self._model.core.predict_one(cleaned(x, self.missing))
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0) -> None:
         """Train on rows, one after another: the same as a loop over `learn_one`.
@@ -104,7 +101,7 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
 
         """
         if len(X):
-            self._model.learn(records_of(X), values_of(y), row_weights(w, len(X), "w"))
+            self._model.learn(self._records(X), values_of(y), row_weights(w, len(X), "w"))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the prediction for each row.
@@ -117,7 +114,7 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
         """
         import pandas as pd  # noqa: PLC0415 - River itself does without it
 
-        rows = records_of(X)
+        rows = self._records(X)
         return pd.Series(self._model.predict(rows)[0], index=X.index, dtype=float)
 
     def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
-from sonline.rows import LARGEST_VALUES
+from sonline.rows import LARGEST_VALUES, NO_VALUE
 from sonline.streams.batch import BadRow, Position
 from sonline.streams.files import peek
 from sonline.streams.interactions import column_pairs
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 DELIMITERS = ",;\t|"
 _NO_DELIMITERS = (*'0123456789+-."\r\n',)
-MISSING = (
+NA_VALUES = (
     *("?", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-NaN", "-nan"),
     *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 )
@@ -61,8 +61,8 @@ class CsvReader(TextReader):
         self._kinds: dict[str, str] = {}  # what the columns of this file hold
         self._shown: list[str] = []  # these columns, and then the products of columns
 
-    def _missing(self) -> list[str]:
-        return [*MISSING, *self._options.missing]
+    def _na_values(self) -> list[str]:
+        return [*NA_VALUES, *self._options.na_values]
 
     def _begin(self, source: Source, start: Position) -> tuple[Position, bytes]:
         """Read the names of the columns and what they hold; return where the rows are read on."""
@@ -149,7 +149,7 @@ class CsvReader(TextReader):
         unknown = [name for name in features if name not in self._types and name not in text]
         cells = []
         if unknown:
-            cells = _core.describe_csv(sample, delimiter, len(names), self._missing())
+            cells = _core.describe_csv(sample, delimiter, len(names), self._na_values())
         described = dict(zip(names, cells, strict=False))
         for name in features:
             kind = "text" if name in text else self._types.get(name)
@@ -200,6 +200,8 @@ class CsvReader(TextReader):
             return f"column {column!r}: the label is not a finite number{hint}", word
         if kind == "weight":
             return "a weight must be a number of at least 0", word
+        if error.kind == "cell_missing":
+            return NO_VALUE.format(column), ""
         if error.kind in _NOT_FINITE:
             what = f"{word} is not a number of at most {LARGEST_VALUES[options.dtype]:g}"
             return f"column {column!r}: {what}, which {options.dtype} can learn from", ""
@@ -225,7 +227,7 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
     if words <= (1 - _MANY) * total:
         raise DataFormatError(
             f"column {name!r} holds numbers and this word: if it stands for a missing value, use "
-            f"--missing {word}; to read the column as categories, use --text {name}",
+            f"--na-values {word}; to read the column as categories, use --text {name}",
             file=file,
             text=word,
         )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sonline import _core
 from sonline.errors import DataFormatError
-from sonline.rows import LARGEST_VALUES
+from sonline.rows import LARGEST_VALUES, NO_VALUE
 from sonline.streams.batch import BadRow, Position
 from sonline.streams.interactions import split_pair
 from sonline.streams.rows import ngram_columns
@@ -63,6 +63,8 @@ class JsonReader(TextReader):
         if error.kind == "label_missing":
             reason = f"no label: column {self._label!r} is missing; name another, --label NAME"
             shown = ""
+        elif error.kind == "cell_missing":
+            reason, shown = NO_VALUE.format(column), ""
         elif error.kind == "json_twice":
             reason, shown = f"column {column!r} is there twice", ""
         elif error.kind == "json_kind":

@@ -12,6 +12,7 @@ from typing import Any, Self
 
 from sonline import _core
 from sonline.errors import ParameterError
+from sonline.parameters import MISSING
 from sonline.streams.batch import Batch, Position
 from sonline.streams.formats import FORMATS
 from sonline.streams.rows import LABEL_WEIGHTS
@@ -66,7 +67,9 @@ class Options:
         CSV: the delimiter; by default it is detected from the first lines.
     header : bool
         CSV, TSV: whether the first row has the column names; otherwise they are c1, c2, ...
-    missing : sequence of str
+    missing : {"absent", "refuse"}
+        What a missing cell of a table does: nothing, or it makes its row a bad one.
+    na_values : sequence of str
         CSV, TSV: more markers of missing cells, in addition to ?, NA, NaN, null and so on.
     columns : dict
         Tables: the type of each column ("number" or "text"), if it is already known.
@@ -99,7 +102,8 @@ class Options:
     ignore: Sequence[str] = ()
     delimiter: str | None = None
     header: bool = True
-    missing: Sequence[str] = ()
+    missing: str = "absent"
+    na_values: Sequence[str] = ()
     columns: dict[str, str] = field(default_factory=dict)
     keep: Sequence[str] = ()
     ngrams: Sequence[str] = ()
@@ -139,6 +143,11 @@ class Stream:
         first = min(self._start.file, len(files) - 1)
         self._first: Source | None = open_source(files[first])
         try:
+            if options.missing not in MISSING:
+                raise ParameterError(
+                    f"missing must be 'absent' or 'refuse', got {options.missing!r}; words that "
+                    "stand for a missing cell are na_values"
+                )
             kind, self.description = self._decide(self._first, options.format)
             if options.format == "auto":
                 self._check_names(kind)

@@ -17,11 +17,17 @@ from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.labels import token_of
-from sonline.rows import LARGEST_VALUES, Floats
+from sonline.rows import LARGEST_VALUES, NO_VALUE, Floats
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.files import Again, SourceFile, peek
 from sonline.streams.interactions import column_pairs, product
-from sonline.streams.rows import RowBuilder, check_names, label_column, ngram_columns, ngrams
+from sonline.streams.rows import (
+    RowBuilder,
+    check_names,
+    label_column,
+    ngram_columns,
+    ngrams,
+)
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
@@ -130,7 +136,12 @@ class TableReader:
         cells = np.empty((rows, len(features) + len(products)), np.int64)
         values = np.empty((rows, len(features) + len(products)))
         for place, column in enumerate(features):
-            cells[:, place], values[:, place] = self._cells(table.column(column), column, names)
+            cells[:, place], values[:, place], absent = self._cells(
+                table.column(column), column, names
+            )
+            if options.missing == "refuse":
+                for row in np.flatnonzero(absent).tolist():
+                    reasons.setdefault(row, NO_VALUE.format(column))
         for place, (one, other) in enumerate(products, len(features)):
             cells[:, place], values[:, place] = product(
                 names, cells[:, one], cells[:, other], values[:, one] * values[:, other]
@@ -190,8 +201,11 @@ class TableReader:
 
     def _cells(
         self, column: Any, name: str, names: list[str]
-    ) -> tuple[NDArray[np.int64] | int, Floats]:
-        """Return the numbers of the features in a column and their values; 0 where absent."""
+    ) -> tuple[NDArray[np.int64] | int, Floats, NDArray[np.bool_]]:
+        """Return the numbers of a column's features, their values, and which cells are missing.
+
+        The value of a missing cell is 0.
+        """
         arrow = self._arrow
         kind = column.type
         if arrow.types.is_dictionary(kind):
@@ -214,12 +228,14 @@ class TableReader:
         first = len(names)
         if number and not as_text:
             names.append(name)
-            return first, np.nan_to_num(_numbers(column), nan=0.0, posinf=np.inf, neginf=-np.inf)
+            numbers = _numbers(column)
+            absent = np.isnan(numbers)
+            return first, np.where(absent, 0.0, numbers), absent
         encoded = column.cast(arrow.string()) if text else column
         encoded = encoded.dictionary_encode()
         codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
         names += [f"{name}={token_of(value)}" for value in encoded.dictionary.to_pylist()]
-        return codes + first, (codes >= 0).astype(np.float64)
+        return codes + first, (codes >= 0).astype(np.float64), codes < 0
 
     def _split(
         self,

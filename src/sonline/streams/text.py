@@ -61,7 +61,8 @@ class TextReader:
             max_line_bytes=LONGEST_LINE,
             names=options.names,
             label_names=options.label_names,
-            missing=self._missing(),
+            na_values=self._na_values(),
+            refuse_missing=options.missing == "refuse",
             label_weights=options.format == "svmlight" and options.weight == LABEL_WEIGHTS,
             skipped_spaces=_skipped_spaces(options),
         )
@@ -89,7 +90,7 @@ class TextReader:
         seek(source, start.offset)
         return start, b""
 
-    def _missing(self) -> list[str]:
+    def _na_values(self) -> list[str]:
         """Return the words that stand for missing cells."""
         return []
 

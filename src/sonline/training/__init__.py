@@ -20,7 +20,7 @@ from sonline.training.predictions import prediction_lines, prediction_objects
 from sonline.training.run import Training
 from sonline.training.settings import EVERY_SECONDS, THREADS, Settings, checkpoint_times
 from sonline.training.signals import ENDING
-from sonline.training.task import fitting, stream_options, targets_of
+from sonline.training.task import fitting, options_of, stream_options, targets_of
 
 __all__ = [
     "ENDING",
@@ -58,6 +58,11 @@ def learn_stream(
     """
     if resume and checkpoint is None:
         raise ParameterError("resume=True needs checkpoint, the file to resume from")
+    for name in options.keys() & options_of(model.parameters).keys():
+        raise ParameterError(
+            f"{name} is not an option of learn_stream: the model has it, see the parameters of "
+            "OnlineLearner"
+        )
     known = [field.name for field in fields(streams.Options)]
     for name in options:
         if name not in known:

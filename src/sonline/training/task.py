@@ -162,6 +162,7 @@ def options_of(parameters: Parameters) -> dict[str, Any]:
         "hash_bits": parameters.hash_bits,
         "hash_seed": parameters.seed,
         "dtype": parameters.dtype,
+        "missing": parameters.missing,
         "tokens": parameters.binary,
     }
 
@@ -203,7 +204,7 @@ def reading_of(options: Options) -> Reading:
         "text": list(options.text),
         "ignore": list(options.ignore),
         "delimiter": options.delimiter,
-        "missing": list(options.missing),
+        "na_values": list(options.na_values),
         "interactions": list(options.interactions),
         "ngrams": list(options.ngrams),
         "keep": list(options.keep),

@@ -129,7 +129,7 @@ class SONClassifier(
         _check_loss(parameters, losses_that(are_binary=True))
         layout = layout_of(self, parameters, dataset.schema)
         frame = prepared(self, dataset, layout)
-        classes = self._classes(frame, layout) if start is None else start.numbered_classes
+        classes = self._classes(frame, layout) if start is None else tuple(start.classes)
         model, rounds, width = train(self, parameters, frame, layout.of(classes), start)
         fitted = SONClassificationModel.of(model, rounds, width)
         return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way

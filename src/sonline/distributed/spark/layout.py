@@ -49,6 +49,7 @@ def layout_of(params: SONParams, parameters: Parameters, schema: StructType) -> 
         hash_bits=parameters.hash_bits,
         hash_seed=parameters.seed,
         dtype=parameters.dtype,
+        missing=parameters.missing,
         tokens=bool(text) and parameters.binary,
         on_error=params.getOrDefault("onError"),
         label=params.getLabelCol(),

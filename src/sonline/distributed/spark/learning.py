@@ -113,8 +113,9 @@ class Work:
 
     def _learn_batch(self, model: Model, batch: Batch, figures: Figures) -> None:
         """Learn a batch, and take the predictions made before into the model's progress."""
-        targets = batch.labels if batch.codes is None else batch.codes
-        assert targets is not None  # noqa: S101 - one of both is there
+        targets: Any = batch.labels
+        if batch.codes is not None and model.table is not None:
+            targets = model.table.order[batch.codes]  # codes are places among the sorted labels
         try:
             learned = model.learn_targets(
                 model.rows(batch, add=True), targets, model.table, batch.weights

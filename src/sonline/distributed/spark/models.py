@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Self, TypeVar
 
@@ -30,7 +31,7 @@ from sonline.distributed.spark.layout import column, layout_of
 from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.params import LEARNER, SONParams
 from sonline.distributed.spark.prediction import Outputs, Prediction, both, chances, in_order
-from sonline.distributed.spark.rows import COLUMNS
+from sonline.distributed.spark.rows import COLUMNS, check_width, refuse_other_features
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.learner import OnlineLearner
 from sonline.model import Model
@@ -46,7 +47,7 @@ class _Fitted(SONParams, MLWritable):
     _data: bytes  # a model file
     _model: Model
     _classes: tuple[Label, ...] | None
-    _width: int  # of the vectors learned; -1 where there were none
+    _width: int  # of the vectors learned; -1 if it is not known, as in models of other faces
     rounds_: list[Shard]
 
     @classmethod
@@ -61,7 +62,7 @@ class _Fitted(SONParams, MLWritable):
 
     @property
     def width(self) -> int:
-        """The size of the vectors that it has learned; -1 where features have names."""
+        """The size of the vectors that it has learned; -1 if it is not known."""
         return self._width
 
     def copyOfModel(self) -> Model:  # noqa: N802 - as Spark spells names
@@ -74,7 +75,8 @@ class _Fitted(SONParams, MLWritable):
         model = Model.from_bytes(data)
         face = model.face
         with persistence.reading("the model"):
-            fitted._width = int(face.get("width", -1))
+            width = face.get("width", face.get("n_features_in"))
+            fitted._width = -1 if width is None or model.core.name_count() else int(width)
             fitted.rounds_ = [
                 Shard(None, [Figures.from_dict(one) for one in each])
                 for each in face.get("rounds", [])
@@ -91,6 +93,12 @@ class _Fitted(SONParams, MLWritable):
     def saveModel(self, path: str) -> None:  # noqa: N802 - as Spark spells names
         """Write a model file that all faces of sonline can open, on the driver's disk."""
         self._model.save(path)
+
+    @classmethod
+    def loadModel(cls, path: str | os.PathLike[str]) -> Self:  # noqa: N802 - as Spark spells names
+        """Read a model file that any face of sonline, or the command line, wrote."""
+        with persistence.reading(path):
+            return cls.fromModel(Model.load(path))
 
     @classmethod
     def fromModel(cls, model: Model) -> Self:  # noqa: N802 - as Spark spells names
@@ -135,21 +143,20 @@ class _Fitted(SONParams, MLWritable):
                 raise InvalidInputError(
                     f"a {type(self).__name__} cannot be merged with a {type(one).__name__}"
                 )
-            for what, mine, its in (
-                ("classes", self._classes, one._classes),
-                ("size of vectors", self._width, one._width),
-            ):
-                if mine != its:
-                    raise InvalidInputError(
-                        f"the models to be merged differ in their {what}: {mine} and {its}"
-                    )
+            if self._classes != one._classes:
+                raise InvalidInputError(
+                    "the models to be merged differ in their classes: "
+                    f"{self._classes} and {one._classes}"
+                )
+            check_width(self._width, one._width, "the models to be merged differ")
         turns = itertools.zip_longest(*(one.rounds_ for one in every))
         rounds = [
             Shard(None, [figures for shard in turn if shard for figures in shard.figures])
             for turn in turns
         ]
         model = self._model.merge([one._model for one in every[1:]])
-        return self._copyValues(type(self).of(model, rounds, self._width))
+        width = max(one._width for one in every)
+        return self._copyValues(type(self).of(model, rounds, width))
 
     @property
     def numFeatures(self) -> int:  # noqa: N802 - Spark's name
@@ -167,6 +174,7 @@ class _Fitted(SONParams, MLWritable):
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
         layout = layout_of(self, self.learner_parameters(), dataset.schema)
+        refuse_other_features(self._model, layout.options.features == "name")
         outputs = self._outputs()
         for name in outputs.names:
             if name in dataset.columns:
@@ -197,11 +205,8 @@ class _Fitted(SONParams, MLWritable):
 
     def _raw(self, value: Vector) -> Floats:
         """Return the raw predictions of one row, a number per output."""
-        if len(value) != self._width:
-            raise InvalidInputError(
-                f"the vector has the size {len(value)}; this model has learned "
-                + (f"vectors of size {self._width}" if self._width >= 0 else "features by name")
-            )
+        refuse_other_features(self._model, by_name=False)
+        check_width(self._width, len(value), "the model and the vector differ")
         row: Any = np.asarray(value.toArray())[np.newaxis]
         if isinstance(value, SparseVector):
             ends = np.array([0, value.indices.size])
@@ -233,11 +238,6 @@ class SONClassificationModel(
     def classes(self) -> list[Label]:
         """The labels, sorted."""
         return list(self._classes or ())
-
-    @property
-    def numbered_classes(self) -> tuple[Label, ...]:
-        """The labels in the order of their numbers in the model."""
-        return () if self._model.table is None else self._model.table.labels
 
     @property
     def numClasses(self) -> int:  # noqa: N802 - Spark's name

@@ -102,7 +102,7 @@ class Prediction:
     model: bytes
     layout: Layout  # of rows without labels
     outputs: Outputs
-    width: int  # of the vectors learned; -1 where there were none
+    width: int  # of the vectors learned; -1 if it is not known
     skips: bool  # bad rows get null
 
     def function(self, schema: StructType) -> Callable[..., Any]:

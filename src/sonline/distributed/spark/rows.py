@@ -17,6 +17,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sonline.distributed.spark.lines import KnownClasses, Label, Lines
+from sonline.errors import InvalidInputError
+from sonline.model import Model
 from sonline.rows import LARGEST_VALUES, Floats
 from sonline.rows import Indices as Integers
 from sonline.streams import BadRow, Batch, Options, Position
@@ -150,6 +152,24 @@ def words_of(layout: Layout, record_batches: Iterable[pa.RecordBatch]) -> list[s
 def _renamed(table: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     """Return a table with the names of the columns, which Spark's own need not be."""
     return pa.RecordBatch.from_arrays(table.columns, names=layout.columns)
+
+
+def refuse_other_features(model: Model, by_name: bool) -> None:
+    """Raise an error if a model knows its features by name and rows have them by index, or so."""
+    named = model.core.name_count() > 0
+    fresh = model.core.stats()["features"] <= 1  # the first is the intercept
+    if model.parameters.hash_bits is None and by_name != named and not fresh:
+        known, given = ("name", "index") if named else ("index", "name")
+        raise InvalidInputError(
+            f"this model knows its features by {known}, and the rows have them by {given}: "
+            + ("name their columns in featureCols" if named else "pass vectors or arrays")
+        )
+
+
+def check_width(first: int, second: int, what: str) -> None:
+    """Raise an error about two sizes of vectors that are known (not -1) and differ."""
+    if first >= 0 and second >= 0 and first != second:
+        raise InvalidInputError(f"{what} in the size of their vectors: {first} and {second}")
 
 
 # -- labels ---------------------------------------------------------------------------------------

@@ -21,7 +21,7 @@ from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.learning import Work, fresh, raise_again
 from sonline.distributed.spark.params import SONParams
-from sonline.distributed.spark.rows import Layout
+from sonline.distributed.spark.rows import Layout, check_width, refuse_other_features
 from sonline.errors import InvalidInputError
 from sonline.merging import FAN_IN, check_same_parameters, groups
 from sonline.model import Model
@@ -46,6 +46,7 @@ def train(
     """
     model = fresh(parameters, layout.classes) if start is None else start.copyOfModel()
     check_same_parameters(parameters, [model.parameters])
+    refuse_other_features(model, layout.options.features == "name")
     checkpoints = None
     folder = params.chosen("checkpointDir")
     if folder is not None:
@@ -66,11 +67,8 @@ def train(
         outcome = train_rounds(
             engine, [], model, begun=start is not None, rounds=rounds, watch=watch
         )
-    if start is not None and start.width != engine.width:
-        raise InvalidInputError(
-            f"the vectors have the size {engine.width}, the model to continue has learned vectors "
-            f"of size {start.width} (-1: features by name)"
-        )
+    if start is not None:
+        check_width(start.width, engine.width, "the model to continue and the rows differ")
     return outcome.model, outcome.rounds, engine.width
 
 

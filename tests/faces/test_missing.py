@@ -1,0 +1,196 @@
+"""missing="refuse" makes a missing value an error that names its column, on every face."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from faces.test_files import SONLINE, CommandLine
+from sonline import OnlineLearner, SONClassifier, SONRegressor, streams
+from sonline.errors import DataFormatError, InvalidInputError, ModelFileError, ParameterError
+from sonline.model import Model
+
+ROWS = 12
+GAP = 7  # the row without a value
+NO_VALUE = "column 'age' has no value"
+
+
+def frame() -> pd.DataFrame:
+    table = {"age": np.arange(1.0, ROWS + 1), "plan": ["free", "paid", "paid"] * (ROWS // 3)}
+    return pd.DataFrame(table)
+
+
+def with_gap(column: str = "age") -> pd.DataFrame:
+    rows = frame()
+    rows.loc[GAP, column] = None
+    return rows
+
+
+LABELS = np.arange(ROWS) % 2
+
+
+def as_library(rows: pd.DataFrame, library: str) -> Any:
+    if library == "polars":
+        return pytest.importorskip("polars").from_pandas(rows)
+    if library == "arrow":
+        return pytest.importorskip("pyarrow").Table.from_pandas(rows)
+    return rows
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+@pytest.mark.parametrize("column", ["age", "plan"])
+def test_frames(library: str, column: str) -> None:
+    whole, gap = as_library(frame(), library), as_library(with_gap(column), library)
+    message = f"X, row {GAP}: column '{column}' has no value"
+    usual, learner = OnlineLearner(), OnlineLearner(missing="refuse")
+    assert usual.learn(gap, LABELS).shape == (ROWS,)
+    learner.learn(whole, LABELS)
+    before = learner.model.to_bytes()
+    for call in (
+        lambda: learner.learn(gap, LABELS),
+        lambda: learner.predict(gap),
+        lambda: learner.predict_proba(gap),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            call()
+    assert learner.model.to_bytes() == before
+    for kind in (SONClassifier, SONRegressor):
+        kind().fit(gap, LABELS).predict(gap)
+        fitted = kind(missing="refuse").fit(whole, LABELS)
+        for call in (fitted.fit, fitted.partial_fit, lambda X, y, call=fitted.predict: call(X)):
+            with pytest.raises(InvalidInputError, match=message):
+                call(gap, LABELS)
+    with pytest.raises(ParameterError, match="missing must be one of 'absent', 'refuse'"):
+        SONClassifier(missing="drop").fit(whole, LABELS)
+
+
+def test_a_file_remembers_it(tmp_path: Path) -> None:
+    SONClassifier(missing="refuse").fit(frame(), LABELS).save(tmp_path / "m.son")
+    for face in (OnlineLearner, SONClassifier):
+        with pytest.raises(InvalidInputError, match=NO_VALUE):
+            face.load(tmp_path / "m.son").predict(with_gap())
+
+
+@pytest.mark.parametrize("name", ["SONClassifier", "SONRegressor"])
+def test_river(name: str) -> None:
+    kind = getattr(pytest.importorskip("sonline.river"), name)
+    gaps, labels = with_gap(), pd.Series(LABELS.astype(float))
+    rows = gaps.to_dict("records")
+    usual, strict = kind(), kind(missing="refuse")
+    usual.learn_many(gaps, labels)
+    usual.predict_many(gaps)
+    strict.learn_many(frame(), labels)
+    before = strict.model.to_bytes()
+    calls = [
+        lambda: strict.learn_many(gaps, labels),
+        lambda: strict.learn_one(rows[GAP], 1.0),
+        lambda: strict.predict_many(gaps),
+        lambda: strict.predict_one(rows[GAP]),
+    ]
+    if name == "SONClassifier":
+        calls += [
+            lambda: strict.learn_one(rows[GAP], "a new label"),
+            lambda: strict.predict_proba_one(rows[GAP]),
+        ]
+    for call in calls:
+        with pytest.raises(InvalidInputError, match="feature 'age' has no value"):
+            call()
+    assert strict.model.to_bytes() == before
+
+
+def written(folder: Path, rows: pd.DataFrame, suffix: str) -> Path:
+    path = folder / f"rows{len(list(folder.iterdir()))}{suffix}"
+    rows = rows.assign(label=LABELS)
+    if suffix == ".jsonl":
+        lines = rows.astype(object).where(rows.notna(), None).to_dict("records")
+        path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    elif suffix == ".parquet":
+        pytest.importorskip("pyarrow")
+        rows.to_parquet(path)
+    else:
+        rows.to_csv(path, index=False, sep="\t" if suffix == ".tsv" else ",", na_rep="NA")
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+@pytest.mark.parametrize("column", ["age", "plan"])
+def test_streams_and_commands(suffix: str, column: str, tmp_path: Path) -> None:
+    whole, gap = (written(tmp_path, rows, suffix) for rows in (frame(), with_gap(column)))
+    message = f"column '{column}' has no value"
+    learner = OnlineLearner(missing="refuse")
+    with pytest.raises(DataFormatError, match=message):
+        learner.learn_stream(gap)
+    assert learner.learn_stream(gap, on_error="skip").loss.rows == ROWS - 1
+    assert OnlineLearner().learn_stream(gap).loss.rows == ROWS
+    model = tmp_path / "m.son"
+    CommandLine.run("train", whole, "-o", model, "-q", "--missing", "refuse")
+    assert Model.load(model).parameters.missing == "refuse"
+    for command in (
+        ("train", gap, "-o", tmp_path / "no.son", "-q", "--missing", "refuse"),
+        ("train", gap, "-o", tmp_path / "no.son", "-q", "--from", model),
+        ("predict", gap, "-m", model),
+        ("evaluate", gap, "-m", model),
+    ):
+        arguments = [SONLINE, *map(str, command)]
+        done = subprocess.run(arguments, check=False, capture_output=True, text=True)
+        assert done.returncode != 0
+        assert message in " ".join(done.stderr.split()), command[0]
+
+
+def test_it_is_a_parameter_of_the_model(tmp_path: Path) -> None:
+    data = written(tmp_path, with_gap(), ".csv")
+    for options in ({"missing": "refuse"}, {"dtype": "float64"}, {"hash_bits": 8}):
+        with pytest.raises(ParameterError, match="not an option of learn_stream: the model has it"):
+            OnlineLearner().learn_stream(data, **options)
+    with pytest.raises(ParameterError, match="are na_values"):
+        streams.open(data, missing=["unknown"])
+
+
+def test_a_column_without_any_value(tmp_path: Path) -> None:
+    """Its type is not known, and its cells are missing all the same."""
+    (tmp_path / "rows.csv").write_text("age,other,label\n1,,0\n2,,1\n")
+    assert OnlineLearner().learn_stream(tmp_path / "rows.csv").loss.rows == 2
+    with pytest.raises(DataFormatError, match="column 'other' has no value"):
+        OnlineLearner(missing="refuse").learn_stream(tmp_path / "rows.csv")
+
+
+@pytest.mark.parametrize("cell", ["", " ", "NA", " NA ", "?"])
+def test_a_missing_label_or_weight_is_never_zero(cell: str, tmp_path: Path) -> None:
+    (tmp_path / "y.csv").write_text(f"age,label\n1,3\n2,{cell}\n")
+    with pytest.raises(DataFormatError, match="no label in column 'label'"):
+        OnlineLearner(loss="squared").learn_stream(tmp_path / "y.csv")
+    (tmp_path / "w.csv").write_text(f"age,w,label\n1,1,3\n2,{cell},4\n")
+    with pytest.raises(DataFormatError, match="weight must be a number"):
+        OnlineLearner(loss="squared").learn_stream(tmp_path / "w.csv", weight="w")
+
+
+def test_dask_frames() -> None:
+    dask = pytest.importorskip("sonline.distributed.dask")
+    frames = pytest.importorskip("dask.dataframe")
+    rows = with_gap().drop(columns="plan").assign(left=LABELS)
+    data = frames.from_pandas(rows, npartitions=2)
+    assert dask.SONClassifier().fit(data, "left").stats()["rounds"] == ROWS
+    strict = dask.SONClassifier(missing="refuse")
+    with pytest.raises(DataFormatError, match=f"partition 1:2: {NO_VALUE}"):
+        strict.fit(data, "left")
+    assert strict.fit(data, "left", on_error="skip").stats()["rounds"] == ROWS - 1
+
+
+def test_files_with_the_old_name_of_na_values(tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("age,label\n1,0\n2,1\nunknown,1\n" + "3,1\n" * 20)
+    learner = OnlineLearner()
+    learner.learn_stream(tmp_path / "rows.csv", na_values=["unknown"])
+    document, arrays = learner.model.__getstate__()
+    table = dict(document["reading"]["table"])
+    table["missing"] = table.pop("na_values")
+    old = document | {"reading": document["reading"] | {"table": table}}
+    model = Model._of(old, arrays, "old")
+    assert model.reading.table == learner.model.reading.table
+    with pytest.raises(ModelFileError):
+        Model._of(old | {"reading": {}}, arrays, "old")
