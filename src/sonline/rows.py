@@ -11,6 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -341,16 +342,30 @@ def names_of(frame: Any) -> list[Any]:
     return list(frame.columns)
 
 
-def columns_of(frame: Any, missing: str = "absent") -> list[Column] | None:
-    """Return the columns of a frame by name; None if it has numbers for names, as arrays have."""
+def has_names(frame: Any) -> bool:
+    """Return whether the columns of a frame have names; False if they have numbers, as in arrays.
+
+    Raises
+    ------
+    InvalidInputError
+        If two columns have the same name, or a name is no text.
+    """
     names = names_of(frame)
     if names and all(isinstance(name, (int, np.integer)) for name in names):
-        return None
+        return False
     for number, name in enumerate(names):
         if not isinstance(name, str):
             raise InvalidInputError(f"X: the name of a column must be text, got {name!r}")
         if name in names[:number]:
             raise InvalidInputError(f"X has two columns {name!r}; rename one")
+    return True
+
+
+def columns_of(frame: Any, missing: str = "absent") -> list[Column] | None:
+    """Return the columns of a frame by name; None if it has numbers for names, as arrays have."""
+    if not has_names(frame):
+        return None
+    names = names_of(frame)
     package = type(frame).__module__.partition(".")[0]
     read = {"pandas": _pandas_column, "polars": _polars_column}.get(package, _arrow_column)
     columns = [
@@ -397,9 +412,8 @@ def _arrow_column(name: str, column: Any) -> Column:
     if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
         numbers = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
         return Column(name, np.asarray(numbers, np.float64))
-    if types.is_decimal(kind):
-        return _column_of_objects(name, [v and float(v) for v in column.to_pylist()])
-    if types.is_string(kind) or types.is_large_string(kind) or types.is_null(kind):
+    text = types.is_string(kind) or types.is_large_string(kind)
+    if text or types.is_decimal(kind) or types.is_null(kind):
         return _column_of_objects(name, column.to_pylist())
     raise _no_feature(name, kind)
 
@@ -409,7 +423,7 @@ def _column_of_objects(name: str, values: list[Any]) -> Column:
     present = [v for v in values if not is_missing(v)]
     if present and not any(isinstance(v, str) for v in present):
         for value in present:
-            if not isinstance(value, (bool, int, float, np.number, np.bool_)):
+            if not isinstance(value, (bool, int, float, Decimal, np.number, np.bool_)):
                 raise _no_feature(name, type(value).__name__)
         return Column(
             name, np.array([math.nan if is_missing(v) else float(v) for v in values], np.float64)

@@ -18,6 +18,7 @@ from sonline.estimators.rows import (
     checked_rows,
     is_named,
     known_rows,
+    refuse_rows,
 )
 from sonline.model import Model
 from sonline.parameters import documented
@@ -142,7 +143,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
         """Return rows, at least ``least``, and labels."""
         if is_named(X):
             return checked_rows(self, X, reset), _numbers(y)
-        refuse_unusable("X", X)
+        refuse_rows(X)
         refuse_unusable("y", y)
         rows, labels = validate_data(
             self, X, y, reset=reset, y_numeric=True, ensure_min_samples=least, **CHECKS

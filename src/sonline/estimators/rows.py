@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
-from sonline.rows import Column, Rows, is_frame, names_of, refuse_unusable
+from sonline.errors import InvalidInputError
+from sonline.rows import Column, Rows, has_names, is_frame, names_of, refuse_unusable
 
 Order: TypeAlias = "NDArray[np.intp] | None"
 
@@ -31,9 +32,18 @@ def checked_rows(estimator: Any, X: Any, reset: bool, least: int = 1) -> Rows:
         if reset or not _has_the_columns(estimator, X):
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
-    refuse_unusable("X", X)
+    refuse_rows(X)
     rows = validate_data(estimator, X, reset=reset, ensure_min_samples=least, **CHECKS)
     return by_name(estimator, rows)
+
+
+def refuse_rows(X: Any) -> None:
+    """Raise an error about rows that scikit-learn would misread, or complain about unclearly."""
+    if is_list_of_mappings(X):
+        raise InvalidInputError(
+            "X is a list of mappings; pass pandas.DataFrame(X), or use OnlineLearner"
+        )
+    refuse_unusable("X", X)
 
 
 def _has_the_columns(estimator: Any, X: Any) -> bool:
@@ -59,14 +69,23 @@ def known_rows(estimator: Any, X: Any) -> Rows:
         and not hasattr(estimator, "feature_names_in_")  # these warn if X has no names
     ):
         return X
-    if isinstance(X, (list, tuple)) and X and hasattr(X[0], "items"):
+    if is_list_of_mappings(X):
         return X
     return checked_rows(estimator, X, reset=False, least=0)
 
 
+def is_list_of_mappings(X: Any) -> bool:
+    """Return whether X is a list of rows from feature to number."""
+    return isinstance(X, (list, tuple)) and len(X) > 0 and hasattr(X[0], "items")
+
+
 def is_named(X: Any) -> bool:
     """Return whether X is a frame whose columns have names."""
-    return is_frame(X) and any(isinstance(name, str) for name in names_of(X))
+    if not is_frame(X):
+        return False
+    if not names_of(X):
+        raise InvalidInputError("X has no columns")
+    return has_names(X)
 
 
 def by_name(estimator: Any, X: Any) -> Rows:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -21,6 +21,7 @@ class Inspection:
     table: ClassTable | None
     learners: list[_core.Model]
     signs: list[float]
+    predict_one: Callable[[Any], list[float]]
 
     @property
     def core(self) -> _core.Model:
@@ -87,6 +88,7 @@ class Inspection:
 
     def explain(self, x: Mapping[Any, Any], label: Any = None) -> dict[Any, float]:
         """Return what each feature of a row adds to its raw prediction, largest first."""
+        self.predict_one(x)  # raises the errors about rows that cannot be used
         weights = self.weights_of(label)
         contributions = {}
         for name, value in x.items():

@@ -112,6 +112,9 @@ class RiverEstimator:
 
     def _records(self, X: pd.DataFrame) -> list[dict[Any, Any]]:
         """Return the rows of a frame as mappings that the core takes."""
+        if not hasattr(X, "isna"):
+            kind = f"{type(X).__module__.partition('.')[0]}.{type(X).__name__}"
+            raise InvalidInputError(f"X must be a pandas DataFrame, got {kind}; use to_pandas()")
         columns = X.columns.tolist()
         if len(set(columns)) < len(columns):
             raise InvalidInputError(f"X has columns of the same name: {columns}")

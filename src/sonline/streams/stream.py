@@ -6,12 +6,13 @@ import os
 import queue
 import threading
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
+from numbers import Integral
 from types import TracebackType
 from typing import Any, Self
 
 from sonline import _core
-from sonline.errors import ParameterError
+from sonline.errors import InvalidInputError, ParameterError
 from sonline.parameters import MISSING
 from sonline.streams.batch import Batch, Position
 from sonline.streams.formats import FORMATS
@@ -143,11 +144,6 @@ class Stream:
         first = min(self._start.file, len(files) - 1)
         self._first: Source | None = open_source(files[first])
         try:
-            if options.missing not in MISSING:
-                raise ParameterError(
-                    f"missing must be 'absent' or 'refuse', got {options.missing!r}; words that "
-                    "stand for a missing cell are na_values"
-                )
             kind, self.description = self._decide(self._first, options.format)
             if options.format == "auto":
                 self._check_names(kind)
@@ -321,6 +317,17 @@ def open(  # noqa: A001 - as gzip.open is called
     Stream
         Close it, or use it in a ``with`` statement.
     """
+    known = [field.name for field in fields(Options)]
+    for name in options:
+        if name not in known:
+            raise ParameterError(f"there is no option {name!r}; there are {', '.join(known)}")
+    if options.get("missing", "absent") not in MISSING:
+        raise ParameterError(
+            f"missing must be 'absent' or 'refuse', got {options['missing']!r}; words that stand "
+            "for a missing cell are na_values"
+        )
+    if isinstance(passes, bool) or not isinstance(passes, Integral) or passes < 1:
+        raise ParameterError(f"passes must be an integer of at least 1, got {passes!r}")
     return Stream(expand(listed(sources)), Options(**options), start, passes)
 
 
@@ -328,7 +335,14 @@ def listed(
     sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
 ) -> Sequence[str | os.PathLike[str]]:
     """Return the names of sources as a sequence, also if there is one name only."""
-    return [sources] if isinstance(sources, (str, os.PathLike)) else sources
+    if isinstance(sources, (str, os.PathLike)):
+        return [sources]
+    for source in sources if isinstance(sources, (list, tuple)) else [sources]:
+        if not isinstance(source, (str, os.PathLike)):
+            raise InvalidInputError(
+                f"a stream needs names of files, got {type(source).__name__}; learn takes rows"
+            )
+    return sources
 
 
 def _is_pipe(name: str) -> bool:

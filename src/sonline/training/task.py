@@ -44,7 +44,10 @@ def table_for(
         words = classes.split(",") if isinstance(classes, str) else list(classes)
         declared = [label_of(word.strip()) if isinstance(word, str) else word for word in words]
         if len(set(declared)) < max(2, len(declared)):
-            raise ParameterError(f"classes {classes}: name two or more different classes")
+            raise ParameterError(
+                "classes must be 'auto', 'binary', 'multi' or two or more different labels, got "
+                f"{classes!r}"
+            )
         return ClassTable(tuple(declared))
     counts = Counter(label for label in labels if label is not None)
     others = {label: count for label, count in counts.items() if label not in (-1, 0, 1)}

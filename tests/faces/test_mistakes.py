@@ -1,0 +1,89 @@
+"""What a new user may try: it works, or the message says what to do."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sonline import OnlineLearner, SONClassifier, SONRegressor
+from sonline.errors import InvalidInputError, ParameterError
+
+RNG = np.random.default_rng(0)
+FRAME = pd.DataFrame({"a": RNG.normal(size=40), "b": RNG.normal(size=40)})
+Y = (FRAME.a > FRAME.b).astype(int)
+ESTIMATORS = [SONClassifier, SONRegressor]
+
+
+def test_decimals_are_numbers_also_zero() -> None:
+    pa = pytest.importorskip("pyarrow")
+    values = [Decimal(0), Decimal("1.5"), None] * 2
+    frames = [
+        pd.DataFrame({"price": values}),
+        pa.table({"price": pa.array(values, pa.decimal128(10, 2))}),
+        pytest.importorskip("polars").DataFrame({"price": values}),
+    ]
+    predictions = []
+    for frame in frames:
+        learner = OnlineLearner()
+        learner.learn(frame, [0, 1] * 3)
+        assert learner.features() == ["price"]
+        predictions.append(learner.predict(frame).tolist())
+    assert predictions[0] == predictions[1] == predictions[2]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_rows_that_scikit_learn_does_not_take(kind) -> None:
+    rows = FRAME.to_dict("records")
+    with pytest.raises(InvalidInputError, match=r"X is a list of mappings; pass pandas.DataFrame"):
+        kind().fit(rows, Y)
+    fitted = kind().fit(FRAME, Y)
+    assert fitted.predict(rows).tolist() == fitted.predict(FRAME).tolist()
+    with pytest.raises(InvalidInputError, match="X has two columns 'a'; rename one"):
+        kind().fit(FRAME.set_axis(["a", "a"], axis=1), Y)
+    with pytest.raises(InvalidInputError, match="X has no columns"):
+        kind().fit(FRAME[[]], Y)
+    for names in ([("u", "v"), ("u", "w")], ["a", 3]):
+        with pytest.raises(InvalidInputError, match="the name of a column must be text, got"):
+            kind().fit(FRAME.set_axis(names, axis=1), Y)
+
+
+def test_streams_of_other_things(tmp_path: Path) -> None:
+    data = tmp_path / "rows.csv"
+    FRAME.assign(label=Y).to_csv(data, index=False)
+    learner = OnlineLearner()
+    with pytest.raises(InvalidInputError, match="names of files, got DataFrame; learn takes rows"):
+        learner.learn_stream(FRAME)  # type: ignore[arg-type]
+    with pytest.raises(InvalidInputError, match="names of files, got float"):
+        learner.learn_stream([1.0])  # type: ignore[list-item]
+    with pytest.raises(ParameterError, match=r"no option 'lable'.* label, "):
+        learner.learn_stream(data, lable="x")
+    for passes in (0, -1, 1.5, True):
+        with pytest.raises(ParameterError, match="passes must be an integer of at least 1, got"):
+            learner.learn_stream(data, passes=passes)  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="'auto', 'binary', 'multi' or two or more different"):
+        learner.learn_stream(data, classes="nonsense")
+    assert learner.stats()["rounds"] == 0
+
+
+def test_explanations_of_rows_that_cannot_be_predicted() -> None:
+    learner = OnlineLearner()
+    learner.learn(FRAME, Y)
+    for row in ({"a": float("nan")}, {"a": None}, {"a": [1.0]}, {("a", "b"): 1.0}, [1.0]):
+        with pytest.raises(InvalidInputError) as wanted:
+            learner.predict_one(row)  # type: ignore[arg-type]
+        with pytest.raises(InvalidInputError) as error:
+            learner.explain_one(row)  # type: ignore[arg-type]
+        assert str(error.value) == str(wanted.value)
+
+
+def test_river_takes_frames_of_pandas() -> None:
+    river = pytest.importorskip("sonline.river")
+    polars = pytest.importorskip("polars")
+    for model in (river.SONRegressor(), river.SONClassifier()):
+        for call in (lambda X, m=model: m.learn_many(X, Y), model.predict_many):
+            with pytest.raises(InvalidInputError, match=r"pandas DataFrame.*got polars.*to_pandas"):
+                call(polars.from_pandas(FRAME))
