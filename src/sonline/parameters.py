@@ -22,6 +22,8 @@ if _core.in_subinterpreter():  # it would hang in the first batch that releases 
 
 SKETCHES: tuple[str, ...] = tuple(_core.sketch_names())
 LOSSES: dict[str, dict[str, Any]] = {info["name"]: info for info in _core.loss_info()}
+CLASSIFICATION_LOSSES = (*(name for name, info in LOSSES.items() if info["binary"]), "squared")
+REGRESSION_LOSSES = tuple(name for name, info in LOSSES.items() if not info["binary"])
 SCALINGS = ("auto", "rms", "none", "gradient")
 CURVATURES = ("auto", "gradient", "hessian")
 DTYPES = ("float32", "float64")
@@ -200,14 +202,14 @@ class Parameters:
     )
 
     def __post_init__(self) -> None:
-        _choice("loss", self.loss, tuple(LOSSES))
-        _choice("sketch", self.sketch, SKETCHES)
-        _choice("scaling", self.scaling, SCALINGS)
-        _choice("curvature", self.curvature, CURVATURES)
-        _choice("step", self.step, STEPS)
-        _choice("missing", self.missing, MISSING)
+        check_choice("loss", self.loss, tuple(LOSSES))
+        check_choice("sketch", self.sketch, SKETCHES)
+        check_choice("scaling", self.scaling, SCALINGS)
+        check_choice("curvature", self.curvature, CURVATURES)
+        check_choice("step", self.step, STEPS)
+        check_choice("missing", self.missing, MISSING)
         object.__setattr__(self, "dtype", str(self.dtype))
-        _choice("dtype", self.dtype, DTYPES)
+        check_choice("dtype", self.dtype, DTYPES)
         _integer("sketch_size", self.sketch_size, 0, MAX_SKETCH_SIZE)
         _integer("seed", self.seed, 0, 2**63 - 1)
         if self.hash_bits is not None:
@@ -408,7 +410,8 @@ def first_sentence(name: str) -> str:
 _SENTENCE = re.compile(r"(?<=[a-zC\")_])\.(?: |$)")
 
 
-def _choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
+    """Raise an error if a parameter is not one of the values that are allowed."""
     if value not in allowed:
         listed = ", ".join(repr(option) for option in allowed)
         raise ParameterError(f"{name} must be one of {listed}; got {value!r}")

@@ -29,7 +29,7 @@ from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve
 from sonline.labels import ClassTable
 from sonline.model import Model
-from sonline.parameters import LOSSES, RENAMED, Parameters
+from sonline.parameters import RENAMED, Parameters
 from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
 
@@ -459,11 +459,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _check_task(cls, model: Model) -> None:
         """Raise an error if a model is not what this estimator can be."""
         raise NotImplementedError
-
-
-def losses_that(are_binary: bool) -> tuple[str, ...]:
-    """Return the losses for labels -1 and +1, or the others."""
-    return tuple(name for name, info in LOSSES.items() if bool(info["binary"]) == are_binary)
 
 
 def _to_json(name: str, value: Any) -> Any:

@@ -14,14 +14,14 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length
 
 from sonline.constructors import ClassifierConstructor
-from sonline.errors import InvalidInputError, ModelFileError, ParameterError
-from sonline.estimators.base import OnlineEstimator, losses_that
+from sonline.errors import InvalidInputError, ParameterError
+from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.labels import Labels, as_labels, table_of
 from sonline.estimators.rows import checked_rows, known_rows
 from sonline.labels import ClassTable
 from sonline.model import PROBABILISTIC as LOGISTIC
 from sonline.model import Model, probabilities
-from sonline.parameters import documented
+from sonline.parameters import CLASSIFICATION_LOSSES, documented
 from sonline.rows import LARGEST, Floats
 
 
@@ -102,7 +102,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
     """
 
     face: ClassVar[str] = "SONClassifier"
-    losses: ClassVar[tuple[str, ...]] = (*losses_that(are_binary=True), "squared")
+    losses: ClassVar[tuple[str, ...]] = CLASSIFICATION_LOSSES
 
     class_weight: dict[Any, float] | str | None
     discover_classes: bool
@@ -363,11 +363,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
 
     @classmethod
     def _check_task(cls, model: Model) -> None:
-        if model.table is None:
-            raise ModelFileError(
-                "holds a model that predicts numbers, not classes; open it with SONRegressor or "
-                "OnlineLearner"
-            )
+        model.check_task(classes=True)
 
 
 def _refuse_single(table: ClassTable) -> None:

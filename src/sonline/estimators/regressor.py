@@ -10,8 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from sonline.constructors import RegressorConstructor
-from sonline.errors import ModelFileError
-from sonline.estimators.base import OnlineEstimator, losses_that
+from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.rows import (
     CHECKS,
     by_name,
@@ -21,7 +20,7 @@ from sonline.estimators.rows import (
     refuse_rows,
 )
 from sonline.model import Model
-from sonline.parameters import documented
+from sonline.parameters import REGRESSION_LOSSES, documented
 from sonline.rows import Floats, contiguous, refuse_unusable
 
 
@@ -81,7 +80,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
     """
 
     face: ClassVar[str] = "SONRegressor"
-    losses: ClassVar[tuple[str, ...]] = losses_that(are_binary=False)
+    losses: ClassVar[tuple[str, ...]] = REGRESSION_LOSSES
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on rows, ``max_iter`` times.
@@ -189,11 +188,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
 
     @classmethod
     def _check_task(cls, model: Model) -> None:
-        if model.table is not None:
-            raise ModelFileError(
-                "holds a model that predicts classes, not numbers; open it with SONClassifier or "
-                "OnlineLearner"
-            )
+        model.check_task(classes=False)
 
 
 def _numbers(y: Any) -> Floats:

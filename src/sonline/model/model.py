@@ -170,6 +170,17 @@ class Model(Inspection):
             return "regression"
         return "binary" if self.classes == 2 and not self.growing else "classes"
 
+    def check_task(self, classes: bool) -> None:
+        """Raise an error if the model predicts numbers and should predict classes, or so."""
+        if classes == (self.table is None):
+            found, wanted, face = "classes", "numbers", "SONClassifier"
+            if classes:
+                found, wanted, face = "numbers", "classes", "SONRegressor"
+            raise ModelFileError(
+                f"holds a model that predicts {found}, not {wanted}; open it with {face} or "
+                "OnlineLearner"
+            )
+
     @property
     def probabilistic(self) -> bool:
         """Whether predictions can be turned into probabilities."""

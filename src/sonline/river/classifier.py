@@ -10,11 +10,11 @@ import numpy as np
 from river import base
 
 from sonline.constructors import RiverClassifierConstructor
-from sonline.errors import InvalidInputError, ModelFileError
+from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable, plain
 from sonline.model import PROBABILISTIC as LOGISTIC
 from sonline.model import Model
-from sonline.parameters import documented
+from sonline.parameters import CLASSIFICATION_LOSSES, documented
 from sonline.river.common import (
     RiverEstimator,
     cleaned,
@@ -58,7 +58,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
     face = "river.SONClassifier"
 
     def _start(self) -> None:
-        self._model = Model(parameters_of(self), ClassTable(growing=True))
+        self._model = Model(parameters_of(self, CLASSIFICATION_LOSSES), ClassTable(growing=True))
 
     @property
     def _multiclass(self) -> bool:
@@ -229,11 +229,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
             A model with classes.
 
         """
-        if model.table is None:
-            raise ModelFileError(
-                "holds a model that predicts numbers, not classes; open it with SONRegressor or "
-                "OnlineLearner"
-            )
+        model.check_task(classes=True)
         return opened(cls, model)
 
     def _labels(self) -> list[Any]:

@@ -8,10 +8,10 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
 from sonline import persistence
-from sonline.errors import InvalidInputError, ModelFileError, ParameterError
+from sonline.errors import InvalidInputError, ModelFileError
 from sonline.learner import Feature
 from sonline.model import Model
-from sonline.parameters import LOSSES, Parameters
+from sonline.parameters import Parameters, check_choice
 from sonline.rows import is_missing
 
 if TYPE_CHECKING:
@@ -149,14 +149,9 @@ def opened(cls: type[E], model: Model) -> E:
     return estimator
 
 
-def parameters_of(model: Any, binary: bool = True) -> Parameters:
+def parameters_of(model: Any, losses: tuple[str, ...]) -> Parameters:
     """Return the learner's parameters, checked."""
-    allowed = [name for name, info in LOSSES.items() if bool(info["binary"]) == binary]
-    allowed += ["squared"] * binary
-    if model.loss not in allowed:
-        raise ParameterError(
-            f"loss must be one of {', '.join(map(repr, allowed))}; got {model.loss!r}"
-        )
+    check_choice("loss", model.loss, losses)
     names = [name for name in Parameters.names() if hasattr(model, name)]
     return Parameters(**{name: getattr(model, name) for name in names})
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Self
 from river import base
 
 from sonline.constructors import RiverRegressorConstructor
-from sonline.errors import InvalidInputError, ModelFileError
+from sonline.errors import InvalidInputError
 from sonline.model import Model
-from sonline.parameters import documented
+from sonline.parameters import REGRESSION_LOSSES, documented
 from sonline.river.common import (
     RiverEstimator,
     cleaned,
@@ -49,7 +49,7 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
     face = "river.SONRegressor"
 
     def _start(self) -> None:
-        self._model = Model(parameters_of(self, binary=False))
+        self._model = Model(parameters_of(self, REGRESSION_LOSSES))
 
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
         """Learn from one row.
@@ -143,9 +143,5 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
             A model for regression.
 
         """
-        if model.table is not None:
-            raise ModelFileError(
-                "holds a model that predicts classes, not numbers; open it with SONClassifier or "
-                "OnlineLearner"
-            )
+        model.check_task(classes=False)
         return opened(cls, model)

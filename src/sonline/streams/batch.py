@@ -17,6 +17,7 @@ from sonline.rows import Floats
 from sonline.rows import Indices as Integers
 
 COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")
+ROW_COLUMNS = ("labels", "codes", "weights", "lines", "ends", "row_ends", "next_lines")
 NO_LABEL = "a label must be a finite number or a word"
 
 
@@ -68,6 +69,11 @@ class BadRow:
     reason: str
     word: str
     text: bytes
+
+    @classmethod
+    def of_table(cls, file: str, row: int, reason: str, text: bytes = b"") -> BadRow:
+        """Return a bad row of a table; ``row`` is its number within the file, from 0."""
+        return cls(file, None, None, row, f"row {row + 1}: {reason}", "", text)
 
     def error(self) -> DataFormatError:
         """Return the error that says all this."""
@@ -168,32 +174,32 @@ class Batch:
                     raise self.error(row, NO_LABEL)
         return [labels[code] for code in codes]
 
-    def without(self, reasons: Mapping[int, str]) -> Batch:
-        """Return the batch without some rows, which are bad ones now, for these reasons."""
-        keep = np.ones(len(self), np.bool_)
-        keep[list(reasons)] = False
-        counts = np.diff(self.indptr)
-        stored = np.repeat(keep, counts)
-        bad = [self._bad(row, reasons[row]) for row in sorted(reasons)]
-
-        def kept(array: Any) -> Any:
-            return None if array is None else array[keep]
-
+    def rows(self, numbers: Integers) -> Batch:
+        """Return the rows with these numbers, in this order; all else is as in this batch."""
+        counts = np.diff(self.indptr)[numbers]
+        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        stored = np.repeat(self.indptr[:-1][numbers] - indptr[:-1], counts) + np.arange(indptr[-1])
+        columns: dict[str, Any] = {
+            name: None if getattr(self, name) is None else getattr(self, name)[numbers]
+            for name in ROW_COLUMNS
+        }
         return replace(
             self,
-            indptr=np.concatenate([[0], np.cumsum(counts[keep])]).astype(np.int64),
+            **columns,
+            indptr=indptr,
             indices=self.indices[stored],
             values=self.values[stored],
-            labels=kept(self.labels),
-            codes=kept(self.codes),
-            weights=kept(self.weights),
-            tags=None if self.tags is None else [self.tags[n] for n in np.flatnonzero(keep)],
-            lines=kept(self.lines),
-            ends=kept(self.ends),
-            row_ends=kept(self.row_ends),
-            next_lines=kept(self.next_lines),
-            bad=sorted([*self.bad, *bad], key=lambda row: row.offset),
+            tags=None if self.tags is None else [self.tags[row] for row in numbers.tolist()],
         )
+
+    def without(self, reasons: Mapping[int, str]) -> Batch:
+        """Return the batch without some rows, which become bad rows for these reasons."""
+        keep = np.ones(len(self), np.bool_)
+        keep[list(reasons)] = False
+        bad = [self._bad(row, reasons[row]) for row in sorted(reasons)]
+        batch = self.rows(np.flatnonzero(keep))
+        batch.bad = sorted([*self.bad, *bad], key=lambda row: row.offset)
+        return batch
 
     def _bad(self, row: int, reason: str) -> BadRow:
         """Return a row that can be read, but not used; its text is read again if it can be."""
@@ -233,7 +239,6 @@ class Batch:
         """Return the first rows alone, as if the stream had been cut after them."""
         if count >= len(self):
             return self
-        stored = int(self.indptr[count])
         end = replace(self.start, rows=self.start.rows + count)
         if self.ends is not None and self.lines is not None and count > 0:
             after = self.lines + 1 if self.next_lines is None else self.next_lines
@@ -241,21 +246,11 @@ class Batch:
         if self.row_ends is not None and count > 0:
             end = replace(end, rows=int(self.row_ends[count - 1]))
         limit = end.rows if self.ends is None else end.offset
-        used_names = int(self.indices[:stored].max(initial=-1)) + 1 if self.named else 0
-        used_labels = 0 if self.codes is None else int(self.codes[:count].max(initial=-1)) + 1
+        first = self.rows(np.arange(count))
+        used_names = int(first.indices.max(initial=-1)) + 1 if self.named else 0
+        used_labels = 0 if first.codes is None else int(first.codes.max(initial=-1)) + 1
         return replace(
-            self,
-            indptr=self.indptr[: count + 1],
-            indices=self.indices[:stored],
-            values=self.values[:stored],
-            labels=None if self.labels is None else self.labels[:count],
-            codes=None if self.codes is None else self.codes[:count],
-            weights=None if self.weights is None else self.weights[:count],
-            tags=None if self.tags is None else self.tags[:count],
-            lines=None if self.lines is None else self.lines[:count],
-            ends=None if self.ends is None else self.ends[:count],
-            row_ends=None if self.row_ends is None else self.row_ends[:count],
-            next_lines=None if self.next_lines is None else self.next_lines[:count],
+            first,
             new_names=self.new_names[: max(0, used_names - self.first_name)],
             new_labels=self.new_labels[: max(0, used_labels - self.first_label)],
             bad=[row for row in self.bad if row.offset < limit],

@@ -147,6 +147,12 @@ class RowBuilder:
         )
 
 
+def add_bad_weights(weights: Floats, reasons: dict[int, str]) -> None:
+    """Add the rows whose weight cannot be used to the reasons why rows are bad, by row."""
+    for row in np.flatnonzero(~((weights >= 0) & np.isfinite(weights))).tolist():
+        reasons.setdefault(row, f"a weight must be a number of at least 0: {weights[row]:g}")
+
+
 def ngram_columns(given: Sequence[str]) -> dict[str, int]:
     """Return the most words of a feature, by column.
 

@@ -10,9 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.streams.batch import Batch
-
-_OF_ROWS = ("labels", "codes", "weights", "lines", "ends", "row_ends", "next_lines")
+from sonline.streams.batch import ROW_COLUMNS, Batch
 
 
 def shuffled(
@@ -61,9 +59,9 @@ def _split(batch: Batch, count: int) -> tuple[Batch, Batch]:
         nothing = batch.head(0)
         return batch, replace(nothing, start=batch.end, end=batch.end, bad=[])
     names, labels = len(first.new_names), len(first.new_labels)
-    kept = _picked(batch, np.arange(count, len(batch)))
+    rest = batch.rows(np.arange(count, len(batch)))
     return first, replace(
-        kept,
+        rest,
         start=first.end,
         new_names=batch.new_names[names:],
         new_labels=batch.new_labels[labels:],
@@ -85,7 +83,7 @@ def _block(batches: list[Batch], seed: int) -> Batch:
     weighted = any(batch.weights is not None for batch in batches)
     joined: dict[str, Any] = {
         name: None if getattr(first, name) is None else _joined(batches, name)
-        for name in ("indices", "values", *_OF_ROWS)
+        for name in ("indices", "values", *ROW_COLUMNS)
     }
     whole = replace(
         first,
@@ -104,27 +102,8 @@ def _block(batches: list[Batch], seed: int) -> Batch:
     )
     place = first.start
     rng = np.random.default_rng([seed, place.turn, place.file, place.offset, place.rows])
-    return _picked(whole, rng.permutation(len(whole)))
+    return whole.rows(rng.permutation(len(whole)))
 
 
 def _joined(batches: list[Batch], name: str) -> NDArray[Any]:
     return np.concatenate([getattr(batch, name) for batch in batches])
-
-
-def _picked(batch: Batch, order: NDArray[np.int64]) -> Batch:
-    """Return the rows of a batch with these numbers, in this order."""
-    counts = np.diff(batch.indptr)[order]
-    indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    places = np.repeat(batch.indptr[:-1][order] - indptr[:-1], counts) + np.arange(indptr[-1])
-    picked: dict[str, Any] = {
-        name: None if getattr(batch, name) is None else getattr(batch, name)[order]
-        for name in _OF_ROWS
-    }
-    return replace(
-        batch,
-        **picked,
-        indptr=indptr,
-        indices=batch.indices[places],
-        values=batch.values[places],
-        tags=None if batch.tags is None else [batch.tags[row] for row in order.tolist()],
-    )

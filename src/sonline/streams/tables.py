@@ -23,6 +23,7 @@ from sonline.streams.files import Again, SourceFile, peek
 from sonline.streams.interactions import column_pairs, product
 from sonline.streams.rows import (
     RowBuilder,
+    add_bad_weights,
     check_names,
     label_column,
     ngram_columns,
@@ -153,10 +154,7 @@ class TableReader:
         weights = None
         if options.weight:
             weights = _numbers(table.column(options.weight))
-            for row in np.flatnonzero(~((weights >= 0) & np.isfinite(weights))).tolist():
-                reasons.setdefault(
-                    row, f"a weight must be a number of at least 0: {weights[row]:g}"
-                )
+            add_bad_weights(weights, reasons)
         read = rows
         if options.on_error == "stop" and reasons:
             read = min(reasons)  # of all bad rows only the first one matters, and those before it
@@ -164,15 +162,7 @@ class TableReader:
         keep = np.arange(rows) < read
         keep[list(reasons)] = False
         bad = [
-            BadRow(
-                name,
-                None,
-                None,
-                start.rows + row,
-                f"row {start.rows + row + 1}: {why}",
-                "",
-                _text_of(table, row),
-            )
+            BadRow.of_table(name, start.rows + row, why, _text_of(table, row))
             for row, why in sorted(reasons.items())
         ]
         cells, values = cells[keep], values[keep]

@@ -17,15 +17,7 @@ from sonline.distributed.spark.params import SONParams, param
 from sonline.distributed.spark.rows import Layout
 from sonline.distributed.spark.training import train
 from sonline.errors import InvalidInputError, ParameterError
-from sonline.estimators.base import losses_that
-from sonline.parameters import Parameters
-
-
-def _check_loss(parameters: Parameters, allowed: tuple[str, ...]) -> None:
-    if parameters.loss not in allowed:
-        raise ParameterError(
-            f"loss must be one of {', '.join(map(repr, allowed))}; got {parameters.loss!r}"
-        )
+from sonline.parameters import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, check_choice
 
 
 def _check_kind(start: object, kind: type) -> None:
@@ -126,7 +118,8 @@ class SONClassifier(
         self, dataset: DataFrame, start: SONClassificationModel | None
     ) -> SONClassificationModel:
         parameters = self.learner_parameters()
-        _check_loss(parameters, losses_that(are_binary=True))
+        losses = tuple(name for name in CLASSIFICATION_LOSSES if name != "squared")
+        check_choice("loss", parameters.loss, losses)
         layout = layout_of(self, parameters, dataset.schema)
         frame = prepared(self, dataset, layout)
         classes = self._classes(frame, layout) if start is None else tuple(start.classes)
@@ -204,7 +197,7 @@ class SONRegressor(
 
     def _learn(self, dataset: DataFrame, start: SONRegressionModel | None) -> SONRegressionModel:
         parameters = self.learner_parameters()
-        _check_loss(parameters, losses_that(are_binary=False))
+        check_choice("loss", parameters.loss, REGRESSION_LOSSES)
         layout = layout_of(self, parameters, dataset.schema)
         frame = prepared(self, dataset, layout)
         model, rounds, width = train(self, parameters, frame, layout, start)

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from sonline.errors import InvalidInputError
 from sonline.labels import label_of
-from sonline.streams import BadRow, Batch
+from sonline.streams import Batch
 from sonline.streams.rows import UNKNOWN
 
 Label: TypeAlias = float | str
@@ -41,44 +41,22 @@ class Lines:
 class KnownClasses:
     """Turns the words that lines have as labels into places of classes; other rows are bad ones."""
 
-    def __init__(self, classes: Sequence[Label], name: str) -> None:
+    def __init__(self, classes: Sequence[Label]) -> None:
         self._places = {label: place for place, label in enumerate(classes)}
         self._text = any(isinstance(label, str) for label in classes)  # then 1 is a word, too
-        self._name = name
         self._codes: list[int] = []  # of each word met, in the order of the parser's codes
-        self._words: list[str] = []
 
     def codes(self, batch: Batch) -> Batch:
         """Return the batch with places for codes and without rows of other classes."""
         for word in batch.new_labels:
             label = word if self._text else word_label(word)
             self._codes.append(UNKNOWN if label is None else self._places.get(label, UNKNOWN))
-            self._words.append(word)
-        words, lines = batch.codes, batch.lines
-        assert words is not None and lines is not None  # noqa: S101, PT018 - of text
-        codes = np.array([*self._codes, UNKNOWN], np.int64)[words]
-        unknown = codes == UNKNOWN
-        if not unknown.any():
-            return replace(batch, codes=codes)
-        why = "the label is none of the classes"
-        bad = [
-            BadRow(self._name, int(lines[row]), None, 0, why, self._words[words[row]], b"")
-            for row in np.flatnonzero(unknown).tolist()
-        ]
-        keep = ~unknown
-        counts = np.diff(batch.indptr)
-        stored = np.repeat(keep, counts)
-        return replace(
-            batch,
-            indptr=np.concatenate([[0], np.cumsum(counts[keep])]),
-            indices=batch.indices[stored],
-            values=batch.values[stored],
-            codes=codes[keep],
-            weights=None if batch.weights is None else batch.weights[keep],
-            lines=lines[keep],
-            ends=None,
-            bad=sorted([*batch.bad, *bad], key=lambda row: row.line or 0),
-        )
+        assert batch.codes is not None  # noqa: S101 - of text
+        codes = np.array([*self._codes, UNKNOWN], np.int64)[batch.codes]
+        unknown = np.flatnonzero(codes == UNKNOWN).tolist()
+        if unknown:
+            batch = batch.without(dict.fromkeys(unknown, "the label is none of the classes"))
+        return replace(batch, codes=codes[codes != UNKNOWN])
 
 
 def word_label(word: str) -> Label | None:

@@ -103,14 +103,11 @@ class _Fitted(SONParams, MLWritable):
     @classmethod
     def fromModel(cls, model: Model) -> Self:  # noqa: N802 - as Spark spells names
         """Make a model of pyspark.ml out of a model of any face."""
+        model.check_task(classes=cls is SONClassificationModel)
         fitted = cls._from_bytes(model.to_bytes())
-        fitted._check_task()
         given = model.parameters.as_dict()
         fitted._set(**{name: given[known] for name, known in LEARNER.items()})
         return fitted
-
-    def _check_task(self) -> None:
-        raise NotImplementedError
 
     def toOnlineLearner(self) -> OnlineLearner:  # noqa: N802 - as Spark spells names
         """Return a copy of the model as an `OnlineLearner`, to go on without Spark."""
@@ -267,10 +264,6 @@ class SONClassificationModel(
         """Return what `load` uses."""
         return _Reader(cls)
 
-    def _check_task(self) -> None:
-        if self._model.table is None:
-            raise ModelFileError("the model predicts numbers, not classes: SONRegressionModel")
-
     def _outputs(self) -> Outputs:
         logistic = self.getOrDefault("loss") == "logistic"
         return Outputs(
@@ -307,10 +300,6 @@ class SONRegressionModel(_Fitted, PredictionModel[Vector], MLReadable["SONRegres
     def read(cls) -> MLReader[SONRegressionModel]:
         """Return what `load` uses."""
         return _Reader(cls)
-
-    def _check_task(self) -> None:
-        if self._model.table is not None:
-            raise ModelFileError("the model predicts classes, not numbers: SONClassificationModel")
 
     def _outputs(self) -> Outputs:
         return Outputs(self.getPredictionCol(), "", "", None, ())

@@ -22,6 +22,7 @@ from sonline.model import Model
 from sonline.rows import LARGEST_VALUES, Floats
 from sonline.rows import Indices as Integers
 from sonline.streams import BadRow, Batch, Options, Position
+from sonline.streams.rows import RowBuilder, add_bad_weights
 from sonline.streams.sources import Source
 from sonline.streams.tables import TableReader
 from sonline.streams.text import TextReader
@@ -136,7 +137,7 @@ class RowReader:
         options = self._layout.options
         known = None
         if self._layout.classes is not None and not options.unlabelled:
-            known = KnownClasses(self._layout.classes, self.name)
+            known = KnownClasses(self._layout.classes)
         source = cast(Source, Lines(self.name, tables))
         for batch in TextReader(options, Position()).read(source, Position()):
             yield batch if known is None else known.codes(batch)
@@ -225,6 +226,7 @@ class _VectorReader:
     def __init__(self, layout: Layout, name: str, width: int) -> None:
         self._layout = layout
         self._name = name
+        self._builder = RowBuilder(layout.options)
         self._largest = LARGEST_VALUES[layout.options.dtype]
         self._cells: Callable[[pa.Array], tuple[Cells, Integers]] = (
             vector_cells if layout.kind == VECTOR else array_cells
@@ -256,38 +258,21 @@ class _VectorReader:
         keep = np.ones(rows, bool)
         keep[list(reasons)] = False
         stored = np.repeat(keep, cells.counts) & (cells.values != 0)
-        kept = np.zeros(stored.size + 1, np.int64)
-        np.cumsum(stored, out=kept[1:])
-        ends = kept[indptr]
-        bad = [
-            BadRow(
-                self._name,
-                None,
-                None,
-                start.rows + row,
-                f"row {start.rows + row + 1}: {why}",
-                "",
-                b"",
-            )
-            for row, why in sorted(reasons.items())
-        ]
-        return Batch(
-            indptr=_indptr(np.diff(ends)[keep]),
-            indices=cells.keys[stored],
-            values=cells.values[stored].astype(self._layout.options.dtype, copy=False),
+        ends = np.concatenate([[0], np.cumsum(stored)])[indptr]
+        return self._builder.batch(
+            counts=np.diff(ends)[keep],
+            keys=cells.keys[stored],
+            values=cells.values[stored],
             labels=labels[keep],
-            codes=None,
             weights=None if weights is None else weights[keep],
             tags=None,
-            named=False,
-            new_names=[],
-            new_labels=[],
-            first_name=0,
-            first_label=0,
+            bad=[
+                BadRow.of_table(self._name, start.rows + row, why)
+                for row, why in sorted(reasons.items())
+            ],
             start=start,
             end=replace(start, rows=start.rows + rows),
             row_ends=(start.rows + np.flatnonzero(keep) + 1).astype(np.int64),
-            bad=bad,
         )
 
     def _check_sizes(self, sizes: Integers, reasons: Reasons) -> None:
@@ -314,8 +299,7 @@ class _VectorReader:
         if self._layout.weight is None:
             return None
         weights = _numbers(table.column(table.num_columns - 1))
-        for row in np.flatnonzero(~((weights >= 0) & np.isfinite(weights))).tolist():
-            reasons.setdefault(row, f"a weight must be a number of at least 0: {weights[row]:g}")
+        add_bad_weights(weights, reasons)
         return weights
 
 
