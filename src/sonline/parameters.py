@@ -51,9 +51,15 @@ MAX_SKETCH_EVERY = 2**20
 MAX_HASH_BITS = 62
 
 
-def _parameter(default: Any, kind: str, text: str) -> Any:
-    """Return a field with what all faces say about it."""
-    return field(default=default, metadata={"kind": kind, "text": text})
+def _parameter(default: Any, kind: str | tuple[str, ...], text: str) -> Any:
+    """Return a field with its text for all faces; ``kind`` is a type, or the values it may have."""
+    choices = () if isinstance(kind, str) else kind
+    shown = kind if isinstance(kind, str) else f"{{{', '.join(map(_quoted, kind))}}}"
+    return field(default=default, metadata={"kind": shown, "choices": choices, "text": text})
+
+
+def _quoted(value: str) -> str:
+    return f'"{value}"'
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,14 +123,14 @@ class Parameters:
     )
     step: str = _parameter(
         "implicit",
-        '{"implicit", "explicit"}',
+        STEPS,
         'Where the gradient of a step is computed. "implicit": at the end of the step, so a '
         'step cannot overshoot, whatever alpha is. "explicit": at its start, as in the paper; '
         "this can diverge if alpha is small, and needs a number for alpha.",
     )
     curvature: str = _parameter(
         "auto",
-        '{"auto", "gradient", "hessian"}',
+        CURVATURES,
         "The vector that a row adds to the sketch. \"hessian\": ``sqrt(l'') x``, from the second "
         'derivative of the loss. "gradient": ``sqrt(sigma + eta) l\' x``, from the gradient, as '
         'in the paper. "auto" is "hessian" if the loss has a second derivative.',
@@ -160,7 +166,7 @@ class Parameters:
     )
     scaling: str = _parameter(
         AUTO,
-        '{"auto", "rms", "none", "gradient"}',
+        SCALINGS,
         'What each feature is divided by. "rms": its typical size, the root mean square so far '
         'over the rows in which it is not zero. "auto" does the same if features have different'
         " units. If nearly all features of the first 16 rows have a similar size, it divides "
@@ -181,7 +187,7 @@ class Parameters:
     )
     dtype: str = _parameter(
         "float32",
-        '{"float32", "float64"}',
+        DTYPES,
         "Precision of the numbers stored per feature. Small matrices are always float64.",
     )
     seed: int = _parameter(
@@ -196,7 +202,7 @@ class Parameters:
     )
     missing: str = _parameter(
         "absent",
-        '{"absent", "refuse"}',
+        MISSING,
         'What a missing value in a data frame, a table or JSON does. "absent": the row has no '
         'such feature. "refuse": the row is an error that names the column.',
     )
@@ -204,12 +210,8 @@ class Parameters:
     def __post_init__(self) -> None:
         check_choice("loss", self.loss, tuple(LOSSES))
         check_choice("sketch", self.sketch, SKETCHES)
-        check_choice("scaling", self.scaling, SCALINGS)
-        check_choice("curvature", self.curvature, CURVATURES)
-        check_choice("step", self.step, STEPS)
-        check_choice("missing", self.missing, MISSING)
         object.__setattr__(self, "dtype", str(self.dtype))
-        check_choice("dtype", self.dtype, DTYPES)
+        self._check_choices()
         _integer("sketch_size", self.sketch_size, 0, MAX_SKETCH_SIZE)
         _integer("seed", self.seed, 0, 2**63 - 1)
         if self.hash_bits is not None:
@@ -250,6 +252,11 @@ class Parameters:
                 f"curvature='hessian' needs a loss with a second derivative ({smooth}), got "
                 f"loss={self.loss!r}; use curvature='gradient' or 'auto'"
             )
+
+    def _check_choices(self) -> None:
+        for known in fields(self):
+            if known.metadata["choices"]:
+                check_choice(known.name, getattr(self, known.name), known.metadata["choices"])
 
     @property
     def binary(self) -> bool:

@@ -77,5 +77,5 @@ def test_what_a_line_looks_like(line, wanted):
 
 def test_what_no_format_looks_like(tmp_path):
     (tmp_path / "rows").write_text("what is this\n")
-    with pytest.raises(DataFormatError, match="cannot tell the format"):
+    with pytest.raises(DataFormatError, match="cannot detect the format"):
         streams.open(tmp_path / "rows")

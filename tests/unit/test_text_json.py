@@ -126,7 +126,7 @@ def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ('{"label": 1, "a": "\\x"}', "unknown escape"),
         ('{"label": 1} {"label": 1}', "one object per line"),
         ('{"label": [1], "a": 1}', "column 'label' holds an array"),
-        ('{"label": 1, "a": {"b": 1, "b": 2}}', "column 'a.b' is there twice"),
+        ('{"label": 1, "a": {"b": 1, "b": 2}}', "column 'a.b' occurs twice"),
         ('{"a": 1}', "column 'label' is missing"),
         ('{"label": null, "a": 1}', "column 'label' is missing"),
     ],

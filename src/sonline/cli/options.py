@@ -15,28 +15,19 @@ import typer
 from sonline.errors import ParameterError
 from sonline.parameters import (
     AUTO,
-    CURVATURES,
-    DTYPES,
     LOSSES,
-    MISSING,
-    SCALINGS,
     SKETCHES,
-    STEPS,
     Parameters,
     first_sentence,
 )
 from sonline.streams import FORMATS
 
-CHOICES = {
-    "loss": tuple(LOSSES),
-    "sketch": SKETCHES,
-    "curvature": CURVATURES,
-    "step": STEPS,
-    "scaling": SCALINGS,
-    "dtype": DTYPES,
-    "missing": MISSING,
+CHOICES: dict[str, tuple[str, ...]] = {"loss": tuple(LOSSES), "sketch": SKETCHES} | {
+    known.name: known.metadata["choices"]
+    for known in fields(Parameters)
+    if known.metadata["choices"]
 }
-INTEGERS = ("sketch_size", "sketch_every", "hash_bits", "seed")
+INTEGERS = [known.name for known in fields(Parameters) if known.metadata["kind"].startswith("int")]
 
 
 def choice(name: str, values: Iterable[str]) -> Any:

@@ -28,9 +28,9 @@ class Position:
     Parameters
     ----------
     turn : int
-        Which pass over the files, counted from 0.
+        The pass over the files, counted from 0.
     file : int
-        Which of the stream's files.
+        The number of the file within the stream.
     offset : int
         Bytes of the (uncompressed) file read so far; 0 for Parquet and Arrow.
     line : int
@@ -59,7 +59,7 @@ class Position:
 class BadRow:
     """A row that could not be read: its position, the reason and, if known, its text.
 
-    ``offset`` is its first byte, or its number within the file (from 0) for tables.
+    ``offset`` is its first byte or, for tables, its number within the file (from 0).
     """
 
     file: str
@@ -76,7 +76,7 @@ class BadRow:
         return cls(file, None, None, row, f"row {row + 1}: {reason}", "", text)
 
     def error(self) -> DataFormatError:
-        """Return the error that says all this."""
+        """Return this as an error."""
         return DataFormatError(
             self.reason,
             file=self.file,
@@ -88,14 +88,14 @@ class BadRow:
 
 @dataclass
 class Dictionary:
-    """What the ids in the batches of a stream mean; all of them share it.
+    """The names and labels behind the ids of a stream; all its batches share one.
 
     Parameters
     ----------
     initial : int
         How many names of features were known when the stream was opened.
     words : list of str
-        The labels met so far, in the order of their codes.
+        The labels read so far, in the order of their codes.
     """
 
     initial: int = 0
@@ -103,7 +103,7 @@ class Dictionary:
     _labels: list[Label] = field(default_factory=list)
 
     def label(self, code: int) -> Label:
-        """Return the label that a code stands for; None if its word is none, such as nan."""
+        """Return the label of a code; None if its word cannot be a label, such as nan."""
         while len(self._labels) <= code:
             try:
                 self._labels.append(label_of(self.words[len(self._labels)]))
@@ -138,8 +138,8 @@ class Batch:
     end: Position
     lines: Integers | None = None  # of each row; None for tables
     ends: Integers | None = None  # the offset after each row
-    row_ends: Integers | None = None  # of tables: rows of the file up to each row, bad ones too
-    next_lines: Integers | None = None  # of CSV, whose rows may take several lines: those after
+    row_ends: Integers | None = None  # tables: rows of the file up to each row, with bad rows
+    next_lines: Integers | None = None  # CSV: the line after each row, which may span several
     bad: list[BadRow] = field(default_factory=list)
     unknown_features: int = 0
     keeper: object = None  # owns the memory of the arrays
@@ -151,7 +151,7 @@ class Batch:
 
     @property
     def label_count(self) -> int:
-        """How many labels the stream has met up to the end of this batch."""
+        """How many different labels the stream has had up to the end of this batch."""
         return self.first_label + len(self.new_labels)
 
     def label_values(self) -> list[Label]:
@@ -160,7 +160,7 @@ class Batch:
         Raises
         ------
         DataFormatError
-            If a row has none, or one that is no label; with its line.
+            About the line of a row that has no label, or a word that cannot be one.
         """
         assert self.codes is not None  # noqa: S101 - labels are words
         codes = self.codes.tolist()
@@ -202,7 +202,7 @@ class Batch:
         return batch
 
     def _bad(self, row: int, reason: str) -> BadRow:
-        """Return a row that can be read, but not used; its text is read again if it can be."""
+        """Return a row that cannot be learned as a bad row, with its text if it can be read."""
         error = self.error(row, reason)
         if self.ends is None:
             number = int(self.row_ends[row]) - 1 if self.row_ends is not None else row
@@ -228,15 +228,15 @@ class Batch:
 
     @property
     def skipped(self) -> int:
-        """How many bad rows lie between the rows of this batch."""
+        """How many bad rows there were among the rows of this batch."""
         return len(self.bad)
 
     def bad_text(self) -> bytes:
-        """Return the bad rows as lines, to be kept in a file."""
+        """Return the text of the bad rows, a line each."""
         return b"".join(row.text + b"\n" for row in self.bad)
 
     def head(self, count: int) -> Batch:
-        """Return the first rows alone, as if the stream had been cut after them."""
+        """Return the first rows only, as if the stream had ended after them."""
         if count >= len(self):
             return self
         end = replace(self.start, rows=self.start.rows + count)
@@ -259,7 +259,7 @@ class Batch:
 
 
 def _read_again(file: str, start: int, end: int) -> bytes | None:
-    """Return some bytes of a plain file; None if it is none."""
+    """Return some bytes of a file; None if it is compressed, a pipe or not there."""
     try:
         with Path(file).open("rb") as plain:
             if not plain.seekable() or plain.read(4).startswith(COMPRESSED):

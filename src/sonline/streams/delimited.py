@@ -1,8 +1,7 @@
-"""CSV and TSV through the native parser: a bad cell is a bad row and not a bad file.
+"""CSV and TSV, read by the native parser. A bad cell makes its row a bad row.
 
-Numbers stay numbers under the name of their column, text becomes the feature ``column=value`` with
-the number 1, missing cells are absent. A column keeps the type that it had first; its first rows
-decide it.
+A number is a feature with the name of its column, text is the feature ``column=value`` with value
+1, and missing cells are absent. The first rows decide the type of a column, which does not change.
 """
 
 from __future__ import annotations
@@ -32,22 +31,22 @@ NA_VALUES = (
     *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 )
 _HEAD = 1 << 20  # bytes that delimiter and types are detected from
-_MANY = 0.9  # so many numbers among its cells, and a column is one of numbers
+_MANY = 0.9  # a column whose cells are numbers to this fraction is a column of numbers
 _LOOKED_AT = 20  # rows that the delimiter is detected from
 _NOT_FINITE = ("not_finite", "overflow", "overflow_float32", "value_too_large")
 
 
 class CsvReader(TextReader):
-    """Reads files of rows with a delimiter between their cells.
+    """Reads files whose rows have a delimiter between their cells.
 
     Parameters
     ----------
     options : Options
-        Of the stream; its format and features are decided.
+        The options of the stream, with format and features detected.
     start : Position
-        Where the first file is read on.
+        Where to start in the first file.
     columns : dict
-        Types of the columns, those known from before and those met here.
+        Types of the columns that are known already; those read here are added.
     """
 
     def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
@@ -58,40 +57,40 @@ class CsvReader(TextReader):
             )
         super().__init__(options, start, columns)
         self._ngrams = ngram_columns(options.ngrams)
-        self._kinds: dict[str, str] = {}  # what the columns of this file hold
-        self._shown: list[str] = []  # these columns, and then the products of columns
+        self._kinds: dict[str, str] = {}  # what each column of this file holds
+        self._shown: list[str] = []  # these columns, then the products of columns, for errors
 
     def _na_values(self) -> list[str]:
         return [*NA_VALUES, *self._options.na_values]
 
     def _begin(self, source: Source, start: Position) -> tuple[Position, bytes]:
-        """Read the names of the columns and what they hold; return where the rows are read on."""
+        """Read the names and types of the columns; return where the rows start."""
         options = self._options
         if start.rows and not start.offset:
             raise DataFormatError(
-                "the position to continue from counts rows, as an earlier version did: start again",
+                "the position to continue from is that of an earlier version: start again",
                 file=source.name,
             )
         head = b""
         while b"\n" not in head and (chunk := source.read(_HEAD)):
             head += chunk
         refuse_other_files(head, source.name)
-        delimiter, names, place = self._first_row(head, start, source.name)
+        delimiter, names, position = self._first_row(head, start, source.name)
         sure = options.header or options.delimiter or options.format == "tsv"
-        if not sure or not {*names} <= self._known():  # the first rows have to say more
+        if not sure or not {*names} <= self._known():  # more rows are needed to detect the rest
             head += peek(source, _HEAD - len(head))
-            delimiter, names, place = self._first_row(head, start, source.name)
+            delimiter, names, position = self._first_row(head, start, source.name)
         if names:
             whole = b"" if len(head) >= _HEAD else b"\n"
-            self._set_columns(names, head[place.offset :] + whole, delimiter, source.name)
-        place = start if start.offset > place.offset else place
-        if place.offset <= len(head):
-            return place, head[place.offset :]
-        seek(source, place.offset if source.seekable else place.offset - len(head))
-        return place, b""
+            self._set_columns(names, head[position.offset :] + whole, delimiter, source.name)
+        position = start if start.offset > position.offset else position
+        if position.offset <= len(head):
+            return position, head[position.offset :]
+        seek(source, position.offset if source.seekable else position.offset - len(head))
+        return position, b""
 
     def _known(self) -> set[str | None]:
-        """Return the columns of which it is known what they hold."""
+        """Return the columns whose type is known."""
         options = self._options
         special = (options.label or "label", options.weight, options.tag)
         return {*special, *self._types, *options.text, *options.ignore}
@@ -99,7 +98,7 @@ class CsvReader(TextReader):
     def _first_row(
         self, head: bytes, start: Position, file: str
     ) -> tuple[str, list[str], Position]:
-        """Return the delimiter, the names of the columns and where the rows begin."""
+        """Return the delimiter, the names of the columns and where the rows start."""
         options = self._options
         mark = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
         head = head[mark:]
@@ -112,9 +111,9 @@ class CsvReader(TextReader):
                 file=file,
                 line=1,
             )
-        place = replace(start, line=1, offset=mark, rows=0)
+        position = replace(start, line=1, offset=mark, rows=0)
         if not options.header:
-            return delimiter, [f"c{number + 1}" for number in range(len(cells))], place
+            return delimiter, [f"c{number + 1}" for number in range(len(cells))], position
         if len(cells) > 1 and None not in map(number_of, cells):
             raise DataFormatError(
                 "the first row holds numbers, not column names; if there is no header, use "
@@ -122,11 +121,11 @@ class CsvReader(TextReader):
                 file=file,
                 line=1,
             )
-        place = replace(place, line=1 + head.count(b"\n", 0, used), offset=mark + used)
-        return delimiter, cells, place
+        position = replace(position, line=1 + head.count(b"\n", 0, used), offset=mark + used)
+        return delimiter, cells, position
 
     def _set_columns(self, names: list[str], sample: bytes, delimiter: str, file: str) -> None:
-        """Decide what the columns of a file hold: as known, else as its first rows show it."""
+        """Set the types of a file's columns: as known already, otherwise detected from a sample."""
         options = self._options
         check_names(names, file)
         label = label_column(options, names, file)
@@ -157,7 +156,7 @@ class CsvReader(TextReader):
             if self._kinds[name] != "unknown":
                 self._types.setdefault(name, self._kinds[name])
         products = column_pairs(options.interactions, features, file)
-        places = {name: place for place, name in enumerate(names)}
+        places = {name: number for number, name in enumerate(names)}
         self._shown = [*names, *options.interactions]
         self._parser.set_columns(
             names,
@@ -169,12 +168,12 @@ class CsvReader(TextReader):
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         word = error.word.decode("utf-8", "replace")
-        reason, found = self._reason(error, word)
+        reason, text = self._reason(error, word)
         reason = f"row {error.row + 1}: {reason}"
-        return BadRow(name, error.line, None, error.offset, reason, found, error.text)
+        return BadRow(name, error.line, None, error.offset, reason, text, error.text)
 
     def _reason(self, error: _core.TextError, word: str) -> tuple[str, str]:
-        """Return why a row is bad, and the text to show beside it."""
+        """Return why a row is bad, and the text to show with it."""
         options = self._options
         if error.kind == "cell_count":
             return f"{error.cell} cells, expected {len(self._kinds)}", word
@@ -213,10 +212,10 @@ class CsvReader(TextReader):
 
 
 def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
-    """Return what a column holds, "number", "text" or, without cells, "unknown".
+    """Return the type of a column: "number", "text" or, if it has no cells, "unknown".
 
-    ``cells`` is the number of its cells, of words among them and of decimal commas, and the first
-    word. A few words among numbers are an error.
+    ``cells`` has the number of its cells, of the words and the decimal commas among them, and the
+    first word. A few words among numbers are an error.
     """
     total, words, decimal_commas, first = cells
     if not total:
@@ -242,7 +241,7 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
 
 
 def number_of(cell: str) -> float | None:
-    """Return the number that a cell of text holds; None if there is none."""
+    """Return a cell of text as a number; None if it is not one."""
     word = cell.strip()
     if word.lower() in ("true", "false"):
         return float(word.lower() == "true")
@@ -253,7 +252,7 @@ def number_of(cell: str) -> float | None:
 
 
 def sniffed(head: bytes) -> str:
-    r"""Return the delimiter of a file from its beginning: the one that splits the first rows alike.
+    r"""Return the delimiter of a file: the one that splits the first rows into most cells.
 
     Examples
     --------

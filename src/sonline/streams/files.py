@@ -1,4 +1,4 @@
-"""Sources as files: for the readers of pyarrow, and to tell what comes out of a pipe."""
+"""Sources as files: for the readers of pyarrow, and to detect the format of a pipe."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
 
-_PIECE = 1 << 13  # of compressed bytes: what they become must fit in memory
+_PIECE = 1 << 13  # compressed bytes per read, because the decompressed bytes must fit in memory
 
 
 class Readable(Protocol):
@@ -20,7 +20,7 @@ class Readable(Protocol):
 
 
 def peek(plain: Readable, size: int) -> bytes:
-    """Return up to so many bytes that come next; they are taken."""
+    """Read up to ``size`` bytes, in as many reads as it takes."""
     head = b""
     while len(head) < size and (chunk := plain.read(size - len(head))):
         head += chunk
@@ -28,35 +28,35 @@ def peek(plain: Readable, size: int) -> bytes:
 
 
 class SourceFile(io.RawIOBase):
-    """The plain bytes of a source for readers that want a file; damage is an error that says so."""
+    """The decompressed bytes of a source as a file; errors about damage name the source."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
 
     def readable(self) -> bool:
-        """Say that this is for reading."""
+        """Return that it can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer as far as there is something."""
+        """Fill the buffer as far as there are bytes."""
         chunk = self._source.read(len(buffer))
         buffer[: len(chunk)] = chunk
         return len(chunk)
 
 
-class Again(io.RawIOBase):
-    """Bytes that were read too early, then the rest of a file."""
+class PrefixedFile(io.RawIOBase):
+    """Bytes that were read already, then the rest of a file."""
 
     def __init__(self, head: bytes, rest: Readable) -> None:
         self._head = head
         self._rest = rest
 
     def readable(self) -> bool:
-        """Say that this is for reading."""
+        """Return that it can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer as far as there is something."""
+        """Fill the buffer as far as there are bytes."""
         if self._head:
             count = min(len(buffer), len(self._head))
             buffer[:count], self._head = self._head[:count], self._head[count:]
@@ -67,24 +67,24 @@ class Again(io.RawIOBase):
 
 
 class Frames(io.RawIOBase):
-    """The plain bytes of compressed frames; a file that ends within one is cut off.
+    """The decompressed bytes of compressed frames; a file that ends within a frame is an error.
 
-    The reader of zstandard takes the end of the file for the end of the frame.
+    The reader of zstandard would take the end of the file for the end of the frame.
     """
 
     def __init__(self, file: Any, begin: Callable[[], Any]) -> None:
         self._file = file
-        self._begin = begin  # returns what decompresses one frame
+        self._begin = begin  # returns a decompressor for one frame
         self._frame: Any = None
         self._packed = b""
         self._plain = memoryview(b"")
 
     def readable(self) -> bool:
-        """Say that this is for reading."""
+        """Return that it can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer as far as there is something."""
+        """Fill the buffer as far as there are bytes."""
         while not self._plain:
             packed = self._packed or self._file.read1(_PIECE)
             if not packed:
@@ -101,30 +101,30 @@ class Frames(io.RawIOBase):
         return count
 
 
-class Patient(io.RawIOBase):
-    """A file whose first reading goes on until it tells what the file is.
+class SniffedFile(io.RawIOBase):
+    """A file whose first read returns enough bytes to detect its format.
 
-    What comes out of a pipe first may be a single byte.
+    The first bytes that a pipe delivers may be a single one.
     """
 
-    def __init__(self, file: Any, tells: Callable[[bytes], bool]) -> None:
+    def __init__(self, file: Any, is_enough: Callable[[bytes], bool]) -> None:
         self._file = file
-        self._read = getattr(file, "readinto1", file.readinto)  # what is there, however little
-        self._tells: Callable[[bytes], bool] | None = tells
+        self._read = getattr(file, "readinto1", file.readinto)  # returns what there is so far
+        self._is_enough: Callable[[bytes], bool] | None = is_enough
 
     def readable(self) -> bool:
-        """Say that this is for reading."""
+        """Return that it can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer as far as there is something."""
+        """Fill the buffer as far as there are bytes."""
         count = int(self._read(buffer) or 0)
-        if self._tells is not None:
+        if self._is_enough is not None:
             view, more = memoryview(buffer), count
-            while more and count < len(view) and not self._tells(bytes(view[:count])):
+            while more and count < len(view) and not self._is_enough(bytes(view[:count])):
                 more = int(self._read(view[count:]) or 0)
                 count += more
-            self._tells = None
+            self._is_enough = None
         return count
 
     def close(self) -> None:

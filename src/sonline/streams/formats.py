@@ -1,7 +1,7 @@
-"""The formats of rows: name, suffixes of files, what the content looks like, reader and writer.
+"""The formats of rows: name, suffixes, how to recognise the content, reader.
 
-A format is a file with its reader (and, for ``sonline convert``, a function that writes a row as a
-line) and one entry in `FORMATS`. Readers are imported when they are needed.
+A format is a module with its reader, and one entry in `FORMATS`. Readers are imported when they are
+needed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sonline.streams.stream import Options
 
 _SVMLIGHT_LINE = re.compile(rb"[^\s:,|]+([ \t]+qid:\d+)?([ \t]+\d+:\S+)*[ \t]*(#.*)?")
-_SVMLIGHT_START = re.compile(rb"\S+([ \t]+\d+:\S*)+")  # with something wrong in it
+_SVMLIGHT_START = re.compile(rb"\S+([ \t]+\d+:\S*)+")  # also if a later part of the line is wrong
 
 
 class Reader(Protocol):
@@ -35,17 +35,17 @@ class Format:
     Parameters
     ----------
     name : str
-        What users call it.
+        The name that users know.
     suffixes : tuple of str
-        How the names of such files end.
+        Endings of the names of such files.
     reader : str
         ``module:Class`` of the reader.
     magic : tuple of bytes
-        How such files begin.
+        First bytes of such files.
     looks : callable, optional
-        Whether the first line that is neither empty nor a comment is one of this format.
+        Whether a line, the first that is neither empty nor a comment, is in this format.
     table : bool
-        Rows have columns with names, one of which is the label.
+        Whether rows have named columns, one of which is the label.
     """
 
     name: str
@@ -75,10 +75,10 @@ def _looks_csv(line: bytes) -> bool:
 _TEXT, _TABLE = "sonline.streams.text:TextReader", "sonline.streams.tables:TableReader"
 _CSV = "sonline.streams.delimited:CsvReader"
 
-# The first whose look fits is taken.
+# The first format that recognises a line is used.
 FORMATS: dict[str, Format] = {
-    one.name: one
-    for one in (
+    entry.name: entry
+    for entry in (
         Format("svmlight", (".svm", ".svmlight", ".libsvm"), _TEXT, (), _looks_svmlight, False),
         Format("vw", (".vw",), _TEXT, (), lambda line: b"|" in line, False),
         Format("csv", (".csv",), _CSV, (), _looks_csv),
@@ -108,13 +108,13 @@ def by_suffix(suffix: str) -> str | None:
     >>> by_suffix(".tab")
     'tsv'
     """
-    return next((one.name for one in FORMATS.values() if suffix in one.suffixes), None)
+    return next((entry.name for entry in FORMATS.values() if suffix in entry.suffixes), None)
 
 
 def by_magic(head: bytes) -> str | None:
     """Return the format of a file that begins like this; None if it may be any text."""
-    marked = (one for one in FORMATS.values() if one.magic and head.startswith(one.magic))
-    return next((one.name for one in marked), None)
+    marked = (f.name for f in FORMATS.values() if f.magic and head.startswith(f.magic))
+    return next(marked, None)
 
 
 def by_line(line: bytes) -> str | None:
@@ -126,9 +126,9 @@ def by_line(line: bytes) -> str | None:
     ('vw', 'jsonl')
     """
     formats = FORMATS.values() if line[:1] != b"{" else [FORMATS["jsonl"]]
-    return next((one.name for one in formats if one.looks(line)), None)
+    return next((entry.name for entry in formats if entry.looks(line)), None)
 
 
 def text_formats() -> list[str]:
     """Return the formats of lines that have their label inside, without columns."""
-    return [one.name for one in FORMATS.values() if not one.table]
+    return [entry.name for entry in FORMATS.values() if not entry.table]

@@ -1,14 +1,13 @@
 """Products of features: of two columns of a table, or of two namespaces of Vowpal Wabbit text.
 
-And n-grams of namespaces, the purpose of ``--ngram`` and ``--skips`` of Vowpal Wabbit.
+Also n-grams of namespaces, as ``--ngram`` and ``--skips`` of Vowpal Wabbit.
 
-Columns: ``a*b`` has a feature for each pair of features that a row has in both, with both names and
-an asterisk between them.
+Columns: ``a*b`` has a feature for each pair of a feature of column a and one of column b, named
+after both with an asterisk between them.
 
-Namespaces, the purpose of ``-q`` of Vowpal Wabbit: the features of a pair come after those of the
-row, and a product has the slot
-``(first * 16777619) xor second`` modulo the size of the table. Slots are this program's own: they
-have not been compared with Vowpal Wabbit's.
+Namespaces, as ``-q`` of Vowpal Wabbit: the products follow the features of the row, and have the
+slot ``(first * 16777619) xor second`` modulo the size of the table. Vowpal Wabbit may use other
+slots.
 """
 
 from __future__ import annotations
@@ -138,11 +137,11 @@ def add_products(
     Parameters
     ----------
     batch : Batch
-        With slots as indices; it is changed.
+        With hash slots as indices; it is changed.
     initials : array of one-letter words
         The first letter of each feature's namespace.
     pairs : list of str
-        Two letters each. Within one namespace every product is taken once.
+        Two letters each. A pair of the same letter has each product once.
     hash_bits : int
         Slots are below 2^hash_bits.
 
@@ -170,24 +169,24 @@ def add_products(
 
 
 def _places(
-    initials: NDArray[np.str_], rows: Integers, count: int, one: str, other: str
+    initials: NDArray[np.str_], rows: Integers, count: int, first_initial: str, second_initial: str
 ) -> tuple[Integers, Integers]:
-    """Return the places of both features of each product, row by row."""
-    left = np.flatnonzero(initials == one)
-    right = np.flatnonzero(initials == other)
-    many = np.bincount(rows[right], minlength=count)  # of the second kind in each row
-    starts = np.cumsum(many) - many
-    repeats = many[rows[left]]
+    """Return the positions of both factors of each product, row by row."""
+    left = np.flatnonzero(initials == first_initial)
+    right = np.flatnonzero(initials == second_initial)
+    per_row = np.bincount(rows[right], minlength=count)  # second factors in each row
+    starts = np.cumsum(per_row) - per_row
+    repeats = per_row[rows[left]]
     first = np.repeat(left, repeats)
     within = np.arange(first.size) - np.repeat(np.cumsum(repeats) - repeats, repeats)
     second = right[np.repeat(starts[rows[left]], repeats) + within]
-    if one == other:
+    if first_initial == second_initial:
         once = first <= second
         first, second = first[once], second[once]
     return first, second
 
 
-def split_pair(words: str) -> tuple[str, str]:
+def split_pair(pair: str) -> tuple[str, str]:
     """Return the two columns of ``a*b``.
 
     Examples
@@ -195,49 +194,48 @@ def split_pair(words: str) -> tuple[str, str]:
     >>> split_pair("age*city")
     ('age', 'city')
     """
-    one, star, other = words.partition("*")
-    if not (one and star and other):
-        raise ParameterError(f"interactions must be two columns such as 'a*b', got {words!r}")
-    return one, other
+    first, star, second = pair.partition("*")
+    if not (first and star and second):
+        raise ParameterError(f"interactions must be two columns such as 'a*b', got {pair!r}")
+    return first, second
 
 
 def column_pairs(
     interactions: Sequence[str], columns: Sequence[str], file: str
 ) -> list[tuple[int, int]]:
-    """Return the places of both columns of each product."""
-    places = {name: place for place, name in enumerate(columns)}
+    """Return the numbers of both columns of each product."""
+    numbers = {name: number for number, name in enumerate(columns)}
     pairs = []
-    for words in interactions:
-        one, other = split_pair(words)
-        for name in (one, other):
-            if name not in places:
+    for interaction in interactions:
+        first, second = split_pair(interaction)
+        for name in (first, second):
+            if name not in numbers:
                 raise ParameterError(
-                    f"{file}: no column {name!r} for the interaction {words!r} (there are "
+                    f"{file}: no column {name!r} for the interaction {interaction!r} (there are "
                     f"{', '.join(columns[:20])})"
                 )
-        pairs.append((places[one], places[other]))
+        pairs.append((numbers[first], numbers[second]))
     return pairs
 
 
 def product(
-    names: list[str], one: Integers, other: Integers, values: Floats
+    names: list[str], first: Integers, second: Integers, values: Floats
 ) -> tuple[Integers, Floats]:
-    """Return the numbers of the features of a product, whose names are appended, and its values.
+    """Return the feature number of a product in each row, and its values; names are appended.
 
     Parameters
     ----------
     names : list of str
         By number of the feature.
-    one, other : arrays
-        The numbers of both features in each row.
+    first, second : arrays
+        The feature numbers of both factors in each row.
     values : array
         The products of their values; 0 where one is absent.
     """
     cells = np.zeros(values.size, np.int64)
-    there = np.flatnonzero(values)
-    both = one[there] * len(names) + other[there]
-    kinds, places = np.unique(both, return_inverse=True)
-    cells[there] = places + len(names)
+    present = np.flatnonzero(values)
     size = len(names)
-    names += [f"{names[kind // size]}*{names[kind % size]}" for kind in kinds.tolist()]
+    pairs, pair_numbers = np.unique(first[present] * size + second[present], return_inverse=True)
+    cells[present] = pair_numbers + size
+    names += [f"{names[pair // size]}*{names[pair % size]}" for pair in pairs.tolist()]
     return cells, values

@@ -1,8 +1,8 @@
-"""JSON lines through the native parser: an object per line, from column to value.
+"""JSON lines, read by the native parser: an object per line, from column to value.
 
-Numbers stay numbers under the name of their column, text becomes the feature ``column=value`` with
-the number 1. Nested objects have the features ``column.key``, arrays of numbers ``column.0``,
-``column.1``, ..., and arrays of words ``column=word`` with the number of times that it is there.
+A number is a feature with the name of its column, text is the feature ``column=value`` with value
+1. Nested objects have the columns ``column.key``, the elements of arrays ``column.0``,
+``column.1``, ...; an array of words has the features ``column=word``, with their counts.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ class JsonReader(TextReader):
     Parameters
     ----------
     options : Options
-        Of the stream.
+        The options of the stream.
     start : Position
-        Where the first file is read on.
+        Where to start in the first file.
     columns : dict
-        Filled with the types of the columns.
+        The types of the columns are added to it.
     """
 
     def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
@@ -66,7 +66,7 @@ class JsonReader(TextReader):
         elif error.kind == "cell_missing":
             reason, shown = NO_VALUE.format(column), ""
         elif error.kind == "json_twice":
-            reason, shown = f"column {column!r} is there twice", ""
+            reason, shown = f"column {column!r} occurs twice", ""
         elif error.kind == "json_kind":
             number = self._roles.get(column) == "weight" or not self._options.tokens
             expected = "a number" if number else "text or a number"

@@ -1,4 +1,4 @@
-"""What tables and JSON share: names and labels become numbers in the order of their appearance."""
+"""What the readers of tables share: ids for names and labels, n-grams, checks of columns."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from sonline.streams.stream import Options
 
 UNKNOWN = -1
-LABEL_WEIGHTS = "label"  # the weight of a row of svmlight stands behind its label: 1:0.5
-_REPLACED = "\ufffd"  # stands for bytes that are not UTF-8
+LABEL_WEIGHTS = "label"  # svmlight: weights follow the labels, as in 1:0.5
+_REPLACED = "\ufffd"  # what Python decodes invalid UTF-8 to
 _INDEX = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 class RowBuilder:
-    """Keeps the ids of names and labels, and makes batches of rows.
+    """Gives names and labels their ids, in the order of their appearance, and makes batches.
 
     Parameters
     ----------
@@ -65,10 +65,10 @@ class RowBuilder:
 
     def keys(self, names: list[str]) -> list[int]:
         """Return the keys of several features."""
-        found = [*map(self._names.get, names)]
-        if None in found:  # as all are where features have no ids
+        ids = [*map(self._names.get, names)]
+        if None in ids:  # new names, or features that are hashed or have indices
             return [self.key(name) for name in names]
-        return cast(list[int], found)
+        return cast(list[int], ids)
 
     def code(self, label: str) -> int:
         """Return the code of a class label."""
@@ -95,7 +95,7 @@ class RowBuilder:
         ends: Integers | None = None,
         file: str = "",
     ) -> Batch:
-        """Return rows with these numbers of features as a batch; unknown keys are left out."""
+        """Return a batch; ``counts`` are the features per row, and unknown keys are dropped."""
         unknown = 0
         indptr = np.zeros(counts.size + 1, np.int64)
         np.cumsum(counts, out=indptr[1:])
@@ -153,25 +153,25 @@ def add_bad_weights(weights: Floats, reasons: dict[int, str]) -> None:
         reasons.setdefault(row, f"a weight must be a number of at least 0: {weights[row]:g}")
 
 
-def ngram_columns(given: Sequence[str]) -> dict[str, int]:
-    """Return the most words of a feature, by column.
+def ngram_columns(options: Sequence[str]) -> dict[str, int]:
+    """Return the largest n of the n-grams of each column.
 
     Examples
     --------
     >>> ngram_columns(["review:2"])
     {'review': 2}
     """
-    found = {}
-    for words in given:
-        column, _, most = words.rpartition(":")
-        if not (column and most.isdigit() and int(most) > 0):
-            raise ParameterError(f"ngrams (--ngrams) must be COLUMN:WORDS, got {words!r}")
-        found[column] = int(most)
-    return found
+    columns = {}
+    for option in options:
+        column, _, largest = option.rpartition(":")
+        if not (column and largest.isdigit() and int(largest) > 0):
+            raise ParameterError(f"ngrams (--ngrams) must be COLUMN:N, got {option!r}")
+        columns[column] = int(largest)
+    return columns
 
 
-def ngrams(text: str, most: int) -> dict[str, float]:
-    """Return all runs of up to so many words, and how often each is there.
+def ngrams(text: str, largest: int) -> dict[str, float]:
+    """Return the n-grams of a text for n up to ``largest``, and how often each occurs.
 
     Examples
     --------
@@ -180,15 +180,15 @@ def ngrams(text: str, most: int) -> dict[str, float]:
     """
     words = re.findall(r"[^ \t-\r]+", text)  # as the native parser splits
     counts: dict[str, float] = {}
-    for length in range(1, most + 1):
-        for place in range(len(words) - length + 1):
-            gram = " ".join(words[place : place + length])
+    for length in range(1, largest + 1):
+        for start in range(len(words) - length + 1):
+            gram = " ".join(words[start : start + length])
             counts[gram] = counts.get(gram, 0.0) + 1.0
     return counts
 
 
 def check_names(columns: list[str], file: str) -> None:
-    """Raise an error about columns that cannot be told from one another, or read."""
+    """Raise an error about names of columns that are repeated or cannot be decoded."""
     seen = set()
     for name in columns:
         if _REPLACED in name:
@@ -199,7 +199,7 @@ def check_names(columns: list[str], file: str) -> None:
 
 
 def label_column(options: Options, columns: list[str], file: str) -> str | None:
-    """Return the column that holds the labels; None if there are none and none are needed."""
+    """Return the label column; None if there is none and none is needed."""
     wanted = options.label or "label"
     if wanted in columns:
         return wanted

@@ -1,4 +1,4 @@
-"""Rows in another order, within blocks that fit into memory."""
+"""Rows in random order, within blocks that fit into memory."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from sonline.streams.batch import ROW_COLUMNS, Batch
 def shuffled(
     batches: Iterable[Batch], rows: int, seed: int, stopped: Callable[[], bool]
 ) -> Iterator[Batch]:
-    """Yield blocks of so many rows, each in random order; the last one of a pass may be smaller.
+    """Yield blocks of ``rows`` rows in random order; the last block of a pass may be smaller.
 
-    A row stays among its neighbours: rows of different blocks do not change places. The order
-    depends on the seed and the place of the block, so that each pass has another one, and a run
-    that goes on from the end of a block has the same blocks.
+    Rows of different blocks do not change places. The order depends on the seed and the position of
+    the block: each pass has another order, and a run that resumes at the end of a block has the
+    same blocks.
 
     Parameters
     ----------
     batches : iterable of Batch
-        Of a stream.
+        The batches of a stream.
     rows : int
-        Of a block.
+        Number of rows per block.
     seed : int
-        Chooses the orders.
+        Seed of the random orders.
     stopped : callable
-        Whether the stream was stopped before its end: rows of a block that is not full are left
-        out then.
+        Whether the stream was stopped before its end. Then the rows of a block that is not full
+        are dropped.
     """
     waiting: list[Batch] = []
     count = 0
@@ -100,8 +100,10 @@ def _block(batches: list[Batch], seed: int) -> Batch:
             "keeper": [batch.keeper for batch in batches],
         },
     )
-    place = first.start
-    rng = np.random.default_rng([seed, place.turn, place.file, place.offset, place.rows])
+    position = first.start
+    rng = np.random.default_rng(
+        [seed, position.turn, position.file, position.offset, position.rows]
+    )
     return whole.rows(rng.permutation(len(whole)))
 
 

@@ -1,4 +1,4 @@
-"""Where bytes come from: names, globs, standard input and addresses; compression and format."""
+"""Sources of bytes: files, globs, standard input and URLs; their compression and format."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from pathlib import PurePosixPath
 from typing import IO, Any, cast
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
-from sonline.streams.files import Frames, Patient
+from sonline.streams.files import Frames, SniffedFile
 from sonline.streams.formats import FORMATS, by_line, by_magic, by_suffix
 
 STDIN = "-"
@@ -41,7 +41,7 @@ _SAMPLE = 1 << 16
 
 
 def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
-    """Return the names of all files; globs are replaced by what they match, folders by files.
+    """Return the names of all files, with globs and folders expanded.
 
     Examples
     --------
@@ -56,10 +56,10 @@ def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
         elif name == STDIN or is_remote(name) or os.path.exists(name):  # noqa: PTH110 - may be remote
             names.append(name)
         elif glob.has_magic(name):
-            found = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - absolute ones, too
-            if not found:
+            matches = sorted(glob.glob(name, recursive=True))  # noqa: PTH207 - absolute ones, too
+            if not matches:
                 raise FileNotFoundError(f"no file matches {name!r}")
-            names += found
+            names += matches
         else:
             raise FileNotFoundError(f"no file {name!r}")
     if not names:
@@ -70,7 +70,7 @@ def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 def _in_folder(folder: str) -> list[str]:
-    """Return the files of rows in a folder, by their names; sorted."""
+    """Return the files in a folder whose suffix is that of a format, sorted."""
     files = sorted(
         entry.path
         for entry in os.scandir(folder)
@@ -86,17 +86,17 @@ def _in_folder(folder: str) -> list[str]:
 
 
 def fingerprint(name: str, size: int | None = None) -> dict[str, Any] | None:
-    """Return what tells a file from another one; None for pipes and addresses.
+    """Return size and digest of a file, to recognise it later; None for pipes and URLs.
 
-    It is that of the first ``size`` bytes: a file that has grown since is still the same. Only the
-    first and the last of them are looked at.
+    Only the first ``size`` bytes count, so that a file that has grown is still the same; the digest
+    is that of the first and the last of them.
     """
     if not os.path.isfile(name):  # noqa: PTH113 - may be remote
         return None
     digest = hashlib.blake2b(digest_size=16)
     with open(name, "rb") as file:  # noqa: PTH123
-        there = os.fstat(file.fileno()).st_size
-        size = there if size is None else min(size, there)
+        file_size = os.fstat(file.fileno()).st_size
+        size = file_size if size is None else min(size, file_size)
         for start in (0, max(0, size - _SAMPLE)):
             file.seek(start)
             digest.update(file.read(min(_SAMPLE, size - start)))
@@ -104,23 +104,23 @@ def fingerprint(name: str, size: int | None = None) -> dict[str, Any] | None:
 
 
 def is_remote(name: str) -> bool:
-    """Return whether a name is an address such as s3://bucket/file."""
+    """Return whether a name is a URL such as s3://bucket/file."""
     return re.match(r"[A-Za-z][A-Za-z0-9+.-]+://", name) is not None
 
 
 @dataclass
 class Source:
-    """An open file: the raw bytes for its position, and the plain ones to read."""
+    """An open file: its raw bytes, and the decompressed (plain) bytes to read."""
 
     name: str
     raw: IO[bytes]
     plain: IO[bytes]
     compression: str | None
-    size: int | None  # of the raw bytes, where it is known
+    size: int | None  # of the raw bytes, if it is known
 
     @property
     def seekable(self) -> bool:
-        """Whether any plain byte can be reached at once."""
+        """Whether any byte can be reached without reading those before it."""
         return self.compression is None and self.raw.seekable()
 
     def consumed(self) -> int:
@@ -136,14 +136,14 @@ class Source:
         self.raw.close()
 
     def read(self, size: int) -> bytes:
-        """Return some bytes as soon as there are any; none at the end."""
+        """Return up to ``size`` bytes as soon as there are any; b"" at the end."""
         with _reaching(self.name), self.named_damage():
             read1 = getattr(self.plain, "read1", self.plain.read)
             return cast(bytes, read1(size))
 
     @contextmanager
     def named_damage(self) -> Iterator[None]:
-        """Turn errors about compressed data into one that names the file."""
+        """Turn errors about compressed data into an error that names the file."""
         try:
             yield
         except (EOFError, OSError, lzma.LZMAError, ValueError) as error:
@@ -164,11 +164,11 @@ class Source:
 
 
 def open_source(name: str) -> Source:
-    """Open a file, an address or standard input; compression is detected from the first bytes."""
+    """Open a file, a URL or standard input; compression is detected from the first bytes."""
     raw, size = _open_raw(name)
     if not raw.seekable():
-        raw = cast(IO[bytes], Patient(raw, _tells_compression_and_format))
-    # A BufferedReader shows its first bytes without taking them, and its tell() is exact enough.
+        raw = cast(IO[bytes], SniffedFile(raw, _shows_compression_and_format))
+    # A BufferedReader can peek at the first bytes, and its tell() is exact enough for progress.
     raw = cast(IO[bytes], io.BufferedReader(cast(Any, raw), _SAMPLE))
     with _reaching(name):
         head = cast(Any, raw).peek(8)
@@ -177,20 +177,20 @@ def open_source(name: str) -> Source:
 
 
 def guess_format(source: Source) -> tuple[str, str]:
-    """Return the format and what it was detected by: the name, or else the content."""
+    """Return the format, and whether it was detected from the name or the content."""
     named = format_of_name(source.name)
     if named:
         return named, "name"
     if source.compression is not None:
-        patient: Any = Patient(source.plain, _tells_format)
-        source.plain = cast(IO[bytes], io.BufferedReader(patient, _SAMPLE))
+        sniffed: Any = SniffedFile(source.plain, _shows_format)
+        source.plain = cast(IO[bytes], io.BufferedReader(sniffed, _SAMPLE))
     with _reaching(source.name), source.named_damage():
         sample = bytes(cast(Any, source.plain).peek(_SAMPLE))
     return format_of_content(sample, source.name), "content"
 
 
 def format_of_name(name: str) -> str | None:
-    """Return the format that a file's name says.
+    """Return the format that the suffix of a file means; None if it means none.
 
     Examples
     --------
@@ -204,7 +204,7 @@ def format_of_name(name: str) -> str | None:
 
 
 def compression_of_name(name: str) -> str | None:
-    """Return the compression that a file's name says.
+    """Return the compression that the suffix of a file means; None if it means none.
 
     Examples
     --------
@@ -215,11 +215,11 @@ def compression_of_name(name: str) -> str | None:
 
 
 def compressed(raw: IO[bytes], compression: str | None) -> IO[bytes]:
-    """Return a file whose bytes are compressed into another one; to be closed before it."""
+    """Return a file that compresses what is written into ``raw``; close it before ``raw``."""
     if compression is None:
         return raw
     if compression == "gzip":
-        # The same rows give the same bytes: no time is written.
+        # Without a time in the header, the same rows give the same bytes.
         return cast(IO[bytes], gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0))
     if compression == "bz2":
         return cast(IO[bytes], bz2.BZ2File(raw, "wb"))
@@ -249,7 +249,7 @@ def refuse_other_files(sample: bytes, name: str) -> None:
 
 
 def format_of_content(sample: bytes, name: str = "") -> str:
-    r"""Return the format of a piece of data from its beginning.
+    r"""Return the format of data from its first bytes.
 
     Examples
     --------
@@ -264,11 +264,11 @@ def format_of_content(sample: bytes, name: str = "") -> str:
             file=name or None,
             line=1,
         )
-    found = by_magic(sample) or by_line(line)
-    if found is not None:
-        return found
+    kind = by_magic(sample) or by_line(line)
+    if kind is not None:
+        return kind
     raise DataFormatError(
-        f"cannot tell the format; set it with --format ({', '.join(FORMATS)})",
+        f"cannot detect the format; set it with --format ({', '.join(FORMATS)})",
         file=name or None,
         line=1,
         text=line[:40].decode("utf-8", "replace"),
@@ -283,27 +283,27 @@ def _content(lines: Iterable[bytes]) -> Iterator[bytes]:
             yield stripped
 
 
-def _tells_format(head: bytes) -> bool:
-    """Return whether the format can be told: from a line that is there as a whole, or a mark."""
+def _shows_format(head: bytes) -> bool:
+    """Return whether the bytes are enough to detect the format: a whole line, or magic bytes."""
     return by_magic(head) is not None or any(_content(head.split(b"\n")[:-1]))
 
 
-def _tells_compression_and_format(head: bytes) -> bool:
+def _shows_compression_and_format(head: bytes) -> bool:
     if head.startswith(tuple(_MAGIC)):
         return True
-    return not any(magic.startswith(head) for magic in _MAGIC) and _tells_format(head)
+    return not any(magic.startswith(head) for magic in _MAGIC) and _shows_format(head)
 
 
 def _open_raw(name: str) -> tuple[IO[bytes], int | None]:
     if name == STDIN:
-        # A file of its own: a thread that waits in the shared one would block the exit.
+        # A duplicate: a thread that waits in sys.stdin itself would block the exit.
         return cast(IO[bytes], open(os.dup(sys.stdin.fileno()), "rb", buffering=0)), None  # noqa: PTH123
     if is_remote(name):
         try:
             import fsspec  # noqa: PLC0415 - an extra
         except ImportError:
             raise InvalidInputError(
-                f'{name}: reading addresses needs fsspec: pip install "sonline[remote]"'
+                f'{name}: reading URLs needs fsspec: pip install "sonline[remote]"'
             ) from None
         with _reaching(name):
             files, path = fsspec.core.url_to_fs(name)
@@ -315,7 +315,7 @@ def _open_raw(name: str) -> tuple[IO[bytes], int | None]:
 
 @contextmanager
 def _reaching(name: str) -> Iterator[None]:
-    """Let errors about an address name it: each kind of address has errors of its own."""
+    """Turn errors about a URL, which differ by protocol, into an OSError that names it."""
     try:
         yield
     except Exception as error:

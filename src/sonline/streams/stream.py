@@ -1,4 +1,4 @@
-"""`Stream`: the rows of several files, read and parsed ahead on a thread of its own."""
+"""`Stream`: the rows of several files, read and parsed ahead by a thread."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from sonline.streams.sources import (
 )
 
 FEATURES = ("index", "name", "hash")
-_AHEAD = 3  # batches that wait at most
+_AHEAD = 3  # batches that are parsed ahead at most
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,7 +68,7 @@ class Options:
     header : bool
         CSV, TSV: whether the first row has the column names; otherwise they are c1, c2, ...
     missing : {"absent", "refuse"}
-        What a missing cell of a table does: nothing, or it makes its row a bad one.
+        Whether a missing cell of a table is an absent feature or makes its row a bad row.
     na_values : sequence of str
         CSV, TSV: more markers of missing cells, in addition to ?, NA, NaN, null and so on.
     columns : dict
@@ -111,7 +111,7 @@ class Options:
 
     @property
     def name_count(self) -> int:
-        """How many names are known from before."""
+        """How many names are known already."""
         return self.names.name_count() if isinstance(self.names, _core.Model) else len(self.names)
 
 
@@ -121,13 +121,13 @@ class Stream:
     Attributes
     ----------
     files : list of str
-        The names after globs.
+        The names of the files, with globs expanded.
     options : Options
-        With format and features decided.
+        The options, with format and features detected.
     description : str
-        Format and compression of the files, and how they were recognised.
+        Format and compression of the files, and how they were detected.
     columns : dict
-        Of tables: the type of each column seen so far.
+        The type of each column of tables seen so far.
     """
 
     def __init__(
@@ -160,19 +160,20 @@ class Stream:
         self._thread: threading.Thread | None = None
 
     @staticmethod
-    def _decide(source: Source, wanted: str) -> tuple[str, str]:
+    def _decide(source: Source, format_name: str) -> tuple[str, str]:
+        """Return the format of a source, and a sentence about it."""
         packed = f", {source.compression}" if source.compression else ""
-        if wanted != "auto":
-            if wanted not in FORMATS:
+        if format_name != "auto":
+            if format_name not in FORMATS:
                 raise ParameterError(
-                    f"format must be 'auto' or one of {', '.join(FORMATS)}; got {wanted!r}"
+                    f"format must be 'auto' or one of {', '.join(FORMATS)}; got {format_name!r}"
                 )
-            return wanted, f"{source.name}: {wanted}{packed}"
+            return format_name, f"{source.name}: {format_name}{packed}"
         kind, origin = guess_format(source)
         return kind, f"{source.name}: {kind}{packed} (by its {origin})"
 
     def _check_names(self, kind: str) -> None:
-        """Raise an error about a file whose name says another format than that of the stream."""
+        """Raise an error about a file whose suffix is that of another format than the stream's."""
         for name in self.files:
             named = format_of_name(name)
             if named not in (None, kind):
@@ -181,15 +182,15 @@ class Stream:
                     "the same format: convert them, or set it with --format"
                 )
 
-    def refuse_columns_of_text(self, given: dict[str, Any]) -> None:
+    def refuse_columns_of_text(self, options: dict[str, Any]) -> None:
         """Raise an error if options name columns and the data has none."""
         kind = self.options.format
         if FORMATS[kind].table:
             return
-        if kind == "svmlight" and given.get("weight") == LABEL_WEIGHTS:
-            given = given | {"weight": None}
+        if kind == "svmlight" and options.get("weight") == LABEL_WEIGHTS:
+            options = options | {"weight": None}
         for name in ("label", "weight", "tag", "text", "ngrams", "ignore"):
-            if given.get(name) and not (name in ("ignore", "ngrams") and kind == "vw"):
+            if options.get(name) and not (name in ("ignore", "ngrams") and kind == "vw"):
                 hint = "; use --weight label if weights follow the labels, as in 1:0.5 3:2"
                 raise ParameterError(
                     f"{name} (--{name}) names a column of a table, but there are none: "
@@ -197,9 +198,9 @@ class Stream:
                 )
 
     def share(self) -> float | None:
-        """Return which share of the input lies before the end of the last batch.
+        """Return the fraction of the input up to the end of the last batch.
 
-        None where the size of the input is not known.
+        None if the size of the input is not known.
         """
         total = sum(self._sizes) * self._passes
         return min(1.0, self._done / total) if total else None
@@ -236,7 +237,7 @@ class Stream:
         """Stop reading and close the files."""
         self._stop.set()
         if self._thread is not None:
-            # A thread that waits for a pipe cannot be ended; it holds nothing that matters.
+            # A thread that waits for a pipe cannot be stopped; it is a daemon and owns nothing.
             self._thread.join(timeout=0.5 if any(map(_is_pipe, self.files)) else None)
         if self._first is not None:
             self._first.close()
@@ -267,23 +268,23 @@ class Stream:
         return False
 
     def _batches(self) -> Iterator[tuple[Batch, int]]:
-        """Yield the batches, each with the bytes of the files that have been read up to there."""
-        place = self._start
-        reader = FORMATS[self.options.format].open(self.options, place, self.columns)
-        for turn in range(place.turn, self._passes):
-            for number in range(place.file, len(self.files)):
+        """Yield the batches, each with the number of bytes of the files up to its end."""
+        position = self._start
+        reader = FORMATS[self.options.format].open(self.options, position, self.columns)
+        for turn in range(position.turn, self._passes):
+            for number in range(position.file, len(self.files)):
                 source = self._first or open_source(self.files[number])
                 self._first = None
                 try:
                     before = sum(self._sizes) * turn + sum(self._sizes[:number])
-                    for batch in reader.read(source, replace(place, turn=turn, file=number)):
+                    for batch in reader.read(source, replace(position, turn=turn, file=number)):
                         yield batch, before + min(source.consumed(), self._sizes[number])
                         if batch.bad and self.options.on_error == "stop":
                             return
                 finally:
                     source.close()
-                place = Position(turn=turn, file=number + 1)
-            place = Position(turn=turn + 1)
+                position = Position(turn=turn, file=number + 1)
+            position = Position(turn=turn + 1)
 
 
 def open(  # noqa: A001 - as gzip.open is called
@@ -302,7 +303,7 @@ def open(  # noqa: A001 - as gzip.open is called
     start : Position, optional
         Where to start: the ``end`` of a batch of an earlier stream over the same files.
     passes : int, default=1
-        How often the files are read.
+        Number of passes over the files.
     **options
         The fields of `Options`.
 
@@ -340,7 +341,7 @@ def listed(
 
 
 def _is_pipe(name: str) -> bool:
-    """Return whether reading may wait for whoever writes: no file, and no address either."""
+    """Return whether reading may block: the name is neither that of a file nor a URL."""
     return name == STDIN or not (is_remote(name) or os.path.isfile(name))  # noqa: PTH113 - as above
 
 

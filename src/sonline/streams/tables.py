@@ -19,7 +19,7 @@ from sonline.errors import DataFormatError, InvalidInputError, ParameterError, S
 from sonline.labels import token_of
 from sonline.rows import LARGEST_VALUES, NO_VALUE, Floats
 from sonline.streams.batch import BadRow, Batch, Position
-from sonline.streams.files import Again, SourceFile, peek
+from sonline.streams.files import PrefixedFile, SourceFile, peek
 from sonline.streams.interactions import column_pairs, product
 from sonline.streams.rows import (
     RowBuilder,
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from sonline.streams.sources import Source
     from sonline.streams.stream import Options
 
-_ROWS = 8192  # of a piece at most
-_CELLS = 1 << 18  # of a piece of several rows at most: they are in memory several times
+_ROWS = 8192  # in a piece at most
+_CELLS = 1 << 18  # in a piece of several rows at most, because each is in memory several times
 
 
 def arrow() -> Any:
@@ -55,11 +55,11 @@ class TableReader:
     Parameters
     ----------
     options : Options
-        Of the stream.
+        The options of the stream.
     start : Position
-        Where the first file is read on.
+        Where to start in the first file.
     columns : dict
-        Types of the columns, those known from before and those found here.
+        Types of the columns that are known already; those read here are added.
     """
 
     def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
@@ -75,20 +75,20 @@ class TableReader:
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
-        place = replace(start, rows=0)
+        position = replace(start, rows=0)
         skip = start.rows
         try:
             for table in self._tables(source):
                 rows = table.num_rows
                 if skip and skip >= rows:
                     skip -= rows
-                    place = replace(place, rows=place.rows + rows)
+                    position = replace(position, rows=position.rows + rows)
                     continue
                 piece = table.slice(skip) if skip else table
-                place = replace(place, rows=place.rows + skip)
+                position = replace(position, rows=position.rows + skip)
                 skip = 0
-                batch = self._batch(piece, source.name, place)
-                place = batch.end
+                batch = self._batch(piece, source.name, position)
+                position = batch.end
                 yield batch
                 if batch.bad and self._options.on_error == "stop":
                     return
@@ -106,13 +106,13 @@ class TableReader:
     def _tables(self, source: Source) -> Iterator[Any]:
         """Yield pieces of the table."""
         if self._options.format == "parquet":
-            from pyarrow import parquet  # noqa: PLC0415 - what is needed only
+            from pyarrow import parquet  # noqa: PLC0415 - only for this format
 
             yield from parquet.ParquetFile(_seekable(source)).iter_batches(batch_size=_ROWS)
         else:
             ipc = self._arrow.ipc
             head = peek(source.plain, 6)
-            source.plain = cast(IO[bytes], Again(head, source.plain))
+            source.plain = cast(IO[bytes], PrefixedFile(head, source.plain))
             if head.startswith(b"ARROW1"):
                 reader = ipc.open_file(_seekable(source))
                 for number in range(reader.num_record_batches):
@@ -136,16 +136,16 @@ class TableReader:
         products = column_pairs(options.interactions, features, name)
         cells = np.empty((rows, len(features) + len(products)), np.int64)
         values = np.empty((rows, len(features) + len(products)))
-        for place, column in enumerate(features):
-            cells[:, place], values[:, place], absent = self._cells(
+        for number, column in enumerate(features):
+            cells[:, number], values[:, number], absent = self._cells(
                 table.column(column), column, names
             )
             if options.missing == "refuse":
                 for row in np.flatnonzero(absent).tolist():
                     reasons.setdefault(row, NO_VALUE.format(column))
-        for place, (one, other) in enumerate(products, len(features)):
-            cells[:, place], values[:, place] = product(
-                names, cells[:, one], cells[:, other], values[:, one] * values[:, other]
+        for number, (first, second) in enumerate(products, len(features)):
+            cells[:, number], values[:, number] = product(
+                names, cells[:, first], cells[:, second], values[:, first] * values[:, second]
             )
         shown = [*features, *options.interactions]
         for row, why in self._reasons(values, shown).items():
@@ -157,7 +157,7 @@ class TableReader:
             add_bad_weights(weights, reasons)
         read = rows
         if options.on_error == "stop" and reasons:
-            read = min(reasons)  # of all bad rows only the first one matters, and those before it
+            read = min(reasons)  # the stream stops at the first bad row
             reasons = {read: reasons[read]}
         keep = np.arange(rows) < read
         keep[list(reasons)] = False
@@ -235,7 +235,7 @@ class TableReader:
         used: NDArray[np.int64],
         sizes: Floats,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
-        """Put the n-grams of a column's cells in the place of these cells."""
+        """Replace the cells of a column by their n-grams."""
         prefix = f"{column}="
         pieces: dict[int, tuple[list[int], list[float]]] = {}
         for number in np.unique(used).tolist():
@@ -244,26 +244,26 @@ class TableReader:
                 first = len(names)
                 names += [f"{prefix}{gram}" for gram in grams]
                 pieces[number] = ([*range(first, len(names))], [*grams.values()])
-        found = [pieces.get(number, ([number], None)) for number in used.tolist()]
-        lengths = np.array([len(numbers) for numbers, _ in found], np.int64)
+        replaced = [pieces.get(number, ([number], None)) for number in used.tolist()]
+        lengths = np.array([len(numbers) for numbers, _ in replaced], np.int64)
         ends = np.concatenate([[0], np.cumsum(lengths)])
         rows = np.concatenate([[0], np.cumsum(counts)])
         values = [
             counted or [size] * len(numbers)
-            for (numbers, counted), size in zip(found, sizes.tolist(), strict=True)
+            for (numbers, counted), size in zip(replaced, sizes.tolist(), strict=True)
         ]
         return (
             np.diff(ends[rows]).astype(np.int64),
-            np.array([one for numbers, _ in found for one in numbers], np.int64),
-            np.array([one for several in values for one in several], np.float64),
+            np.array([number for numbers, _ in replaced for number in numbers], np.int64),
+            np.array([value for several in values for value in several], np.float64),
         )
 
     def _keys(self, used: NDArray[np.int64], names: list[str], file: str) -> NDArray[np.int64]:
-        """Return the key of each cell; new names are met in the order of the rows."""
+        """Return the key of each cell; new names get theirs in the order of the rows."""
         if not used.size:
             return used
         firsts = np.full(len(names), used.size)
-        firsts[used[::-1]] = np.arange(used.size - 1, -1, -1)  # the last assignment stays
+        firsts[used[::-1]] = np.arange(used.size - 1, -1, -1)  # the last assignment wins
         order = np.argsort(firsts, kind="stable")
         keys = np.empty(len(names), np.int64)
         try:
@@ -274,15 +274,15 @@ class TableReader:
         return keys[used]
 
     def _reasons(self, values: Floats, features: list[str]) -> dict[int, str]:
-        """Return why rows cannot be used, by row."""
+        """Return by row why a value cannot be learned from."""
         wrong = np.argwhere(~(np.abs(values) <= self._largest))
         reasons: dict[int, str] = {}
-        for row, place in wrong.tolist():
+        for row, column in wrong.tolist():
             what = (
-                f"{values[row, place]:g} is not a number of at most {self._largest:g}, which "
+                f"{values[row, column]:g} is not a number of at most {self._largest:g}, which "
                 f"{self._options.dtype} can learn from"
             )
-            reasons.setdefault(row, f"column {features[place]!r}: {what}")
+            reasons.setdefault(row, f"column {features[column]!r}: {what}")
         return reasons
 
     def _labels(
@@ -332,7 +332,7 @@ def is_number(arrow: Any, kind: Any) -> bool:
 
 
 def pieces(table: Any) -> Iterator[Any]:
-    """Yield a table some rows at a time; an empty one as it is."""
+    """Yield a table in pieces of some rows; an empty table is one piece."""
     rows = max(1, min(_ROWS, _CELLS // max(table.num_columns, 1)))
     for first in range(0, max(table.num_rows, 1), rows):
         yield table.slice(first, rows)
@@ -352,7 +352,7 @@ def _numbers(column: Any) -> Floats:
 
 
 def _seekable(source: Source) -> Any:
-    """Return the file for a reader that jumps about in it."""
+    """Return the file for a reader that seeks in it."""
     if not source.seekable:
         raise InvalidInputError(
             f"{source.name}: this format needs a plain file, not a pipe or a compressed one "

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sonline.streams.stream import Options
 
 LONGEST_LINE = 64 << 20  # bytes
-CHUNK = 1 << 18  # bytes of text for a batch; some 500 to 25,000 rows
+CHUNK = 1 << 18  # bytes of text per batch; about 500 to 25,000 rows
 _SKIP = 1 << 20
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
@@ -32,16 +32,16 @@ class TextReader:
     Parameters
     ----------
     options : Options
-        Of the stream; its format and features are decided.
+        The options of the stream, with format and features detected.
     start : Position
-        Where the first file is read on.
+        Where to start in the first file.
     """
 
     def __init__(
         self, options: Options, start: Position, columns: dict[str, str] | None = None
     ) -> None:
         self._options = options
-        self._types = {} if columns is None else columns  # of tables, by column
+        self._types = {} if columns is None else columns  # tables: "number" or "text", by column
         table = FORMATS[options.format].table
         self._csv = options.format in ("csv", "tsv")
         self._pairs = [] if table else [pair.replace("*", "") for pair in options.interactions]
@@ -67,64 +67,64 @@ class TextReader:
             skipped_spaces=_skipped_spaces(options),
         )
         self._names = Dictionary(options.name_count, list(options.label_names))
-        self._initials: list[str] = []  # of the namespaces met
+        self._initials: list[str] = []  # first letters of the namespaces read so far
         self._first_name = options.name_count
         self._first_label = len(options.label_names)
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""
-        place, ahead = self._begin(source, start)
-        self._parser.seek(place.line, place.offset, place.rows)
-        while chunk := ahead[:CHUNK] or source.read(CHUNK):
-            ahead = ahead[CHUNK:]
-            batch = self._batch(self._parser.feed(chunk), source.name, place)
-            place = batch.end
+        position, read_ahead = self._begin(source, start)
+        self._parser.seek(position.line, position.offset, position.rows)
+        while chunk := read_ahead[:CHUNK] or source.read(CHUNK):
+            read_ahead = read_ahead[CHUNK:]
+            batch = self._batch(self._parser.feed(chunk), source.name, position)
+            position = batch.end
             yield batch
             if self._parser.failed:
                 return
         if self._parser.pending:
-            yield self._batch(self._parser.end_file(), source.name, place)
+            yield self._batch(self._parser.end_file(), source.name, position)
 
     def _begin(self, source: Source, start: Position) -> tuple[Position, bytes]:
-        """Go to a position; return it with the bytes that were read ahead of it."""
+        """Go to a position; return it with the bytes after it that were read already."""
         seek(source, start.offset)
         return start, b""
 
     def _na_values(self) -> list[str]:
-        """Return the words that stand for missing cells."""
+        """Return the markers of missing cells."""
         return []
 
-    def _batch(self, found: _core.TextBatch, name: str, start: Position) -> Batch:
-        for kind, columns in (("number", found.number_columns), ("text", found.text_columns)):
+    def _batch(self, parsed: _core.TextBatch, name: str, start: Position) -> Batch:
+        for kind, columns in (("number", parsed.number_columns), ("text", parsed.text_columns)):
             for column in columns:
                 self._types.setdefault(column, kind)
-        bad = [self._bad(error, name) for error in found.errors]
-        if found.bases is not None:
-            row = int(found.bases.nonzero()[0][0])
+        bad = [self._bad(error, name) for error in parsed.errors]
+        if parsed.bases is not None:
+            row = int(parsed.bases.nonzero()[0][0])
             raise DataFormatError(
                 "a base prediction (the third number before the bar) cannot be learned from; "
                 "remove it",
                 file=name,
-                line=int(found.lines[row]),
-                text=f"{found.bases[row]:g}",
+                line=int(parsed.lines[row]),
+                text=f"{parsed.bases[row]:g}",
             )
         end = replace(
             start,
             offset=self._parser.offset,
             line=self._parser.line,
-            rows=self._parser.rows if self._csv else start.rows + len(found),
+            rows=self._parser.rows if self._csv else start.rows + len(parsed),
         )
-        new_names, new_labels = found.new_names, found.new_labels
-        no_tags = self._options.tag is not None and found.tags is None
+        new_names, new_labels = parsed.new_names, parsed.new_labels
+        no_tags = self._options.tag is not None and parsed.tags is None
         self._names.words += new_labels
         batch = Batch(
-            indptr=found.indptr,
-            indices=found.indices,
-            values=cast(Any, found.values),
-            labels=None if self._options.tokens else found.labels,
-            codes=found.label_codes if self._options.tokens else None,
-            weights=found.weights,
-            tags=[""] * len(found) if no_tags else found.tags,
+            indptr=parsed.indptr,
+            indices=parsed.indices,
+            values=cast(Any, parsed.values),
+            labels=None if self._options.tokens else parsed.labels,
+            codes=parsed.label_codes if self._options.tokens else None,
+            weights=parsed.weights,
+            tags=[""] * len(parsed) if no_tags else parsed.tags,
             named=self._options.features == "name",
             new_names=new_names,
             new_labels=new_labels,
@@ -132,19 +132,19 @@ class TextReader:
             first_label=self._first_label,
             start=start,
             end=end,
-            lines=found.lines,
-            ends=found.ends,
-            next_lines=found.next_lines if self._csv else None,
-            row_ends=found.row_ends if self._csv else None,
+            lines=parsed.lines,
+            ends=parsed.ends,
+            next_lines=parsed.next_lines if self._csv else None,
+            row_ends=parsed.row_ends if self._csv else None,
             bad=bad,
-            unknown_features=found.unknown_features,
-            keeper=found,
+            unknown_features=parsed.unknown_features,
+            keeper=parsed,
             names=self._names,
             file=name,
         )
         if self._pairs or self._grams:
-            self._initials += [space[:1] or " " for space in found.new_namespaces]
-            initials = np.array([*self._initials, " "])[found.namespaces]
+            self._initials += [space[:1] or " " for space in parsed.new_namespaces]
+            initials = np.array([*self._initials, " "])[parsed.namespaces]
             hash_bits = self._options.hash_bits or 18
             if self._grams:
                 initials = add_grams(batch, initials, self._grams, hash_bits)
