@@ -83,7 +83,7 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
                 DaskEngine(client),
                 tasks,
                 start,
-                begun=settings.initial is not None,
+                continuing=settings.initial is not None,
                 rounds=settings.passes,
                 checkpoints=kept,
                 watch=watch,

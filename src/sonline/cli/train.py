@@ -123,7 +123,7 @@ def train(
     settings = Settings(
         data=data,
         output=output,
-        given=parameters,
+        parameters=parameters,
         stream=reading | {"features": features},
         classes=classes,
         class_weights=_class_weights(class_weight or []),

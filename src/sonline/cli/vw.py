@@ -240,7 +240,7 @@ def settings_of(given: argparse.Namespace) -> Settings:
     return Settings(
         data=[given.data],
         output=None if given.final_regressor is None else Path(given.final_regressor),
-        given=parameters,
+        parameters=parameters,
         stream=_reading(given),
         classes="binary" if given.oaa is None else [*range(1, given.oaa + 1)],
         limit=given.examples,

@@ -1,11 +1,11 @@
-"""Training on more than one machine: every partition by itself, then merged in a fixed tree.
+"""Training on more than one machine: one model per partition, merged in a fixed tree.
 
 What the engines share:
 
-- `shards`: a trained partition, its figures, and how shards become one;
-- `partition`: training of one partition out of arrays;
-- `rounds`: several passes, the merged model sent out again;
-- `progress`: finished partitions, shown;
+- `shards`: the model of a partition with its figures, and how shards are merged;
+- `partition`: training on one partition, given as arrays or a data frame;
+- `rounds`: several passes, each from the merged model of the one before;
+- `progress`: shows finished partitions;
 - `checkpoints`: finished partitions on disk.
 
 `sonline.distributed.dask` and `sonline.distributed.spark` run it on clusters.

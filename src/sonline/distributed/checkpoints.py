@@ -1,4 +1,4 @@
-"""Finished partitions on disk, so that a driver that died need not begin anew."""
+"""Finished partitions on disk, so that a run can resume after its driver died."""
 
 from __future__ import annotations
 
@@ -15,32 +15,31 @@ from sonline.files import replacing
 
 RUN = "run.json"
 MERGED = "merged"
-OURS = {"format": "sonline checkpoints"}  # marks a folder as one of ours
-# What a run may leave: its files, and parts of files if it was killed while it wrote them.
+OURS = {"format": "sonline checkpoints"}  # marks a folder that sonline made
+# Files that a run leaves, also unfinished ones if it was killed while it wrote them.
 LEFT = re.compile(r"\.?(partition-\d+|merged)\.(sonline|json)(\..*\.part)?")
 
 
 class Checkpoints:
     """A folder with a model file and a file of figures for each finished partition.
 
-    The figures are written last, and both by renaming: what is there is whole.
+    The figures are written last, and both files are renamed when they are complete.
 
     Parameters
     ----------
     folder : path-like
-        Made if there is none.
+        Created if it does not exist.
     kind : type
-        Of the models: it has ``load(path)``, they have ``save(path)``.
+        The class of the models, with ``load(path)`` and ``save(path)``.
     description : dict
-        What makes results usable for another run: parameters, partitions and the like, as JSON.
+        What must be the same to resume: parameters, partitions and so on, as JSON values.
     resume : bool
-        Use what an earlier run has left; otherwise it is removed, and nothing else is.
+        Use the files of an earlier run; otherwise they, and no other files, are removed.
 
     Raises
     ------
     ParameterError
-        If ``resume`` is asked for and the earlier run was another one, or the folder has rounds of
-        somebody else.
+        If the earlier run was a different one, or the folder was not made by sonline.
     """
 
     def __init__(
@@ -80,7 +79,7 @@ class Checkpoints:
             _write_atomically(self.folder / RUN, json.dumps(wanted, indent=1))
 
     def save(self, turn: int, name: str, shard: Shard) -> None:
-        """Keep the shard of a partition (its number as a name) or of a whole round (`MERGED`)."""
+        """Store the shard of a partition (see `name_of`) or of a whole round (`MERGED`)."""
         model, figures = self._paths(turn, name)
         model.parent.mkdir(exist_ok=True)
         if shard.model is not None:
@@ -92,7 +91,7 @@ class Checkpoints:
         _write_atomically(figures, json.dumps(plain))
 
     def load(self, turn: int, name: str) -> Shard | None:
-        """Return what `save` has kept; None if there is nothing, or nothing that can be used."""
+        """Return what `save` stored; None if there is nothing, or it is damaged."""
         model, figures = self._paths(turn, name)
         plain = self._read(figures)
         if plain is None:

@@ -1,4 +1,4 @@
-"""Training of one partition that is there as arrays or a data frame."""
+"""Training on one partition, given as arrays or a data frame."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ FINITE = float(np.finfo(np.float64).max)
 
 
 def check_on_error(on_error: str) -> None:
-    """Raise an error if there is no such rule for bad rows."""
+    """Raise an error if ``on_error`` is not a rule for bad rows."""
     if on_error not in ON_ERROR:
         raise ParameterError(f"on_error must be 'stop' or 'skip', got {on_error!r}")
 
 
-def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
+def train_arrays(  # noqa: PLR0917 - the arguments of partial_fit and those of the task
     model: Any,
     number: int,
     worker: str,
@@ -37,23 +37,23 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
     classes: Any = None,
     on_error: str = "stop",
 ) -> Shard:
-    """Let a copy of an estimator learn a partition.
+    """Train a copy of an estimator on a partition.
 
     Parameters
     ----------
     model : SONClassifier or SONRegressor
-        What to begin with; it may be new.
+        The estimator to start from; it may be unfitted.
     number : int
-        Of the partition, from 0.
+        Number of the partition, from 0.
     worker : str
-        For the figures.
+        Name of the worker, for the figures.
     X, y, sample_weight
         As ``partial_fit`` takes them.
     classes : array, optional
-        All classes, for a classifier that is new.
+        All classes, for an unfitted classifier.
     on_error : {"stop", "skip"}
-        What rows with infinite or too large numbers do, and rows with missing ones that are
-        refused: end it with an error that names partition and row, or be left out and counted.
+        Whether a bad row raises an error that names partition and row, or is left out and counted.
+        Bad are infinite and too large numbers, and missing values that are refused.
 
     Raises
     ------
@@ -61,7 +61,7 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
         For the first bad row, unless they are skipped.
     """
     name = f"partition {number}"
-    begun = time.perf_counter()
+    started = time.perf_counter()
     figures = Figures(number, name, worker)
     X, y = _loaded(X), _loaded(y)
     weights = None if sample_weight is None else np.asarray(_loaded(sample_weight), np.float64)
@@ -89,9 +89,9 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
     if figures.skipped == rows:
         return Shard(None, [figures])
     model = copy.deepcopy(model)
-    begun = model.__sklearn_is_fitted__()
-    before = copy.deepcopy(model.model.progress) if begun else Progress()
-    more = {} if classes is None or begun else {"classes": classes}
+    fitted = model.__sklearn_is_fitted__()
+    before = copy.deepcopy(model.model.progress) if fitted else Progress()
+    more = {} if classes is None or fitted else {"classes": classes}
     try:
         model.partial_fit(X, y, sample_weight=weights, **more)
     except DivergenceError as error:
@@ -101,12 +101,12 @@ def train_arrays(  # noqa: PLR0917 - what partial_fit takes, and whose it is
     figures.rows = rows - figures.skipped
     figures.take(model.model.progress, before, model.model.table is not None)
     figures.bytes = moved_bytes(model.model)
-    figures.seconds = time.perf_counter() - begun
+    figures.seconds = time.perf_counter() - started
     return Shard(model, [figures])
 
 
 def _loaded(values: Any) -> Any:
-    """Return a block as NumPy, SciPy or pandas have it."""
+    """Return a block as a NumPy array, a CSR matrix or a pandas object."""
     if sp.issparse(values):
         sparse: Any = values
         return sparse.tocsr()
@@ -116,7 +116,7 @@ def _loaded(values: Any) -> Any:
 def _bad_rows(
     X: Any, y: Any, weights: NDArray[np.float64] | None, largest: float, refuse_missing: bool
 ) -> Any:
-    """Return which rows cannot be learned, and a function that says why."""
+    """Return which rows cannot be learned, and a function that returns the reason for a row."""
     rows = int(X.shape[0])
     in_X: NDArray[np.bool_] = np.zeros(rows, dtype=np.bool_)
     if isinstance(X, (sp.csr_array, sp.csr_matrix)):
@@ -159,7 +159,7 @@ def _bad_in_frame(X: Any, largest: float, refuse_missing: bool) -> NDArray[np.bo
 
 
 def _missing(values: Any, largest: float = FINITE) -> NDArray[np.bool_]:
-    """Return what is missing, not a number, or larger than that."""
+    """Return which values are missing, not numbers, or larger than ``largest``."""
     if hasattr(values, "iloc"):  # pandas
         missing = np.asarray(values.isna())
         numbers = values.to_numpy()

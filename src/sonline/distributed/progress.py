@@ -31,14 +31,14 @@ def watching(
     wanted : bool
         Whether to show anything.
     count : int
-        How many partitions there are; 0 if that is not known, then there is no bar.
+        Number of partitions; 0 if it is not known, which shows no bar.
     console : Console, optional
-        Where to; standard error by default.
+        The output; standard error by default.
 
     Yields
     ------
     callable
-        What `train_rounds` takes as ``watch``.
+        The argument ``watch`` of `train_rounds`.
     """
     console = console or Console(stderr=True, highlight=False)
     rounds: defaultdict[int, Shard] = defaultdict(lambda: Shard(None))
@@ -61,7 +61,7 @@ def watching(
 
 
 def line(turn: int, shard: Shard) -> str:
-    """Return what is said of a finished partition, the only one of its shard.
+    """Return a line about a finished partition, the only one of its shard.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Several rounds: train every partition, merge, send the merged model out again."""
+"""Several rounds: train on every partition, merge, and start again from the merged model."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class NoRowsError(InvalidInputError):
 
 @dataclass(frozen=True)
 class Task:
-    """A partition to be trained: ``train(model, *arguments)`` returns a `Shard`.
+    """A partition to train on: ``train(model, *arguments)`` returns a `Shard`.
 
-    The arguments may be what an engine makes on its own side, such as a delayed array.
+    The engine may evaluate the arguments first, such as a delayed array.
     """
 
     number: int
@@ -30,23 +30,22 @@ class Task:
 
 @dataclass(frozen=True)
 class Round:
-    """What an engine is to do once.
+    """The work of an engine in one round.
 
     Parameters
     ----------
     tasks : sequence of Task
         The partitions, in their order.
     model : model
-        What each of them begins with.
+        The model that each partition starts from.
     start : model or None
-        The same if it has learned before: what merging counts once.
+        The same model if it was trained before; merging counts it once.
     done : mapping of int to Shard
-        Partitions that need not be trained, by number.
+        Shards that are finished already, by number of the partition.
     finished : callable
-        Called with the shard of each other partition as it is finished, and whether that has its
-        model.
+        Called with each shard as it is finished, and whether the shard holds its model.
     keep : bool
-        Whether ``finished`` wants the models.
+        Whether ``finished`` needs the models.
     """
 
     tasks: Sequence[Task]
@@ -58,15 +57,15 @@ class Round:
 
 
 class Engine(Protocol):
-    """What runs tasks."""
+    """Runs tasks."""
 
     def run(self, this: Round) -> Shard:
-        """Train the partitions that are not done, and merge all in the fixed tree."""
+        """Train on the partitions that are not done, and merge all shards in the fixed tree."""
 
 
 @dataclass
 class Outcome:
-    """The model, and the merged shard of each round for its figures."""
+    """The model, and the merged shard of each round, for its figures."""
 
     model: Any
     rounds: list[Shard] = field(default_factory=list)
@@ -77,27 +76,27 @@ def train_rounds(
     tasks: Sequence[Task],
     model: Any,
     *,
-    begun: bool = False,
+    continuing: bool = False,
     rounds: int = 1,
     checkpoints: Checkpoints | None = None,
     watch: Callable[[int, Shard], None] | None = None,
 ) -> Outcome:
-    """Train partitions on an engine.
+    """Train on partitions with an engine.
 
     Parameters
     ----------
     engine : Engine
-        Who does it.
+        The engine.
     tasks : sequence of Task
         The partitions, in their order.
     model : model
-        What each of them begins with in the first round.
-    begun : bool, default=False
-        Whether it has learned before.
+        The model that each partition starts from in the first round.
+    continuing : bool, default=False
+        Whether the model was trained before.
     rounds : int, default=1
-        How often all partitions are trained; each time from the merged model of the time before.
+        Number of passes over all partitions, each from the merged model of the one before.
     checkpoints : Checkpoints, optional
-        Where finished partitions are kept.
+        Where finished partitions are stored.
     watch : callable, optional
         Called with the number of the round and each shard as it is finished.
 
@@ -110,7 +109,7 @@ def train_rounds(
     for turn in range(rounds):
         merged = None if checkpoints is None else checkpoints.load(turn, MERGED)
         if merged is None:
-            merged = _one_round(engine, tasks, outcome.model, begun, turn, checkpoints, watch)
+            merged = _one_round(engine, tasks, outcome.model, continuing, turn, checkpoints, watch)
             if checkpoints is not None:
                 checkpoints.save(turn, MERGED, merged)
         elif watch is not None:
@@ -119,16 +118,16 @@ def train_rounds(
         if merged.model is None:
             skipped = int(merged.total("skipped"))
             raise NoRowsError(f"there are no rows to learn from ({skipped} bad rows skipped)")
-        outcome.model, begun = merged.model, True
+        outcome.model, continuing = merged.model, True
         outcome.rounds.append(merged)
     return outcome
 
 
-def _one_round(  # noqa: PLR0917 - the loop above in two
+def _one_round(  # noqa: PLR0917 - the body of the loop above
     engine: Engine,
     tasks: Sequence[Task],
     model: Any,
-    begun: bool,
+    continuing: bool,
     turn: int,
     checkpoints: Checkpoints | None,
     watch: Callable[[int, Shard], None] | None,
@@ -147,7 +146,7 @@ def _one_round(  # noqa: PLR0917 - the loop above in two
         if watch is not None:
             watch(turn, shard)
 
-    start = model if begun else None
+    start = model if continuing else None
     return engine.run(Round(tasks, model, start, done, finished, keep=checkpoints is not None))
 
 

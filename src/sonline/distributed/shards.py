@@ -1,4 +1,4 @@
-"""`Shard`: a model trained on a partition, with its figures; how shards become one."""
+"""`Shard`: a model trained on a partition, with its figures; how shards are merged."""
 
 from __future__ import annotations
 
@@ -12,31 +12,31 @@ from sonline.evaluate import Progress
 
 @dataclass
 class Figures:
-    """What became of a partition.
+    """Figures of the training on a partition.
 
     Parameters
     ----------
     partition : int
-        Its number.
+        Number of the partition.
     name : str
-        What it is: a file, or "partition 3".
+        Its name: that of a file, or "partition 3".
     worker : str
-        Who trained it.
+        Name of the worker.
     rows, skipped : int
         Rows learned, and bad rows left out.
     weight, loss, wrong : float
-        Weights of the rows, and losses and mistakes of the predictions made before each row was
-        learned, added up. ``wrong`` is NaN for regression.
+        Sums of the weights of the rows, and of the losses and mistakes of the predictions made
+        before each row was learned. ``wrong`` is NaN for regression.
     held_weight, held_loss, held_wrong : float
-        The same of rows that were only predicted.
+        The same for rows that were held out.
     seconds : float
-        How long it took.
+        Duration.
     bytes : int
-        Size of the model's arrays: what is moved to merge it.
+        Size of the model's arrays, which are sent to merge it.
     resumed : bool
         Whether it comes from a checkpoint.
     bad : str
-        The bad rows, where they are kept.
+        The text of the bad rows, if it is kept.
     """
 
     partition: int
@@ -56,7 +56,7 @@ class Figures:
     bad: str = ""
 
     def take(self, now: Progress, before: Progress, classes: bool) -> None:
-        """Set loss and mistakes to what has come since a model had other measures."""
+        """Set loss and mistakes to the difference between two states of a model's measures."""
         self.weight = now.loss.weight - before.loss.weight
         self.loss = now.loss.total - before.loss.total
         self.wrong = now.error.total - before.error.total if classes else math.nan
@@ -77,7 +77,7 @@ class Figures:
 
 @dataclass
 class Shard:
-    """A model and the figures of the partitions that it has learned.
+    """A model, and the figures of the partitions that it was trained on.
 
     ``model`` is anything with ``merge(others, start=...)``; None if there were no rows.
     """
@@ -86,9 +86,9 @@ class Shard:
     figures: list[Figures] = field(default_factory=list)
 
     def total(self, name: str) -> float:
-        """Return a figure, added up over the partitions that had rows."""
+        """Return the sum of a figure over the partitions that had rows."""
         return float(
-            sum(getattr(one, name) for one in self.figures if one.rows or name == "skipped")
+            sum(getattr(part, name) for part in self.figures if part.rows or name == "skipped")
         )
 
     @property
@@ -117,16 +117,16 @@ class Shard:
 
 
 def merge_shards(shards: Sequence[Shard], start: Any = None) -> Shard:
-    """Return one shard out of several: a node of the tree.
+    """Merge several shards into one: a node of the tree.
 
     Parameters
     ----------
     shards : sequence of Shard
         In the order of their partitions.
     start : model, optional
-        What all of them began with, if that was not empty.
+        The model that all of them started from, if it was trained before.
     """
-    figures = [one for shard in shards for one in shard.figures]
+    figures = [part for shard in shards for part in shard.figures]
     models = [shard.model for shard in shards if shard.model is not None]
     if not models:
         return Shard(None, figures)
@@ -135,10 +135,10 @@ def merge_shards(shards: Sequence[Shard], start: Any = None) -> Shard:
 
 
 def figures_of(shard: Shard) -> list[Figures]:
-    """Return the figures alone, which are little to move."""
+    """Return only the figures, which are small."""
     return shard.figures
 
 
 def moved_bytes(model: Any) -> int:
-    """Return the size of a model's arrays: what is moved to merge it."""
+    """Return the size of a model's arrays, which are sent to merge it."""
     return int(sum(tensor.nbytes for tensor in model.tensors().values()))

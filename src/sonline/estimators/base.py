@@ -52,9 +52,9 @@ SGD_LOSSES = {"log_loss": "logistic", "squared_error": "squared"}
 class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
 
-    face: ClassVar[str]  # what the file that `save` writes says of its origin
+    face: ClassVar[str]  # the name of this class in model files
     losses: ClassVar[tuple[str, ...]]
-    # The arguments of the constructor that are the learner's, and what it calls them.
+    # The arguments of the constructor that are parameters of the learner, and their names there.
     arguments: ClassVar[list[tuple[str, str]]]
 
     loss: str
@@ -67,8 +67,8 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     n_features_in_: int
     n_iter_: int
     _model: Model
-    _first_values: Any  # the arguments with which learning began
-    _values: ClassVar[attrgetter[Any]]  # reads these arguments, in a single call
+    _first_values: Any  # these arguments when training started
+    _values: ClassVar[attrgetter[Any]]  # reads these arguments in a single call
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)
@@ -93,7 +93,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         return Parameters(**{field: getattr(self, name) for name, field in self.arguments})
 
     def _check_arguments(self) -> None:
-        """Raise an error if an argument that is not the learner's cannot be used."""
+        """Raise an error about an invalid argument that is not a parameter of the learner."""
         for name in ("shuffle", "warm_start", "discover_classes"):
             value = getattr(self, name, False)
             if not isinstance(value, (bool, np.bool_, int)):
@@ -103,15 +103,15 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise ParameterError(f"n_jobs must be None or an integer other than 0, got {jobs!r}")
 
     def _check_same_parameters(self) -> None:
-        """Raise an error if the parameters are not those that learning began with."""
+        """Raise an error if the parameters have changed since training started."""
         if self._values(self) == self._first_values:
             return
         for name, field in self.arguments:
             now, then = getattr(self, name), getattr(self._model.parameters, field)
             if now is not then and now != then:
                 raise ParameterError(
-                    f"{name} is {now!r}, but this estimator began to learn with {then!r}, which "
-                    "cannot change on the way; call fit with warm_start=False, or start with clone"
+                    f"{name} is {now!r}, but training started with {then!r}, which cannot "
+                    "change; call fit with warm_start=False, or start with clone"
                 )
 
     @contextmanager
@@ -135,8 +135,8 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     @staticmethod
     @contextmanager
-    def _say_where(number: int, rows: Any) -> Iterator[None]:
-        """Add to a divergence in which pass, and over which rows of X, it happened."""
+    def _name_pass(number: int, rows: Any) -> Iterator[None]:
+        """Add the pass, and which order its row numbers refer to, to a divergence."""
         try:
             yield
         except DivergenceError as error:
@@ -146,7 +146,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def _learn_passes(
         self, X: Any, labels: Any, sample_weight: ArrayLike | None, table: ClassTable | None
     ) -> None:
-        """Learn all rows ``max_iter`` times: what `fit` does when labels have been checked."""
+        """Train on all rows ``max_iter`` times: `fit`, after labels have been checked."""
         parameters = self._parameters()
         continuing = self.warm_start and self.__sklearn_is_fitted__()
         if continuing:
@@ -166,7 +166,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         for number, order in enumerate(self._orders(count)):
             for part, piece in pieces(rows, order):
                 targets, classes = model.targets(labels[part])
-                with self._say_where(number, part):
+                with self._name_pass(number, part):
                     part_weights = None if weights is None else weights[part]
                     learned = model.learn_targets(
                         piece, targets, classes, part_weights, self._threads(model)
@@ -179,7 +179,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         self.n_iter_ = self.max_iter
 
     def _learn_rows(self, X: Any, labels: Any, sample_weight: ArrayLike | None) -> None:
-        """Learn some rows once: what `partial_fit` does when rows and labels have been checked."""
+        """Train on rows once: `partial_fit`, after rows and labels have been checked."""
         model = self._model
         sample_weights = row_weights(sample_weight, len(labels))
         weights = self._weights(sample_weights, labels)
@@ -188,7 +188,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         model.update_progress(learned, sample_weights)
 
     def _weights(self, weights: Floats | None, labels: Any) -> Floats | None:
-        """Return the weights of the rows, those of their classes taken in."""
+        """Return the weights of the rows, times those of their classes."""
         return weights
 
     def _threads(self, model: Model) -> int:
@@ -201,7 +201,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         return model.predict(rows, threads=self._threads(model))
 
     def _fitted(self) -> Model:
-        """Return the model; an error if there is none yet."""
+        """Return the model; raise an error if the estimator is not fitted."""
         try:
             return self.__dict__["_model"]  # type: ignore[no-any-return]
         except KeyError:
@@ -281,20 +281,20 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         return self._attribute("progressive_loss_").progress.loss.average
 
     def _attribute(self, name: str) -> Model:
-        """Return the model for a fitted attribute, which must not exist before."""
+        """Return the model for an attribute that exists only after fitting."""
         if "_model" not in self.__dict__:
             raise AttributeError(f"{type(self).__name__} has no {name!r} before it is fitted")
         return self._model
 
     def _coefficients(self, weights: Floats) -> Floats:
-        """Return `_by_column` for the attribute ``coef_``, which must not exist if it fails."""
+        """Return `_by_column`; without it, the attribute ``coef_`` does not exist."""
         try:
             return self._by_column(weights)
         except InvalidInputError as error:
             raise AttributeError(f"there is no coef_: {error}") from None
 
     def _by_column(self, weights: Floats) -> Floats:
-        """Spread weights by feature seen over all columns of X."""
+        """Return weights of features as weights of all columns of X."""
         names = getattr(self, "feature_names_in_", None)
         numbers = {} if names is None else {name: column for column, name in enumerate(names)}
         chosen = []
@@ -451,13 +451,13 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             estimator.n_iter_ = 1
         model.face = {}
         estimator._model = model
-        # After set_params and save they differ: then `partial_fit` says what has changed.
+        # They differ after set_params and save; `partial_fit` then names what has changed.
         estimator._first_values = cls._values(estimator) if same else None
         return estimator
 
     @classmethod
     def _check_task(cls, model: Model) -> None:
-        """Raise an error if a model is not what this estimator can be."""
+        """Raise an error if this estimator cannot use a model."""
         raise NotImplementedError
 
 

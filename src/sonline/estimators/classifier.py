@@ -202,7 +202,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         )
 
     def _compare(self, classes: ArrayLike) -> None:
-        """Raise an error if classes are named again and others than before."""
+        """Raise an error if ``classes`` are not those of the first call."""
         named = np.unique(as_labels("classes", classes))
         if not np.array_equal(named, self.classes_):
             raise InvalidInputError(
@@ -218,7 +218,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         return table.array[table.order]
 
     def _in_order(self, lines: Floats) -> Floats:
-        """Bring lines, one per output of the model, into the order of `classes_`."""
+        """Return lines, one per output of the model, in the order of `classes_`."""
         table = self._model.table
         assert table is not None  # noqa: S101 - a classifier has classes
         return table.in_order(lines)
@@ -244,7 +244,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
             )
 
     def _weights(self, weights: Floats | None, labels: Labels) -> Floats | None:
-        """Return the weights of the rows, those of their classes taken in."""
+        """Return the weights of the rows, times those of their classes."""
         self._check_class_weight()
         if self.class_weight is None or not labels.size:
             return weights
@@ -367,7 +367,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
 
 
 def _refuse_single(table: ClassTable) -> None:
-    """Raise an error if there is nothing to tell apart."""
+    """Raise an error if there are fewer than two classes."""
     if len(table) < 2:
         raise InvalidInputError(
             f"at least two classes are needed, got {len(table)} class: {list(table.labels)}"

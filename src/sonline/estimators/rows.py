@@ -57,8 +57,8 @@ def _has_the_columns(estimator: Any, X: Any) -> bool:
 def known_rows(estimator: Any, X: Any) -> Rows:
     """Return rows for an estimator that has been fitted.
 
-    What needs no conversion is seen to be so in a microsecond, where scikit-learn's general check
-    takes a hundred; the core looks at the numbers themselves. All else goes the general way.
+    Rows that need no conversion are recognised in a microsecond; scikit-learn's general check takes
+    a hundred. The core checks the numbers. All other rows take the general check.
     """
     plain = type(X) is np.ndarray or type(X) in CSR
     if (

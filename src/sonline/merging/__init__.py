@@ -50,7 +50,7 @@ def merge_learners(
     learners: Sequence[Sequence[State]],
     start: Sequence[State] | None = None,
 ) -> list[State]:
-    """Return what the merged learner knows; many are merged in the shape of `merge_tree`.
+    """Return the knowledge of the merged learner; many learners are merged as in `merge_tree`.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def merge_learners(
     everything = table.add(names)
 
     def merge(group: Sequence[tuple[Sequence[State], Keys]]) -> tuple[Sequence[State], Keys]:
-        # Nodes of the tree are rounded as models are: wherever they are merged, bits are equal.
+        # Nodes of the tree are rounded as models are: bits do not depend on where they are merged.
         group = [
             ([_rounded(parameters, state | names) for state in states], ids)
             if ids is everything
@@ -86,7 +86,7 @@ def merge_learners(
         ]
         return models, everything
 
-    # The number of threads would show in the last bits of the sums.
+    # The last bits of the sums would depend on the number of threads.
     with threadpool_limits(1, user_api="blas"), _too_large():
         merged, ids = merge_tree(known, merge)
     if ids is not everything:  # there was only one
@@ -96,7 +96,7 @@ def merge_learners(
 
 @contextmanager
 def _too_large() -> Iterator[None]:
-    """Say what is wrong where sums of squares overflow, or a matrix cannot be inverted."""
+    """Raise a clear error if sums of squares overflow or a matrix cannot be inverted."""
     try:
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
             yield
@@ -110,7 +110,7 @@ def _too_large() -> Iterator[None]:
 
 
 def _rounded(parameters: Parameters, state: State) -> State:
-    """Return what a model knows that has taken this over."""
+    """Return knowledge as a model of these parameters rounds it."""
     model = _core.Model(parameters.for_core(), parameters.dtype == "float32")
     model.set_knowledge(state)
     return model.knowledge()
@@ -121,7 +121,7 @@ def _merge_models(
     models: Sequence[tuple[State, Keys]],
     start: tuple[State, Keys] | None,
 ) -> State:
-    """Merge models, each with the ids that its names have in the merged one, at once."""
+    """Merge models in one step; each comes with the ids of its names in the merged model."""
     learners = [*models, *([] if start is None else [start])]
     union, places = united([translated(state["features"], ids) for state, ids in learners])
     ranks = [rank_of(state) for state, _ in learners]
@@ -151,7 +151,7 @@ def _merge_models(
 
 
 def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
-    """Return parameters and knowledge of a learner that predicts as this one and cannot learn on.
+    """Return parameters and knowledge of a learner that predicts like this one and cannot learn.
 
     Its weight vectors become their blend, and nothing is left of the sketch.
     """
@@ -177,7 +177,7 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
 
 
 def check_same_parameters(first: Parameters, others: Sequence[Parameters]) -> None:
-    """Raise an error if learners are not of one kind."""
+    """Raise an error if the parameters of learners differ."""
     expected = first.as_dict()
     for number, other in enumerate(others, 1):
         for name, value in other.as_dict().items():

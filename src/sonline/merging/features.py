@@ -1,4 +1,4 @@
-"""One set of features out of several learners: indices as they are, names by name."""
+"""The union of the features of several learners: indices by value, names by name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class NameTable:
         self._ids: dict[bytes, int] = {}
 
     def add(self, state: dict[str, NDArray[Any]]) -> Keys:
-        """Take in the names of a saved state; the id of each of them here."""
+        """Add the names of a saved state, and return their ids in this table."""
         blob = state[NAMES[0]].tobytes()
         ends = state[NAMES[1]].tolist()
         ids = self._ids
@@ -33,7 +33,7 @@ class NameTable:
         return np.fromiter(numbers, dtype=np.uint64, count=len(ends) - 1)
 
     def state(self) -> dict[str, NDArray[Any]]:
-        """Return the table as a saved state has it."""
+        """Return the table in the form of a saved state."""
         ends = np.cumsum([0, *map(len, self._ids)], dtype=np.uint64)
         return {
             NAMES[0]: np.frombuffer(b"".join(self._ids), dtype=np.uint8),
@@ -52,7 +52,7 @@ def translated(keys: Keys, ids: Keys) -> Keys:
 
 
 def united(learners: Sequence[Keys]) -> tuple[Keys, list[Places]]:
-    """Return all keys in the order of their first appearance, and where those of each learner are.
+    """Return all keys in the order of their first appearance, and the positions of each learner's.
 
     Each learner has a key once. The first is the intercept's, and so it stays.
 
@@ -63,7 +63,7 @@ def united(learners: Sequence[Keys]) -> tuple[Keys, list[Places]]:
     >>> keys.tolist(), places[1].tolist()
     ([0, 7, 3, 9], [0, 2, 3])
     """
-    # The intercept has the key 0, which is also an index: it is left out here.
+    # The key of the intercept is 0, which is also an index: the intercept is left out here.
     codes = _small_codes([keys[1:] for keys in learners])
     table = np.zeros(1 + max(int(code.max(initial=0)) for code in codes), dtype=np.intp)
     union, size, places = [np.zeros(1, np.uint64)], 1, []
@@ -79,7 +79,7 @@ def united(learners: Sequence[Keys]) -> tuple[Keys, list[Places]]:
 
 def _small_codes(learners: Sequence[Keys]) -> list[Places]:
     """Return a number for each key, the same for equal ones, not much larger than their count."""
-    codes = [(keys << 1) | (keys >> 63) for keys in learners]  # what marks a name comes last
+    codes = [(keys << 1) | (keys >> 63) for keys in learners]  # the mark of names goes last
     if max(int(code.max(initial=0)) for code in codes) <= SPARSE * sum(code.size for code in codes):
         return [code.view(np.intp) for code in codes]
     _, joint = np.unique(np.concatenate(learners), return_inverse=True)

@@ -52,7 +52,7 @@ def combined(
     start: Knowledge | None,
     directions: Floats,
 ) -> Knowledge:
-    """Return what several learners over the same features know together.
+    """Return the merged knowledge of several learners over the same features.
 
     ``directions`` are those of all, the start's last, in the memory that their V are views of.
     """
@@ -89,12 +89,12 @@ def combined(
             for number in range(len(parameters.experts))
         ]
     )
-    # What all began with has been counted by each of them.
+    # Each learner has counted the common start.
     return cut(parameters, merged, stack, np.r_[np.ones(len(models)), 1 - len(models)])
 
 
 def _precise(parameters: Parameters, capacity: int) -> bool:
-    """Return whether A_i says how much a learner knows in each direction."""
+    """Return whether A_i is the precision of a learner in each direction."""
     if parameters.sketch not in SOLVED or not parameters.hessian:
         return False
     matrix = parameters.sketch == "full" or capacity > 0
@@ -102,7 +102,7 @@ def _precise(parameters: Parameters, capacity: int) -> bool:
 
 
 def _nothing(like: Knowledge) -> Knowledge:
-    """Return the learner that has not seen anything."""
+    """Return the knowledge of an untrained learner."""
     zeros = np.zeros(like.keys.size)
     return Knowledge(
         like.keys,
@@ -122,7 +122,7 @@ def _nothing(like: Knowledge) -> Knowledge:
 
 
 def _beyond(values: Sequence[Floats], first: Floats) -> Floats:
-    """Return ``first`` and what each of the values has on top of it."""
+    """Return ``first`` plus the differences of the values from it."""
     total, change = first.copy(), np.empty_like(first)
     for value in values:
         total += np.subtract(value, first, out=change)
@@ -130,7 +130,7 @@ def _beyond(values: Sequence[Floats], first: Floats) -> Floats:
 
 
 def _total(values: Sequence[Floats]) -> Floats:
-    """Return the sum, without the copy of all values that np.sum makes of a list."""
+    """Return the sum; np.sum would copy all values into one array first."""
     total = values[0].copy()
     for value in values[1:]:
         total += value
@@ -171,7 +171,7 @@ def _numbers(learners: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]
 
 
 def _unit(learners: Sequence[Knowledge]) -> float:
-    """Return the mean of the units, if most rows were learned with one."""
+    """Return the mean of the common units, if most rows were learned with one."""
     rows = np.array([learner.rounds for learner in learners])
     units = np.array([learner.numbers["scales.unit"] for learner in learners])
     having = float(rows @ (units > 0))
@@ -181,7 +181,7 @@ def _unit(learners: Sequence[Knowledge]) -> float:
 def _scales(
     parameters: Parameters, learners: Sequence[Knowledge], zero: Knowledge
 ) -> tuple[Floats, Floats | None]:
-    """Return the squared scales, and the counts, over all rows that any of them has seen."""
+    """Return the squared scales and the counts over the rows of all learners."""
     if parameters.scaling == "gradient":
         first = np.maximum(zero.squares - FIRST_SQUARE, 0.0)
         sums = [np.maximum(learner.squares - FIRST_SQUARE, 0.0) for learner in learners]
@@ -206,7 +206,7 @@ def _scales(
 
 
 def _rows(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
-    """Return how many rows each has learned since the start, in units of their mean."""
+    """Return the rows that each learner has learned since the start, divided by their mean."""
     rows = np.array([max(learner.rounds - zero.rounds, 0.0) for learner in learners])
     return rows / rows.mean() if rows.any() else np.ones(rows.size)
 
@@ -226,7 +226,7 @@ def _heaviest(learners: Sequence[Knowledge]) -> Knowledge:
 
 
 def _move_offset(known: Knowledge, offset: float) -> None:
-    """Let the weights of the intercept make up for another offset of the labels."""
+    """Correct the weights of the intercept for another offset of the labels."""
     if known.rounds > 0:
         scale = np.sqrt(known.effective[0])
         known.weights[:, 0] += (known.numbers["label_offset"] - offset) * scale
@@ -238,7 +238,7 @@ def _rescaled(known: Knowledge, root: Floats) -> Knowledge:
     present = (scales > 0) & (root > 0)
     ratio = np.divide(scales, root, out=np.zeros_like(scales), where=present)
     inverse = np.divide(root, scales, out=np.zeros_like(scales), where=present)
-    # In place: new memory costs more than the numbers, and nobody needs what was there.
+    # In place, because allocating costs more than computing; the old values are not needed.
     return replace(
         known,
         weights=np.multiply(known.weights, inverse, out=known.weights),
@@ -270,7 +270,7 @@ def _evidence(
             amount[~_seen(learner)] = 0.0
         evidence.append(np.maximum(amount, 0.0, out=amount))
     silent = _total(evidence) == 0
-    if silent.any():  # nothing new: all count alike
+    if silent.any():  # nobody has seen it since the start: equal shares
         evidence = [
             np.where(silent, _seen(learner).astype(np.float64), amount)
             for learner, amount in zip(models, evidence, strict=True)
@@ -285,15 +285,15 @@ def _seen(known: Knowledge) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
 
 @dataclass
 class _Sum:
-    """Learners in the merged coordinates, what they began with, and what they make together."""
+    """Learners in the merged coordinates, their common start, and the merged learner."""
 
     parameters: Parameters
     models: Sequence[Knowledge]
     origin: Knowledge
     merged: Knowledge  # its squares are the merged scales themselves
     evidence: Sequence[Floats]
-    rows: Floats  # of each since the start, in units of their mean
-    fresh: bool  # the start had not learned anything
+    rows: Floats  # of each learner since the start, divided by their mean
+    fresh: bool  # whether the start was untrained
 
     def credits(self, number: int) -> Floats:
         """Return the factor of an expert in each learner; its mean over the rows is 1."""
@@ -393,7 +393,7 @@ class _Sum:
     def _diagonals(self, number: int, factors: Floats) -> tuple[list[Floats], Floats]:
         """Return the diagonal part of each A_i, times a factor, and of the merged A."""
         if self.fresh and self.parameters.sketch not in TRACKING:
-            # Alpha stands for data: the same sum as before, divided by who has seen the feature.
+            # Alpha stands for data: its sum is shared by those who have seen the feature.
             total = _total(self.evidence)
             observers = np.sum([amount > 0 for amount in self.evidence], axis=0)
             unit = np.divide(observers, total, out=np.zeros_like(total), where=total > 0)

@@ -1,4 +1,4 @@
-"""The directions of several sketches below each other, and one sketch out of them."""
+"""The directions of several sketches, stacked as rows, and their merged sketch."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from sonline.merging.state import Floats, Knowledge
 from sonline.parameters import Parameters
 
 NEGLIGIBLE = 1e-14  # eigenvalues below, relative to the largest, are dropped, as the core does
-PIECE = 4096  # features at a time: some 40 rows of them stay in the cache
+PIECE = 4096  # features at a time, so that about 40 rows of them fit in the cache
 PARALLEL = 1e-12  # squared length below which a direction is a combination of the others
 
 
 class Stack:
-    """The directions of several learners, one below the other: R.
+    """The directions of several learners, stacked as the rows of R.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Stack:
         if weights is None:
             return np.asarray(self.rows @ self.rows.T)
         total = np.zeros((self.values.size, self.values.size))
-        space = np.empty((self.values.size, PIECE))  # new memory for each piece costs more than it
+        space = np.empty((self.values.size, PIECE))  # reused, because allocating is slow
         for first in range(0, weights.size, PIECE):
             rows, part = self.rows[:, first : first + PIECE], weights[first : first + PIECE]
             total += np.multiply(rows, part, out=space[:, : part.size]) @ rows.T
@@ -68,14 +68,14 @@ class Stack:
         if not present.size:
             return T, np.zeros(0)
         lengths = lengths[present]
-        # Unit rows have a Gram matrix that says which of them are combinations of the others.
+        # The Gram matrix of unit rows shows which of them are combinations of the others.
         unit = self.products[np.ix_(present, present)] / np.outer(lengths, lengths)
         size, mix = np.linalg.eigh(unit)
         independent = size > PARALLEL * present.size
         basis = (mix[:, independent] / np.sqrt(size[independent])).T
         inside = (mix[:, independent] * np.sqrt(size[independent])).T
         eigenvalues, turn = np.linalg.eigh((inside * values[present] * lengths**2) @ inside.T)
-        # What the start had and no learner has any more is 0, not less.
+        # What only the start had is 0, not negative.
         positive = np.flatnonzero(eigenvalues > NEGLIGIBLE * max(eigenvalues[-1], 0.0))[::-1]
         T = np.zeros((positive.size, self.values.size))
         T[:, present] = (turn[:, positive].T @ basis) / lengths
@@ -83,7 +83,7 @@ class Stack:
 
 
 def cut(parameters: Parameters, merged: Knowledge, stack: Stack, factors: Floats) -> Knowledge:
-    """Sketch the sum again with as many directions as one learner has."""
+    """Reduce the sum to as many directions as one learner has."""
     T, ev = stack.spectrum(factors)
     m = merged.capacity
     left, merged.ev = ev[m:], ev[:m].copy()
@@ -94,6 +94,6 @@ def cut(parameters: Parameters, merged: Knowledge, stack: Stack, factors: Floats
         merged.ev -= left[0]
         if parameters.sketch == "rfd":
             merged.numbers["tail"] += float(left[0]) / 2
-        merged.ev = merged.ev[merged.ev > NEGLIGIBLE * ev[0]]  # they fall: the last ones go
+        merged.ev = merged.ev[merged.ev > NEGLIGIBLE * ev[0]]  # in falling order
     merged.V = stack.back(T[: merged.ev.size])
     return merged

@@ -1,4 +1,4 @@
-"""What a learner knows, as `_core.Model.knowledge` gives it and `set_knowledge` takes it back.
+"""The knowledge of a learner, as `_core.Model.knowledge` returns and `set_knowledge` takes it.
 
 The core hands out weights, scales, directions and eigenvalues in terms that do not depend on how a
 sketch keeps them (cpp/sonline/knowledge.hpp).
@@ -18,7 +18,7 @@ from sonline.parameters import Parameters
 Floats: TypeAlias = NDArray[np.float64]
 State: TypeAlias = dict[str, NDArray[Any]]
 
-COUNT_LIMIT = float(1 << 24)  # where the core stops to count the rows of a feature
+COUNT_LIMIT = float(1 << 24)  # the core counts the rows of a feature up to this
 FIRST_SQUARE = 0.1  # D₁ of the paper's diagonal adaptation
 RANGE = 1e-12  # eigenvalues below, relative to the largest, are rounding (relative length 1e-6)
 COMMON = 4.0  # times the mean count: see scales.hpp
@@ -68,7 +68,7 @@ class Knowledge:
 
     @property
     def rounds(self) -> float:
-        """How many rows have been learned."""
+        """Number of rows learned."""
         return self.numbers["rounds"]
 
     @property
@@ -93,17 +93,17 @@ class Knowledge:
 
     @property
     def tail(self) -> float:
-        """What the discarded directions add to alpha."""
+        """The part of alpha that comes from discarded directions."""
         return self.numbers["tail"]
 
     @property
     def capacity(self) -> int:
-        """How many directions the sketch holds at most."""
+        """The largest number of directions of the sketch."""
         return int(self.numbers["capacity"])
 
 
 def in_unit(squares: Floats, unit: float) -> Floats:
-    """Return squared scales: ``unit`` where they are like it, a line between, or as they are."""
+    """Return squared scales: ``unit`` if they are close to it, interpolated, or unchanged."""
     if unit == 0:
         return squares.copy()
     large = squares > unit
@@ -115,7 +115,7 @@ def in_unit(squares: Floats, unit: float) -> Floats:
 
 
 def rank_of(state: State) -> int:
-    """Return how many directions a learner has."""
+    """Return the number of directions of a learner."""
     return len(state["directions"])
 
 

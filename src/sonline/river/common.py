@@ -1,4 +1,4 @@
-"""What the two River estimators share."""
+"""What the two estimators for River share."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 
 class RiverEstimator:
-    """What both estimators have; only they are public."""
+    """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
 
-    face: str  # what the file that `save` writes says of its origin
+    face: str  # the name of this class in model files
     loss: str
     missing: str
     _model: Model
@@ -105,7 +105,7 @@ class RiverEstimator:
         Parameters
         ----------
         model
-            Of any face.
+            A model of any class of sonline.
 
         """
         raise NotImplementedError
@@ -132,7 +132,7 @@ E = TypeVar("E", bound=RiverEstimator)
 
 
 def opened(cls: type[E], model: Model) -> E:
-    """Return an estimator for a model that any face saved."""
+    """Return an estimator for a model that any class saved."""
     parameters = model.parameters.as_dict()
     if model.face.get("name") == cls.face:
         estimator = cls(**model.face["arguments"])

@@ -78,7 +78,7 @@ def learn_stream(
     fresh = not model.stats()["rounds"]
     settings = Settings(
         data=[os.fspath(name) for name in streams.listed(source)],
-        given=model.parameters.as_dict(),
+        parameters=model.parameters.as_dict(),
         stream=options,
         classes=classes,
         class_weights=dict(class_weight or {}),
@@ -91,7 +91,7 @@ def learn_stream(
     )
     if fresh:  # as on the command line, where parameters that were not given are the defaults
         default = Parameters().as_dict()
-        settings.given = {k: v for k, v in settings.given.items() if v != default[k]}
+        settings.parameters = {k: v for k, v in settings.parameters.items() if v != default[k]}
     training = Training(settings, model=None if fresh else model)
     if progress:
         from sonline.display import Display, open_console  # noqa: PLC0415 - seldom wanted

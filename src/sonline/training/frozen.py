@@ -1,4 +1,4 @@
-"""How well a model predicts the next rows if it is not updated in between."""
+"""How well a model predicts the next rows if it is not trained on them."""
 
 from __future__ import annotations
 
@@ -12,21 +12,20 @@ from sonline.rows import CoreRows, Floats
 from sonline.streams import Batch
 from sonline.training.settings import THREADS
 
-EVERY = 10  # about one batch in this many is predicted by the frozen model
-WORSE = 1.25  # times the progressive measure, and beyond chance: worth a warning
+EVERY = 10  # about one batch in this many is also predicted by the frozen model
+WORSE = 1.25  # warn if the frozen error is this many times the progressive one, beyond chance
 
 
 class NextRows:
-    """Compares a frozen model with one that learns on, on the same rows.
+    """Compares the frozen model with the model that keeps learning, on the same rows.
 
-    About one row of ten, in whole batches of the first pass, is also predicted by the model of
-    the batch before. That model does not know the labels of the batch, as a deployed model does
-    not.
+    About one row in ten, in whole batches of the first pass, is also predicted by the model as it
+    was before the batch. Like a deployed model, it does not see the labels of the batch.
 
     Attributes
     ----------
     frozen, live : Progress
-        Measures of both predictions.
+        Measures of the predictions of both.
     """
 
     def __init__(self) -> None:
@@ -34,8 +33,8 @@ class NextRows:
         self._next = 0  # row
 
     def learn(self, model: Model, batch: Batch, weights: Floats | None, rows: int) -> LearnResult:
-        """Learn a batch with a model that has learned ``rows`` rows, and measure when it is due."""
-        # A young model still learns much within a batch, which would be measured instead.
+        """Learn a batch with a model that has learned ``rows`` rows; measure if it is time to."""
+        # A young model improves within a batch, and the comparison would show that instead.
         if rows < max(self._next, EVERY * len(batch)) or batch.start.turn > 0:
             return model.learn_batch(batch, weights, THREADS)
         self._next = rows + EVERY * len(batch)
@@ -49,7 +48,7 @@ class NextRows:
         return learned
 
     def _compare(self, model: Model, learned: LearnResult, raw: Floats) -> None:
-        """Take in both predictions."""
+        """Add the predictions of both to the measures."""
         if len(learned.class_counts) > 1 or raw.shape != learned.raw.shape:
             return  # the batch had new classes
         for progress, result in ((self.frozen, replace(learned, raw=raw)), (self.live, learned)):
@@ -57,12 +56,12 @@ class NextRows:
             progress.update(loss, wrong)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the measures of the frozen model that are known."""
+        """Return the measures of the frozen model, if there are any."""
         curves = {"frozen_loss": self.frozen.loss, "frozen_error": self.frozen.error}
         return {name: curve.average for name, curve in curves.items() if curve.weight > 0}
 
     def warning(self) -> str:
-        """Return a sentence if the frozen model is clearly worse, or nothing."""
+        """Return a warning if the frozen model is clearly worse, otherwise an empty string."""
         frozen, live = self.frozen.error, self.live.error
         if frozen.weight == 0:
             return ""

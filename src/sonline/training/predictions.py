@@ -17,16 +17,16 @@ def prediction_lines(
     Parameters
     ----------
     model : Model
-        Whose they are.
+        The model that made the predictions.
     raw : array
         Raw predictions, a line per output.
     kind : {"raw", "probability", "label"}
-        What to write. Of two classes it is the number of the second label in sorted order, of more
-        the number of each class after its label.
+        What to write. For two classes a number is that of the second label in sorted order; for
+        more, each class has its label and its number.
     tags : list of str, optional
-        Of the rows.
+        The tags of the rows.
     classes : int, optional
-        How many classes the predictions know, if not all of the model.
+        Number of classes when the predictions were made, if the model has more by now.
     """
     table = model.table
     count = model.classes if classes is None else classes
@@ -53,7 +53,7 @@ def prediction_lines(
 
 
 def prediction_objects(model: Model, raw: Floats, tags: list[str] | None) -> str:
-    """Return a JSON object for each row, a line each."""
+    """Return predictions as JSON lines, an object per row."""
     table = model.table
     columns: dict[str, list[Any]] = {"raw": raw[0].tolist()}
     if table is not None:

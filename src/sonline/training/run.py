@@ -39,32 +39,31 @@ from sonline.training.watching import Files, NoFiles, Silent, Watcher
 
 
 class Training:
-    """Learns from a stream until it ends, is stopped or reaches its limit.
+    """Trains a model on a stream until the stream ends, is stopped or reaches its limit.
 
     Parameters
     ----------
     settings : Settings
-        What to do.
+        The settings of the run.
     watcher : Watcher, optional
-        Where to show it.
+        Shows the run.
     files : Files, optional
-        Where predictions and bad rows go.
+        Where to write predictions and bad rows.
     model : Model, optional
-        What to go on with; without, the first rows decide what model is made.
+        The model to continue; by default a new one, as the first rows need it.
     signals : sequence of signal.Signals
-        Those that end the run in order.
+        The signals that end the run cleanly.
 
     Attributes
     ----------
     rows, skipped : int
-        Rows learned or held out over all passes, and bad rows.
+        Rows learned or held out in all passes, and bad rows.
     progress, held : Progress
-        Measures of this pass, and those of rows held out.
+        Measures of this pass, and of the rows held out.
     next_rows : NextRows
-        Measures of the frozen model on the next rows. They are of this run only: a run that is
-        resumed begins new ones.
+        Measures of the frozen model on the next rows. A resumed run starts new ones.
     past : list of dict
-        Summaries of the passes before.
+        Summaries of the earlier passes.
     """
 
     def __init__(
@@ -104,7 +103,7 @@ class Training:
         return self.settings.checkpoint or self.settings.output
 
     def run(self) -> Model:
-        """Learn; the model."""
+        """Train, and return the model."""
         settings = self.settings
         last = self.resumable if settings.resume else None
         if last is not None and last.exists():
@@ -124,7 +123,7 @@ class Training:
             with interruptible(self._interrupt, self._signals):
                 self._loop(stream)
             if self.validation is not None and self.model is not None and not self.interrupted:
-                if not self.validation.last:  # the passes have come to their end
+                if not self.validation.last:  # after the last pass
                     self.validation.enough(self.model, final=True)
                 self._note()
                 self.model = self.validation.best(self.model)
@@ -146,7 +145,7 @@ class Training:
             labels = {"tokens": self.model.table is not None}
             options = options_of(self.model.parameters) | labels | options
         else:
-            options |= options_of(Parameters(**self.settings.given))
+            options |= options_of(Parameters(**self.settings.parameters))
         return streams.open(
             self.settings.data, start=self.position, passes=self.settings.passes, **options
         )
@@ -181,7 +180,7 @@ class Training:
     def _usable(
         self, batches: Iterator[Batch], check: LabelCheck | None, on_error: str
     ) -> Iterator[Batch]:
-        """Yield the rows that can be learned, up to the limit."""
+        """Yield batches without rows that cannot be learned, up to the limit."""
         left = None if self.settings.limit is None else self.settings.limit - self.rows
         for whole in batches:
             batch = whole if left is None else whole.head(left)
@@ -198,7 +197,7 @@ class Training:
                     return
 
     def look(self) -> tuple[Model, str]:
-        """Make the model that the first rows need, without learning; it and what was found out."""
+        """Return the untrained model that the first rows need, and a sentence about the input."""
         with self._open() as stream:
             next(self._decide(stream, iter(stream)), None)
             description = stream.description
@@ -210,10 +209,10 @@ class Training:
         return self.model, description
 
     def _decide(self, stream: Stream, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Look at the first rows, make the model that they need, and give them back."""
+        """Make the model that the first rows need; return all batches, the first ones included."""
         first: list[Batch] = []
-        parameters = Parameters(**self.settings.given)
-        # Where the labels need not be seen, a slow pipe is learned from its first row on.
+        parameters = Parameters(**self.settings.parameters)
+        # If the labels do not decide the task, a slow pipe is learned from its first row on.
         needed = DECIDING_ROWS if parameters.binary and self.settings.classes == "auto" else 1
         labels: list[Any] = []
         seen = 0
@@ -230,7 +229,7 @@ class Training:
                 parameters,
                 labels,
                 self.settings.classes,
-                "loss" in self.settings.given,
+                "loss" in self.settings.parameters,
                 skip=stream.options.on_error == "skip",
                 place_of=lambda label: _place_of(label, first),
             )
@@ -247,7 +246,7 @@ class Training:
         model = self.model
         self.skipped += batch.skipped
         self._files.write("bad_rows", batch.bad_text())
-        if model is None:  # nothing but bad rows so far
+        if model is None:  # all rows so far were bad
             return
         weights, held = self._weights(batch)
         if len(batch):
@@ -260,7 +259,7 @@ class Training:
             self.watcher.update(**self._now(model, stream))
 
     def _pass_is_last(self) -> bool:
-        """Begin the next pass, unless the validation says that it would be in vain."""
+        """Start the next pass, or return True if validation shows no more progress."""
         if self.validation is not None and self.model is not None:
             if self.validation.enough(self.model):
                 return True
@@ -334,7 +333,7 @@ class Training:
             return ""
 
         features = int(batch.indptr[row + 1] - batch.indptr[row])
-        # The curve of errors has its points at the same rows.
+        # The points of the error curve are at the same rows.
         error = next(
             (p.average for p in reversed(self.progress.error.points) if p.rows == point.rows),
             float("nan"),
@@ -357,7 +356,7 @@ class Training:
         }
 
     def summary(self) -> dict[str, Any]:
-        """Return the averages of this pass that are known."""
+        """Return the averages of this pass."""
         curves = {
             "loss": self.progress.loss,
             "error": self.progress.error,
@@ -372,9 +371,9 @@ class Training:
     # -- the state that a later run resumes ------------------------------------------------------
 
     def _note(self) -> None:
-        """Put into the model what a later run needs to go on."""
+        """Store in the model what a resumed run needs."""
         model = self.model
-        assert model is not None  # noqa: S101 - asked after rows have come
+        assert model is not None  # noqa: S101 - only called after the first rows
         self._files.sync()
         if self._stream is not None:
             model.reading.columns = dict(self._stream.columns)
@@ -401,7 +400,7 @@ class Training:
         }
 
     def save(self) -> None:
-        """Write model and position to the file that can be resumed."""
+        """Write the model and the position to the checkpoint."""
         if self.model is None or self.resumable is None:
             return
         self._note()
@@ -452,7 +451,7 @@ class Training:
 
     def _check_parameters(self, model: Model, path: Path) -> None:
         have = model.parameters.as_dict()
-        needed = Parameters(**{**have, **self.settings.given}).as_dict()
+        needed = Parameters(**{**have, **self.settings.parameters}).as_dict()
         for name, value in needed.items():
             if value != have[name]:
                 raise ParameterError(

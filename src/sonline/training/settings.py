@@ -1,4 +1,4 @@
-"""What a training run is asked for."""
+"""The settings of a training run."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from typing import Any
 from sonline.errors import ParameterError
 from sonline.model import Model
 
-EVERY_SECONDS = 30.0  # between checkpoints, if nothing else is asked for
+EVERY_SECONDS = 30.0  # between checkpoints by default
 THREADS = min(os.cpu_count() or 1, 8)  # for several classes; results do not depend on it
 
 
 @dataclass
 class Settings:
-    """What a run is asked for."""
+    """The settings of a training run."""
 
     data: list[str]
-    given: dict[str, Any] = field(default_factory=dict)  # parameters of the learner
+    parameters: dict[str, Any] = field(default_factory=dict)  # of the learner, as the user set them
     stream: dict[str, Any] = field(default_factory=dict)  # options of the stream
     output: Path | None = None
     classes: str | Sequence[Any] = "auto"
-    class_weights: dict[Any, float] = field(default_factory=dict)  # by label; others have 1
-    validation: list[str] = field(default_factory=list)  # files that are measured after each pass
-    patience: int = 3  # passes without a smaller loss there, after which it is enough
+    class_weights: dict[Any, float] = field(default_factory=dict)  # by label; 1 for other labels
+    validation: list[str] = field(default_factory=list)  # files to evaluate on after each pass
+    patience: int = 3  # stop after so many passes without a smaller validation loss
     passes: int = 1
-    shuffle: int = 0  # rows of the blocks within which they are put into another order
-    holdout: int = 0
+    shuffle: int = 0  # rows are shuffled within blocks of this many; 0: not at all
+    holdout: int = 0  # one row in this many is predicted only; 0: none
     limit: int | None = None
     predictions: Path | None = None
     bad_rows: Path | None = None
@@ -39,13 +39,13 @@ class Settings:
     every_seconds: float = 0.0
     initial: Path | None = None
     resume: bool = False
-    prepare: Callable[[Model], None] | None = None  # what is done to a new model
-    predict_as: str = "raw"  # what is written to predictions
-    loss_scale: float = 1.0  # losses are shown times this
+    prepare: Callable[[Model], None] | None = None  # called with a new model before it learns
+    predict_as: str = "raw"  # the kind of predictions to write
+    loss_scale: float = 1.0  # losses are multiplied by this for display
 
 
 def checkpoint_times(every: int | str | None, checkpoint: bool) -> tuple[int, float]:
-    """Return after how many rows and after how many seconds to save; 0 is never."""
+    """Return the rows and the seconds between two checkpoints; 0 means never."""
     if every is None:
         return 0, EVERY_SECONDS if checkpoint else 0.0
     if not checkpoint:

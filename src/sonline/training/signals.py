@@ -1,4 +1,4 @@
-"""Signals that end a run in order: what has been learned is saved."""
+"""Signals that end a run cleanly: the model is saved first."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from typing import Any
 
 CTRL_C = (signal.SIGINT,)
-# Also what "docker stop", Kubernetes, SLURM and a closed terminal send.
+# "docker stop", Kubernetes, SLURM and a closed terminal send the last two.
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -17,7 +17,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def interruptible(
     handle: Callable[[signal.Signals], None], signals: Sequence[signal.Signals] = CTRL_C
 ) -> Iterator[None]:
-    """Let the first of these signals end the run in order, the second at once.
+    """Let the first of these signals end the run cleanly, and the second one at once.
 
     Signals that are ignored (by nohup) stay ignored.
     """

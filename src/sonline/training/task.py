@@ -1,4 +1,4 @@
-"""What the first rows of a stream ask for: the task, and how a model reads streams."""
+"""The task, detected from the first rows of a stream, and how a model reads streams."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sonline.parameters import Parameters
 from sonline.streams import Batch, Options
 from sonline.streams.batch import NO_LABEL
 
-DECIDING_ROWS = 1000  # how many labels decide what the task is
+DECIDING_ROWS = 1000  # rows whose labels decide the task
 RARE = 100  # labels of fewer than one row in this many may be mistakes
 _COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d+)?")
-MANY_CLASSES = 200  # more numbers than this among the first labels are no classes
+MANY_CLASSES = 200  # more different numbers than this among the first labels are not classes
 
 
 def table_for(
@@ -32,11 +32,11 @@ def table_for(
     skip: bool = False,
     place_of: Callable[[Any], str] = lambda label: "",
 ) -> ClassTable | None:
-    """Return the classes that the first labels of a stream ask for; None if numbers are learned.
+    """Return the classes for the first labels of a stream; None for regression.
 
-    A few others among many labels that are -1 and 1, or 0 and 1, are a mistake in the data or a
-    rare class: only the user can tell. If bad rows are to be skipped they count as those.
-    ``place_of`` returns where a label is, for the error.
+    A few other labels among many that are -1 and 1, or 0 and 1, are a mistake in the data or a rare
+    class: only the user knows. If bad rows are skipped, they count as such. ``place_of`` returns
+    the file and line of a label, for the error.
     """
     if not parameters.binary:
         return None
@@ -83,13 +83,13 @@ def table_for(
 
 
 def fitting(model: Model, labels: Sequence[Any], classes: str | Sequence[Any] = "auto") -> Model:
-    """Return a model that has not learned yet as the labels of a stream need it."""
+    """Return an untrained model with the classes that the labels of a stream need."""
     table = table_for(model.parameters, labels, classes, loss_given=False)
     return model if table is SIGNS else Model(model.parameters, table)
 
 
 class LabelCheck:
-    """Tells rows whose labels a model cannot learn, before it is asked to.
+    """Finds rows whose labels a model cannot learn, before they are learned.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class LabelCheck:
         self._checked = 0
 
     def reasons(self, batch: Batch) -> dict[int, str]:
-        """Return why rows of the next batch cannot be learned, by row."""
+        """Return by row why rows of the next batch cannot be learned."""
         codes = batch.codes
         if codes is None:
             return {}
@@ -123,7 +123,7 @@ class LabelCheck:
         return {int(row): self._reasons[int(codes[row])] for row in bad}
 
     def _decide(self, batch: Batch, codes: Codes) -> None:
-        """Take the first of -1 and 0 that comes as the opposite of 1."""
+        """Let the first -1 or 0 decide which of the two is the other label beside 1."""
         labels = [batch.names.label(code) for code in range(batch.label_count)]
         negative = np.flatnonzero(
             np.isin(codes, [code for code, label in enumerate(labels) if label in (-1, 0)])
@@ -151,7 +151,7 @@ class LabelCheck:
                 "classes multi (--classes multi) or name them (--classes a,b)"
             )
         if not self._growing:
-            shown = ", ".join(str(one) for one in self._known[:10])
+            shown = ", ".join(str(known) for known in self._known[:10])
             return f"not one of the classes {shown}; list all classes, or use classes multi"
         if self._known and isinstance(label, str) != isinstance(self._known[0], str):
             return f"other labels are like {self._known[0]!r}: do not mix words and numbers"
@@ -171,7 +171,7 @@ def options_of(parameters: Parameters) -> dict[str, Any]:
 
 
 def stream_options(model: Model, **more: Any) -> dict[str, Any]:
-    """Return the options of a stream that a model can read."""
+    """Return the options to open a stream with for a model."""
     table, reading = model.table, model.reading
     features = reading.features or ("name" if model.core.name_count() else "index")
     return {
@@ -187,19 +187,19 @@ def stream_options(model: Model, **more: Any) -> dict[str, Any]:
 
 
 def targets_of(model: Model, batch: Batch) -> NDArray[Any]:
-    """Return the targets of a batch; NaN or `NEW` where there is none."""
+    """Return the targets of a batch; NaN or `NEW` for rows without one."""
     if batch.codes is None or model.table is None:
-        assert batch.labels is not None  # noqa: S101 - one of both is there
+        assert batch.labels is not None  # noqa: S101 - a batch has codes or labels
         return batch.labels
     labels = [batch.names.label(code) for code in range(batch.label_count)]
     codes = model.table.codes(labels)
-    if model.table.undecided and 0 in labels:  # where -1 has not come, 0 may stand for it
+    if model.table.undecided and 0 in labels:  # as long as no -1 was seen, 0 may mean the same
         codes[labels.index(0)] = 0
     return np.append(codes, NEW)[batch.codes]
 
 
 def reading_of(options: Options) -> Reading:
-    """Return how a stream is read, to be kept with a model."""
+    """Return how a stream is read, to be stored with a model."""
     table = {
         "label": options.label,
         "weight": options.weight,
@@ -219,7 +219,7 @@ def reading_of(options: Options) -> Reading:
 
 
 def shown_classes(labels: Sequence[Any], growing: bool) -> str:
-    """Return the classes for people."""
+    """Return a sentence about the classes."""
     shown = ", ".join(str(label) for label in labels[:10])
     more = ", ..." if len(labels) > 10 else ""
     return f"classes: {shown}{more}{' (new ones may appear)' if growing else ''}"

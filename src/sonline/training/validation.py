@@ -1,4 +1,4 @@
-"""Validation rows: how good the model is after each pass, and which pass was best."""
+"""Validation: the loss on other rows after each pass, and the model of the best pass."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from sonline.training.task import stream_options, targets_of
 
 
 class Validation:
-    """Measures a model after each pass and keeps the best one.
+    """Evaluates a model after each pass and keeps the best one.
 
     Parameters
     ----------
     data : sequence of str
-        The files.
+        The files with the validation rows.
     patience : int
         Number of passes without a smaller loss after which training stops.
     options : dict
         More options of the stream.
     checkpoint : Path, optional
-        The file that the run resumes from: the best model is kept beside it.
+        The file that the run resumes from; the best model is stored beside it.
     """
 
     def __init__(
@@ -51,9 +51,9 @@ class Validation:
         self.last: dict[str, float] = {}  # measures of the last pass
 
     def enough(self, model: Model, final: bool = False) -> bool:
-        """Measure the model after a pass, and return whether training should stop.
+        """Evaluate the model after a pass, and return whether training should stop.
 
-        Only where another pass may follow, the best model is kept in a file for a later run.
+        Unless this is the final pass, the best model is written to a file for a resumed run.
         """
         progress = self._measure(model)
         self.passes += 1
@@ -71,13 +71,13 @@ class Validation:
         return self._worse >= self._patience
 
     def best(self, model: Model) -> Model:
-        """Return the model of the best pass, which may be the one given."""
+        """Return the model of the best pass, which may be ``model`` itself."""
         if self._best is None or self.best_pass == self.passes:
             return model
         return Model.from_bytes(self._best)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what a later run needs to go on, without the best model."""
+        """Return the state for a resumed run, without the best model."""
         return {
             "files": self._data,
             "loss": self._loss if self.best_pass else None,
@@ -87,7 +87,7 @@ class Validation:
         }
 
     def resume(self, known: dict[str, Any] | None, path: Path) -> None:
-        """Go on from what an earlier run noted in a file."""
+        """Continue from the state that an earlier run stored in a file."""
         files = None if known is None else known["files"]
         if known is None or files != self._data:
             raise ParameterError(

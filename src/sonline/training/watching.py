@@ -1,4 +1,4 @@
-"""Who watches a run, and the files that grow during it."""
+"""The display of a run, and the files that it writes while it runs."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sonline.evaluate import Point
 
 
 class Watcher(Protocol):
-    """What shows a run: `sonline.display.Display`, or `Silent`."""
+    """Shows a run: `sonline.display.Display`, or `Silent`."""
 
     @property
     def is_live(self) -> bool:
@@ -52,7 +52,7 @@ class Silent:
 
 
 class Files(AbstractContextManager[Any], Protocol):
-    """Files that grow during a run: predictions and bad rows."""
+    """Files that are written during a run: predictions and bad rows."""
 
     lengths: dict[str, int]
 
@@ -60,11 +60,11 @@ class Files(AbstractContextManager[Any], Protocol):
         """Append to one of them."""
 
     def sync(self) -> None:
-        """Let all that was written reach the disk."""
+        """Flush what was written to the disk."""
 
 
 class NoFiles(nullcontext[None]):
-    """None are wanted."""
+    """Writes nothing."""
 
     def __init__(self) -> None:
         super().__init__()

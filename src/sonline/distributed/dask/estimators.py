@@ -96,8 +96,8 @@ class _OverPartitions(OnlineEstimator):
         check_on_error(on_error)
         X, y, sample_weight = by_name(X, y, sample_weight)
         parameters = self._parameters()
-        begun = self.warm_start and self.__sklearn_is_fitted__()
-        if begun:
+        continuing = self.warm_start and self.__sklearn_is_fitted__()
+        if continuing:
             self._check_same_parameters()
         blocks = partitions(X, y, sample_weight)
         settings = {"classes": classes, "on_error": on_error}
@@ -112,16 +112,16 @@ class _OverPartitions(OnlineEstimator):
                 "partitions": len(tasks),
                 "rounds": self.max_iter,
                 "data": token_of(itertools.chain.from_iterable(blocks)),
-                "begun": self.progress_.rows if begun else 0,
+                "begun": self.progress_.rows if continuing else 0,
             }
             kept = Checkpoints(checkpoint, type(self), description, resume)
-        model = self if begun else type(self)(**self.get_params(deep=False))
+        model = self if continuing else type(self)(**self.get_params(deep=False))
         with watching(verbose, len(tasks)) as watch:
             outcome = train_rounds(
                 DaskEngine(client),
                 tasks,
                 model,
-                begun=begun,
+                continuing=continuing,
                 rounds=self.max_iter,
                 checkpoints=kept,
                 watch=watch,

@@ -1,4 +1,4 @@
-"""What an executor does with a partition: learn its rows, and hand back a model with figures."""
+"""The work of an executor on a partition: train on its rows, return the model and figures."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sonline.streams import Batch
 
 
 def fresh(parameters: Parameters, classes: Sequence[Any] | None) -> Model:
-    """Return a model that has not seen anything."""
+    """Return an untrained model."""
     return Model(parameters, None if classes is None else ClassTable(tuple(classes)))
 
 
@@ -40,15 +40,15 @@ class Work:
     Parameters
     ----------
     layout : Layout
-        Which columns hold what.
+        What the columns hold.
     parameters : Parameters
-        Of the learner.
+        The parameters of the learner.
     model : Model
-        What each partition begins with.
+        The model that each partition starts from.
     checkpoints : Checkpoints, optional
-        Where finished partitions are kept, in a folder that all executors see.
+        Where finished partitions are stored, in a folder that all executors see.
     turn : int
-        Which round it is, from 0.
+        Number of the round, from 0.
     """
 
     layout: Layout
@@ -58,10 +58,10 @@ class Work:
     turn: int
 
     def learn(self, record_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Learn a partition; one row as `RESULT` has it, with figures and errors as JSON.
+        """Train on a partition; yield one row of `RESULT`, with figures and errors as JSON.
 
-        An error of the data is handed back, not raised: Spark would try it four times and then show
-        a page of Java.
+        An error about the data is returned, not raised: Spark would try again three times and then
+        show a Java stack trace.
         """
         context = TaskContext.get()
         number = context.partitionId() if context else 0
@@ -84,19 +84,19 @@ class Work:
     def _learn(
         self, reader: RowReader, figures: Figures, record_batches: Iterator[pa.RecordBatch]
     ) -> Shard:
-        begun = time.perf_counter()
-        given = (batch for batch in record_batches if batch.num_rows)
-        first = next(given, None)
+        started = time.perf_counter()
+        filled = (batch for batch in record_batches if batch.num_rows)
+        first = next(filled, None)
         if first is None:
             return Shard(None, [figures])
         name = f"{name_of(figures.partition)}-{_digest(first)}"
         if self.checkpoints is not None:
             found = self.checkpoints.load(self.turn, name)
             if found is not None:
-                next(reader.read([first]))  # what it says about the width
+                next(reader.read([first]))  # sets the width
                 return found
         model = copy.deepcopy(self.model)
-        for batch in reader.read(itertools.chain([first], given)):
+        for batch in reader.read(itertools.chain([first], filled)):
             if batch.bad and self.layout.options.on_error == "stop":
                 raise batch.bad[0].error()
             figures.skipped += batch.skipped
@@ -105,14 +105,14 @@ class Work:
         if figures.rows:
             figures.take(model.progress, self.model.progress, model.table is not None)
             figures.bytes = moved_bytes(model)
-        figures.seconds = time.perf_counter() - begun
+        figures.seconds = time.perf_counter() - started
         shard = Shard(model if figures.rows else None, [figures])
         if self.checkpoints is not None:
             self.checkpoints.save(self.turn, name, shard)
         return shard
 
     def _learn_batch(self, model: Model, batch: Batch, figures: Figures) -> None:
-        """Learn a batch, and take the predictions made before into the model's progress."""
+        """Learn a batch, and add its predictions to the model's progress."""
         targets: Any = batch.labels
         if batch.codes is not None and model.table is not None:
             targets = model.table.order[batch.codes]  # codes are places among the sorted labels
@@ -145,7 +145,7 @@ RESULT = pa.schema(
 
 
 def _digest(first: pa.RecordBatch) -> str:
-    """Return what tells this partition from others: a partition of other rows is another one."""
+    """Return a digest that recognises a partition by its first rows."""
     return hashlib.blake2b(first.serialize(), digest_size=8).hexdigest()
 
 

@@ -1,4 +1,4 @@
-"""Lines of text that Spark hands over, for the parser of files."""
+"""Lines of text from Spark, for the parser of files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Label: TypeAlias = float | str
 
 
 class Lines:
-    """Lines that Spark hands over, as a file to be read."""
+    """Lines from Spark as a file."""
 
     seekable = False
 
@@ -28,7 +28,7 @@ class Lines:
         self._batches = batches
 
     def read(self, size: int) -> bytes:
-        """Return the lines of the next batch, however many they are; none at the end."""
+        """Return all lines of the next batch, whatever ``size`` is; b"" at the end."""
         for batch in self._batches:
             if batch.num_rows:
                 lines = batch.column(0).fill_null("").cast(pa.string())
@@ -39,18 +39,18 @@ class Lines:
 
 
 class KnownClasses:
-    """Turns the words that lines have as labels into places of classes; other rows are bad ones."""
+    """Turns labels that are words into numbers of classes; rows of other classes are bad rows."""
 
     def __init__(self, classes: Sequence[Label]) -> None:
-        self._places = {label: place for place, label in enumerate(classes)}
-        self._text = any(isinstance(label, str) for label in classes)  # then 1 is a word, too
-        self._codes: list[int] = []  # of each word met, in the order of the parser's codes
+        self._numbers = {label: number for number, label in enumerate(classes)}
+        self._text = any(isinstance(label, str) for label in classes)  # then 1 is text, too
+        self._codes: list[int] = []  # of each word so far, in the order of the parser's codes
 
     def codes(self, batch: Batch) -> Batch:
-        """Return the batch with places for codes and without rows of other classes."""
+        """Return the batch with numbers of classes as codes, without rows of other classes."""
         for word in batch.new_labels:
             label = word if self._text else word_label(word)
-            self._codes.append(UNKNOWN if label is None else self._places.get(label, UNKNOWN))
+            self._codes.append(UNKNOWN if label is None else self._numbers.get(label, UNKNOWN))
         assert batch.codes is not None  # noqa: S101 - of text
         codes = np.array([*self._codes, UNKNOWN], np.int64)[batch.codes]
         unknown = np.flatnonzero(codes == UNKNOWN).tolist()
@@ -60,7 +60,7 @@ class KnownClasses:
 
 
 def word_label(word: str) -> Label | None:
-    """Return the label that a word means; None for nan and the like, which are none."""
+    """Return a word as a label; None for nan and the like, which are no labels."""
     try:
         return label_of(word)
     except InvalidInputError:

@@ -1,8 +1,8 @@
 """Rows of a Spark partition, Arrow batch by Arrow batch, as batches that a learner takes.
 
-A data frame holds its features in one of four ways: a column of vectors (`pyspark.ml.linalg`, dense
-and sparse in any mixture), a column of arrays, several columns of numbers or text, or a column of
-lines in svmlight or Vowpal Wabbit format. All come through Arrow; none is copied row by row.
+A data frame has its features in one of four layouts: a column of vectors (`pyspark.ml.linalg`,
+dense and sparse mixed), a column of arrays, several columns of numbers or text, or a column of
+lines in svmlight or Vowpal Wabbit format. All are read through Arrow, and none row by row.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VECTOR, ARRAY, COLUMNS, LINES = "vector", "array", "columns", "lines"
 
 @dataclass(frozen=True)
 class Layout:
-    """Which columns of a data frame hold what; travels to the executors.
+    """What the columns of a data frame hold; sent to the executors.
 
     Parameters
     ----------
@@ -64,18 +64,18 @@ class Layout:
         return [*self.features, *(name for name in (self.label, self.weight) if name)]
 
     def unlabelled(self) -> Layout:
-        """Return the same for rows that are only to be predicted."""
+        """Return the same layout for rows without labels, to predict."""
         options = replace(self.options, unlabelled=True, frozen=True, on_error="skip", weight=None)
         return replace(self, label=None, weight=None, options=options)
 
     def of(self, classes: Sequence[Label]) -> Layout:
-        """Return the same with classes known."""
+        """Return the same layout with these classes."""
         return replace(self, classes=tuple(classes))
 
 
 @dataclass
 class Cells:
-    """The features of some rows: how many each has, their keys and values; which rows are bad."""
+    """The features of some rows: counts per row, keys and values; and why rows are bad."""
 
     counts: Integers
     keys: Integers
@@ -89,16 +89,16 @@ class RowReader:
     Parameters
     ----------
     layout : Layout
-        Which columns hold what.
+        What the columns hold.
     name : str
-        What errors call the partition.
+        Name of the partition, for errors.
     width : int, default=-1
-        The size that all vectors must have; -1 takes that of the first one.
+        The size that all vectors must have; -1 means that of the first one.
 
     Attributes
     ----------
     width : int
-        The size of the vectors; -1 as long as it is not known, and where there are none.
+        The size of the vectors; -1 if it is not known, or if there are none.
     """
 
     def __init__(self, layout: Layout, name: str, width: int = -1) -> None:
@@ -112,9 +112,9 @@ class RowReader:
         return self._vectors.width
 
     def read(self, record_batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
-        """Yield batches; bad rows are in their ``bad``, not among the rows.
+        """Yield batches; their ``bad`` has the bad rows.
 
-        Labels of classes are codes: their places in ``layout.classes``.
+        The codes of class labels are positions in ``layout.classes``.
         """
         layout = self._layout
         tables = (_renamed(table, layout) for table in record_batches)
@@ -144,14 +144,14 @@ class RowReader:
 
 
 def words_of(layout: Layout, record_batches: Iterable[pa.RecordBatch]) -> list[str]:
-    """Return the words that lines have as labels, each once."""
+    """Return the labels of lines of text, each once."""
     lines = Lines("", (_renamed(table, layout) for table in record_batches))
     batches = TextReader(layout.options, Position()).read(cast(Source, lines), Position())
     return [word for batch in batches for word in batch.new_labels]
 
 
 def _renamed(table: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
-    """Return a table with the names of the columns, which Spark's own need not be."""
+    """Return a table with the column names of the layout, in place of Spark's."""
     return pa.RecordBatch.from_arrays(table.columns, names=layout.columns)
 
 
@@ -177,11 +177,11 @@ def check_width(first: int, second: int, what: str) -> None:
 
 
 def _with_codes(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
-    """Replace labels by the places of their classes, or by numbers; nothing where there is none."""
+    """Replace labels by the positions of their classes, or by numbers; null if there is none."""
     if layout.label is None:
         return batch
-    place = batch.schema.names.index(layout.label)
-    labels = batch.column(place)
+    column = batch.schema.names.index(layout.label)
+    labels = batch.column(column)
     if layout.classes is None:
         codes = labels.cast(pa.float64())
     elif isinstance(layout.classes[0], str):
@@ -190,10 +190,10 @@ def _with_codes(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     else:
         numbers = _numbers(labels)
         classes = np.array(layout.classes, dtype=np.float64)
-        places = np.searchsorted(classes, numbers)
-        known = classes.take(places, mode="clip") == numbers
-        codes = pa.array(places.astype(np.float64), mask=~known)
-    return batch.set_column(place, layout.label, codes)
+        positions = np.searchsorted(classes, numbers)
+        known = classes.take(positions, mode="clip") == numbers
+        codes = pa.array(positions.astype(np.float64), mask=~known)
+    return batch.set_column(column, layout.label, codes)
 
 
 # -- columns and lines, through the readers of files ----------------------------------------------
@@ -201,27 +201,27 @@ def _with_codes(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 
 @dataclass
 class _Named:
-    """What the reader of tables wants to know of a file."""
+    """The part of a `Source` that the reader of tables uses."""
 
     name: str
 
 
 class _ColumnReader(TableReader):
-    """Takes the tables that Spark hands over for those of a file."""
+    """Reads the Arrow tables of Spark instead of those of a file."""
 
     def __init__(self, layout: Layout, tables: Iterator[pa.RecordBatch]) -> None:
         super().__init__(layout.options, Position(), dict(layout.options.columns))
-        self._given = tables
+        self._arrow_tables = tables
 
     def _tables(self, source: Source) -> Iterator[Any]:
-        return self._given
+        return self._arrow_tables
 
 
 # -- vectors and arrays ---------------------------------------------------------------------------
 
 
 class _VectorReader:
-    """Reads a column of vectors or arrays; all must be of the size that the first one has."""
+    """Reads a column of vectors or arrays, which must all have the same size."""
 
     def __init__(self, layout: Layout, name: str, width: int) -> None:
         self._layout = layout
@@ -234,10 +234,10 @@ class _VectorReader:
         self.width = width
 
     def read(self, record_batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
-        place = Position()
+        position = Position()
         for table in record_batches:
-            batch = self._batch(table, place)
-            place = batch.end
+            batch = self._batch(table, position)
+            position = batch.end
             yield batch
 
     def _batch(self, table: pa.RecordBatch, start: Position) -> Batch:
@@ -304,29 +304,29 @@ class _VectorReader:
 
 
 def vector_cells(column: pa.StructArray) -> tuple[Cells, Integers]:
-    """Return the features of vectors, and the sizes of these; -1 where there is no vector.
+    """Return the features of vectors, and the size of each; -1 for null.
 
-    Spark hands a vector over as a struct: type (0 is sparse, 1 is dense), size, indices, values.
+    A vector of Spark is a struct: type (0 is sparse, 1 is dense), size, indices, values.
     """
     kinds, sizes, indices, values = column.flatten()
     absent = _flags(column.is_null()) | _flags(values.is_null())
     counts = _lengths(values)
     sparse = (kinds.fill_null(1).to_numpy(zero_copy_only=False) == 0) & ~absent
     pairs = _lengths(indices)
-    keys, flat = _places(counts), _numbers(values.flatten())
+    keys, flat = _positions(counts), _numbers(values.flatten())
     reasons: Reasons = dict.fromkeys(np.flatnonzero(absent).tolist(), "no vector (null)")
-    lame = sparse & (pairs != counts)
-    if lame.any():
-        # Its indices and values cannot be told apart from those of the next row: leave all out.
-        reasons |= dict.fromkeys(np.flatnonzero(lame).tolist(), "a broken sparse vector")
-        keep = np.repeat(~lame, counts)
+    broken = sparse & (pairs != counts)
+    if broken.any():
+        # Where its indices or values end is unknown, so that all of them are left out.
+        reasons |= dict.fromkeys(np.flatnonzero(broken).tolist(), "a broken sparse vector")
+        keep = np.repeat(~broken, counts)
         keys, flat = keys[keep], flat[keep]
-        counts = np.where(lame, 0, counts)
+        counts = np.where(broken, 0, counts)
     given = indices.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
-    used = np.repeat(sparse & ~lame, pairs)
+    used = np.repeat(sparse & ~broken, pairs)
     keys[np.repeat(sparse, counts)] = given[used]
     width = np.where(sparse, sizes.fill_null(-1).to_numpy(zero_copy_only=False), counts)
-    width = np.where(absent | lame, -1, width).astype(np.int64)
+    width = np.where(absent | broken, -1, width).astype(np.int64)
     outside = (keys < 0) | (keys >= np.repeat(width, counts))
     for row in np.repeat(np.arange(counts.size), counts)[outside].tolist():
         reasons.setdefault(row, "a sparse vector with an index beyond its size")
@@ -334,11 +334,11 @@ def vector_cells(column: pa.StructArray) -> tuple[Cells, Integers]:
 
 
 def array_cells(column: pa.ListArray) -> tuple[Cells, Integers]:
-    """Return the features of arrays, and the sizes of these; -1 where there is no array."""
+    """Return the features of arrays, and the size of each; -1 for null."""
     absent = _flags(column.is_null())
     counts = _lengths(column)
     reasons: Reasons = dict.fromkeys(np.flatnonzero(absent).tolist(), "no array (null)")
-    cells = Cells(counts, _places(counts), _numbers(column.flatten()), reasons)
+    cells = Cells(counts, _positions(counts), _numbers(column.flatten()), reasons)
     return cells, np.where(absent, -1, counts)
 
 
@@ -347,7 +347,7 @@ def _lengths(lists: pa.Array) -> Integers:
     return cast(Integers, lengths.to_numpy(zero_copy_only=False).astype(np.int64))
 
 
-def _places(counts: Integers) -> Integers:
+def _positions(counts: Integers) -> Integers:
     """Return 0, 1, 2, ... for each row."""
     starts = np.cumsum(counts) - counts
     return cast(Integers, np.arange(counts.sum()) - np.repeat(starts, counts))

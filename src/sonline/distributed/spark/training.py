@@ -65,7 +65,7 @@ def train(
         engine = SparkEngine(data, layout, parameters, checkpoints)
         # Partitions and their checkpoints are the business of the executors.
         outcome = train_rounds(
-            engine, [], model, begun=start is not None, rounds=rounds, watch=watch
+            engine, [], model, continuing=start is not None, rounds=rounds, watch=watch
         )
     if start is not None:
         check_width(start.width, engine.width, "the model to continue and the rows differ")
