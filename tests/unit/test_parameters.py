@@ -69,7 +69,7 @@ def test_the_command_line_has_them_all():
 def test_a_new_parameter_touches_few_files():
     """`Parameters`, the constructors, the core's configuration, and where it is used.
 
-    ``follow_labels`` is the parameter that was added last.
+    ``follow_labels`` is the last parameter that was added to the core.
     """
     root = Path(__file__).parents[2]
     files = [*root.glob("src/sonline/**/*.py"), *root.glob("cpp/**/*.[ch]pp")]

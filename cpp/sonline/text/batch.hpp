@@ -1,4 +1,4 @@
-// What one call of a parser yields: complete rows as CSR arrays, and what could not be read.
+// The result of one call of a parser: complete rows as CSR arrays, and the lines with errors.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ struct LineError {
   int64_t line;    // counted from 1
   int64_t column;  // of the byte at fault, counted from 1
   int64_t offset;  // of the first byte of the line within the input
-  int64_t row;     // rows before it, bad ones among them
-  int64_t cell;    // of CSV: the column, or how many cells there are; else -1
+  int64_t row;     // rows before it, with bad rows
+  int64_t cell;    // CSV: the column, or the number of cells; otherwise -1
 };
 
-// What a line says besides its features.
+// The parts of a line that are not features.
 struct RowHead {
   double label = std::numeric_limits<double>::quiet_NaN();
   int64_t label_code = -1;
@@ -41,7 +41,7 @@ struct Batch {
   Column<double> values64;
   Column<uint32_t> namespaces;  // ids, if asked for
 
-  Column<double> labels;  // one of the two, as asked; NaN or -1 where a row has no label
+  Column<double> labels;  // one of the two is filled; NaN or -1 for a row without a label
   Column<int64_t> label_codes;
   size_t unlabelled = 0;
 
@@ -52,12 +52,12 @@ struct Batch {
 
   Column<int64_t> lines;  // the line number of each row
   Column<int64_t> ends;   // the offset of the byte after each row's line: where to resume
-  // Of CSV, whose rows may take several lines: the line after each row, and the rows of the input
-  // up to there, bad ones among them.
+  // CSV, whose rows may span several lines: the line after each row, and the rows of the input up
+  // to there, with bad rows.
   Column<int64_t> next_lines;
   Column<int64_t> row_ends;
 
-  // Entries that the dictionaries gained with this batch, in the order of their ids.
+  // New entries of the dictionaries in this batch, in the order of their ids.
   Strings new_names;
   Strings new_labels;
   Strings new_namespaces;
@@ -68,7 +68,7 @@ struct Batch {
   Strings error_words;
   Strings error_columns;  // of JSON
 
-  // Of tables: columns with their first number, or their first text, if that was not known before.
+  // Tables: columns whose type is known since this batch, because it has their first value.
   Strings number_columns;
   Strings text_columns;
 

@@ -1,4 +1,4 @@
-// Python's view of the text parser: names for options, arrays for columns, and no parsing.
+// Python bindings of the text parser: names for options, arrays for columns, and no parsing.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
@@ -77,7 +77,7 @@ NameTable feature_names(const nb::object& names) {
   return table_of("names", nb::cast<std::vector<std::string>>(names));
 }
 
-// A Parser with its lock: it is given away between threads, and two calls at once wait.
+// A Parser with a lock: threads may share it, and calls wait for each other.
 class PyParser {
  public:
   PyParser(const Options& options, Position start, Dictionaries known)

@@ -11,12 +11,12 @@
 
 namespace sonline::text {
 
-// A line that is given to a parser can be read this far past its end (and its last byte is followed
-// by a carriage return or a newline).
+// A parser may read this many bytes past the end of a line (whose last byte is followed by a
+// carriage return or a newline).
 inline constexpr size_t kPadding = 80;
 
 inline constexpr uint8_t kBlank = 1;    // space and tab
-inline constexpr uint8_t kControl = 2;  // all other bytes below 0x20, newlines among them
+inline constexpr uint8_t kControl = 2;  // all other bytes below 0x20, including newlines
 inline constexpr uint8_t kHash = 4;
 inline constexpr uint8_t kBar = 8;
 
@@ -59,8 +59,8 @@ inline const char* find_name_end(const char* p, bool& ascii) {
   }
 }
 
-// How many bytes at the beginning are well-formed UTF-8 (no overlong forms, surrogates or values
-// past U+10FFFF).
+// The number of bytes at the beginning that are well-formed UTF-8 (no overlong forms, surrogates or
+// values past U+10FFFF).
 size_t valid_utf8(std::string_view text);
 inline bool is_utf8(std::string_view text) { return valid_utf8(text) == text.size(); }
 

@@ -1,4 +1,4 @@
-// Growing arrays without initialisation, and the two kinds that exist only when they are needed.
+// Growing arrays without initialisation, columns that stay empty if not needed, and strings.
 #pragma once
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace sonline::text {
 
 // Like std::vector for plain numbers, but growing leaves the new elements unset: a parser reserves
-// room for the most a line can hold, writes through a pointer and then says how much it wrote.
+// room for the most that a line can hold, writes through a pointer, and then sets the size.
 template <class T>
 class Column {
   static_assert(std::is_trivially_copyable_v<T>);
@@ -41,7 +41,7 @@ class Column {
   void reserve(size_t capacity) {
     if (capacity > capacity_) grow(std::max(capacity, capacity_ + capacity_ / 2));
   }
-  // At most the reserved capacity. Elements that were never written are unset.
+  // `size` is at most the reserved capacity. Elements that were never written are unset.
   void set_size(size_t size) { size_ = size; }
   void push_back(T value) {
     if (size_ == capacity_) reserve(size_ + 16);
@@ -81,7 +81,7 @@ struct OptionalColumn {
   }
 };
 
-// Byte strings one after another, with the offset of each one's end.
+// Byte strings in one buffer, with the offset of the end of each.
 struct Strings {
   std::string blob;
   std::vector<int64_t> ends = {0};

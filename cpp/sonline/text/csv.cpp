@@ -1,8 +1,8 @@
 // CSV:  cell,cell,"a cell with , or ""quotation marks"" or line breaks",...
 //
-// A quotation mark counts at the beginning of a cell only, so that 5" pipe is a cell. A column of
-// numbers is one feature with its name, a cell of text the feature column=cell of value 1 (or its
-// n-grams, with their numbers); cells that are missing, and zeros, are absent.
+// A quotation mark has a meaning at the start of a cell only, so that 5" pipe is a cell. A column
+// of numbers is one feature with its name; a cell of text is the feature column=cell of value 1 (or
+// its n-grams, with their counts). Missing cells and zeros are absent.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -20,12 +20,12 @@ namespace {
 
 constexpr char kQuote = '"';
 
-// Where in a row a byte is.
+// The state after a byte of a row.
 enum class At : uint8_t {
-  kStart,       // at the beginning of a cell
+  kStart,       // at the start of a cell
   kPlain,       // in a cell
   kQuoted,      // between quotation marks
-  kAfterQuote,  // behind a quotation mark that closes the cell, or is the first one of a pair
+  kAfterQuote,  // after a quotation mark, which closes the cell or is the first of a pair
 };
 
 inline At after(At at, char byte, char delimiter) {
@@ -37,7 +37,7 @@ inline At after(At at, char byte, char delimiter) {
 
 struct Cell {
   std::string_view text;
-  const char* end;  // the delimiter behind it, or the end of the row
+  const char* end;  // the delimiter after it, or the end of the row
   bool open = false;
 };
 
@@ -55,7 +55,7 @@ Cell read_cell(const char* p, const char* last, char delimiter, std::string& scr
   for (++p; p != last; ++p) {
     const At next = after(at, *p, delimiter);
     if (next == At::kStart) break;
-    // The first mark of a pair is left out, and so is the one that closes the cell.
+    // Drops the first mark of a pair, and the mark that closes the cell.
     if (next != At::kAfterQuote) scratch += *p;
     at = next;
   }
@@ -84,7 +84,7 @@ bool is_word(std::string_view text, std::string_view lower) {
                     [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
 }
 
-// The usual number: digits, perhaps with a point, up to the delimiter or the end of the row.
+// A short number: digits, perhaps with a point, up to the delimiter or the end of the row.
 inline bool read_short_number(const char*& p, const char* last, char delimiter, double& value) {
   const char* q = p;
   const bool negative = *q == '-';
@@ -145,7 +145,7 @@ class CsvParser final : public LineParser {
     const uint64_t names = dictionaries_.features.size();
     LineResult result = read_row(first, last, head, batch);
     if (result.reason == Reason::kNone) return result;
-    if (dictionaries_.features.size() != names) forget_keys();  // the driver takes names back
+    if (dictionaries_.features.size() != names) forget_keys();  // the driver removes the new names
     const size_t cells = count_cells(first, last, delimiter_);
     if (cells != columns_.size() && result.reason != Reason::kQuoteOpen) {
       result = LineResult::failed(Reason::kCellCount, first);
@@ -159,8 +159,8 @@ class CsvParser final : public LineParser {
   static constexpr int64_t kNoKey = -3;
 
   struct Column {
-    std::string name;      // of text: what comes before the cell
-    int64_t key = kNoKey;  // of numbers, once it is known
+    std::string name;      // text: the prefix of its features, column=
+    int64_t key = kNoKey;  // numbers: the key, once it is known
     bool multiplied = false;
     std::vector<std::pair<std::string, double>> features = {};  // of this row, if multiplied
   };
@@ -203,7 +203,7 @@ class CsvParser final : public LineParser {
     return LineResult::row(count_);
   }
 
-  // Reads the cell at p and moves p behind it.
+  // Reads the cell at p and moves p past it.
   Reason read(const char*& p, const char* last, size_t number, RowHead& head, Batch& batch) {
     CsvColumn& column = layout_.columns[number];
     if (column.kind == CellKind::kUnknown) decide(p, last, column, batch);
@@ -246,7 +246,7 @@ class CsvParser final : public LineParser {
     }
   }
 
-  // Lets the cell at p decide what its column holds, unless it is missing.
+  // Decides the kind of a column by the cell at p, unless that is missing.
   void decide(const char* p, const char* last, CsvColumn& column, Batch& batch) {
     const Cell cell = read_cell(p, last, delimiter_, scratch_);
     if (cell.open || is_missing(trimmed(cell.text))) return;
@@ -257,7 +257,7 @@ class CsvParser final : public LineParser {
         .push_back(column.name);
   }
 
-  // A cell that holds a number, true or false; 0 for those that are missing.
+  // Reads a cell that holds a number, true or false; 0 for a missing cell.
   [[gnu::always_inline]] inline Reason read_number(const char*& p, const char* last,
                                                    double& value) {
     if (read_short_number(p, last, delimiter_, value)) [[likely]]
@@ -321,7 +321,7 @@ class CsvParser final : public LineParser {
     return add(key, value, batch);
   }
 
-  // Each run of up to n words counts as often as it is there.
+  // The value of an n-gram is its count.
   Reason add_ngrams(size_t number, std::string_view cell, Batch& batch) {
     const WordCounts grams = ngrams(cell, layout_.columns[number].ngrams);
     room(batch, columns_.size() + grams.size());
@@ -361,7 +361,7 @@ class CsvParser final : public LineParser {
     return check_value(stored, options_);
   }
 
-  // Makes room for so many more features of this row.
+  // Makes room for `more` features of this row.
   void room(Batch& batch, size_t more) {
     batch.indices.reserve(before_ + count_ + more);
     batch.values<Value>().reserve(before_ + count_ + more);
@@ -378,7 +378,7 @@ class CsvParser final : public LineParser {
   CsvLayout layout_;
   std::vector<Column> columns_;
   std::array<bool, 256> may_be_missing_{};  // by the first byte
-  Reason missing_ = Reason::kNone;          // what is wrong with a cell that has no value
+  Reason missing_ = Reason::kNone;          // the error of a missing cell, if there is one
   At at_ = At::kStart;
   size_t before_ = 0;  // features of the batch's rows
   size_t count_ = 0;   // features of this row
@@ -393,7 +393,7 @@ std::unique_ptr<LineParser> make_csv_parser(const Options& options, Dictionaries
   return std::make_unique<CsvParser<float>>(options, dictionaries);
 }
 
-// The end of the row at p: its line break, or `last`; sets whether it is complete.
+// The end of the row at p: its line break, or `last`.
 static const char* row_end(const char* p, const char* last, char delimiter) {
   At at = At::kStart;
   for (; p != last && (*p != '\n' || at == At::kQuoted); ++p) at = after(at, *p, delimiter);

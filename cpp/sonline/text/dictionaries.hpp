@@ -1,4 +1,4 @@
-// What a parser remembers from line to line: the names it has met, and how features become keys.
+// The state of a parser between lines: the names read so far, and how features become keys.
 #pragma once
 
 #include <charconv>
@@ -21,7 +21,7 @@ struct Dictionaries {
 class FeatureKeys {
  public:
   static constexpr int64_t kUnknown = -1;  // the names are frozen and this one is new
-  static constexpr int64_t kNoIndex = -2;  // features are read by index and this name is none
+  static constexpr int64_t kNoIndex = -2;  // features are read by index, and this name is not one
 
   FeatureKeys(const Options& options, NameTable& names)
       : mode_(options.features),

@@ -1,7 +1,7 @@
 // One bit for each byte of a line: is it a digit?
 //
-// Made in one pass over the line, before its numbers are read. The ends of the next numbers are
-// then found with a few bit operations, and do not wait for the bytes of the numbers before them.
+// It is made in one pass over the line, before its numbers are read. A few bit operations then find
+// where the next numbers end, without waiting for the numbers before them.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@
 
 namespace sonline::text {
 
-// Bit i is set if p[i] is no digit, for i < 64.
+// Bit i is set if p[i] is not a digit, for i < 64.
 inline uint64_t find_others(const char* p) {
   uint64_t others = 0;
 #if defined(__SSE2__)
@@ -48,8 +48,8 @@ class DigitMap {
     words_[words] = ~uint64_t{0};
   }
 
-  // Bit i is set if p[i] is no digit, for i < kWindow and p within the bytes above. Behind them,
-  // and in the bits from kWindow on, it may be set for digits, too.
+  // Bit i is set if p[i] is not a digit, for i < kWindow and p within the bytes above. After them,
+  // and in the bits from kWindow on, it may be set for digits as well.
   uint64_t others_at(const char* p) const {
     const auto offset = static_cast<size_t>(p - first_);
     const auto* bytes = reinterpret_cast<const char*>(words_.data());

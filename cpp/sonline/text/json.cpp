@@ -23,7 +23,7 @@ namespace {
 constexpr unsigned kDeepest = 500;
 constexpr uint32_t kNoColumn = UINT32_MAX;
 
-// The first byte at or after p that may end a JSON string or needs a closer look: a quotation mark,
+// The first byte at or after p that may end a JSON string, or needs special care: a quotation mark,
 // a backslash or a control byte.
 inline const char* find_string_end(const char* p) {
   constexpr uint64_t kHigh = repeat_byte(0x80);
@@ -114,7 +114,7 @@ class JsonParser final : public LineParser {
       head.tag = tag_;
       return LineResult::row(count_);
     }
-    for (const uint32_t id : new_keys_) columns_[id].feature = kNoKey;  // the names are taken back
+    for (const uint32_t id : new_keys_) columns_[id].feature = kNoKey;  // the names are removed
     LineResult result = LineResult::failed(reason, std::min(where_, last - 1));
     result.word = word_.empty() ? std::string_view(result.where, 1) : word_;
     result.column = fault_ == kNoColumn ? std::string_view() : path(columns_[fault_]);
@@ -132,13 +132,13 @@ class JsonParser final : public LineParser {
   };
 
   struct Column {
-    std::string name = "=";  // its path and an equals sign: what text features begin with
-    size_t key_size = 0;     // the path ends with its key
+    std::string name = "=";  // its path and an equals sign: the prefix of text features
+    size_t key_size = 0;     // length of its key, the end of the path
     uint32_t parent = kNoColumn;
-    uint32_t first = kNoColumn;  // the key that objects here began with last time
-    uint32_t next = kNoColumn;   // the key that came after this one last time
-    int64_t feature = kNoKey;    // of numbers, once it is known
-    uint64_t row = 0;            // the last row that had it, and where
+    uint32_t first = kNoColumn;  // the first key of the last object here
+    uint32_t next = kNoColumn;   // the key after this one in the last object
+    int64_t feature = kNoKey;    // numbers: the key, once it is known
+    uint64_t row = 0;            // the last row with this column, and where
     const char* where = nullptr;
     CellKind role = CellKind::kNumber;
     Type type = Type::kUnknown;
@@ -192,7 +192,7 @@ class JsonParser final : public LineParser {
     return reason;
   }
 
-  // A value that its column cannot take: the place is that of the column's key.
+  // A value that its column cannot hold; the error points to the key of the column.
   Reason fail_value(Reason reason, uint32_t id, const char* from, const char* to) {
     where_ = key_;
     word_ = std::string_view(from, static_cast<size_t>(to - from)).substr(0, 40);
@@ -300,7 +300,7 @@ class JsonParser final : public LineParser {
     return read_any_number(first, q, value);
   }
 
-  // Moves p behind one of these words; false if it is not there.
+  // Moves p past a word; false if the word is not at p.
   static bool skip_word(const char*& p, std::string_view word) {
     if (std::string_view(p, word.size()) != word) return false;
     p += word.size();
@@ -353,7 +353,7 @@ class JsonParser final : public LineParser {
     }
   }
 
-  // Arrays of words are counted, of others each element is a column with its place as the key.
+  // Words of an array are counted; elements of other arrays are columns with their index as key.
   Reason read_array(uint32_t id, const char*& p, unsigned depth) {
     if (depth > kDeepest) return fail(Reason::kJsonDeep, p);
     const char* const begin = p++;
@@ -387,7 +387,7 @@ class JsonParser final : public LineParser {
     }
   }
 
-  // Whether the rest of an array holds nothing but words.
+  // Whether the rest of an array holds only words.
   bool read_words(const char*& p, WordCounts& words) {
     for (;; ++p) {
       skip_space(p);
@@ -403,7 +403,7 @@ class JsonParser final : public LineParser {
     }
   }
 
-  // The value at p, as its column takes it.
+  // Reads the value at p for its column.
   Reason read_cell(uint32_t id, const char*& p, unsigned depth) {
     if (columns_[id].role != CellKind::kNumber) return read_special(id, p, depth);
     if (!columns_[id].multiplied) return read_features(id, p, depth);
@@ -454,7 +454,7 @@ class JsonParser final : public LineParser {
     return fail_value(reason, id, first, p);
   }
 
-  // The value of a column that is no feature.
+  // Reads the value of a label, weight, tag or ignored column.
   Reason read_special(uint32_t id, const char*& p, unsigned depth) {
     const char* const first = p;
     const CellKind role = columns_[id].role;
@@ -500,7 +500,7 @@ class JsonParser final : public LineParser {
     return Reason::kNone;
   }
 
-  // Any value, which must be well formed.
+  // Skips any well-formed value.
   Reason skip_value(const char*& p, unsigned depth) {
     const char* const first = p;
     if (*p == '"') {
@@ -551,8 +551,8 @@ class JsonParser final : public LineParser {
     }
   }
 
-  // The column of a key. Rows mostly have the same keys in the same order, so that the one that
-  // came after `previous` last time is tried first.
+  // The column of a key. Most rows have the same keys in the same order, so the key that followed
+  // `previous` in the last row is tried first.
   uint32_t column_of(uint32_t parent, std::string_view key, uint32_t previous) {
     const bool begins = previous == kNoColumn;
     const uint32_t guess = begins ? columns_[parent].first : columns_[previous].next;
@@ -700,21 +700,21 @@ class JsonParser final : public LineParser {
   std::vector<Column> columns_;
   uint64_t row_ = 0;
 
-  // Of the row that is read.
+  // The current row.
   const char* last_ = nullptr;
-  const char* key_ = nullptr;  // where its column begins
+  const char* key_ = nullptr;  // the key of the current column
   Batch* batch_ = nullptr;
   RowHead* head_ = nullptr;
   size_t before_ = 0;  // features of the batch's rows
   size_t count_ = 0;   // features of this row
   bool has_label_ = false;
-  size_t collecting_ = 0;  // multiplied columns that the value belongs to
+  size_t collecting_ = 0;  // number of multiplied columns that contain the value
   std::vector<std::pair<std::string, double>> collected_;
   std::vector<uint32_t> new_keys_;  // columns whose feature was looked up in this row
   std::string scratch_;
   std::string tag_;
 
-  // Why it cannot be read.
+  // The error of the current row.
   const char* where_ = nullptr;
   std::string_view word_;
   std::string name_;

@@ -1,4 +1,4 @@
-// Words and runs of words, with how often each is there, in the order of their first appearance.
+// Words and n-grams with their counts, in the order of their first appearance.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ class WordCounts {
   std::unordered_map<std::string, size_t> places_;
 };
 
-// All runs of up to `most` words of a text, with a blank between them.
+// The n-grams of a text for n up to `most`, with a blank between words.
 inline WordCounts ngrams(std::string_view text, size_t most) {
   std::vector<std::string_view> words;
   for (size_t i = 0; i < text.size();) {

@@ -1,10 +1,10 @@
-// Decimal numbers in text: exact and fast where they are short, std::from_chars for all others.
+// Decimal numbers in text: a fast exact path for short ones, std::from_chars for all others.
 //
 // Every function here may read up to eight bytes past the end of the line it works on (see
-// kPadding); what it finds there cannot change the result, for a line ends with a byte that is no
-// part of a number.
+// kPadding). That does not change the result, because a line ends with a byte that cannot be part
+// of a number.
 //
-// Digits are taken eight at a time, as Lemire describes ("Quickly parsing eight digits", 2018, and
+// Digits are read eight at a time, as Lemire describes ("Quickly parsing eight digits", 2018, and
 // "Fast float parsing in practice", Software: Practice and Experience, 2021). A decimal
 // mantissa below 2^53 and a power of ten up to 10^22 are both exact doubles, so one division rounds
 // correctly (Clinger, "How to read floating point numbers accurately", 1990).
@@ -34,11 +34,11 @@ inline constexpr auto kExactPowersOfTen = [] {
   return powers;
 }();
 
-// How many of the first bytes of a little-endian word are digits: 0 to 8.
+// The number of digits at the start of a little-endian word: 0 to 8.
 inline unsigned count_digits(uint64_t word) {
   const uint64_t digits = word ^ repeat_byte('0');  // 0..9 exactly where the byte is a digit
-  // Adding 0x76 sets the high bit of a byte above 9. A carry out of a byte means that this byte is
-  // no digit either, so it can only disturb bytes that no longer matter.
+  // Adding 0x76 sets the high bit of a byte above 9. Only a byte that is not a digit can carry, so
+  // a carry changes only bytes that no longer matter.
   const uint64_t others = ((digits + repeat_byte(0x76)) | digits) & repeat_byte(0x80);
   return static_cast<unsigned>(std::countr_zero(others)) / 8;
 }
@@ -59,7 +59,7 @@ inline uint64_t join_some(uint64_t word, uint64_t count) {
   return join_eight(digits << (64 - 8 * count));  // leading zeros push the other bytes out
 }
 
-// Reads all digits at p: appends their value to `value` (modulo 2^64), returns how many they were.
+// Reads all digits at p, appends their value to `value` (modulo 2^64) and returns their number.
 inline size_t read_digits(const char*& p, uint64_t& value) {
   size_t total = 0;
   for (;;) {
@@ -74,21 +74,21 @@ inline size_t read_digits(const char*& p, uint64_t& value) {
 }
 
 // +-mantissa / 10^decimals, correctly rounded, for mantissa < 2^53 and decimals <= 22. The sign
-// comes from the divisor and not from a branch: in most data it is as good as random.
+// comes from the divisor, because a branch on it could not be predicted in most data.
 inline double exact_quotient(uint64_t mantissa, size_t decimals, bool negative) {
   return static_cast<double>(static_cast<int64_t>(mantissa)) /
          kExactPowersOfTen[negative][decimals];
 }
 
-// The same for any mantissa that is not 0, and decimals <= 27: the quotient of integers is rounded
-// once, with a bit that says whether something was left over.
+// The same for any mantissa but 0, and decimals <= 27: the quotient of integers is rounded once,
+// with a bit for the remainder.
 double long_quotient(uint64_t mantissa, size_t decimals, bool negative);
 
 // The general case of read_number: any length, any exponent; the reason if [first, last) is no
 // finite decimal number.
 Reason read_any_number(const char* first, const char* last, double& value);
 
-// Reads an index of decimal digits from 0 to 2^63 - 1 that starts at p and moves p behind it.
+// Reads an index of decimal digits from 0 to 2^63 - 1 at p, and moves p past it.
 inline Reason read_index(const char*& p, uint64_t& index) {
   const char* const first = p;
   index = 0;

@@ -1,4 +1,4 @@
-// What a caller may choose when text is parsed.
+// The options of the text parser.
 #pragma once
 
 #include <array>
@@ -32,18 +32,18 @@ struct Options {
   ErrorMode on_error = ErrorMode::kStop;
   unsigned hash_bits = 18;        // 1 to 62
   uint64_t hash_seed = 0;         // chooses the hash function of names
-  bool allow_unlabelled = false;  // rows without a label are rows, not errors
+  bool allow_unlabelled = false;  // rows without a label are not errors
   bool double_values = false;     // float64 rather than float32
   bool namespaces = false;        // the namespace of each feature, too
   bool frozen_names = false;      // drop and count features whose name is not known yet
-  bool label_weights = false;     // svmlight: labels may have a weight behind them, as in 1:0.5
+  bool label_weights = false;     // svmlight: a weight may follow the label, as in 1:0.5
   std::array<bool, 256> skipped_spaces = {};  // vw: namespaces left out, by their first byte
-  // The largest size of a feature's value that is taken.
+  // The largest absolute value of a feature that is allowed.
   double largest_value = std::numeric_limits<double>::max();
   size_t max_line_bytes = size_t{64} << 20;
   size_t max_error_bytes = size_t{64} << 10;  // how much of a bad line is kept
-  std::vector<std::string> na_values = {};    // words of CSV that stand for a missing cell
-  bool refuse_missing = false;                // a missing cell makes its row a bad one
+  std::vector<std::string> na_values = {};    // CSV: markers of missing cells
+  bool refuse_missing = false;                // a missing cell makes its row a bad row
 };
 
 // What a column of CSV holds.
@@ -51,7 +51,7 @@ enum class CellKind : uint8_t {
   kIgnored,
   kNumber,
   kText,
-  kUnknown,  // kNumber or kText, as the first cell that is not missing shows
+  kUnknown,  // the first cell that is not missing decides: kNumber or kText
   kLabel,
   kWeight,
   kTag,
@@ -60,7 +60,7 @@ enum class CellKind : uint8_t {
 struct CsvColumn {
   std::string name;
   CellKind kind = CellKind::kIgnored;
-  size_t ngrams = 0;  // of text: 0 if the cell is one word, else the most words of a feature
+  size_t ngrams = 0;  // text: the largest n of its n-grams; 0 if the cell is one word
 };
 
 // The columns of a file of CSV, and the pairs of columns whose features are multiplied.
@@ -70,10 +70,10 @@ struct CsvLayout {
   char delimiter = ',';
 };
 
-// What the columns of JSON lines hold, by name; those that are not listed are features.
+// The columns of JSON lines by name; columns that are not listed are features.
 struct JsonLayout {
   std::map<std::string, CellKind, std::less<>> roles;
-  std::set<std::string, std::less<>> text;  // numbers there are words, too
+  std::set<std::string, std::less<>> text;  // columns whose numbers are categories
   std::map<std::string, size_t, std::less<>> ngrams;
   std::vector<std::pair<std::string, std::string>> products;
 };

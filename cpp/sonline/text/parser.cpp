@@ -17,8 +17,8 @@ const char* find_newline(const char* data, size_t size) {
   return size == 0 ? nullptr : static_cast<const char*>(std::memchr(data, '\n', size));
 }
 
-// The bytes from `start` to the next blank, at least one and at most forty; the first of the line
-// if there are none.
+// The bytes from `start` to the next blank, one to forty; the first byte of the line if there are
+// none.
 std::string_view word_at(std::string_view line, size_t start, size_t length) {
   constexpr size_t kLongest = 40;
   std::string_view word = line.substr(start < line.size() ? start : 0, kLongest);
@@ -76,7 +76,7 @@ Batch Parser::feed(const char* data, size_t size) {
       ++held_breaks_;
     } else if (held_ == 0 && static_cast<size_t>(end - newline) >= kPadding) {
       take_line(p, length, 1, batch);
-    } else {  // begun in an earlier chunk, or too close to the end of this one to read past it
+    } else {  // it started in an earlier chunk, or ends too close to the end of this one
       hold(p, length);
       take_held_line(1, batch);
     }
@@ -106,8 +106,8 @@ void Parser::seek(Position position) {
   position_ = position;
 }
 
-// A line that is too long is an error whatever else it says: what lies past the limit is counted,
-// not kept.
+// A line that is too long is an error in any case: the bytes past the limit are counted, not
+// stored.
 void Parser::hold(const char* data, size_t size) {
   const size_t room = options_.max_line_bytes - std::min(options_.max_line_bytes, held_);
   line_.insert(line_.end(), data, data + std::min(size, room));
@@ -123,7 +123,7 @@ void Parser::take_held_line(size_t newline_bytes, Batch& batch) {
   line_.clear();
   held_ = 0;
   held_breaks_ = 0;
-  if (line_.capacity() > (size_t{1} << 20)) line_.shrink_to_fit();  // one long line is no habit
+  if (line_.capacity() > (size_t{1} << 20)) line_.shrink_to_fit();  // a long line is rare
 }
 
 // `size` bytes without the newline; only the first max_line_bytes of them need to be there.

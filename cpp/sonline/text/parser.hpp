@@ -13,15 +13,15 @@
 
 namespace sonline::text {
 
-// Where parsing starts or could be resumed: the first byte of a line.
+// A position where parsing can start: the first byte of a line.
 struct Position {
   int64_t line = 1;    // counted from 1
   int64_t offset = 0;  // bytes of input before it
-  int64_t rows = 0;    // rows before it, bad ones among them
+  int64_t rows = 0;    // rows before it, with bad rows
 };
 
-// Lines may be split between chunks at any byte: the rows do not depend on the chunks. Memory is
-// bounded by one chunk, one line and the dictionaries. Not for use by two threads at once.
+// Chunks may end anywhere: the rows do not depend on it. Memory is bounded by one chunk, one line
+// and the dictionaries. Not thread-safe.
 class Parser {
  public:
   // The dictionaries are those of an earlier run that is being resumed, or empty.
@@ -30,12 +30,12 @@ class Parser {
   // All rows that end within this chunk. With ErrorMode::kStop a bad line ends the batch, and the
   // parser has failed: position() is that line, and nothing more can be fed.
   Batch feed(const char* data, size_t size);
-  // The row of a last line without newline, if there is one. What is fed next is another file.
+  // The row of a last line without a newline, if there is one. The next chunk starts another file.
   Batch end_file();
-  // The same. Nothing more can be fed.
+  // The same; no more chunks can be fed.
   Batch finish();
 
-  // Sets where the next line is, between two files.
+  // Sets the position of the next line, between two files.
   void seek(Position position);
   // Sets the columns of the CSV that is fed next.
   void set_layout(CsvLayout layout) { format_->set_layout(std::move(layout)); }
@@ -43,7 +43,7 @@ class Parser {
   void set_json_layout(JsonLayout layout) { format_->set_json_layout(std::move(layout)); }
 
   Position position() const { return position_; }  // of the first line that is not parsed yet
-  size_t pending() const { return held_; }         // bytes of that line that are already here
+  size_t pending() const { return held_; }         // bytes of that line that have been fed
   bool failed() const { return failed_; }
   const Options& options() const { return options_; }
   const Dictionaries& dictionaries() const { return dictionaries_; }
@@ -61,7 +61,7 @@ class Parser {
   Dictionaries dictionaries_;
   std::unique_ptr<LineParser> format_;
   Position position_;
-  std::vector<char> line_;   // the start of an incomplete line; never longer than it may be
+  std::vector<char> line_;   // the start of an incomplete line, at most max_line_bytes
   size_t held_ = 0;          // its true length so far
   int64_t held_breaks_ = 0;  // line breaks within it
   bool multiline_ = false;   // rows may have line breaks

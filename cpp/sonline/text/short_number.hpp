@@ -1,9 +1,9 @@
 // The fast path for numbers of a few digits, alone or as `index:value`.
 //
-// Where these functions say yes they agree with those of number.hpp to the last bit; where they say
-// no, they leave p, and the general functions decide. `others` is DigitMap::others_at(p). A bit of
-// it that is set for a digit can only make the answer no: the byte at each place that is found is
-// looked at, and none of those may be a digit.
+// If these functions return true, the result is that of number.hpp to the last bit; otherwise p
+// does not move, and the general functions decide. `others` is DigitMap::others_at(p). A bit that
+// is wrongly set for a digit can only make the result false, because the byte at each end found is
+// checked.
 #pragma once
 
 #include <bit>
@@ -17,7 +17,7 @@ namespace sonline::text {
 inline uint64_t first_of(uint64_t mask) { return static_cast<uint64_t>(std::countr_zero(mask)); }
 
 // Reads a number at p of up to 8 digits, or of up to 7 with a point, without plus sign or exponent,
-// and moves p to the byte of the classes `Ends` behind it.
+// and moves p to the byte of the classes `Ends` after it.
 template <uint8_t Ends>
 [[gnu::always_inline]] inline bool read_short_number(uint64_t others, const char*& p,
                                                      double& value) {
@@ -29,7 +29,7 @@ template <uint8_t Ends>
   uint64_t decimals = 0;
   uint64_t word = load64(start);
   if (*end == '.') {
-    // Close the gap of the point, so that all digits are joined at once.
+    // Remove the point, so that all digits are converted at once.
     const uint64_t behind = ~uint64_t{0} << (8 * digits & 63);
     word ^= (word ^ word >> 8) & behind;
     const char* const point = end;

@@ -146,7 +146,7 @@ class SvmlightParser final : public LineParser {
     return LineResult::row(count);
   }
 
-  // Turns the indices of a row into keys and leaves out those that are unknown; the number left.
+  // Turns the indices of a row into keys, drops unknown ones, and returns how many are left.
   size_t replace_by_keys(Batch& batch, size_t before, size_t count) {
     int64_t* const indices = batch.indices.data() + before;
     Value* const values = batch.values<Value>().data() + before;

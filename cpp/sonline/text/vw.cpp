@@ -101,7 +101,7 @@ class VwParser final : public LineParser {
     while (p < last) {
       if (*p == '|') {
         ++p;
-        const char space = is_any_of(*p, kWordEnds) ? ' ' : *p;  // no name: the default one
+        const char space = is_any_of(*p, kWordEnds) ? ' ' : *p;  // the default namespace
         if (const LineResult failure = open_namespace(p, last, scale, space_id);
             failure.reason != Reason::kNone) {
           return failure;
@@ -178,8 +178,8 @@ class VwParser final : public LineParser {
     return {};
   }
 
-  // Names are copied in pieces of fixed size, which is faster than a copy of the exact length; what
-  // lies behind a name can be read, for it is part of a padded line or of `digits` below.
+  // Names are copied in pieces of a fixed size, which is faster than copying the exact length. The
+  // bytes after a name can be read: they are part of a padded line, or of `digits` below.
   int64_t key_of(std::string_view name) {
     if (prefix_size_ == 0) return keys_.of_name(name);
     constexpr size_t kPiece = 16;

@@ -86,7 +86,7 @@ class Checkpoints:
             shard.model.save(model)
         plain = {
             "model": shard.model is not None,
-            "figures": [one.as_dict() for one in shard.figures],
+            "figures": [part.as_dict() for part in shard.figures],
         }
         _write_atomically(figures, json.dumps(plain))
 
@@ -98,7 +98,7 @@ class Checkpoints:
             return None
         try:
             loaded = self._kind.load(model) if plain["model"] else None
-            every = [replace(Figures.from_dict(one), resumed=True) for one in plain["figures"]]
+            every = [replace(Figures.from_dict(part), resumed=True) for part in plain["figures"]]
         except (ModelFileError, FileNotFoundError, KeyError, TypeError):
             return None
         return Shard(loaded, every)
@@ -110,10 +110,10 @@ class Checkpoints:
     @staticmethod
     def _read(path: Path) -> dict[str, Any] | None:
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            content = json.loads(path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return None
-        return found if isinstance(found, dict) else None
+        return content if isinstance(content, dict) else None
 
 
 def _write_atomically(path: Path, text: str) -> None:

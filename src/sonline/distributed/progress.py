@@ -54,8 +54,8 @@ def watching(
             loss = f"{this.loss:.6f}" if rows else "-"
             bar.update(shown, completed=len(this.figures), turn=turn + 1, rows=rows, loss=loss)
             if wanted and not live:
-                for one in shard.figures:
-                    console.print(line(turn, Shard(None, [one])), markup=False, soft_wrap=True)
+                for part in shard.figures:
+                    console.print(line(turn, Shard(None, [part])), markup=False, soft_wrap=True)
 
         yield watch
 
@@ -69,8 +69,10 @@ def line(turn: int, shard: Shard) -> str:
     >>> line(0, Shard(None, [Figures(3, "part-3.svm", "0", rows=2, weight=2, loss=1, seconds=4)]))
     'round 1: part-3.svm: 2 rows, loss 0.500000, in 4.00 s on worker 0'
     """
-    (one,) = shard.figures
-    loss = f", loss {shard.loss:.6f}" if one.rows else ""
-    bad = f", {one.skipped:,} bad rows skipped" if one.skipped else ""
-    by = "from its checkpoint" if one.resumed else f"in {one.seconds:.2f} s on worker {one.worker}"
-    return f"round {turn + 1}: {one.name}: {one.rows:,} rows{loss}{bad}, {by}"
+    (part,) = shard.figures
+    loss = f", loss {shard.loss:.6f}" if part.rows else ""
+    bad = f", {part.skipped:,} bad rows skipped" if part.skipped else ""
+    origin = f"in {part.seconds:.2f} s on worker {part.worker}"
+    if part.resumed:
+        origin = "from its checkpoint"
+    return f"round {turn + 1}: {part.name}: {part.rows:,} rows{loss}{bad}, {origin}"

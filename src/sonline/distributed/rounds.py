@@ -113,8 +113,8 @@ def train_rounds(
             if checkpoints is not None:
                 checkpoints.save(turn, MERGED, merged)
         elif watch is not None:
-            for one in merged.figures:
-                watch(turn, Shard(None, [one]))
+            for part in merged.figures:
+                watch(turn, Shard(None, [part]))
         if merged.model is None:
             skipped = int(merged.total("skipped"))
             raise NoRowsError(f"there are no rows to learn from ({skipped} bad rows skipped)")
@@ -134,11 +134,11 @@ def _one_round(  # noqa: PLR0917 - the body of the loop above
 ) -> Shard:
     done: dict[int, Shard] = {}
     for task in tasks:
-        found = None if checkpoints is None else checkpoints.load(turn, name_of(task.number))
-        if found is not None:
-            done[task.number] = found
+        shard = None if checkpoints is None else checkpoints.load(turn, name_of(task.number))
+        if shard is not None:
+            done[task.number] = shard
             if watch is not None:
-                watch(turn, found)
+                watch(turn, shard)
 
     def finished(shard: Shard, whole: bool) -> None:
         if checkpoints is not None and whole:

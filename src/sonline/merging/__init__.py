@@ -127,8 +127,8 @@ def _merge_models(
     ranks = [rank_of(state) for state, _ in learners]
     directions = np.empty((sum(ranks), union.size))  # of all, below each other
     known = [
-        read(parameters, state, union, place, V)
-        for (state, _), place, V in zip(
+        read(parameters, state, union, number, V)
+        for (state, _), number, V in zip(
             learners, places, np.split(directions, np.cumsum(ranks)[:-1]), strict=True
         )
     ]

@@ -162,7 +162,7 @@ class CsvReader(TextReader):
             names,
             list(self._kinds.values()),
             [self._ngrams.get(name, 0) for name in names],
-            [(places[features[one]], places[features[other]]) for one, other in products],
+            [(places[features[first]], places[features[second]]) for first, second in products],
             delimiter,
         )
 

@@ -102,9 +102,9 @@ class RowBuilder:
         known = keys != UNKNOWN
         if not known.all():
             unknown = int(keys.size - known.sum())
-            kept = np.zeros(keys.size + 1, np.int64)
-            np.cumsum(known, out=kept[1:])
-            indptr, keys, values = kept[indptr], keys[known], values[known]
+            known_before = np.zeros(keys.size + 1, np.int64)
+            np.cumsum(known, out=known_before[1:])
+            indptr, keys, values = known_before[indptr], keys[known], values[known]
         codes: Integers | None = None
         numbers: Floats | None = None
         if isinstance(labels, list):

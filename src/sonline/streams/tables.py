@@ -172,21 +172,21 @@ class TableReader:
         for column in self._ngrams:
             counts, used, sizes = self._split(column, names, counts, used, sizes)
         keys = self._keys(used, names, name)
-        kept = np.flatnonzero(keep)
+        good_rows = np.flatnonzero(keep)
         return self._builder.batch(
             counts=counts,
             keys=keys,
             values=sizes,
-            labels=[labels[row] for row in kept.tolist()]
+            labels=[labels[row] for row in good_rows.tolist()]
             if isinstance(labels, list)
             else labels[keep],
             weights=None if weights is None else weights[keep],
-            tags=self._tags(table, kept),
+            tags=self._tags(table, good_rows),
             bad=bad,
             file=name,
             start=start,
             end=replace(start, rows=start.rows + read),
-            row_ends=(start.rows + kept + 1).astype(np.int64),
+            row_ends=(start.rows + good_rows + 1).astype(np.int64),
         )
 
     def _cells(
@@ -313,11 +313,11 @@ class TableReader:
                 reasons.setdefault(row, f"column {label!r}: the label is not a finite number")
         return numbers
 
-    def _tags(self, table: Any, kept: NDArray[np.int64]) -> list[str] | None:
+    def _tags(self, table: Any, good_rows: NDArray[np.int64]) -> list[str] | None:
         if self._options.tag is None:
             return None
         tags = table.column(self._options.tag).to_pylist()
-        return ["" if tags[row] is None else token_of(tags[row]) for row in kept.tolist()]
+        return ["" if tags[row] is None else token_of(tags[row]) for row in good_rows.tolist()]
 
 
 def is_number(arrow: Any, kind: Any) -> bool:

@@ -70,20 +70,20 @@ class DaskEngine:
             return self._on_cluster(self.client, root, each, this)
         whole: Shard
         whole, *models = dask.compute(root, *(each if this.keep else []))
-        fresh = [one for one in whole.figures if one.partition not in this.done]
-        for shard in models if this.keep else [Shard(None, [one]) for one in fresh]:
+        fresh = [part for part in whole.figures if part.partition not in this.done]
+        for shard in models if this.keep else [Shard(None, [part]) for part in fresh]:
             this.finished(shard, this.keep)
         return whole
 
     @staticmethod
     def _on_cluster(client: Client, root: Any, each: Sequence[Any], this: Round) -> Shard:
-        wanted = each if this.keep else [delayed(figures_of, pure=False)(one) for one in each]
+        wanted = each if this.keep else [delayed(figures_of, pure=False)(part) for part in each]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
             merged, *futures = client.compute([root, *wanted])
         try:
             for future in as_completed(futures, loop=client.loop):
-                found = future.result()
-                this.finished(found if this.keep else Shard(None, found), this.keep)
+                result = future.result()
+                this.finished(result if this.keep else Shard(None, result), this.keep)
                 future.release()  # it may be large
             whole: Shard = merged.result()
         finally:

@@ -105,7 +105,7 @@ class _OverPartitions(OnlineEstimator):
             Task(number, f"partition {number}", _train, (number, settings, *block))
             for number, block in enumerate(blocks)
         ]
-        kept = None
+        checkpoints = None
         if checkpoint is not None:
             description = {
                 "parameters": parameters.as_dict(),
@@ -114,7 +114,7 @@ class _OverPartitions(OnlineEstimator):
                 "data": token_of(itertools.chain.from_iterable(blocks)),
                 "begun": self.progress_.rows if continuing else 0,
             }
-            kept = Checkpoints(checkpoint, type(self), description, resume)
+            checkpoints = Checkpoints(checkpoint, type(self), description, resume)
         model = self if continuing else type(self)(**self.get_params(deep=False))
         with watching(verbose, len(tasks)) as watch:
             outcome = train_rounds(
@@ -123,7 +123,7 @@ class _OverPartitions(OnlineEstimator):
                 model,
                 continuing=continuing,
                 rounds=self.max_iter,
-                checkpoints=kept,
+                checkpoints=checkpoints,
                 watch=watch,
             )
         arguments = self.get_params(deep=False)
@@ -305,28 +305,28 @@ def by_name(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
     unknown = [name for name in names if name not in X.columns]
     if unknown:
         raise InvalidInputError(f"X has no column {unknown[0]!r}; it has {', '.join(X.columns)}")
-    y, sample_weight = (X[one] if isinstance(one, str) else one for one in (y, sample_weight))
+    y, sample_weight = (X[v] if isinstance(v, str) else v for v in (y, sample_weight))
     return X.drop(columns=names), y, sample_weight
 
 
 def partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
     """Return the blocks of rows, each with its labels and weights, all delayed."""
-    given = [X, y] if sample_weight is None else [X, y, sample_weight]
-    if all(map(_is_frame, given)):
-        _check_counts([one.npartitions for one in given])
+    collections = [X, y] if sample_weight is None else [X, y, sample_weight]
+    if all(map(_is_frame, collections)):
+        _check_counts([collection.npartitions for collection in collections])
         # As one expression: by themselves, Dask would read a few columns in fewer partitions than
         # many, and what both come from twice.
         together = X.map_partitions(
             _as_tuple,
-            *given[1:],
+            *collections[1:],
             meta=("rows", object),
             align_dataframes=False,
             enforce_metadata=False,
         )
-        places = range(len(given))
-        return [tuple(block[place] for place in places) for block in together.to_delayed()]
+        places = range(len(collections))
+        return [tuple(block[number] for number in places) for block in together.to_delayed()]
     names = ("X", "y", "sample_weight")
-    columns = [_delayed(name, one) for name, one in zip(names, given, strict=False)]
+    columns = [_delayed(*pair) for pair in zip(names, collections, strict=False)]
     _check_counts([len(column) for column in columns])
     return list(zip(*columns, strict=True))
 
@@ -372,8 +372,8 @@ def _whole_rows(X: da.Array) -> da.Array:
 def distinct(y: Any, client: Client | None = None) -> Any:
     """Return the labels that occur, sorted."""
     parts = [dask.delayed(_distinct_in)(part) for part in _delayed("y", y)]
-    found = dask.compute(*parts) if client is None else client.gather(client.compute(parts))
-    return np.unique(np.concatenate(found))
+    parts_labels = dask.compute(*parts) if client is None else client.gather(client.compute(parts))
+    return np.unique(np.concatenate(parts_labels))
 
 
 def _distinct_in(labels: Any) -> Any:
@@ -394,11 +394,11 @@ def _call(model: Any, method: str, block: Any) -> Any:
 def _call_frame(model: Any, method: str, frame: Any) -> Any:
     import pandas as pd  # noqa: PLC0415 - there are frames
 
-    found = getattr(model, method)(frame) if len(frame) else None
-    if found is None:
+    result = getattr(model, method)(frame) if len(frame) else None
+    if result is None:
         return pd.Series(dtype="float64")
-    kind = pd.Series if found.ndim == 1 else pd.DataFrame
-    return kind(found, index=frame.index)
+    kind = pd.Series if result.ndim == 1 else pd.DataFrame
+    return kind(result, index=frame.index)
 
 
 def _frame(meta: Any) -> Any:

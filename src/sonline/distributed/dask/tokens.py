@@ -20,9 +20,9 @@ def token_of(values: Iterable[Any]) -> str:
     """
     delayed = list(values)
     graph: dict[Hashable, Any] = {}
-    for one in delayed:
-        graph.update(one.__dask_graph__())
-    keys = [key for one in delayed for key in one.__dask_keys__()]
+    for value in delayed:
+        graph.update(value.__dask_graph__())
+    keys = [key for value in delayed for key in value.__dask_keys__()]
     named = _named(convert_legacy_graph(graph), keys, {})
     return str(tokenize([named[key] for key in keys]))
 
@@ -48,6 +48,6 @@ def _name(node: GraphNode, names: Tokens) -> str:
     if isinstance(node, Alias):
         return names[node.target]
     if isinstance(node, Task) and node.has_subgraph():
-        inner, last, given = node.args[:3]
-        return _named(inner, [last], {key: names[key] for key in given})[last]
+        inner, last, arguments = node.args[:3]
+        return _named(inner, [last], {key: names[key] for key in arguments})[last]
     return str(tokenize(node.substitute({key: names[key] for key in node.dependencies})))

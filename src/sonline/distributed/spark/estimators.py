@@ -87,13 +87,13 @@ class SONClassifier(
 
     classes = param("classes", "all labels", TypeConverters.toList)
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         super().__init__()
-        self.take(given)
+        self.take(values)
 
-    def setParams(self, **given: Any) -> Self:  # noqa: N802 - Spark's name
+    def setParams(self, **values: Any) -> Self:  # noqa: N802 - Spark's name
         """Set parameters by name."""
-        return self.take(given)
+        return self.take(values)
 
     def _fit(self, dataset: DataFrame) -> SONClassificationModel:
         return self._learn(dataset, None)
@@ -128,8 +128,8 @@ class SONClassifier(
         return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
 
     def _classes(self, frame: DataFrame, layout: Layout) -> tuple[Label, ...]:
-        given: list[Label] | None = self.chosen("classes")
-        classes = classes_of(frame, layout) if given is None else _declared(given)
+        declared: list[Label] | None = self.chosen("classes")
+        classes = classes_of(frame, layout) if declared is None else _declared(declared)
         if len(classes) < 2:
             raise InvalidInputError(
                 f"at least two classes are needed, the labels have {len(classes)}: {list(classes)}"
@@ -167,14 +167,14 @@ class SONRegressor(
     'squared'
     """
 
-    def __init__(self, **given: Any) -> None:
+    def __init__(self, **values: Any) -> None:
         super().__init__()
         self._setDefault(loss="squared")
-        self.take(given)
+        self.take(values)
 
-    def setParams(self, **given: Any) -> Self:  # noqa: N802 - Spark's name
+    def setParams(self, **values: Any) -> Self:  # noqa: N802 - Spark's name
         """Set parameters by name."""
-        return self.take(given)
+        return self.take(values)
 
     def _fit(self, dataset: DataFrame) -> SONRegressionModel:
         return self._learn(dataset, None)
@@ -205,9 +205,9 @@ class SONRegressor(
         return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
 
 
-def _declared(given: list[Label]) -> tuple[Label, ...]:
+def _declared(labels: list[Label]) -> tuple[Label, ...]:
     """Return the classes that the user names, sorted."""
-    text = [isinstance(label, str) for label in given]
+    text = [isinstance(label, str) for label in labels]
     if any(text) and not all(text):
-        raise ParameterError(f"classes must be all text or all numbers, got {given!r}")
-    return tuple(sorted(set(given) if any(text) else {float(label) for label in given}))
+        raise ParameterError(f"classes must be all text or all numbers, got {labels!r}")
+    return tuple(sorted(set(labels) if any(text) else {float(label) for label in labels}))

@@ -118,7 +118,7 @@ def prepared(params: SONParams, frame: DataFrame, layout: Layout) -> DataFrame:
     if order:
         frame = frame.sortWithinPartitions(column(order))
     named = enumerate(layout.columns)
-    return frame.select(*[column(name).alias(f"c{place}") for place, name in named])
+    return frame.select(*[column(name).alias(f"c{number}") for number, name in named])
 
 
 def column(name: str) -> Column:
@@ -128,7 +128,7 @@ def column(name: str) -> Column:
 
 def classes_of(frame: DataFrame, layout: Layout) -> tuple[Label, ...]:
     """Return the classes of a prepared frame, sorted; a pass over its labels."""
-    found: set[Label]
+    classes: set[Label]
     if layout.kind == LINES:
         quiet = replace(layout, options=replace(layout.options, on_error="skip"))
 
@@ -138,18 +138,18 @@ def classes_of(frame: DataFrame, layout: Layout) -> tuple[Label, ...]:
         rows = collected(frame.mapInArrow(words, "word string").distinct().limit(MANY_CLASSES + 1))
         labels = [label for row in rows if (label := word_label(row["word"])) is not None]
         text = any(isinstance(label, str) for label in labels)
-        found = {row["word"] for row in rows} if text else set(labels)
+        classes = {row["word"] for row in rows} if text else set(labels)
     else:
         assert layout.label is not None  # noqa: S101 - by the kind
-        place = f"c{len(layout.features)}"
-        kind = frame.schema[place].dataType
-        rows = collected(frame.select(place).distinct().limit(MANY_CLASSES + 1))
-        given = [row[0] for row in rows if row[0] is not None]
+        column_name = f"c{len(layout.features)}"
+        kind = frame.schema[column_name].dataType
+        rows = collected(frame.select(column_name).distinct().limit(MANY_CLASSES + 1))
+        labels = [row[0] for row in rows if row[0] is not None]
         text = isinstance(kind, StringType)
-        found = set(given) if text else {float(v) + 0.0 for v in given if float(v) == float(v)}
-    if len(found) > MANY_CLASSES:
+        classes = set(labels) if text else {float(v) + 0.0 for v in labels if float(v) == float(v)}
+    if len(classes) > MANY_CLASSES:
         raise ParameterError(
             f"the labels have more than {MANY_CLASSES} different values; for numbers to be "
             "predicted take SONRegressor, otherwise name the classes: classes=[...]"
         )
-    return tuple(sorted(found))
+    return tuple(sorted(classes))

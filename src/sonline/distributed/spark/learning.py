@@ -91,10 +91,10 @@ class Work:
             return Shard(None, [figures])
         name = f"{name_of(figures.partition)}-{_digest(first)}"
         if self.checkpoints is not None:
-            found = self.checkpoints.load(self.turn, name)
-            if found is not None:
+            stored = self.checkpoints.load(self.turn, name)
+            if stored is not None:
                 next(reader.read([first]))  # sets the width
-                return found
+                return stored
         model = copy.deepcopy(self.model)
         for batch in reader.read(itertools.chain([first], filled)):
             if batch.bad and self.layout.options.on_error == "stop":

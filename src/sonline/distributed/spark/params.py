@@ -54,22 +54,22 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
         "verbose", "show the figures of all partitions after each round", TypeConverters.toBoolean
     )
 
-    def __init__(self, *given: Any) -> None:
-        super().__init__(*given)
+    def __init__(self, *values: Any) -> None:
+        super().__init__(*values)
         learner = {name: getattr(Parameters, field) for name, field in LEARNER.items()}
         self._setDefault(**learner, rounds=1, onError="stop", resume=False, verbose=False)
 
-    def take(self, given: dict[str, Any]) -> Self:
+    def take(self, values: dict[str, Any]) -> Self:
         """Set parameters by name."""
-        for name in given:
+        for name in values:
             if not self.hasParam(name):
                 known = ", ".join(param.name for param in self.params)
                 raise ParameterError(f"there is no parameter {name!r}; there are {known}")
-        return self._set(**given)
+        return self._set(**values)
 
     def learner_parameters(self) -> Parameters:
         """Return the learner's parameters, checked."""
-        given = {field: self.getOrDefault(name) for name, field in LEARNER.items()}
+        values = {field: self.getOrDefault(name) for name, field in LEARNER.items()}
         on_error, rounds = self.getOrDefault("onError"), self.getOrDefault("rounds")
         if on_error not in ON_ERROR:
             raise ParameterError(f"onError must be 'stop' or 'skip', got {on_error!r}")
@@ -77,7 +77,7 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
             raise ParameterError(f"rounds must be at least 1, got {rounds}")
         if self.getOrDefault("resume") and not self.chosen("checkpointDir"):
             raise ParameterError("resume=True needs checkpointDir, where the checkpoints are")
-        return Parameters(**given)
+        return Parameters(**values)
 
     def chosen(self, name: str) -> Any:
         """Return a parameter that need not be set; None without it, or if it is empty."""

@@ -75,23 +75,23 @@ class Outputs:
             with np.errstate(divide="ignore", invalid="ignore"):
                 scaled = np.nan_to_num(chances(raw) / np.array(self.thresholds), posinf=np.inf)
             places = scaled.argmax(axis=1)
-        return [self.classes[int(place)] for place in places.tolist()]
+        return [self.classes[int(number)] for number in places.tolist()]
 
-    def columns(self, raw: Floats, kept: NDArray[np.intp], rows: int) -> pa.StructArray:
+    def columns(self, raw: Floats, good_rows: NDArray[np.intp], rows: int) -> pa.StructArray:
         """Return the columns for so many rows; null where nothing was predicted."""
         absent = np.ones(rows, bool)
-        absent[kept] = False
+        absent[good_rows] = False
         made = {}
         if self.prediction:
             words = self.classes is not None and isinstance(self.classes[0], str)
             labels = np.zeros(rows, object)
-            labels[kept] = self.labels(raw)
+            labels[good_rows] = self.labels(raw)
             kind = pa.string() if words else pa.float64()
             made[self.prediction] = pa.array(labels, kind, mask=absent)
         if self.raw:
-            made[self.raw] = _vectors(both(raw), kept, absent)
+            made[self.raw] = _vectors(both(raw), good_rows, absent)
         if self.probability:
-            made[self.probability] = _vectors(chances(raw), kept, absent)
+            made[self.probability] = _vectors(chances(raw), good_rows, absent)
         return pa.StructArray.from_arrays(list(made.values()), list(made))
 
 
@@ -111,7 +111,7 @@ class Prediction:
         make: Any = arrow_udf
         return cast(Callable[..., Any], make(self._iterate, schema))
 
-    def _iterate(self, given: Iterator[pa.Array]) -> Iterator[pa.Array]:
+    def _iterate(self, columns: Iterator[pa.Array]) -> Iterator[pa.Array]:
         context = TaskContext.get()
         name = f"partition {context.partitionId() if context else 0}"
         model = _model(self.model)
@@ -121,7 +121,7 @@ class Prediction:
         waiting: deque[int] = deque()
 
         def tables() -> Iterator[pa.RecordBatch]:
-            for column in given:
+            for column in columns:
                 waiting.append(len(column))
                 if len(column):
                     arrays = column.flatten() if layout.kind == COLUMNS else [column]
@@ -144,12 +144,12 @@ class Prediction:
             return self.outputs.columns(np.empty((model.outputs, 0)), np.empty(0, np.intp), rows)
         if self.layout.kind == LINES:
             assert batch.lines is not None  # noqa: S101 - of text
-            kept = batch.lines - batch.start.line
+            good_rows = batch.lines - batch.start.line
         else:
             assert batch.row_ends is not None  # noqa: S101 - of tables
-            kept = batch.row_ends - 1 - batch.start.rows
+            good_rows = batch.row_ends - 1 - batch.start.rows
         raw = in_order(model, model.predict(batch))
-        return self.outputs.columns(raw, kept.astype(np.intp), rows)
+        return self.outputs.columns(raw, good_rows.astype(np.intp), rows)
 
 
 @functools.lru_cache(maxsize=4)
@@ -158,11 +158,13 @@ def _model(data: bytes) -> Model:
     return Model.from_bytes(data)
 
 
-def _vectors(table: Floats, kept: NDArray[np.intp], absent: NDArray[np.bool_]) -> pa.StructArray:
-    """Return the rows of a table as dense vectors, in the very type that Spark has for them."""
+def _vectors(
+    table: Floats, good_rows: NDArray[np.intp], absent: NDArray[np.bool_]
+) -> pa.StructArray:
+    """Return the rows of a table as dense vectors, in the Arrow type of Spark's vectors."""
     rows, width = absent.size, table.shape[1]
     whole = np.zeros((rows, width))
-    whole[kept] = table
+    whole[good_rows] = table
     ends = pa.array(np.arange(rows + 1) * width, pa.int32())
     indices, values = (VECTOR_TYPE.field(name).type for name in ("indices", "values"))
     columns = [

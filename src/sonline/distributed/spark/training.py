@@ -124,9 +124,9 @@ class SparkEngine:
                     raise_again(row["error"])
             self.width = _one_width(rows)
             figures = [Figures.from_dict(json.loads(row["figures"])) for row in rows]
-            for one in figures:
-                this.finished(Shard(None, [one]), False)
-            filled = [one for one in figures if one.rows]
+            for part in figures:
+                this.finished(Shard(None, [part]), False)
+            filled = [part for part in figures if part.rows]
             return Shard(_merged(shards, filled, this.start), figures)
         finally:
             shards.unpersist()
@@ -151,14 +151,14 @@ def _merged(shards: DataFrame, filled: Sequence[Figures], start: Any) -> Model |
     """
     if not filled:
         return None
-    places = {one.partition: place for place, one in enumerate(filled)}
+    places = {part.partition: place for place, part in enumerate(filled)}
     models = shards.where(F.col("model").isNotNull())
     number = F.col("partition")
     if any(partition != place for partition, place in places.items()):
         pairs = [F.lit(end) for pair in places.items() for end in pair]
         number = F.element_at(F.create_map(*pairs), number)
     level = models.select(number.alias("place"), "model")
-    count, size = len(filled), sum(one.bytes for one in filled)
+    count, size = len(filled), sum(part.bytes for part in filled)
     while size > ON_DRIVER and count > 1:
         node = F.floor(F.col("place") / FAN_IN).cast("int")
         level = level.groupBy(node.alias("node")).applyInArrow(_node(start), NODE)

@@ -41,25 +41,25 @@ def _list(
 
     Example: sonline datasets list heart --data-dir data
     """
-    found = {name: datasets.locate(name, data_dir) for name in names or datasets.names()}
+    paths = {name: datasets.locate(name, data_dir) for name in names or datasets.names()}
     if json:
-        typer.echo(jsonlib.dumps([_record(name, path) for name, path in found.items()], indent=1))
+        typer.echo(jsonlib.dumps([_record(name, path) for name, path in paths.items()], indent=1))
     elif quiet:
-        typer.echo("\n".join(found))
+        typer.echo("\n".join(paths))
     elif names:
-        for name, path in found.items():
+        for name, path in paths.items():
             _describe(name, path)
     else:
-        _table(found)
+        _table(paths)
 
 
-def _table(found: Mapping[str, Path | None]) -> None:
+def _table(paths: Mapping[str, Path | None]) -> None:
     table = Table(box=None, header_style="bold")
     for column in ("name", "rows", "features"):
         table.add_column(column, no_wrap=True, justify="left" if column == "name" else "right")
     for column in ("task", "licence", "file"):
         table.add_column(column, overflow="fold")
-    for name, path in found.items():
+    for name, path in paths.items():
         known = datasets.info(name)
         here = str(path) if path else "-"
         table.add_row(name, f"{known.rows}", f"{known.features}", known.task, known.licence, here)

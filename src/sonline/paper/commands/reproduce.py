@@ -93,8 +93,8 @@ def _reproduce(
         console.print(f"Missing data sets, left out: {', '.join(absent)}")
     files = [*(f"{out / exhibit.name}.csv" for exhibit in exhibits), str(out / "report.html")]
     if json:
-        found = {"files": files, "missing": list(absent), "seconds": round(seconds, 3)}
-        typer.echo(jsonlib.dumps(found, indent=1))
+        facts = {"files": files, "missing": list(absent), "seconds": round(seconds, 3)}
+        typer.echo(jsonlib.dumps(facts, indent=1))
     elif not quiet:
         typer.echo("\n".join(files))
     console.print(f"{seconds:.0f} s")

@@ -120,8 +120,8 @@ def text_chart(results: Results, width: int = 62, height: int = 18) -> str:
         value = f"{100 * top * (1 - i / height):g} %" if i in (0, height // 2, height) else ""
         lines.append(f"{value:>6} │{''.join(row)}".rstrip())
     ticks = list(" " * (width + 12))
-    for place, kappa in zip(places, kappas, strict=True):
-        start = place + 8 - len(str(kappa)) // 2
+    for position, kappa in zip(places, kappas, strict=True):
+        start = position + 8 - len(str(kappa)) // 2
         ticks[start : start + len(str(kappa))] = str(kappa)
     lines += ["".join(ticks).rstrip() + "  κ", ""]
     for tuned in (True, False):
@@ -151,12 +151,12 @@ def picture(results: Results, path: Path) -> None:
         how = f"best of {settings} settings at each κ" if contender.tuned else "not tuned"
         ends.append((rates[-1], f"{contender.name}\n{how}", colour))
     gap = max(end for end, _, _ in ends) / 10  # two lines of text
-    place = -gap
+    position = -gap
     for end, text, colour in sorted(ends):
-        place = max(end, place + gap)
+        position = max(end, position + gap)
         axes.annotate(
             text,
-            (plan.kappas[-1], place),
+            (plan.kappas[-1], position),
             xytext=(8, 0),
             textcoords="offset points",
             va="center",

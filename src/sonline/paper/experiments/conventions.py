@@ -115,6 +115,6 @@ def _unit_range(X: sp.csr_matrix) -> sp.csr_matrix:
     table -= low
     table /= np.where(high > low, high - low, 1.0)
     scaled = sp.csr_matrix(table)
-    distinct, place = np.unique(scaled.data, return_inverse=True)
-    scaled.data = np.array([float(f"{value:.6g}") for value in distinct])[place]
+    distinct, inverse = np.unique(scaled.data, return_inverse=True)
+    scaled.data = np.array([float(f"{value:.6g}") for value in distinct])[inverse]
     return scaled

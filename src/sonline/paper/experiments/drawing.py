@@ -22,10 +22,10 @@ def compare(
 ) -> None:
     """Draw two numbers for each name, on a logarithmic scale."""
     places = range(len(names))
-    known = [place for place in places if paper[place] is not None]
+    known = [position for position in places if paper[position] is not None]
     if known:
         axes.scatter(
-            [float(paper[place] or 0) for place in known],
+            [float(paper[position] or 0) for position in known],
             known,
             facecolors="none",
             edgecolors=PAPER_COLOUR,

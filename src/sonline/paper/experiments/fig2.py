@@ -88,8 +88,8 @@ class Fig2:
 
         middle = int(np.argmin(np.abs(np.array(self.marks) - 500)))
 
-        def at(place: int) -> str:
-            return ", ".join(f"{label} {curve[place]:.2f}" for label, curve in curves.items())
+        def at(index: int) -> str:
+            return ", ".join(f"{label} {curve[index]:.2f}" for label, curve in curves.items())
 
         return Exhibit(
             self.name,

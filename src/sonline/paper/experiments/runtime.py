@@ -93,14 +93,14 @@ class Runtime:
 
         def draw(figure: Figure) -> None:
             axes = figure.subplots()
-            place = np.arange(len(found))
+            number = np.arange(len(found))
             for i, label in enumerate(ratios):
                 heights = [r["times_adagrad"] for r in records if r["method"] == label]
-                axes.bar(place + 0.27 * (i - 1), heights, 0.25, label=label)
+                axes.bar(number + 0.27 * (i - 1), heights, 0.25, label=label)
             axes.axhline(
                 RUNTIME_RATIO, color="0.5", linestyle=":", label="the paper's average, m = 10"
             )
-            axes.set(ylabel="time in times of AdaGrad", xticks=place)
+            axes.set(ylabel="time in times of AdaGrad", xticks=number)
             axes.set_xticklabels(list(found), rotation=45, ha="right", fontsize=7)
             axes.legend(fontsize=7)
 
