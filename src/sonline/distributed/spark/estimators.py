@@ -33,8 +33,8 @@ class SONClassifier(
 ):
     """Linear classifier for `pyspark.ml`, in one pass, without scaling or a learning rate.
 
-    Each partition of the data frame is learned by itself, in the order of its rows, where it lies.
-    Then the models are merged, always in the same shape, whichever executor was done first. Two
+    Each partition of the data frame trains a model on its executor, in the order of its rows. Then
+    the models are merged in a tree of fixed shape, whichever executor finished first. Two
     classes are one learner; more are one learner per class over the same pass. Features need no
     scaling, and there is no step size.
 
@@ -45,7 +45,7 @@ class SONClassifier(
         lines of text.
     featureCols : list of str, optional
         Instead of it: columns of numbers or text. A text becomes the feature "column=text"; null
-        and NaN are absent.
+        and NaN are absent (or bad rows, with ``missing="refuse"``).
     labelCol, weightCol : str
         The label (numbers or text) and the importance of each row (all 1 without).
     predictionCol, rawPredictionCol, probabilityCol : str
@@ -71,9 +71,8 @@ class SONClassifier(
     verbose : bool, default=False
         Show rows, loss, time and worker of each partition on standard error after each round.
         While a round runs, Spark's console and web pages show how far it is.
-    loss, sketch, sketchSize, sketchEvery, alpha, bound, clip, curvature, sigma, eta, ojaStep, \
-    scaling, fitIntercept, hashBits, dtype, seed
-        As of `sonline.OnlineLearner`, with its defaults.
+    loss, sketch, sketchSize, alpha, fitIntercept, missing, ...
+        All parameters of `sonline.OnlineLearner` with its defaults, spelled as Spark does.
 
     Examples
     --------
@@ -156,9 +155,8 @@ class SONRegressor(
         What the model adds.
     loss : str, default="squared"
         "squared" (half the squared error) or "quantile".
-    sketch, sketchSize, sketchEvery, alpha, bound, clip, curvature, sigma, eta, ojaStep, \
-    scaling, fitIntercept, hashBits, dtype, seed, quantile
-        As of `sonline.OnlineLearner`, with its defaults.
+    sketch, sketchSize, alpha, fitIntercept, missing, quantile, ...
+        All other parameters of `sonline.OnlineLearner` with its defaults, spelled as Spark does.
 
     Examples
     --------
