@@ -1,4 +1,4 @@
-"""The paper itself: what it says, what it proves, what it measured, and the data it used.
+"""The paper: its algorithms, its theorems, its experiments and its data sets.
 
 `reference` holds the algorithms in NumPy, `theory` the theorems as functions, `experiments` the
 published figures and tables, `datasets` the data sets, and `demonstration` the one-minute

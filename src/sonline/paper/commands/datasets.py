@@ -120,7 +120,7 @@ def _fetch(
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
-    """Fetch data sets from their publishers into the cache; what was interrupted goes on.
+    """Fetch data sets from their publishers into the cache; interrupted downloads resume.
 
     Example: sonline datasets fetch heart splice
     """

@@ -52,7 +52,7 @@ def demo(
     can_draw = importlib.util.find_spec("matplotlib") is not None
     target = _picture_path(out, can_draw)
     plan = Plan.quick(seed) if quick else Plan.whole(seed)
-    # What is printed for machines stays alone on standard output.
+    # Standard output has only what programs read.
     console = Console(stderr=json, highlight=False)
     if not (quiet or json):
         console.print(display.introduction(plan), end="\n\n")

@@ -71,7 +71,7 @@ class Dataset:
     path: Path
 
     def differences(self) -> list[str]:
-        """Return how the file differs from what the registry expects, in words."""
+        """Return a sentence about how the file differs from the registry."""
         rows, width = self.X.shape
         density = self.X.nnz / max(rows, 1)
         found = []
@@ -92,7 +92,7 @@ def names() -> list[str]:
 
 
 def info(name: str) -> Info:
-    """Return what is known of a data set."""
+    """Return the entry of a data set in the registry."""
     if name not in REGISTRY:
         raise ParameterError(f"no data set is called {name!r}; there are {', '.join(REGISTRY)}")
     return REGISTRY[name]

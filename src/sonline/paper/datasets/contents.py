@@ -1,4 +1,4 @@
-"""Files of rows in svmlight text, and a fingerprint of what they hold."""
+"""Files of rows in svmlight text, and a fingerprint of their content."""
 
 from __future__ import annotations
 

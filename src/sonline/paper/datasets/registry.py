@@ -19,7 +19,7 @@ _NO_LICENCE = "the publisher states none"
 
 @dataclass(frozen=True, kw_only=True)
 class Info:
-    """What is known of a data set before it is read.
+    """A data set as its publisher and the paper describe it.
 
     Attributes
     ----------

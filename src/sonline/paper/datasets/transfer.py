@@ -1,4 +1,4 @@
-"""Downloads that go on where they stopped, and that are checked."""
+"""Downloads that resume after an interruption, with a check of the result."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ CHECKSUMS = "checksums.json"
 
 
 def download(url: str, folder: Path, progress: Progress | None = None) -> Path:
-    """Fetch a file into a folder and return its path; a file that is there is only checked.
+    """Fetch a file into a folder and return its path; an existing file is only checked.
 
     What came before an interruption is kept in NAME.part, and the rest is asked for. Publishers
     give no checksums: that of the first download is recorded in the folder, and every later use
@@ -61,7 +61,7 @@ def download(url: str, folder: Path, progress: Progress | None = None) -> Path:
 
 
 def _continue(url: str, part: Path, progress: Progress | None) -> None:
-    """Append to ``part`` what is missing of the file."""
+    """Append the missing part of the file to ``part``."""
     etag_file = part.with_name(part.name + ".etag")
     have = part.stat().st_size if part.exists() else 0
     headers = {"User-Agent": "sonline"}

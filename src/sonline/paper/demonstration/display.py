@@ -20,7 +20,7 @@ COLOURS = {  # by letter
 
 
 def introduction(plan: Plan) -> str:
-    """Return what is about to happen."""
+    """Return a sentence about the run that follows."""
     searched = len(CONTENDERS[0].settings(plan.steps))
     return (
         f"One pass over {plan.rows:,} rows of {plan.features} features. Every row is predicted "

@@ -1,4 +1,4 @@
-"""What an experiment consists of, and results that survive an interruption.
+"""The cells of an experiment, and results that survive an interruption.
 
 An experiment is a list of cells (numbers to be computed, each with a key that says all it depends
 on) and a way to show them. Cells that were computed before are read from files.
@@ -24,7 +24,7 @@ from sonline.paper.experiments.exhibit import Exhibit
 
 @dataclass(frozen=True)
 class Cell:
-    """A result to be computed: what it depends on, what to show meanwhile, and how."""
+    """A result to compute: its inputs, the text to show meanwhile, and the function."""
 
     key: Mapping[str, Any]
     label: str
@@ -73,7 +73,7 @@ class Setup:
         return self._last[name]
 
     def key(self, name: str) -> dict[str, Any]:
-        """Return what identifies the file of a data set, without reading it."""
+        """Return values that identify the file of a data set without reading it."""
         path = datasets.locate(name, self.data_dir)
         size = path.stat().st_size if path else None
         return {"dataset": name, "file": path.name if path else None, "bytes": size}
@@ -112,5 +112,5 @@ class Store:
 
 @cache
 def _build() -> str:
-    """Return what tells one build of the kernel from another: its results may differ."""
+    """Return values that identify the build of the kernel, on which results may depend."""
     return sha256(Path(_core.__file__))[:12]

@@ -56,7 +56,7 @@ IN_WORDS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """A way to learn: its name in tables and what it changes in `PAPER`."""
+    """A method: its name in tables, and the parameters in which it differs from `PAPER`."""
 
     label: str
     changes: Mapping[str, Any]
@@ -80,7 +80,7 @@ def make(settings: Mapping[str, Any]) -> OnlineLearner:
 
 @dataclass(frozen=True)
 class PublishedRows:
-    """The rows behind a published error rate, as far as they can be told."""
+    """The number of rows behind a published error rate, as far as it can be inferred."""
 
     X: sp.csr_matrix
     y: Floats

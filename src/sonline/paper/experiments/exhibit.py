@@ -1,4 +1,4 @@
-"""What an experiment shows: text, tables, records for CSV, and a picture."""
+"""The results of an experiment: text, tables, records for CSV, and a picture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fig. 3: what the sketch gains, and Oja-SON with diagonal adaptation against AdaGrad."""
+"""Fig. 3: the gain of the sketch, and Oja-SON with diagonal adaptation against AdaGrad."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def reproduce(
     setup: Setup,
     watch: Watch | None = None,
 ) -> list[Exhibit]:
-    """Run experiments and write what they show: CSV, PNG, SVG, and a report in HTML and Markdown.
+    """Run experiments and write their results: CSV, PNG, SVG, and a report in HTML and Markdown.
 
     Parameters
     ----------
@@ -85,7 +85,7 @@ def choose(names: Sequence[str]) -> list[Experiment]:
 
 
 def environment() -> Mapping[str, str]:
-    """Return what the numbers may depend on: the machine and the versions."""
+    """Return the machine and the versions, on which the numbers may depend."""
     packages = ("sonline", "numpy", "scipy", "scikit-learn")
     return {
         "date": datetime.now(UTC).strftime("%Y-%m-%d"),

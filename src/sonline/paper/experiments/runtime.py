@@ -41,7 +41,7 @@ than AdaGrad, on average. Here, on average over the data sets: {ratios}.
 
 @dataclass(frozen=True)
 class Runtime:
-    """All data sets that are there, or those that are named."""
+    """All available data sets, or those that are named."""
 
     names: Sequence[str] = tuple(ERROR_RATES)
     name: str = "runtime"
@@ -66,7 +66,7 @@ class Runtime:
         return Cell(key, f"{name} running time", compute)
 
     def plan(self, setup: Setup) -> list[Cell]:
-        """Return a cell for each data set that is there."""
+        """Return a cell for each available data set."""
         return [self._cell(setup, name) for name in self.names if setup.has(name)]
 
     def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:

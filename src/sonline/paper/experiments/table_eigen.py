@@ -49,7 +49,7 @@ class TableEigen:
         return Cell(key, f"{name} eigenvalues {method.label}", compute)
 
     def plan(self, setup: Setup) -> list[Cell]:
-        """Return the cells of the data sets that are there."""
+        """Return the cells of the available data sets."""
         return [self._cell(setup, n, m) for n in self.names if setup.has(n) for m in METHODS]
 
     def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:

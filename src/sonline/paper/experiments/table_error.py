@@ -73,7 +73,7 @@ class Comparison:
 
 @dataclass(frozen=True)
 class TableError:
-    """All data sets that are there, or those that are named."""
+    """All available data sets, or those that are named."""
 
     names: Sequence[str] = tuple(ERROR_RATES)
     methods: Sequence[Method] = METHODS
@@ -87,11 +87,11 @@ class TableError:
         return row
 
     def plan(self, setup: Setup) -> list[Cell]:
-        """Return the cells of all data sets that are there."""
+        """Return the cells of all available data sets."""
         return [c for name in self.names if setup.has(name) for c in self.cells(setup, name)]
 
     def comparisons(self, setup: Setup, value: Callable[[Cell], Any]) -> list[Comparison]:
-        """Return every published number of a data set that is there beside ours."""
+        """Return every published number of an available data set beside ours."""
         found = []
         for name in (n for n in self.names if setup.has(n)):
             cells = self.cells(setup, name)

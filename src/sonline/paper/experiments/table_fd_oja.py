@@ -41,7 +41,7 @@ class TableFdOja:
     name: str = "table-fd-oja"
 
     def plan(self, setup: Setup) -> list[Cell]:
-        """Return the cells of the data sets that are there."""
+        """Return the cells of the available data sets."""
         return [
             steps_cell(setup, name, method)
             for name in self.names

@@ -1,4 +1,4 @@
-"""The upper bounds of the paper on the regret, as functions of what was measured.
+"""The upper bounds of the paper on the regret, as functions of measured quantities.
 
 All of them hold for learners that project (``|w_t.x_t| <= C`` in every round), losses with
 ``|l'| <= L`` on ``[-C, C]`` and curvature at least ``sigma`` (Assumptions 1 and 2), steps

@@ -1,4 +1,4 @@
-"""What the bounds need to know of a finished stream."""
+"""The quantities of a finished stream that the bounds depend on."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ RANK_TOLERANCE = 1e-12
 
 @dataclass(frozen=True)
 class Measured:
-    """What the bounds need to know of a finished stream.
+    """The quantities of a finished stream that the bounds depend on.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ def measure(
     sigma: float = 0.0,
     etas: ArrayLike | None = None,
 ) -> Measured:
-    """Collect what the bounds need from rows, labels and the predictions that a learner made.
+    """Compute the quantities of the bounds from rows, labels and a learner's predictions.
 
     Parameters
     ----------
