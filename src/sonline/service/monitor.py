@@ -19,8 +19,8 @@ _FADE = 10_000  # events after which the calibration has forgotten about two thi
 class Monitor:
     """Means over the last events: loss, error, and two baselines.
 
-    The baselines predict the label of the event before, and what was most common so far (for
-    numbers: their mean), as it was known before each batch of events.
+    The baselines predict the previous label, and the most common label so far (for numbers: their
+    mean so far).
 
     Examples
     --------
@@ -37,7 +37,8 @@ class Monitor:
         self.events = 0
         self._ring = np.zeros((4, WINDOW))  # loss, error, last label, prior
         self._last: float | int | None = None
-        self._counts = np.zeros(0)
+        self._counts: dict[int, int] = {}  # events of each class
+        self._best: int | None = None  # the most common class so far
         self._sum = 0.0
         self._bins = np.zeros((3, BINS))  # events, sum of probabilities, how often it was right
 
@@ -58,20 +59,32 @@ class Monitor:
         before = np.concatenate([[targets[0] if self._last is None else self._last], targets[:-1]])
         self._last = targets[-1].item()
         if model.table is None:
-            mean = self._sum / self.events if self.events else float(targets[0])
-            self._sum += float(targets.sum())
-            guesses = np.stack([before, np.full(targets.size, mean)])
+            sums = np.cumsum(np.concatenate([[self._sum], targets]))
+            self._sum = float(sums[-1])
+            known = self.events + np.arange(targets.size)
+            means = np.where(known > 0, sums[:-1] / np.maximum(known, 1), targets[0])
+            guesses = np.stack([before, means])
             return (
                 measures(model.parameters, guesses[:1], targets, 0)[0],
                 measures(model.parameters, guesses[1:], targets, 0)[0],
             )
-        codes = targets.astype(np.int64)
-        counts = np.bincount(codes, minlength=max(self._counts.size, 1)).astype(np.float64)
-        known = np.zeros_like(counts)
-        known[: self._counts.size] = self._counts
-        likely = int(np.argmax(known)) if known.any() else int(codes[0])
-        self._counts = known + counts
-        return (before != targets).astype(float), (targets != likely).astype(float)
+        return (before != targets).astype(float), (self._most_common(targets) != targets).astype(
+            float
+        )
+
+    def _most_common(self, targets: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the most common class before each event, and count the classes."""
+        counts, best = self._counts, self._best
+        guesses = []
+        for code in targets.astype(np.int64).tolist():
+            if best is None:
+                best = code
+            guesses.append(best)
+            counts[code] = counts.get(code, 0) + 1
+            if counts[code] > counts.get(best, 0):
+                best = code
+        self._best = best
+        return np.array(guesses)
 
     def _calibrate(self, model: Model, learned: LearnResult) -> None:
         shares = model.probabilities(learned.raw)

@@ -236,7 +236,7 @@ class Watched:
         inside: dict[str, Any] = {
             "task": model.task,
             "loss": model.parameters.loss,
-            "features": stats["features"],
+            "features": stats["features"] - 1,  # without the intercept
             "bytes": stats["bytes"],
             "rounds": stats["rounds"],
             "experts": [

@@ -6,18 +6,25 @@ const HISTORY = 600;
 let token = sessionStorage.getItem("token") || "";
 let samples = [];
 let charts = {};
+let errors = (value) => percent(value); // how errors are written: a share, or the loss of a regression
 let stopped = null; // ends the stream that is being read
 
 const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 const short = (value, digits = 3) =>
   value === null || value === undefined || !Number.isFinite(value) ? "–"
-    : Math.abs(value) >= 1e6 ? (value / 1e6).toFixed(2) + " M"
-    : Math.abs(value) >= 1e4 ? Math.round(value).toLocaleString("en")
-    : value === 0 ? "0" : String(Number(value.toPrecision(digits)));
+    : Math.abs(value) >= 1e6 ? (value / 1e6).toFixed(2) + " million"
+    : Math.abs(value) >= 1e4 || Number.isInteger(value) ? Math.round(value).toLocaleString("en")
+    : String(Number(value.toPrecision(digits)));
 const seconds = (value) =>
   value === null || value === undefined ? "–"
     : value < 1 ? `${short(value * 1000, 2)} ms` : value < 120 ? `${short(value, 2)} s`
     : value < 7200 ? `${short(value / 60, 2)} min` : `${short(value / 3600, 2)} h`;
+
+const percent = (value, digits = 3) =>
+  value === null || value === undefined ? "–" : `${short(100 * value, digits)} %`;
+const memory = (value) =>
+  value < 1e6 ? `${short(value / 1e3)} kB` : value < 1e9 ? `${short(value / 1e6)} MB` : `${short(value / 1e9)} GB`;
+const SHADOWS = ["--b", "--e", "--f", "--d"];
 
 const clock = (time) => new Date(time * 1000).toLocaleTimeString("en-GB");
 
@@ -37,12 +44,18 @@ function say(text, kind = "") {
   $("state").className = `state ${kind}`;
 }
 
+function command(path, body) {
+  const secret = token ? ' -H "authorization: Bearer $SONLINE_TOKEN"' : "";
+  return `curl${secret} -H 'content-type: application/json' \\\n  -d '${body}' \\\n  ${location.origin}${path}`;
+}
+
 async function begin() {
-  $("address").textContent = `${location.origin}/`;
+  $("create-command").textContent = command("/v1/models", '{"name": "clicks"}');
   try {
     const { models } = await (await get("/v1/models")).json();
     $("login").hidden = true;
     $("empty").hidden = models.length > 0;
+    $("model").hidden = !models.length;
     $("model").replaceChildren(...models.map(({ name }) => new Option(name, name)));
     const wanted = decodeURIComponent(location.hash.slice(1));
     if (models.some(({ name }) => name === wanted)) $("model").value = wanted;
@@ -64,6 +77,8 @@ async function follow(name) {
   if (stopped) stopped.abort();
   const mine = (stopped = new AbortController());
   location.hash = encodeURIComponent(name);
+  $("learn-command").textContent =
+    command(`/v1/models/${name}/learn`, '{"x": {"price": 3.5, "shop": "corner"}, "y": 1}');
   while (!mine.signal.aborted) {
     try {
       const answer = await get(`/v1/models/${encodeURIComponent(name)}/events`, mine.signal);
@@ -105,7 +120,10 @@ function show(now) {
   say(now.ready ? "live" : "replaying the log", now.ready ? "good" : "");
   $("problem").hidden = !now.problem;
   $("problem").textContent = now.problem ?? "";
-  $("events").textContent = short(now.versions[now.champion]?.learned, 4);
+  const learned = now.versions[now.champion]?.learned;
+  $("main").classList.toggle("new", !learned);
+  $("demo").hidden = now.versions[1]?.origin !== "demonstration";
+  $("events").textContent = short(learned, 4);
   $("rate").textContent = short(now.rate);
   $("latency").textContent = now.p50 === null ? "–" : `${short(now.p50, 2)} / ${short(now.p99, 2)} ms`;
   $("waiting").textContent = short(now.waiting);
@@ -115,23 +133,25 @@ function show(now) {
   const times = samples.map(({ time }) => time);
   const line = (version, what) => samples.map((one) => one.versions[version]?.[what] ?? null);
   const champion = String(now.champion);
-  draw("error-chart", 260, [
-    ["champion", "--a", line(champion, "error"), 2.2],
-    ...names.filter((name) => name !== champion)
-      .map((name) => [`version ${name}`, "--b", line(name, "error"), 1.4]),
-    ["last label", "--c", line(champion, "last_label"), 1, [3, 4]],
-    ["prior", "--c", line(champion, "prior"), 1.2, [9, 4]],
-  ], times);
   $("loss-section").hidden = names.length < 2;
-  if (names.length > 1)
-    draw("loss-chart", 200, names.map((name) =>
-      [`version ${name}${name === champion ? " (champion)" : ""}`, name === champion ? "--a" : "--b",
-        line(name, "loss"), name === champion ? 2.2 : 1.4]), times);
-  draw("rate-chart", 150, [["events/s", "--d", samples.map(({ rate }) => rate), 1.6]], times);
+  if (learned) {  // a hidden box has no width to draw in
+    const versions = (what) => names.map((name, place) => {
+      const best = name === champion;
+      const after = names.indexOf(champion) < place ? place - 1 : place;
+      return [best ? `version ${name} (champion)` : `version ${name}`,
+        best ? "--a" : SHADOWS[after % SHADOWS.length], line(name, what), best ? 2.2 : 1.4];
+    });
+    draw("error-chart", 260, [...versions("error"),
+      ["last label", "--c", line(champion, "last_label"), 1, [3, 4]],
+      ["prior", "--c", line(champion, "prior"), 1.2, [9, 4]],
+    ], times, errors);
+    if (names.length > 1) draw("loss-chart", 200, versions("loss"), times);
+    draw("rate-chart", 150, [["events/s", "--d", samples.map(({ rate }) => rate), 1.6]], times);
+  }
   $("versions").tBodies[0].replaceChildren(...names.map((name) => {
     const one = now.versions[name];
     return row([name, one.role, one.origin, short(one.learned, 5), short(one.loss, 4),
-      short(one.mean_loss, 4), short(one.error, 4)], one.problem);
+      short(one.mean_loss, 4), errors(one.error)], one.problem);
   }));
 }
 
@@ -146,9 +166,9 @@ function row(cells, title) {
   return line;
 }
 
-function draw(id, height, lines, times) {
+function draw(id, height, lines, times, unit = (value) => short(value)) {
   const box = $(id);
-  const key = lines.map(([label, name]) => label + name).join() + colour("--text");
+  const key = lines.map(([label, name]) => label + name).join() + colour("--text") + unit(0.5);
   const data = [times, ...lines.map(([, , values]) => values)];
   let chart = charts[id];
   if (chart && chart.key === key) return chart.plot.setData(data);
@@ -157,13 +177,14 @@ function draw(id, height, lines, times) {
     ticks: { stroke: colour("--line") } };
   const plot = new uPlot({
     width: box.clientWidth, height, cursor: { drag: { x: false, y: false } },
-    legend: { live: false, markers: { dash: (_, n) => (lines[n - 1]?.[4]?.[0] > 5 ? "dashed"
-      : lines[n - 1]?.[4] ? "dotted" : "solid") } },
+    legend: { show: lines.length > 1, live: false, markers: {
+      fill: (_, n) => (lines[n - 1]?.[4] ? "transparent" : colour(lines[n - 1]?.[1] ?? "--c")),
+      dash: (_, n) => (lines[n - 1]?.[4]?.[0] > 5 ? "dashed" : lines[n - 1]?.[4] ? "dotted" : "solid") } },
     scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.05] } },
-    axes: [{ ...axis, values: (_, ticks) => ticks.map(clock), space: 80, size: 34 }, { ...axis, size: 56 }],
+    axes: [{ ...axis, values: (_, ticks) => ticks.map(clock), space: 80, size: 34 }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => unit(tick)) }],
     series: [{ value: (_, t) => (t ? clock(t) : "–") },
       ...lines.map(([label, name, , width, dash]) => ({ label, stroke: colour(name), width, dash,
-        points: { show: false }, value: (_, v) => short(v, 4) }))],
+        points: { show: samples.length < 3 }, value: (_, v) => unit(v) }))],
   }, data, box);
   charts[id] = { plot, key, height };
 }
@@ -186,13 +207,18 @@ function bars(id, items) {
 
 function inside(now) {
   const classes = now.task !== "regression";
-  $("error-title").textContent = classes ? "Share of wrong predictions" : `Loss (${now.loss})`;
-  bars("experts", now.experts.map(([alpha, memory, share]) =>
-    [`α ${alpha}${memory ? `, ${memory.toLocaleString("en")} rows` : ""}`, share,
-      `${short(100 * share, 3)} %`]));
+  const name = classes && now.loss === "logistic" ? "log loss" : `${now.loss} loss`;
+  errors = classes ? percent : (value) => short(value, 4);
+  $("error-title").textContent = classes ? "Wrong predictions" : `Mean ${name}`;
+  $("versions").classList.toggle("without-errors", !classes);
+  $("prior-text").textContent = classes ? "most common one" : "mean of all so far";
+  $("loss-name").textContent = `Mean ${name}`;
+  bars("experts", now.experts.map(([alpha, rows, share]) =>
+    [`α = ${alpha}${rows ? `, last ${rows.toLocaleString("en")} rows` : ""}`, share, percent(share)]));
   const spectrum = now.spectrum.map((value, place) => [`λ${place + 1}`, value, short(value)]);
   if (now.tail !== null) spectrum.push(["tail", now.tail, short(now.tail), "tail"]);
   bars("spectrum", spectrum);
+  $("calibration-section").hidden = !now.calibration.length;
   calibration(now.calibration);
   $("many-features").hidden = now.tail !== null || now.weights.length > 0 || !now.features;
   const most = Math.max(...now.weights.map(([, weight, before]) => Math.abs(weight - before)), 1e-300);
@@ -208,8 +234,8 @@ function inside(now) {
     bar.append(part);
     return row([name, short(weight), (change > 0 ? "+" : "") + short(change, 2), bar]);
   }));
-  $("footer").textContent =
-    `${now.features.toLocaleString("en")} features · ${short(now.bytes / 1e6)} MB · loss ${now.loss}`;
+  $("footer").textContent = `${now.features.toLocaleString("en")} feature${now.features === 1 ? "" : "s"} · `
+    + `${memory(now.bytes)} in memory · ${name}`;
 }
 
 function calibration(points) {
@@ -235,7 +261,7 @@ function calibration(points) {
     svg("text", { x: size / 2 - 30, y: size - 8 }, "predicted"),
     svg("text", { x: 4, y: edge + 8 }, "1"), svg("text", { x: 14, y: size / 2 + 24, transform: `rotate(-90 14 ${size / 2 + 24})` }, "observed"),
   );
-  $("calibration").replaceChildren(points.length ? root : "No probabilities.");
+  $("calibration").replaceChildren(root);
 }
 
 addEventListener("DOMContentLoaded", () => {

@@ -1,0 +1,41 @@
+"""The means of the live page: the same however the events were split into batches."""
+
+import numpy as np
+import pytest
+
+from sonline.model import LearnResult
+from sonline.service.monitor import WINDOW, Monitor
+from sonline.service.versions import new_model
+
+
+def watched(model, targets, size):
+    monitor = Monitor()
+    raw = np.zeros((1, targets.size))
+    for start in range(0, targets.size, size):
+        part = slice(start, start + size)
+        counts = [(0, targets[part].size)]
+        monitor.update(model, LearnResult(raw[:, part], targets[part], counts))
+    return monitor.values()
+
+
+@pytest.mark.parametrize("size", [1, 7, 1500])
+def test_the_baselines_of_classes_are_those_of_one_event_at_a_time(size):
+    targets = (np.random.default_rng(0).random(1500) < 0.3).astype(np.int64)
+    wrong, best = [], targets[0]
+    for place, target in enumerate(targets):
+        wrong.append(best != target)
+        ones = targets[: place + 1].sum()
+        if 2 * ones != place + 1:  # otherwise neither is more common
+            best = int(2 * ones > place + 1)
+    values = watched(new_model(), targets, size)
+    assert values["prior"] == pytest.approx(np.mean(wrong))
+    assert values["last_label"] == pytest.approx(np.mean(targets[1:] != targets[:-1]), abs=1e-3)
+
+
+@pytest.mark.parametrize("size", [1, 7, 1500])
+def test_the_baseline_of_numbers_is_their_mean_so_far(size):
+    targets = np.random.default_rng(0).normal(5.0, 1.0, 1500)
+    means = np.concatenate([targets[:1], np.cumsum(targets)[:-1] / np.arange(1, 1500)])
+    assert targets.size < WINDOW
+    values = watched(new_model("regression"), targets, size)
+    assert values["prior"] == pytest.approx(0.5 * np.mean((targets - means) ** 2))
