@@ -32,9 +32,9 @@ from urllib.request import urlopen
 import numpy as np
 
 from sonline.service import bodies
-from sonline.service.admission import Settings
 from sonline.service.bodies import LabelRow
 from sonline.service.engine import Engine
+from sonline.service.settings import Settings
 from sonline.service.store import Store
 from sonline.service.versions import new_model
 

@@ -14,10 +14,10 @@ import numpy as np
 from sonline import OnlineLearner
 from sonline.model import Model
 from sonline.service import arrow, bodies
-from sonline.service.admission import Settings
 from sonline.service.bodies import LearnRow, LoggedRow, PredictRow, Rows
 from sonline.service.engine import Engine
 from sonline.service.log import ARROW, LEARN, Log
+from sonline.service.settings import Settings
 from sonline.service.store import Store
 from sonline.service.versions import new_model
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from helpers_service import drawn, make, to_learn, to_predict
 
-from sonline.service.admission import Settings
 from sonline.service.bodies import LabelRow
+from sonline.service.settings import Settings
 
 
 def work(engine, name, say):

@@ -12,9 +12,9 @@ from starlette.testclient import TestClient
 
 from sonline import OnlineLearner
 from sonline.model import Model
-from sonline.service import create_app, handlers
-from sonline.service.admission import Settings
+from sonline.service import create_app, reading
 from sonline.service.bodies import Limits
+from sonline.service.settings import Settings
 
 MODEL = f"/v1/models/{NAME}"
 NDJSON = {"content-type": "application/x-ndjson"}
@@ -394,7 +394,7 @@ def test_regression_and_classes(client):
 
 
 def test_a_body_that_comes_too_slowly_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(handlers, "_BODY_SECONDS", 0.1)
+    monkeypatch.setattr(reading, "BODY_SECONDS", 0.1)
     app = create_app(tmp_path, tokens_required=False)
     sent = []
 

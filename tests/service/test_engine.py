@@ -14,10 +14,11 @@ from helpers_service import NAME, assert_same_bits, drawn, make, one_pass, to_le
 from sonline import OnlineLearner, load
 from sonline.errors import InvalidInputError
 from sonline.service import arrow
-from sonline.service.admission import BusyError, Settings, UnavailableError, UnknownIdError
 from sonline.service.bodies import LabelRow, Limits
 from sonline.service.engine import Engine
 from sonline.service.log import Log, LogError
+from sonline.service.outcomes import BusyError, UnavailableError, UnknownIdError
+from sonline.service.settings import Settings
 from sonline.service.store import Store
 from sonline.service.versions import RecoveryError, new_model, snapshots
 

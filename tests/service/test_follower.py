@@ -9,11 +9,11 @@ from helpers_service import NAME, assert_same_bits, drawn, lines, make, served, 
 from starlette.testclient import TestClient
 
 from sonline.service import create_app
-from sonline.service.admission import Settings
 from sonline.service.bodies import LabelRow
 from sonline.service.follower import Follower, ReadOnlyError
 from sonline.service.log import DiskFullError, Log, LogError, Record, Tail
 from sonline.service.service import InUseError, Service
+from sonline.service.settings import Settings
 from sonline.service.store import Store
 from sonline.service.versions import new_model
 

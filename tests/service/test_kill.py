@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 from helpers_service import assert_same_bits, drawn, logged, make, one_pass, to_learn
 
-from sonline.service.admission import Settings
+from sonline.service.settings import Settings
 
 KILLS = int(os.environ.get("SONLINE_KILLS", "10"))
 WORKER = Path(__file__).with_name("killed_worker.py")

@@ -77,9 +77,9 @@ def serve(
     """
     for package in ("uvicorn", "starlette", "msgspec", "prometheus_client"):
         require(package, "serve")
-    from sonline.service.admission import Settings  # noqa: PLC0415
     from sonline.service.bodies import Limits  # noqa: PLC0415 - an extra
     from sonline.service.server import run  # noqa: PLC0415
+    from sonline.service.settings import Settings  # noqa: PLC0415
     from sonline.service.store import check_name  # noqa: PLC0415
 
     if data is None and not demo:

@@ -9,135 +9,33 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
-from sonline.errors import InvalidInputError, SonlineError
+from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable
 from sonline.model import Model
 from sonline.parameters import Parameters
 from sonline.service import arrow, bodies
 from sonline.service.bodies import LabelRow, LoggedRow, Rows
 from sonline.service.log import ARROW, KEEP, LEARN, LINES, Record
+from sonline.service.outcomes import (
+    BusyError,
+    Outcome,
+    Promise,
+    UnavailableError,
+    UnknownIdError,
+)
 from sonline.service.pending import Kept, Remembered, Waiting
+from sonline.service.settings import Settings
 
 _FEW = 8  # rows
 NO_LIMITS = bodies.Limits(*[1 << 62] * 4)  # what is in the log has been checked
 
 
-@dataclass(frozen=True)
-class Settings:
-    """How an engine works; sizes in bytes, times in seconds."""
-
-    label_seconds: float = 86400.0  # how long a row waits for its label
-    label_bytes: int = 256 << 20  # of all rows that wait
-    remembered: int = 200_000  # ids that are recognised when they come again
-    classes: int = 1000
-    backlog: int = 100_000  # events that may wait to be learned
-    backlog_bytes: int = 64 << 20
-    group_bytes: int = 8 << 20  # of a frame
-    snapshot_events: int = 1_000_000
-    snapshot_seconds: float = 300.0
-    segment_bytes: int = 64 << 20
-    keep_bytes: int = 10 << 30  # of the log
-    keep_seconds: float | None = None
-
-
-class BusyError(SonlineError):
-    """Too much is waiting to be learned."""
-
-
-class UnavailableError(SonlineError):
-    """The engine is starting, stopping, or cannot write."""
-
-
-class UnknownIdError(InvalidInputError):
-    """No row waits for a label under this id."""
-
-
-@dataclass
-class Outcome:
-    """What became of a request with labels."""
-
-    seq: int = 0  # the number of the first event; of a duplicate, that of the first time
-    learned: int = 0
-    duplicates: int = 0
-    unknown: list[str] = field(default_factory=list)
-    delays: list[float] = field(default_factory=list)  # seconds that labels took
-
-
-class Promise:
-    """The outcome of a request, once it is on disk: a small future.
-
-    Those of `concurrent.futures` take longer than what they wait for costs a single row. Appending
-    to a list and taking from it are atomic, so each callback is called once, by whoever sees that
-    the outcome is there.
-
-    Examples
-    --------
-    >>> promise = Promise()
-    >>> promise.add_done_callback(lambda done: print(done.result().learned))
-    >>> promise.set_result(Outcome(learned=3))
-    3
-    """
-
-    __slots__ = ("_callbacks", "_error", "_outcome")
-
-    def __init__(self) -> None:
-        self._callbacks: list[Callable[[Promise], None]] = []
-        self._outcome: Outcome | None = None
-        self._error: Exception | None = None
-
-    def set_result(self, outcome: Outcome) -> None:
-        """Keep the promise."""
-        self._outcome = outcome
-        self._call()
-
-    def set_exception(self, error: Exception) -> None:
-        """Say why it cannot be kept."""
-        self._error = error
-        self._call()
-
-    def done(self) -> bool:
-        """Return whether the outcome is there."""
-        return self._outcome is not None or self._error is not None
-
-    def add_done_callback(self, callback: Callable[[Promise], None]) -> None:
-        """Call a function with this promise when the outcome is there, in any thread."""
-        self._callbacks.append(callback)
-        if self.done():
-            self._call()
-
-    def _call(self) -> None:
-        while self._callbacks:
-            try:
-                callback = self._callbacks.pop(0)
-            except IndexError:  # another thread was quicker
-                return
-            callback(self)
-
-    def exception(self) -> Exception | None:
-        """Return why there is no outcome; None if there is one, or none yet."""
-        return self._error
-
-    def result(self, timeout: float | None = None) -> Outcome:
-        """Wait for the outcome."""
-        if not self.done():
-            event = threading.Event()
-            self.add_done_callback(lambda _: event.set())
-            if not event.wait(timeout):
-                raise TimeoutError
-        if self._error is not None:
-            raise self._error
-        assert self._outcome is not None  # noqa: S101 - or there is an error
-        return self._outcome
-
-
-@dataclass
-class Ticket:
+class Ticket(msgspec.Struct):
     """A request on its way to the log, and how to undo it if it does not get there."""
 
     record: Record | None
@@ -182,6 +80,7 @@ class Admission:
         self.gate = threading.RLock()
         self.wake = threading.Condition(self.gate)
         self.queue: deque[Ticket] = deque()
+        self.wake_at = 1  # requests in the queue of which the last one wakes the writer
         self._held_bytes = 0
         self._checked_rows = self._checked_labels = Model(Parameters())
 
@@ -373,7 +272,8 @@ class Admission:
             self.held += record.count
             self._held_bytes += ticket.size
         self.queue.append(ticket)
-        self.wake.notify_all()
+        if len(self.queue) >= self.wake_at:
+            self.wake.notify_all()
         return future
 
     def _check_open(self, count: int) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from importlib.resources import files
@@ -15,20 +13,21 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import JSONResponse, Response
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.routing import Route
 
-from sonline.errors import SonlineError
-from sonline.service.admission import BusyError, Settings, UnavailableError, UnknownIdError
-from sonline.service.bodies import Limits, MediaTypeError, TooLargeError
-from sonline.service.follower import ReadOnlyError
-from sonline.service.handlers import Api, as_json, log
+from sonline.service.answers import Answers, Later, as_json, error_response, failure
+from sonline.service.bodies import Limits
 from sonline.service.metrics import Metrics
+from sonline.service.model_handlers import ModelHandlers
 from sonline.service.openapi import document
-from sonline.service.quick import QuickStarlette, Reply
-from sonline.service.security import DeniedError, Guard
-from sonline.service.service import Service, UnknownModelError
+from sonline.service.quick import Call, Deliver, QuickStarlette, Reply
+from sonline.service.reading import Reader
+from sonline.service.row_handlers import RowHandlers
+from sonline.service.security import Guard
+from sonline.service.service import Service
+from sonline.service.settings import Settings
 
 
 def create_app(
@@ -75,14 +74,15 @@ def create_app(
     """
     limits = limits or Limits()
     service = service or Service(Path(folder), settings or Settings(), follow=follow)
-    guard = Guard(service.store, tokens_required, rate)
-    metrics = Metrics(service)
-    api = Api(service, guard, limits, metrics)
+    metrics, reader = Metrics(service), Reader(limits)
+    answers = Answers(Guard(service.store, tokens_required, rate), metrics)
+    rows = RowHandlers(service, reader, metrics)
+    models = ModelHandlers(service, reader, metrics)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         service.start()
-        sampling = asyncio.create_task(_sample(service, api))
+        sampling = asyncio.create_task(_sample(service, reader))
         try:
             yield
         finally:
@@ -91,54 +91,63 @@ def create_app(
                 await sampling
             await run_in_threadpool(service.close)
 
-    def checked(
-        scope: str | None, handler: Callable[[Request], Any]
-    ) -> Callable[[Request], Awaitable[Response | Reply]]:
-        return lambda request: _answered(request, api, scope, handler)
+    def answered(
+        scope: str | None, handler: Callable[[Any], Awaitable[Any]]
+    ) -> Callable[[Any], Awaitable[Response | Reply]]:
+        return lambda request: answers(request, scope, handler)
 
     def route(path: str, scope: str | None, **methods: Callable[[Request], Any]) -> Route:
         async def endpoint(request: Request) -> Response | Reply:
-            return await checked(scope, methods[request.method.lower()])(request)
+            return await answers(request, scope, methods[request.method.lower()])
 
         return Route(path, endpoint, methods=[method.upper() for method in methods])
 
     model = "/v1/models/{name}"
     version = model + "/versions/{version:int}"
-    often = {
-        "predict": checked("predict", api.predict),
-        "learn": checked("learn", api.learn),
-        "label": checked("learn", api.label),
+    frequent = {
+        "predict": ("predict", rows.predict, rows.predict_one),
+        "learn": ("learn", rows.learn, rows.learn_one),
+        "label": ("learn", rows.label, rows.label_one),
     }
     routes = [
-        route(f"{model}/predict", "predict", post=api.predict),
-        route(f"{model}/learn", "learn", post=api.learn),
-        route(f"{model}/label", "learn", post=api.label),
+        *(route(f"{model}/{name}", scope, post=one) for name, (scope, one, _) in frequent.items()),
         route("/healthz", None, get=_healthy),
         route("/readyz", None, get=lambda _: _ready(service)),
-        route("/metrics", "predict", get=api.prometheus),
+        route("/metrics", "predict", get=models.prometheus),
         route("/openapi.json", None, get=lambda _: _openapi(limits)),
-        route("/v1/models", "predict", get=api.models),
-        route("/v1/models", "admin", post=api.create),
-        route(model, "predict", get=api.model),
-        route(f"{model}/stats", "predict", get=api.stats),
-        route(f"{model}/events", "predict", get=api.events),
-        route(f"{model}/versions", "admin", post=api.add_version),
-        route(f"{model}/rollback", "admin", post=api.roll_back),
-        route(f"{model}/snapshot", "admin", post=api.snapshot),
-        route(version, "admin", delete=api.remove_version),
-        route(f"{version}/promote", "admin", post=api.promote),
-        route(f"{version}/file", "admin", get=api.download),
+        route("/v1/models", "predict", get=models.models),
+        route("/v1/models", "admin", post=models.create),
+        route(model, "predict", get=models.model),
+        route(f"{model}/stats", "predict", get=models.stats),
+        route(f"{model}/events", "predict", get=models.events),
+        route(f"{model}/versions", "admin", post=models.add_version),
+        route(f"{model}/rollback", "admin", post=models.roll_back),
+        route(f"{model}/snapshot", "admin", post=models.snapshot),
+        route(version, "admin", delete=models.remove_version),
+        route(f"{version}/promote", "admin", post=models.promote),
+        route(f"{version}/file", "admin", get=models.download),
         *_pages(),
     ]
     app = QuickStarlette(
-        often,
-        _failed,
+        {name: answered(scope, handler) for name, (scope, handler, _) in frequent.items()},
+        {name: _single(answers, scope, handler) for name, (scope, _, handler) in frequent.items()},
         routes=_one_per_path(routes),
         lifespan=lifespan,
         exception_handlers={HTTPException: _refused, Exception: _failed},
     )
     app.state.service = service
     return app
+
+
+def _single(
+    answers: Answers, scope: str, handler: Callable[[Any, bytes], Reply | Later]
+) -> Callable[[Call, bytes, Deliver], None]:
+    """Return what answers a request with one row."""
+
+    def answer(call: Call, body: bytes, deliver: Deliver) -> None:
+        answers.now(call, scope, handler, body, deliver)
+
+    return answer
 
 
 def _one_per_path(routes: list[Route]) -> list[Route]:
@@ -164,73 +173,22 @@ def _one_per_path(routes: list[Route]) -> list[Route]:
     return merged
 
 
-_STATUS: dict[type[Exception], int] = {  # the first that fits; all others are 503
-    UnknownIdError: 404,
-    UnknownModelError: 404,
-    TooLargeError: 413,
-    MediaTypeError: 415,
-    ReadOnlyError: 421,
-    BusyError: 429,
-    UnavailableError: 503,
-    ValueError: 400,
-}
-
-
-async def _answered(
-    request: Request, api: Api, scope: str | None, handler: Callable[[Request], Any]
-) -> Response | Reply:
-    """Check who asks, and turn errors into answers."""
-    started, client = time.perf_counter(), ""
-    retry: float | None = None
-    try:
-        if scope is not None:
-            client = api.guard.check(request, scope)
-        response: Response | Reply = await handler(request)
-    except DeniedError as error:
-        retry = error.retry
-        response = _error(error.status, str(error))
-    except ClientDisconnect:
-        response = _error(400, "the client went away")
-    except SonlineError as error:
-        status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 503)
-        response = _error(status, str(error))
-        retry = 1.0 if status in (429, 503) else None
-    seconds = time.perf_counter() - started
-    api.metrics.answered(request.method, response.status_code, seconds)
-    if isinstance(response, Reply):
-        return response
-    if retry is not None:
-        response.headers["retry-after"] = f"{max(1, round(retry))}"
-    if response.status_code == 401:
-        response.headers["www-authenticate"] = "Bearer"
-    # Too many requests would be too many lines; /metrics counts them.
-    refused = response.status_code >= 400 and response.status_code != 429
-    if refused and log.isEnabledFor(logging.INFO):
-        facts = {
-            "method": request.method,
-            "path": request.url.path[:200],
-            "status": response.status_code,
-            "client": client,
-            "seconds": round(seconds, 6),
-        }
-        log.info("request", extra={"facts": facts})
-    return response
-
-
 async def _refused(request: Request, error: Exception) -> Response:
     status = error.status_code if isinstance(error, HTTPException) else 500
-    return _error(status, {404: "no such path", 405: "no such method here"}.get(status, "refused"))
+    if status == 405:
+        allowed = (getattr(error, "headers", None) or {}).get("Allow", "another method")
+        return error_response(405, f"this path takes {allowed}, not {request.method}")
+    return error_response(status, {404: "there is no such path"}.get(status, "refused"))
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    log.error("error", exc_info=error, extra={"facts": {"path": request.url.path[:200]}})
-    return _error(500, "an error of the service; its log says more")
+    return failure(request, error)
 
 
-async def _sample(service: Service, api: Api) -> None:
-    """Look at the models, and for bodies that come too slowly, once a second."""
+async def _sample(service: Service, reader: Reader) -> None:
+    """Sample the models, and refuse bodies that take too long, once a second."""
     while True:
-        api.stop_slow_bodies()
+        reader.stop_slow()
         if service.follow:
             await run_in_threadpool(service.refresh)
         for watched in list(service.watched.values()):
@@ -289,7 +247,3 @@ def _pages() -> list[Route]:
         path = {"index.html": "/", "api.html": "/docs"}.get(file.name, f"/page/{file.name}")
         routes.append(Route(path, page))
     return routes
-
-
-def _error(status: int, message: str) -> Response:
-    return JSONResponse({"error": message[:1000]}, status)

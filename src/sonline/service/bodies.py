@@ -88,8 +88,7 @@ class MediaTypeError(InvalidInputError):
     """A body of a type that is not taken."""
 
 
-@dataclass
-class Rows:
+class Rows(msgspec.Struct):
     """Rows of a body, and the body as it goes to the log."""
 
     x: Any  # a list of mappings, an Arrow table or a sparse matrix

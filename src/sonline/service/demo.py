@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from sonline.service import bodies
-from sonline.service.admission import BusyError, UnavailableError
 from sonline.service.bodies import LabelRow, LearnRow, Rows
 from sonline.service.engine import Engine
+from sonline.service.outcomes import BusyError, UnavailableError
 from sonline.service.service import Service
 from sonline.service.versions import new_model
 

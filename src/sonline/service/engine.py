@@ -23,14 +23,16 @@ from typing import Any
 
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
-from sonline.service.admission import Admission, Promise, Settings, Ticket, UnavailableError
+from sonline.service.admission import Admission, Ticket
 from sonline.service.bodies import LabelRow, Rows
 from sonline.service.log import ARROW, Log, LogError
+from sonline.service.outcomes import Promise, UnavailableError
 from sonline.service.pending import Waiting
+from sonline.service.settings import Settings
 from sonline.service.store import CHAMPION, Store, Version
 from sonline.service.versions import Answer, Live, Part, next_of, snapshots
 
-_GATHER = 0.001  # seconds that a group waits for more, if several requests come at a time
+_GATHER = 0.002  # seconds that a group waits for as many requests as the one before had
 _MANY = 64  # requests that are enough for a group
 _REST = 0.02  # seconds that few events wait to be learned with others, which is cheaper
 _ENOUGH = 256  # events that are learned at once
@@ -227,10 +229,15 @@ class Engine:
         while True:
             with self._gate:
                 self._wake_writer.wait_for(lambda: queue or self._closing)
-                few = 1 < len(queue) + last < _MANY and not self._closing
-            if few:  # others are about to come: a quick disk need not write each alone
-                time.sleep(_GATHER)
-            with self._gate:
+                # Clients that were answered with the group before are about to send again; a
+                # client that is alone waits for nobody.
+                expected = min(last, _MANY)
+                if len(queue) < expected and not self._closing:
+                    self.admission.wake_at = expected
+                    self._wake_writer.wait_for(
+                        lambda: len(queue) >= self.admission.wake_at or self._closing, _GATHER
+                    )
+                    self.admission.wake_at = 1
                 if not queue:
                     self._writer_done = True
                     self._wake_learner.notify_all()

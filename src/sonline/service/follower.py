@@ -12,9 +12,10 @@ import time
 from pathlib import Path
 
 from sonline.errors import SonlineError
-from sonline.service.admission import Promise, UnavailableError, rows_of
+from sonline.service.admission import rows_of
 from sonline.service.bodies import Rows
 from sonline.service.log import KEEP, SUFFIX, Tail
+from sonline.service.outcomes import Promise, UnavailableError
 from sonline.service.pending import Waiting
 from sonline.service.store import CHAMPION, Store
 from sonline.service.versions import Answer, Live, Part

@@ -34,6 +34,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
+import msgspec
+
 from sonline.errors import SonlineError
 
 MAGIC = b"sonline log 1\n\0\0"
@@ -60,8 +62,7 @@ class DiskFullError(LogError):
     """There was no room for a group; nothing of it was kept."""
 
 
-@dataclass(frozen=True)
-class Record:
+class Record(msgspec.Struct, frozen=True, gc=False):
     """Some events of one request."""
 
     kind: int

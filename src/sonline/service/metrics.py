@@ -21,7 +21,7 @@ from prometheus_client.core import (
 )
 
 if TYPE_CHECKING:
-    from sonline.service.admission import Outcome
+    from sonline.service.outcomes import Outcome
     from sonline.service.service import Service
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)

@@ -11,13 +11,13 @@ have been deleted.
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+
+import msgspec
 
 _OVERHEAD = 400  # bytes of the objects of a kept row, beside its content
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(msgspec.Struct, frozen=True, gc=False):
     """A row that waits for its label: features and the raw predictions served, both as JSON."""
 
     seq: int

@@ -1,6 +1,7 @@
-"""The three requests that come by the thousand, without routing and without objects for them.
+"""Requests with a single row, without the objects that Starlette makes for each request.
 
-What Starlette does for a request takes longer than a prediction. Everything else goes its way.
+Routing, middleware and the objects of a request take longer than a prediction. All other requests
+go the usual way.
 """
 
 from __future__ import annotations
@@ -16,17 +17,18 @@ from starlette.responses import Response
 Scope: TypeAlias = MutableMapping[str, Any]
 Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send: TypeAlias = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Deliver: TypeAlias = Callable[["Response | Reply"], None]
 
 _ACTIONS = ("predict", "learn", "label")
 
 
 @lru_cache(maxsize=1024)
-def _parse(path: str) -> tuple[str, str] | None:
-    """Return the model and the action of a path; None if it is another one.
+def target(path: str) -> tuple[str, str] | None:
+    """Return the model and the action of a path; None for all other paths.
 
     Examples
     --------
-    >>> _parse("/v1/models/clicks/learn"), _parse("/v1/models")
+    >>> target("/v1/models/clicks/learn"), target("/v1/models")
     (('clicks', 'learn'), None)
     """
     parts = path.split("/")
@@ -44,25 +46,25 @@ class _Url(NamedTuple):
 
 
 class _Headers:
-    """The headers of a request, decoded when they are asked for."""
+    """The headers of a request, decoded when they are needed."""
 
-    __slots__ = ("_raw",)
+    __slots__ = ("raw",)
 
     def __init__(self, raw: Any) -> None:
-        self._raw: dict[bytes, bytes] = dict(raw)
+        self.raw: dict[bytes, bytes] = dict(raw)
 
     def get(self, name: str, default: Any = None) -> Any:
         """Return a header as text."""
-        value = self._raw.get(name.encode())
+        value = self.raw.get(name.encode())
         return default if value is None else value.decode("latin-1")
 
 
 class Call:
-    """A request as the handlers see it: what they need of Starlette's."""
+    """A request with what the handlers need of Starlette's."""
 
     __slots__ = ("_scope", "headers", "method", "path_params", "receive")
 
-    def __init__(self, scope: Scope, receive: Receive, name: str) -> None:
+    def __init__(self, scope: Scope, name: str, receive: Receive | None = None) -> None:
         self._scope = scope
         self.receive = receive
         self.method = "POST"
@@ -71,24 +73,24 @@ class Call:
 
     @property
     def client(self) -> _Client | None:
-        """Who asks."""
+        """The address of the client."""
         client = self._scope.get("client")
         return None if client is None else _Client(client[0])
 
     @property
     def url(self) -> _Url:
-        """What is asked for."""
+        """The path."""
         return _Url(self._scope["path"])
 
     @property
     def query_params(self) -> dict[str, str]:
-        """What stands behind the question mark."""
+        """The parameters after the question mark."""
         query = self._scope["query_string"]
         return dict(parse_qsl(query.decode("latin-1"))) if query else {}
 
 
 class Reply:
-    """A body of JSON with status 200: what a Starlette response is, in less time."""
+    """A JSON body with status 200: a Starlette response that takes less time."""
 
     __slots__ = ("body", "media_type")
     status_code = 200
@@ -107,10 +109,11 @@ class Reply:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Send it, where Starlette has routed the request."""
-        await _send(self, send)
+        await send_response(self, send)
 
 
-async def _send(response: Response | Reply, send: Send) -> None:
+async def send_response(response: Response | Reply, send: Send) -> None:
+    """Send a response that is not a stream."""
     start = {
         "type": "http.response.start",
         "status": response.status_code,
@@ -121,14 +124,15 @@ async def _send(response: Response | Reply, send: Send) -> None:
 
 
 class QuickStarlette(Starlette):
-    """An application that answers the three requests before all routes and middleware.
+    """An application that answers the three frequent requests before all routes and middleware.
 
     Parameters
     ----------
     answers : dict
-        What answers each of the three, by name.
-    failed : callable
-        Answers if that raises an error that nobody expected.
+        A coroutine function for each of the three, by name; they raise no errors.
+    single : dict
+        A function for each of the three that answers a small JSON body with one row. It takes the
+        call, the body and a function that delivers the answer, and raises no errors.
     **rest
         Of Starlette.
     """
@@ -136,25 +140,43 @@ class QuickStarlette(Starlette):
     def __init__(
         self,
         answers: dict[str, Callable[[Any], Awaitable[Response | Reply]]],
-        failed: Callable[[Any, Exception], Awaitable[Response]],
+        single: dict[str, Callable[[Call, bytes, Deliver], None]],
         **rest: Any,
     ) -> None:
         super().__init__(**rest)
         self._answers = answers
-        self._failed = failed
+        self._single = single
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        if scope["type"] != "http" or scope["method"] != "POST" or scope.get("root_path"):
+        found = None
+        if scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path"):
+            found = target(scope["path"])
+        if found is None:
             return await super().__call__(scope, receive, send)
-        target = _parse(scope["path"])
-        if target is None:
-            return await super().__call__(scope, receive, send)
-        name, action = target
-        call = Call(scope, receive, name)
-        response: Response | Reply
-        try:
-            response = await self._answers[action](call)
-        except Exception as error:  # noqa: BLE001 - answered with 500, and written to the log
-            response = await self._failed(call, error)
-        return await _send(response, send)
+        name, action = found
+        response = await self._answers[action](Call(scope, name, receive))
+        return await send_response(response, send)
+
+    def answer_single(self, scope: Scope, body: bytes, deliver: Deliver) -> bool:
+        """Answer a whole request without a coroutine; return False if it must go the usual way.
+
+        Parameters
+        ----------
+        scope : mapping
+            Of ASGI, of a request that has a `target`.
+        body : bytes
+            All of it.
+        deliver : callable
+            Takes the response, now or later.
+        """
+        found = target(scope["path"])
+        if found is None:
+            return False
+        name, action = found
+        call = Call(scope, name)
+        headers = call.headers.raw
+        if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
+            return False
+        self._single[action](call, body, deliver)
+        return True

@@ -19,11 +19,12 @@ import uvicorn
 from sonline.errors import ParameterError
 from sonline.model import Model
 from sonline.service import demo
-from sonline.service.admission import Settings
 from sonline.service.app import create_app
 from sonline.service.bodies import Limits
+from sonline.service.protocol import QuickProtocol
 from sonline.service.security import LOOPBACK
 from sonline.service.service import Service
+from sonline.service.settings import Settings
 
 _SWITCH = 0.001  # seconds a thread may keep Python to itself: predictions must not wait for it
 
@@ -102,6 +103,7 @@ def run(
     app = create_app(folder, limits=limits, tokens_required=not local, rate=rate, service=service)
     config = uvicorn.Config(
         app,
+        http=QuickProtocol,
         access_log=False,
         log_config=None,
         timeout_keep_alive=30,

@@ -16,9 +16,9 @@ import numpy as np
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
 from sonline.rows import Floats
-from sonline.service.admission import Settings
 from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
+from sonline.service.settings import Settings
 from sonline.service.store import Store, check_name
 from sonline.service.versions import Live
 

@@ -6,10 +6,10 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from sonline import persistence
@@ -65,8 +65,7 @@ def new_model(
     return Model(chosen, ClassTable(tuple(classes), growing=not classes))
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(msgspec.Struct, frozen=True):
     """Some rows of a record that has been written: the numbers of its events, and the rows."""
 
     seq: int
@@ -78,8 +77,7 @@ class Part:
         return self.seq + self.rows.count
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """Predictions of a version."""
 
     version: int

@@ -1,0 +1,203 @@
+"""Handlers of the requests about models and versions, and of those that watch them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any, TypeVar
+
+import msgspec
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+
+from sonline import persistence
+from sonline.errors import InvalidInputError
+from sonline.labels import token_of
+from sonline.model import Model
+from sonline.service.answers import as_json
+from sonline.service.metrics import Metrics
+from sonline.service.reading import FILE, JSON, Reader
+from sonline.service.service import Service, UnknownModelError
+from sonline.service.versions import new_model
+
+Value = TypeVar("Value")
+
+
+class NewModel(msgspec.Struct, forbid_unknown_fields=True):
+    """The body that creates a model."""
+
+    name: str
+    task: str = "binary"
+    classes: list[str | int | float] = msgspec.field(default_factory=list)
+    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class NewVersion(msgspec.Struct, forbid_unknown_fields=True):
+    """The body that creates a shadow with other parameters."""
+
+    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class ModelHandlers:
+    """Handlers of requests about models, versions and metrics."""
+
+    def __init__(self, service: Service, reader: Reader, metrics: Metrics) -> None:
+        self._service = service
+        self._reader = reader
+        self._metrics = metrics
+
+    # -- models and versions ---------------------------------------------------------------------
+
+    async def models(self, request: Request) -> Response:
+        """List the models."""
+        return as_json({"models": [self._described(name) for name in self._service.engines]})
+
+    async def model(self, request: Request) -> Response:
+        """Describe a model."""
+        self._service.engine(request.path_params["name"])
+        return as_json(self._described(request.path_params["name"]))
+
+    def _described(self, name: str) -> dict[str, Any]:
+        engine = self._service.engine(name)
+        versions = {
+            str(number): {
+                "role": live.info.role,
+                "origin": live.info.origin,
+                "task": live.model.task,
+                "classes": [token_of(label) for label in live.model.known_labels],
+                "learned": live.model.progress.loss.rows,
+                "mean_loss": _finite(live.model.progress.loss.average),
+                "problem": live.error,
+                "parameters": live.model.parameters.as_dict(),
+            }
+            for number, live in engine.versions.items()
+        }
+        return {
+            "name": name,
+            "ready": engine.ready,
+            "champion": engine.champion,
+            "waiting": len(engine.waiting),
+            "lag": engine.lag,
+            "versions": versions,
+        }
+
+    async def create(self, request: Request) -> Response:
+        """Make a model."""
+        body, kind = await self._reader.read(request, (JSON, FILE))
+        if kind == FILE:
+            name, origin = request.query_params.get("name", ""), "file"
+            model = await run_in_threadpool(_loaded, body)
+        else:
+            wanted = _decode(body, NewModel)
+            name, origin = wanted.name, "parameters"
+            model = new_model(wanted.task, wanted.classes, wanted.parameters)
+        await run_in_threadpool(self._service.create, name, model, origin)
+        return as_json(self._described(name), 201)
+
+    async def add_version(self, request: Request) -> Response:
+        """Add a shadow."""
+        engine = self._service.writer(request.path_params["name"])
+        body, kind = await self._reader.read(request, (JSON, FILE))
+        if kind == FILE:
+            model = await run_in_threadpool(_loaded, body)
+        else:
+            parameters = _decode(body, NewVersion).parameters
+            champion = engine.versions[engine.champion].model
+            task = champion.task
+            fixed = champion.known_labels if task == "classes" and not champion.growing else ()
+            given = {"loss": champion.parameters.loss} | parameters
+            model = new_model(task, fixed, given)
+        version = await run_in_threadpool(
+            engine.add_version, model, "file" if kind == FILE else "parameters"
+        )
+        return as_json({"version": version}, 201)
+
+    async def remove_version(self, request: Request) -> Response:
+        """Remove a shadow."""
+        engine = self._service.writer(request.path_params["name"])
+        await run_in_threadpool(engine.remove_version, request.path_params["version"])
+        return Response(status_code=204)
+
+    async def promote(self, request: Request) -> Response:
+        """Let another version answer."""
+        engine = self._service.writer(request.path_params["name"])
+        await run_in_threadpool(engine.promote, request.path_params["version"])
+        return as_json({"champion": engine.champion})
+
+    async def roll_back(self, request: Request) -> Response:
+        """Let the version answer that did before."""
+        engine = self._service.writer(request.path_params["name"])
+        await run_in_threadpool(engine.roll_back)
+        return as_json({"champion": engine.champion})
+
+    async def snapshot(self, request: Request) -> Response:
+        """Write snapshots now."""
+        engine = self._service.writer(request.path_params["name"])
+        events = await asyncio.wrap_future(engine.snapshot())
+        return as_json({"events": events})
+
+    async def download(self, request: Request) -> Response:
+        """Return a version as a model file."""
+        name, version = request.path_params["name"], request.path_params["version"]
+        engine = self._service.engine(name)
+        live = engine.versions.get(version)
+        if live is None:
+            raise UnknownModelError(f"there is no version {version}")
+
+        def content() -> bytes:
+            text, tensors = live.content(1)
+            return persistence.pack(text | {"face": {"name": "OnlineLearner"}}, tensors)
+
+        named = {"content-disposition": f'attachment; filename="{name}-{version}.son"'}
+        return Response(await run_in_threadpool(content), media_type=FILE, headers=named)
+
+    # -- watching --------------------------------------------------------------------------------
+
+    async def stats(self, request: Request) -> Response:
+        """Return what the page shows, once."""
+        watched = self._service.watched[self._service.engine(request.path_params["name"]).name]
+        inside = await run_in_threadpool(watched.look) if watched.engine.ready else {}
+        return as_json({"now": watched.sample(), "inside": inside})
+
+    async def events(self, request: Request) -> Response:
+        """Send samples to the page as they are made."""
+        watched = self._service.watched[self._service.engine(request.path_params["name"]).name]
+
+        async def stream() -> AsyncIterator[bytes]:
+            yield _event("history", list(watched.history))
+            while not self._service.stopping.is_set():
+                if watched.engine.ready:
+                    yield _event("inside", await run_in_threadpool(watched.look))
+                if watched.history:
+                    yield _event("sample", watched.history[-1])
+                await asyncio.sleep(1.0)
+
+        headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
+        return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
+
+    async def prometheus(self, request: Request) -> Response:
+        """Return the metrics in the text format of Prometheus."""
+        return Response(self._metrics.text(), media_type=self._metrics.media_type)
+
+
+def _loaded(body: bytes) -> Model:
+    model = Model.from_bytes(body)
+    model.face = {}
+    return model
+
+
+def _decode(body: bytes, kind: type[Value]) -> Value:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise InvalidInputError(f"{error}") from None
+
+
+def _event(kind: str, content: Any) -> bytes:
+    return f"event: {kind}\ndata: {json.dumps(content)}\n\n".encode()
+
+
+def _finite(value: float) -> float | None:
+    return value if abs(value) < float("inf") else None

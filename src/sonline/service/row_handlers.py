@@ -1,0 +1,188 @@
+"""Handlers of the requests that come by the thousand: predict, learn and label."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from starlette.concurrency import run_in_threadpool
+
+from sonline.service import arrow, bodies
+from sonline.service.answers import Later, log
+from sonline.service.bodies import LabelRow, LearnRow, PredictRow, Rows
+from sonline.service.metrics import Metrics
+from sonline.service.outcomes import Outcome, Promise
+from sonline.service.quick import Reply
+from sonline.service.reading import ARROW, JSON, LINES, MANY, Reader
+from sonline.service.service import Service
+from sonline.service.versions import Answer
+
+LARGE = 1 << 16  # bytes of a body that is decoded in another thread
+_MANY_ROWS = 200
+Value = TypeVar("Value")
+
+
+class RowHandlers:
+    """Handlers of requests with rows or labels.
+
+    Those that end with ``_one`` take a small JSON body with one row, and never wait: they return
+    a `Later` if the answer depends on the disk.
+    """
+
+    def __init__(self, service: Service, reader: Reader, metrics: Metrics) -> None:
+        self._service = service
+        self._reader = reader
+        self._limits = reader.limits
+        self._metrics = metrics
+        self._turn = asyncio.Lock()
+
+    # -- predicting ------------------------------------------------------------------------------
+
+    def predict_one(self, request: Any, body: bytes) -> Reply | Later:
+        """Predict a row."""
+        started = time.perf_counter()
+        name = request.path_params["name"]
+        engine = self._service.engine(name)
+        row = bodies.decode_one(body, PredictRow)
+        x = bodies.features(row.x, self._limits.features)
+        answer, kept = engine.predict(Rows([x], 1, [row.id]))
+        reply = Reply(bodies.encode(_content(answer, row.id, 0)))
+        seconds = time.perf_counter() - started
+        self._service.watched[name].latencies.append(seconds)
+        self._metrics.predicted(name, 1, seconds)
+        return reply if kept is None else _kept(request, kept, reply)
+
+    async def predict(self, request: Any) -> Reply | Later:
+        """Predict one row or many."""
+        body, kind = await self._reader.read(request, (JSON, *MANY, ARROW))
+        if kind == JSON and len(body) <= LARGE:
+            return self.predict_one(request, body)
+        started = time.perf_counter()
+        name = request.path_params["name"]
+        engine = self._service.engine(name)
+        rows = await self._in_turn(len(body) > LARGE, self._rows_to_predict, body, kind)
+        answer, kept = await self._in_turn(rows.count > _MANY_ROWS, engine.predict, rows)
+        if kind == JSON:
+            reply = Reply(bodies.encode(_content(answer, rows.ids[0], 0)))
+        else:
+            lines = [bodies.encode(_content(answer, id_, n)) for n, id_ in enumerate(rows.ids)]
+            reply = Reply(b"\n".join(lines) + b"\n", LINES.encode())
+        seconds = time.perf_counter() - started
+        self._service.watched[name].latencies.append(seconds)
+        self._metrics.predicted(name, rows.count, seconds)
+        return reply if kept is None else _kept(request, kept, reply)
+
+    def _rows_to_predict(self, body: bytes, kind: str) -> Rows:
+        if kind == ARROW:
+            return arrow.read(body, labelled=False, limits=self._limits)
+        if kind == JSON:
+            decoded = [bodies.decode_one(body, PredictRow)]
+        else:
+            decoded = bodies.decode_lines(body, PredictRow, self._limits)
+        x = [bodies.features(row.x, self._limits.features) for row in decoded]
+        return Rows(x, len(x), [row.id for row in decoded])
+
+    # -- learning --------------------------------------------------------------------------------
+
+    def learn_one(self, request: Any, body: bytes) -> Later:
+        """Learn a row."""
+        engine = self._service.writer(request.path_params["name"])
+        return self._later(request, JSON, engine.learn(self._rows_to_learn(body, JSON)))
+
+    async def learn(self, request: Any) -> Later:
+        """Learn one row or many."""
+        body, kind = await self._reader.read(request, (JSON, *MANY, ARROW))
+        if kind == JSON and len(body) <= LARGE:
+            return self.learn_one(request, body)
+        engine = self._service.writer(request.path_params["name"])
+        rows = await self._in_turn(len(body) > LARGE, self._rows_to_learn, body, kind)
+        promise = await self._in_turn(rows.count > _MANY_ROWS, engine.learn, rows)
+        return self._later(request, kind, promise)
+
+    def _rows_to_learn(self, body: bytes, kind: str) -> Rows:
+        if kind == ARROW:
+            return arrow.read(body, labelled=True, limits=self._limits)
+        if kind == JSON:
+            line = bodies.decode_one(body, LearnRow)
+            return bodies.rows_to_learn([line], bodies.one_line(body), self._limits.features)
+        lines = bodies.decode_lines(body, LearnRow, self._limits)
+        return bodies.rows_to_learn(lines, body, self._limits.features)
+
+    def label_one(self, request: Any, body: bytes) -> Later:
+        """Learn a row that was predicted, with its label."""
+        engine = self._service.writer(request.path_params["name"])
+        return self._later(request, JSON, engine.label([bodies.decode_one(body, LabelRow)]))
+
+    async def label(self, request: Any) -> Later:
+        """Learn rows that were predicted, with their labels."""
+        body, kind = await self._reader.read(request, (JSON, *MANY))
+        if kind == JSON:
+            return self.label_one(request, body)
+        engine = self._service.writer(request.path_params["name"])
+        large = len(body) > LARGE
+        labels = await self._in_turn(large, bodies.decode_lines, body, LabelRow, self._limits)
+        promise = await self._in_turn(len(labels) > _MANY_ROWS, engine.label, labels)
+        return self._later(request, kind, promise)
+
+    def _later(self, request: Any, kind: str, promise: Promise) -> Later:
+        name = request.path_params["name"]
+
+        def reply(outcome: Outcome) -> Reply:
+            self._metrics.acknowledged(name, outcome)
+            if outcome.delays:
+                self._service.watched[name].delays.extend(outcome.delays)
+            if kind == JSON:
+                return Reply(
+                    bodies.encode({"seq": outcome.seq, "duplicate": outcome.duplicates > 0})
+                )
+            content = {
+                "learned": outcome.learned,
+                "duplicates": outcome.duplicates,
+                "unknown": outcome.unknown,
+                "seq": outcome.seq,
+            }
+            return Reply(bodies.encode(content))
+
+        return Later(promise, reply)
+
+    async def _in_turn(self, large: bool, work: Callable[..., Value], *values: Any) -> Value:
+        """Do much work in another thread, where it keeps nobody waiting.
+
+        Less is done here, for one body in each turn of the event loop: requests with a single row
+        that come meanwhile need not wait for all of them.
+        """
+        if large:
+            return await run_in_threadpool(work, *values)
+        async with self._turn:
+            return work(*values)
+
+
+def _kept(request: Any, promise: Promise, reply: Reply) -> Reply | Later:
+    """Return a reply at once, or if asked for when the rows of a prediction are on disk."""
+    if request.query_params.get("durable", "") in ("1", "true"):
+        return Later(promise, lambda _: reply)
+    promise.add_done_callback(_report)
+    return reply
+
+
+def _content(answer: Answer, id_: str | None, row: int) -> dict[str, Any]:
+    content: dict[str, Any] = {
+        "prediction": answer.labels[row],
+        "raw": answer.sorted_raw(row),
+        "version": answer.version,
+        "seq": answer.seq - 1,
+    }
+    if id_ is not None:
+        content["id"] = id_
+    if answer.probabilities is not None:
+        content["probabilities"] = answer.shares(row)
+    return content
+
+
+def _report(promise: Promise) -> None:
+    """Write to the log that rows were predicted and could not be kept."""
+    error = promise.exception()
+    if error is not None:
+        log.warning("rows not kept", extra={"facts": {"reason": str(error)}})

@@ -1,0 +1,23 @@
+"""The settings of an engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Sizes in bytes, times in seconds."""
+
+    label_seconds: float = 86400.0  # how long a row waits for its label
+    label_bytes: int = 256 << 20  # of all rows that wait
+    remembered: int = 200_000  # ids that are recognized when they come again
+    classes: int = 1000
+    backlog: int = 100_000  # events that may wait to be learned
+    backlog_bytes: int = 64 << 20
+    group_bytes: int = 8 << 20  # of a frame
+    snapshot_events: int = 1_000_000
+    snapshot_seconds: float = 300.0
+    segment_bytes: int = 64 << 20
+    keep_bytes: int = 10 << 30  # of the log
+    keep_seconds: float | None = None

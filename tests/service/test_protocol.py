@@ -1,0 +1,250 @@
+"""Requests with a single row, over HTTP: answered without a task, and as all others are."""
+
+import asyncio
+import json
+import socket
+import threading
+import time
+from contextlib import contextmanager
+
+import pytest
+import uvicorn
+from helpers_service import NAME, drawn, make
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from sonline.service import bodies, create_app, protocol
+from sonline.service.protocol import QuickProtocol
+from sonline.service.security import Guard
+from sonline.service.versions import Live
+
+MODEL = f"/v1/models/{NAME}"
+ROW = {"x": {"f": 1.5, "colour": "red"}}
+
+
+@contextmanager
+def running(folder):
+    """Serve a folder with one model in a thread."""
+    app = create_app(folder, tokens_required=False)
+    listening = socket.create_server(("127.0.0.1", 0))
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+    config = uvicorn.Config(app, http=QuickProtocol, log_config=None, access_log=False)
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        connection = Connection(listening.getsockname()[1])
+        assert connection.ask("/v1/models", {"name": NAME})[0] == 201
+        connection.service = app.state.service
+        yield connection
+    finally:
+        connection.close()
+        server.should_exit = True
+        thread.join()
+        listening.close()
+
+
+@pytest.fixture
+def connection(tmp_path):
+    with running(tmp_path) as connection:
+        yield connection
+
+
+def request(path, content, *, version="1.1", chunked=False, **headers):
+    body = content if isinstance(content, bytes) else json.dumps(content).encode()
+    named = {"host": "localhost", "content-type": "application/json"} | headers
+    if chunked:
+        named["transfer-encoding"] = "chunked"
+        body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    else:
+        named["content-length"] = str(len(body))
+    lines = "".join(f"{name}: {value}\r\n" for name, value in named.items())
+    return f"POST {path} HTTP/{version}\r\n{lines}\r\n".encode() + body
+
+
+class Connection:
+    """A connection of HTTP that sends bytes as they are."""
+
+    def __init__(self, port):
+        self.port = port
+        self._open()
+
+    def _open(self, **options):
+        self.socket = socket.socket()
+        for name, value in options.items():
+            self.socket.setsockopt(socket.SOL_SOCKET, getattr(socket, name), value)
+        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.socket.settimeout(20)
+        self.socket.connect(("127.0.0.1", self.port))
+        self.file = self.socket.makefile("rb")
+
+    def again(self, **options):
+        self.close()
+        self._open(**options)
+
+    def close(self):
+        self.file.close()
+        self.socket.close()
+
+    def ask(self, path, content, **rest):
+        self.socket.sendall(request(path, content, **rest))
+        return self.answer()
+
+    def answer(self):
+        status = int(self.file.readline().split()[1])
+        headers = {}
+        while line := self.file.readline().strip():
+            name, _, value = line.decode().partition(": ")
+            headers[name] = value
+        if status == 100:
+            return self.answer()
+        return status, json.loads(self.file.read(int(headers["content-length"])))
+
+
+@pytest.fixture
+def tasks(monkeypatch):
+    if not hasattr(HttpToolsProtocol, "_start_asgi_task"):
+        pytest.skip("this uvicorn starts its tasks in another way")
+    started = []
+    usual = HttpToolsProtocol._start_asgi_task
+
+    def counted(self, cycle, app):
+        started.append(cycle.scope["path"])
+        usual(self, cycle, app)
+
+    monkeypatch.setattr(HttpToolsProtocol, "_start_asgi_task", counted)
+    return started
+
+
+def test_a_single_row_needs_no_task(tasks, connection):
+    tasks.clear()
+    status, predicted = connection.ask(f"{MODEL}/predict", ROW | {"id": "a"})
+    assert (status, predicted["id"]) == (200, "a")
+    assert connection.ask(f"{MODEL}/predict?durable=1", ROW | {"id": "b"})[0] == 200
+    assert connection.ask(f"{MODEL}/learn", ROW | {"y": 1})[0] == 200
+    assert connection.ask(f"{MODEL}/label", {"id": "a", "y": 1})[0] == 200
+    assert connection.ask(f"{MODEL}/label", {"id": "a", "y": 1})[1]["duplicate"]
+    assert connection.ask(f"{MODEL}/label", {"id": "nobody", "y": 1})[0] == 404
+    assert connection.ask(f"{MODEL}/learn", {"x": {"f": "a"}, "y": 7})[0] == 400
+    assert connection.ask(f"{MODEL}/learn", b"{")[0] == 400
+    assert connection.ask("/v1/models/nobody/learn", ROW | {"y": 1})[0] == 404
+    assert tasks == []
+    lines = {"content-type": "application/x-ndjson"}
+    assert connection.ask(f"{MODEL}/learn", ROW | {"y": 1}, **lines)[1]["learned"] == 1
+    large = {"x": {f"f{j}": 1.0 for j in range(10_000)}, "y": 1}
+    assert connection.ask(f"{MODEL}/learn", large)[0] == 200
+    zipped = {"content-encoding": "gzip"}
+    assert connection.ask(f"{MODEL}/learn", ROW | {"y": 1}, **zipped)[0] == 415
+    assert connection.ask(f"{MODEL}/learn", b"x" * 2_000_000, **{"content-type": "text/plain"})[0]
+    assert tasks == [f"{MODEL}/learn"] * 4
+
+
+def test_a_request_is_answered_the_same_in_one_piece_and_in_many(connection):
+    path = f"{MODEL}/predict"
+    expected = connection.ask(path, ROW)
+    assert expected[0] == 200
+    assert connection.ask(path, ROW, chunked=True) == expected
+    assert connection.ask(path, ROW, expect="100-continue") == expected
+    whole = request(path, ROW)
+    for pieces in ([whole[:-1], whole[-1:]], [whole[n : n + 1] for n in range(len(whole))]):
+        for piece in pieces:
+            connection.socket.sendall(piece)
+            time.sleep(0.001)
+        assert connection.answer() == expected
+    connection.socket.sendall(whole * 3 + request("/v1/models", {"name": "Bad name"}) + whole)
+    assert [connection.answer()[0] for _ in range(5)] == [200, 200, 200, 400, 200]
+    for rest in ({"connection": "close"}, {"version": "1.0"}):
+        assert connection.ask(path, ROW, **rest) == expected
+        assert connection.file.read() == b""  # closed
+        connection.again()
+
+
+def test_a_client_that_reads_late_gets_every_answer(connection):
+    many = 20_000
+    asked = request(f"{MODEL}/predict", json.dumps(ROW).encode() + b" " * 1000) * 100
+    connection.again(SO_RCVBUF=4096)
+    sender = threading.Thread(
+        target=lambda: [connection.socket.sendall(asked) for _ in range(many // 100)]
+    )
+    sender.start()
+    sender.join(1.0)
+    assert sender.is_alive()  # the service has stopped reading: nobody takes its answers
+    assert all(connection.answer()[0] == 200 for _ in range(many))
+    sender.join()
+
+
+def test_an_answer_that_waits_for_the_socket(tasks, connection, monkeypatch):
+    late, rest, send = [], protocol._rest, RequestResponseCycle.send
+
+    def noted(*values):
+        late.append(values)
+        return rest(*values)
+
+    async def slow(self, message):
+        await asyncio.sleep(0.001)  # as if the socket took nothing more
+        await send(self, message)
+
+    monkeypatch.setattr(protocol, "_rest", noted)
+    monkeypatch.setattr(RequestResponseCycle, "send", slow)
+    for _ in range(10):
+        assert connection.ask(f"{MODEL}/predict", ROW)[0] == 200
+        assert connection.ask(f"{MODEL}/learn", ROW | {"y": 1})[0] == 200
+    assert len(late) == 20
+    assert tasks == ["/v1/models"]
+
+
+def test_a_client_that_goes_away_before_its_answer(connection):
+    for row in drawn(20):
+        connection.socket.sendall(request(f"{MODEL}/learn", row))
+        connection.again()
+    assert connection.ask(f"{MODEL}/learn", ROW | {"y": 1})[0] == 200
+    engine = connection.service.writer(NAME)
+    while engine.lag:
+        time.sleep(0.01)
+    assert engine.events == 21
+
+
+def test_an_unexpected_error_is_answered_with_500(connection, monkeypatch, caplog):
+    def broken(*_):
+        raise RuntimeError("secret of the service")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Live, "predict", broken)
+        status, answer = connection.ask(f"{MODEL}/predict", ROW)
+    assert status == 500
+    assert "secret" not in answer["error"]
+    assert "secret of the service" in caplog.text
+    assert connection.ask(f"{MODEL}/predict", ROW)[0] == 200
+
+
+def test_the_address_behind_a_proxy_is_that_of_the_client(connection, monkeypatch):
+    seen = []
+    check = Guard.check
+
+    def noted(self, request, scope):
+        seen.append(request.client.host)
+        return check(self, request, scope)
+
+    monkeypatch.setattr(Guard, "check", noted)
+    forwarded = {"x-forwarded-for": "203.0.113.7"}
+    assert connection.ask(f"{MODEL}/predict", ROW)[0] == 200
+    assert connection.ask(f"{MODEL}/predict", ROW, **forwarded)[0] == 200
+    assert connection.ask("/v1/models", {"name": "other"}, **forwarded)[0] == 201
+    assert seen == ["127.0.0.1", "203.0.113.7", "203.0.113.7"]
+
+
+def test_a_lone_client_does_not_wait_for_others(tmp_path):
+    """A group is written at once if the one before had a single request."""
+    engine = make(tmp_path)
+    waits = []
+    wait_for = engine.admission.wake.wait_for
+    engine.admission.wake.wait_for = lambda ready, timeout=None: (
+        waits.append(timeout),
+        wait_for(ready, timeout),
+    )[1]
+    rows = [json.dumps({"x": row["x"], "y": row["y"]}).encode() for row in drawn(50)]
+    for row in rows:
+        decoded = bodies.decode_one(row, bodies.LearnRow)
+        engine.learn(bodies.rows_to_learn([decoded], row)).result()
+    engine.close()
+    assert engine.groups == 50
+    assert set(waits) == {None}
