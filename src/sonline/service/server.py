@@ -21,6 +21,7 @@ from sonline.model import Model
 from sonline.service import demo
 from sonline.service.app import create_app
 from sonline.service.bodies import Limits
+from sonline.service.memory import return_large_blocks
 from sonline.service.protocol import QuickProtocol
 from sonline.service.security import LOOPBACK
 from sonline.service.service import Service
@@ -92,6 +93,7 @@ def run(
     if certificate is not None:
         _check_certificate(certificate, key)
     sys.setswitchinterval(_SWITCH)
+    return_large_blocks()
     service = Service(folder, settings, follow=follow)
     local = host in LOOPBACK
     if not local and not service.store.tokens():
