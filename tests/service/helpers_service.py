@@ -16,7 +16,8 @@ from sonline.model import Model
 from sonline.service import arrow, bodies
 from sonline.service.bodies import LearnRow, LoggedRow, PredictRow, Rows
 from sonline.service.engine import Engine
-from sonline.service.log import ARROW, LEARN, Log
+from sonline.service.frames import ARROW, LEARN
+from sonline.service.log import Log
 from sonline.service.settings import Settings
 from sonline.service.store import Store
 from sonline.service.versions import new_model

@@ -16,7 +16,8 @@ from sonline.errors import InvalidInputError
 from sonline.service import arrow
 from sonline.service.bodies import LabelRow, Limits
 from sonline.service.engine import Engine
-from sonline.service.log import Log, LogError
+from sonline.service.frames import LogError
+from sonline.service.log import Log
 from sonline.service.outcomes import BusyError, UnavailableError, UnknownIdError
 from sonline.service.settings import Settings
 from sonline.service.store import Store

@@ -11,10 +11,12 @@ from starlette.testclient import TestClient
 from sonline.service import create_app
 from sonline.service.bodies import LabelRow
 from sonline.service.follower import Follower, ReadOnlyError
-from sonline.service.log import DiskFullError, Log, LogError, Record, Tail
+from sonline.service.frames import LogError, Record
+from sonline.service.log import DiskFullError, Log
 from sonline.service.service import InUseError, Service
 from sonline.service.settings import Settings
 from sonline.service.store import Store
+from sonline.service.tail import Tail
 from sonline.service.versions import new_model
 
 MODEL = f"/v1/models/{NAME}"

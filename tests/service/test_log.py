@@ -6,8 +6,9 @@ import os
 import numpy as np
 import pytest
 
-from sonline.service import log as module
-from sonline.service.log import LEARN, LINES, DiskFullError, Log, LogError, Record
+from sonline.service import frames as module
+from sonline.service.frames import LEARN, LINES, LogError, Record
+from sonline.service.log import DiskFullError, Log
 
 
 def record(payload: bytes, count: int = 1) -> Record:

@@ -20,7 +20,7 @@ from sonline.model import Model
 from sonline.parameters import Parameters
 from sonline.service import arrow, bodies
 from sonline.service.bodies import LabelRow, LoggedRow, Rows
-from sonline.service.log import ARROW, KEEP, LEARN, LINES, Record
+from sonline.service.frames import ARROW, KEEP, LEARN, LINES, Record
 from sonline.service.outcomes import (
     BusyError,
     Outcome,

@@ -11,7 +11,7 @@ import numpy as np
 from sonline.errors import InvalidInputError, require
 from sonline.rows import Floats, row_weights
 from sonline.service.bodies import Limits, MediaTypeError, Rows, TooLargeError
-from sonline.service.log import ARROW
+from sonline.service.frames import ARROW
 
 SPECIAL = ("id", "y", "weight")  # columns of Arrow tables that are no features
 PAIRS = ("indices", "values")  # columns of Arrow tables with features by index

@@ -16,7 +16,7 @@ import msgspec
 
 from sonline.errors import InvalidInputError
 from sonline.rows import Floats, row_weights
-from sonline.service.log import LINES
+from sonline.service.frames import LINES
 
 Value: TypeAlias = float | str | bool | None
 Features: TypeAlias = dict[str, Value] | list[tuple[int, float]]

@@ -17,20 +17,22 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
-from sonline.errors import InvalidInputError, SonlineError
+from sonline.errors import InvalidInputError
 from sonline.model import Model
 from sonline.service.admission import Admission, Ticket
 from sonline.service.bodies import LabelRow, Rows
-from sonline.service.log import ARROW, Log, LogError
+from sonline.service.frames import ARROW, LogError
+from sonline.service.log import Log
 from sonline.service.outcomes import Promise, UnavailableError
 from sonline.service.pending import Waiting
+from sonline.service.saver import Saver
 from sonline.service.settings import Settings
 from sonline.service.store import CHAMPION, Store, Version
-from sonline.service.versions import Answer, Live, Part, next_of, snapshots
+from sonline.service.versions import Answer, Live, Part
 
 _GATHER = 0.002  # seconds that a group waits for as many requests as the one before had
 _MANY = 64  # requests that are enough for a group
@@ -75,7 +77,7 @@ class Engine:
         self.champion = 0
         self.replayed, self.to_replay = 0, 0
         self.failure: str | None = None  # why nothing can be learned any more
-        self.disk: str | None = None  # why the last group could not be written
+        self._write_error: str | None = None  # why the last group could not be written
         self.events = 0  # learned since the start
         self.groups = 0
         self._gate = self.admission.gate
@@ -86,12 +88,7 @@ class Engine:
         self._replayed = False
         self._closing = False
         self._writer_done = False
-        self._wanted: list[Future[int]] = []  # snapshots that were asked for
-        # One thread for all snapshots: each new one might get a heap of its own.
-        self._saver = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-save")
-        self._saving: Future[None] | None = None
-        self._saved_at = time.monotonic()
-        self._saved_events = 0
+        self._saver = Saver(name, self._snapshots, self.admission)
         self._threads: list[threading.Thread] = []
 
     # -- start and stop --------------------------------------------------------------------------
@@ -165,6 +162,11 @@ class Engine:
         return self.admission.waiting
 
     @property
+    def disk(self) -> str | None:
+        """Why the last group or snapshot could not be written."""
+        return self._write_error or self._saver.error
+
+    @property
     def log_bytes(self) -> int:
         """Bytes of the log."""
         return self.log.size
@@ -185,9 +187,9 @@ class Engine:
             self._wake_learner.notify_all()
         for thread in self._threads:
             thread.join()
-        self._saver.shutdown()
         if self._replayed and self.failure is None:
-            self._save_now()
+            self._save(now=True)
+        self._saver.close()
         if self._threads:
             self.log.close()
 
@@ -250,14 +252,14 @@ class Engine:
                     self.log.append(records, self.admission.clock.now())
                     self.groups += 1
             except LogError as error:
-                self.disk = str(error)
+                self._write_error = str(error)
                 self.admission.withdraw(group, self.log.next, error)
                 continue
             except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
                 self._fail(error)
                 self.admission.withdraw(group, self.log.next, error)
                 continue
-            self.disk = None
+            self._write_error = None
             with self._gate:
                 self._written.extend(one for one in group if one.record is not None)
                 self._wake_learner.notify_all()
@@ -275,15 +277,13 @@ class Engine:
         while True:
             with self._gate:
                 self._wake_learner.wait_for(
-                    lambda: self._written or self._wanted or (self._closing and self._idle()),
+                    lambda: self._written or self._saver.asked or (self._closing and self._idle()),
                     timeout=1.0,
                 )
                 if self._closing and self._idle():
-                    for wanted in self._wanted:
-                        wanted.set_exception(UnavailableError("the service is stopping"))
                     return
                 few = sum(one.record.count for one in self._written if one.record) < _ENOUGH
-                few = few and not (self._closing or self._wanted)
+                few = few and not (self._closing or self._saver.asked)
             if few and self._written:
                 time.sleep(_REST)
             with self._gate:
@@ -291,7 +291,7 @@ class Engine:
                 self._written.clear()
             try:
                 self._learn(tickets)
-                self._save_if_due()
+                self._save()
             except BaseException as error:  # noqa: BLE001 - readiness says so
                 self._fail(error)
                 return
@@ -362,70 +362,15 @@ class Engine:
     # -- snapshots -------------------------------------------------------------------------------
 
     def snapshot(self) -> Future[int]:
-        """Ask for a snapshot of all versions; the number of events that it holds."""
-        wanted: Future[int] = Future()
+        """Ask for a snapshot of all versions; the result is the number of events that it holds."""
         with self._gate:
             if self.admission.closed is not None:
                 raise UnavailableError(self.admission.closed)
-            self._wanted.append(wanted)
             self._wake_learner.notify_all()
-        return wanted
+            return self._saver.ask()
 
-    def _save_if_due(self) -> None:
-        """Copy the versions; writing them is left to another thread."""
-        if self._saving is not None and not self._saving.done():
-            if not self._wanted:
-                return
-            self._saving.result()
-        with self._gate:
-            wanted, self._wanted = self._wanted, []
-        settings = self.settings
-        due = self.events - self._saved_events >= settings.snapshot_events or (
-            self.events > self._saved_events
-            and time.monotonic() - self._saved_at >= settings.snapshot_seconds
-        )
-        if not wanted and not due:
-            return
-        self._saved_at, self._saved_events = time.monotonic(), self.events
-        contents = self._contents()
-
-        def save() -> None:
-            try:
-                for live, content in contents:
-                    live.write(*content)
-                self._retain()
-            except (OSError, SonlineError) as error:
-                self.disk = str(error)
-                for one in wanted:
-                    one.set_exception(UnavailableError(f"no snapshot could be written: {error}"))
-                return
-            for one in wanted:
-                one.set_result(self._learned_to - 1)
-
-        self._saving = self._saver.submit(save)
-
-    def _contents(self) -> list[tuple[Live, Any]]:
-        keep_from, _ = self.admission.first_needed()
-        every = [live for live in self.versions.values() if live.error is None]
-        return [(live, live.content(min(keep_from, live.next))) for live in every]
-
-    def _save_now(self) -> None:
-        try:
-            for live, content in self._contents():
-                live.write(*content)
-            self._retain()
-        except (OSError, SonlineError) as error:
-            self.disk = str(error)
-
-    def _retain(self) -> None:
-        """Remove segments that neither a snapshot nor an id needs."""
-        settings = self.settings
-        older = settings.keep_seconds
-        limit = None if older is None else self.admission.clock.now() - older
-        needed = [self.admission.first_needed()[1]]
-        for version in self.versions:
-            needed += [next_of(path) for path in snapshots(self._snapshots, version)]
-        self.log.drop_before(min(needed), keep_bytes=settings.keep_bytes, older_than=limit)
+    def _save(self, now: bool = False) -> None:
+        self._saver.save(self.log, self.versions, self.events, self._learned_to - 1, now=now)
 
     # -- versions --------------------------------------------------------------------------------
 

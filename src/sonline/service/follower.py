@@ -14,10 +14,11 @@ from pathlib import Path
 from sonline.errors import SonlineError
 from sonline.service.admission import rows_of
 from sonline.service.bodies import Rows
-from sonline.service.log import KEEP, SUFFIX, Tail
+from sonline.service.frames import KEEP, SUFFIX
 from sonline.service.outcomes import Promise, UnavailableError
 from sonline.service.pending import Waiting
 from sonline.service.store import CHAMPION, Store
+from sonline.service.tail import Tail
 from sonline.service.versions import Answer, Live, Part
 
 POLL = 0.02  # seconds between looks at the log

@@ -1,23 +1,9 @@
-"""The log of a model: frames in append-only segments, one frame for each group of events.
+"""The log of a model, as the process that writes it sees it.
 
-A frame is written with one call, synchronised to disk, and only then are its events acknowledged.
-Its checksum covers the whole group, so what a crash leaves of an unfinished group is one bad frame
-at the very end, which is cut off. A bad frame with a good one behind it had been acknowledged:
-that is damage, and opening the log fails with its place.
-
-.. code-block:: text
-
-   segment  00000000000000000001.log, named after its first event: MAGIC, SALT random bytes, frames
-   frame    FRAME: mark, length of the body, CRC-32 of the salt and all that follows it, number
-            of the first event, number of events, time; then the body: records
-   record   RECORD: kind, encoding, number of events, length of the payload; then the payload
-   end      the number of the next event, twice: as it is, and with all bits flipped
-
-The file ``end`` is for processes that read the log while it is written (`Tail`): a frame that they
-see may not be on disk yet, and may be taken back. It is written after each frame is on disk.
-
-Without the salt, a client could send a whole frame as its payload, which would look like a good
-frame behind a bad one.
+A frame is written with one call and synchronized to disk; only then are its events acknowledged.
+Its checksum covers the whole group, so a crash leaves at most one bad frame, at the very end of the
+log: it is cut off. A bad frame with a good one after it was acknowledged: the log is damaged, and
+opening it fails with the place.
 """
 
 from __future__ import annotations
@@ -25,57 +11,22 @@ from __future__ import annotations
 import errno
 import os
 import secrets
-import struct
 import threading
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, TypeAlias
+from typing import TypeAlias
 
-import msgspec
+from sonline.service import frames
+from sonline.service.frames import HEADER, MAGIC, SALT, SUFFIX, BadFrameError, LogError, Record
 
-from sonline.errors import SonlineError
-
-MAGIC = b"sonline log 1\n\0\0"
-SALT = 8
-HEADER = len(MAGIC) + SALT
-MARK = b"\xa5\x5a\xf0\x0f"
-FRAME = struct.Struct("<4sIIQId")
-RECORD = struct.Struct("<BBII")
-_CHECKED = 12  # bytes of a frame before those that the checksum covers
-SUFFIX = ".log"
-END = struct.Struct("<QQ")
-_FLIP = (1 << 64) - 1
 Writer: TypeAlias = Callable[[int, bytes | memoryview], int]
-
-LEARN, KEEP = 1, 2  # rows with labels; rows whose labels are waited for
-LINES, ARROW = 1, 2  # encodings of payloads: JSON lines, Arrow IPC
-
-
-class LogError(SonlineError):
-    """The log is damaged, or cannot be written."""
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DiskFullError(LogError):
-    """There was no room for a group; nothing of it was kept."""
-
-
-class Record(msgspec.Struct, frozen=True, gc=False):
-    """Some events of one request."""
-
-    kind: int
-    encoding: int
-    count: int
-    payload: bytes
-    seq: int = 0  # the number of its first event, counted from 1
-    time: float = 0.0
-
-    @property
-    def end(self) -> int:
-        """The number of the event after its last one."""
-        return self.seq + self.count
+    """There was no room for a group; nothing of it is kept."""
 
 
 @dataclass
@@ -100,9 +51,9 @@ class Log:
     segment_bytes : int
         A new segment begins when the last one is larger.
     write : callable
-        Writes bytes to a file; to be replaced by tests of full and slow disks.
+        Writes bytes to a file; tests of full and slow disks replace it.
     sync : callable
-        Brings a file to disk.
+        Synchronizes a file to disk.
 
     Raises
     ------
@@ -113,6 +64,7 @@ class Log:
     --------
     >>> import tempfile
     >>> from pathlib import Path
+    >>> from sonline.service.frames import LEARN, LINES, Record
     >>> folder = Path(tempfile.mkdtemp())
     >>> log = Log(folder)
     >>> log.append([Record(LEARN, LINES, 2, b"two rows")], time=1.0)
@@ -163,28 +115,18 @@ class Log:
         return sum(one.size for one in self.segments)
 
     def append(self, records: Sequence[Record], time: float) -> int:
-        """Write a group and bring it to disk; the number of its first event.
+        """Write a group to disk and return the number of its first event.
 
         Raises
         ------
         DiskFullError, LogError
             If that was not possible; then nothing of the group is kept.
         """
-        body = b"".join(
-            part
-            for one in records
-            for part in (
-                RECORD.pack(one.kind, one.encoding, one.count, len(one.payload)),
-                one.payload,
-            )
-        )
         count = sum(one.count for one in records)
         first = self.next
         try:
             segment = self._room()
-            frame = FRAME.pack(MARK, len(body), 0, first, count, time)
-            checksum = _checksum(segment.salt, frame, body)
-            frame = FRAME.pack(MARK, len(body), checksum, first, count, time) + body
+            frame = frames.pack(records, segment.salt, first, time)
             handle = self._handle
             assert handle is not None  # noqa: S101 - opened by `_room`
             self._dirty = True
@@ -202,11 +144,12 @@ class Log:
         return first
 
     def _publish(self) -> None:
-        """Tell readers how far the log is on disk; if that fails they wait for the next time."""
+        """Let readers know what is on disk; if this fails, they learn it with the next group."""
         with suppress(OSError):
             if self._end is None:
-                self._end = os.open(_end_of(self.folder), os.O_WRONLY | os.O_CREAT, 0o600)
-            os.pwrite(self._end, END.pack(self.next, self.next ^ _FLIP), 0)
+                path = frames.end_of(self.folder)
+                self._end = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+            frames.write_end(self._end, self.next)
 
     def _room(self) -> Segment:
         """Return the segment to write to, open and without bytes of a failed group."""
@@ -223,7 +166,7 @@ class Log:
 
     def _new_segment(self) -> Segment:
         path = self.folder / f"{self.next:020d}{SUFFIX}"
-        # What a failed attempt left has no frame in it.
+        # A file that a failed attempt left behind has no frame.
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_APPEND | os.O_CLOEXEC
         handle = os.open(path, flags, 0o600)
         try:
@@ -241,7 +184,7 @@ class Log:
         return segment
 
     def _withdraw(self) -> None:
-        """Take back what was written of a group; if that fails it is done before the next one."""
+        """Withdraw what was written of a group; if this fails, it is done before the next one."""
         if self._handle is None or not self._dirty:
             return
         try:
@@ -265,7 +208,7 @@ class Log:
             self._handle = None
 
     def read(self, start: int, end: int | None = None) -> Iterator[Record]:
-        """Yield the records that hold events from a number on, up to another one.
+        """Yield the records with the events from a number on, up to another one.
 
         Raises
         ------
@@ -279,18 +222,18 @@ class Log:
         for segment in segments:
             if segment.end <= start or (end is not None and segment.first >= end):
                 continue
-            for _, frame, body in _frames(segment.path, segment.first, segment.size):
-                for record in _records(frame, body):
+            for _, head, body in frames.frames(segment.path, segment.first, segment.size):
+                for record in frames.records(head, body):
                     if end is not None and record.seq >= end:
                         return
                     if record.end > start:
                         yield record
 
     def drop_before(self, seq: int, *, keep_bytes: int, older_than: float | None) -> int:
-        """Remove segments that hold only events before a number; how many were removed.
+        """Remove old segments with no event from a number on; return how many were removed.
 
-        As many as are needed to come down to ``keep_bytes``, and those whose last event is older
-        than a time.
+        Segments are removed while the log is larger than ``keep_bytes``, or if their last event is
+        older than a time.
         """
         removed = 0
         while len(self.segments) > 1 and self.segments[0].end <= seq:
@@ -315,17 +258,18 @@ class Log:
                 )
             segment = Segment(path, first, HEADER, first, _salt(path))
             try:
-                for place, (_, _, _, seq, count, time), body in _frames(path, first):
-                    segment.size = place + FRAME.size + len(body)
-                    segment.end, segment.time = seq + count, time
-            except _BadFrameError as bad:
-                if path != paths[-1] or _good_frame_after(segment, bad.place):
+                for place, head, body in frames.frames(path, first):
+                    segment.size = place + frames.FRAME.size + len(body)
+                    segment.end, segment.time = head.end, head.time
+            except BadFrameError as bad:
+                after = segment.salt, bad.place, segment.end
+                if path != paths[-1] or frames.good_frame_after(path, *after):
                     raise LogError(
                         f"{path}: damaged at byte {bad.place}, after event {segment.end - 1}, with "
-                        "good events behind it; restore the file from a copy"
+                        "good events after it; restore the file from a copy"
                     ) from None
                 self.cut = path.stat().st_size - segment.size
-                if not bad.place:  # the file had just been made
+                if not bad.place:  # the file had just been created
                     path.unlink()
                     break
                 with path.open("r+b") as file:
@@ -333,166 +277,6 @@ class Log:
                     os.fsync(file.fileno())
             segments.append(segment)
         return segments
-
-
-class Tail:
-    """Reads a log that another process writes, up to what is on disk.
-
-    Parameters
-    ----------
-    folder : Path
-        Of the log.
-    start : int
-        The number of the first event to read.
-
-    Examples
-    --------
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> folder = Path(tempfile.mkdtemp())
-    >>> log, tail = Log(folder), Tail(folder, 1)
-    >>> list(tail.read())
-    []
-    >>> log.append([Record(LEARN, LINES, 2, b"two rows")], time=1.0)
-    1
-    >>> [record.payload for record in tail.read()], tail.next
-    ([b'two rows'], 3)
-    >>> tail.close()
-    >>> log.close()
-    """
-
-    def __init__(self, folder: Path, start: int) -> None:
-        self.folder = folder
-        self.next = start  # the number of the next event to read
-        self._file: BinaryIO | None = None
-        self._salt = b""
-        self._expected = 0  # the number of the first event of the next frame
-
-    def end(self) -> int:
-        """Return the number of the event after the last one on disk.
-
-        Raises
-        ------
-        LogError
-            If there is no log, or it ends before events that were read: another one is there.
-        """
-        try:
-            with _end_of(self.folder).open("rb", buffering=0) as file:
-                for _ in range(100):  # a number that is just being written is read again
-                    number, flipped = END.unpack(os.pread(file.fileno(), END.size, 0))
-                    if number == flipped ^ _FLIP:
-                        break
-                else:
-                    raise LogError(f"{self.folder}: the end of the log cannot be read")
-        except (FileNotFoundError, struct.error):
-            raise LogError(f"{self.folder}: there is no log yet; start the writer") from None
-        if number < self.next:
-            raise LogError(
-                f"{self.folder}: events up to {self.next - 1} were read, the log ends with "
-                f"{number - 1}; was it restored from a copy?"
-            )
-        return int(number)
-
-    def read(self) -> Iterator[Record]:
-        """Yield the records that came since the last call.
-
-        Raises
-        ------
-        LogError
-            If they are damaged, or no longer in the log.
-        """
-        end = self.end()
-        while self.next < end:
-            if self._file is None:
-                self._open()
-            assert self._file is not None  # noqa: S101 - opened above
-            try:
-                frame = _read_frame(self._file, self._salt, self._expected)
-            except _BadFrameError as bad:
-                raise LogError(f"{self._file.name}: damaged at byte {bad.place}") from None
-            if frame is None:  # the log goes on in another segment
-                self.close()
-                continue
-            head, body = frame
-            self._expected = head[3] + head[4]
-            for record in _records(head, body):
-                if record.end > self.next:
-                    yield record
-            self.next = max(self.next, self._expected)
-
-    def _open(self) -> None:
-        """Open the segment with the next event."""
-        paths = sorted(
-            path for path in self.folder.glob(f"*{SUFFIX}") if int(path.stem) <= self.next
-        )
-        if not paths or (self._expected and int(paths[-1].stem) != self._expected):
-            raise LogError(f"{self.folder}: event {self.next} is no longer in the log")
-        # Unbuffered: bytes behind the last frame may be taken back and written again.
-        file: BinaryIO = paths[-1].open("rb", buffering=0)
-        try:
-            self._salt = _read_header(file)
-        except _BadFrameError:
-            file.close()
-            raise LogError(f"{paths[-1]}: damaged at byte 0") from None
-        self._file, self._expected = file, int(paths[-1].stem)
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
-
-
-class _BadFrameError(LogError):
-    def __init__(self, place: int) -> None:
-        super().__init__(f"no frame at byte {place}")
-        self.place = place
-
-
-_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_Head = tuple[bytes, int, int, int, int, float]
-
-
-def _frames(path: Path, first: int, size: int | None = None) -> Iterator[tuple[int, _Head, bytes]]:
-    """Yield place, head and body of the frames of a segment, up to a size, all checked."""
-    expected = first
-    with path.open("rb") as file:
-        salt = _read_header(file)
-        place = HEADER
-        while size is None or place < size:
-            frame = _read_frame(file, salt, expected)
-            if frame is None:
-                return
-            head, body = frame
-            yield place, head, body
-            place += FRAME.size + len(body)
-            expected = head[3] + head[4]
-
-
-def _read_header(file: BinaryIO) -> bytes:
-    """Return the salt of a segment."""
-    header = file.read(HEADER)
-    if len(header) < HEADER or not header.startswith(MAGIC):
-        raise _BadFrameError(0)
-    return header[len(MAGIC) :]
-
-
-def _read_frame(file: BinaryIO, salt: bytes, expected: int) -> tuple[_Head, bytes] | None:
-    """Return head and body of the next frame, checked; None at the end of the file."""
-    place = file.tell()
-    head = file.read(FRAME.size)
-    if not head:
-        return None
-    if len(head) < FRAME.size:
-        raise _BadFrameError(place)
-    frame = FRAME.unpack(head)
-    mark, length, checksum, seq, _, _ = frame
-    if mark != MARK or seq != expected or length > os.fstat(file.fileno()).st_size:
-        raise _BadFrameError(place)
-    body = file.read(length)
-    if len(body) < length or _checksum(salt, head, body) != checksum:
-        raise _BadFrameError(place)
-    return frame, body
 
 
 def _write_all(write: Writer, handle: int, data: bytes) -> None:
@@ -504,42 +288,6 @@ def _write_all(write: Writer, handle: int, data: bytes) -> None:
 def _salt(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(HEADER)[len(MAGIC) :]
-
-
-def _checksum(salt: bytes, head: bytes, body: bytes | memoryview) -> int:
-    return zlib.crc32(body, zlib.crc32(head[_CHECKED : FRAME.size], zlib.crc32(salt)))
-
-
-def _good_frame_after(segment: Segment, place: int) -> bool:
-    """Return whether a whole frame with later events stands anywhere behind a place."""
-    data = segment.path.read_bytes()
-    found = place
-    while (found := data.find(MARK, found + 1)) >= 0:
-        head = data[found : found + FRAME.size]
-        if len(head) < FRAME.size:
-            return False
-        _, length, checksum, seq, _, _ = FRAME.unpack(head)
-        end = found + FRAME.size + length
-        if seq >= segment.end and end <= len(data):
-            body = memoryview(data)[found + FRAME.size : end]
-            if _checksum(segment.salt, head, body) == checksum:
-                return True
-    return False
-
-
-def _records(frame: _Head, body: bytes) -> Iterator[Record]:
-    seq, time = frame[3], frame[5]
-    place = 0
-    while place < len(body):
-        kind, encoding, count, length = RECORD.unpack_from(body, place)
-        place += RECORD.size
-        yield Record(kind, encoding, count, body[place : place + length], seq, time)
-        place += length
-        seq += count
-
-
-def _end_of(folder: Path) -> Path:
-    return folder / "end"
 
 
 def _sync_folder(folder: Path) -> None:
