@@ -9,8 +9,8 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 import msgspec
 
@@ -32,7 +32,13 @@ from sonline.service.pending import Kept, Remembered, Waiting
 from sonline.service.settings import Settings
 
 _FEW = 8  # rows
+PutOff: TypeAlias = Callable[[Callable[[], None]], bool]
 NO_LIMITS = bodies.Limits(*[1 << 62] * 4)  # what is in the log has been checked
+
+
+def at_once(_: Callable[[], None]) -> bool:
+    """Put nothing off."""
+    return False
 
 
 class Ticket(msgspec.Struct):
@@ -67,6 +73,8 @@ class Admission:
         Notified when something was queued.
     next : int
         The number of the next event.
+    put_off : callable
+        Calls a function a moment later, if it can, and returns whether it will.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -81,6 +89,8 @@ class Admission:
         self.wake = threading.Condition(self.gate)
         self.queue: deque[Ticket] = deque()
         self.wake_at = 1  # requests in the queue of which the last one wakes the writer
+        self.put_off: PutOff = at_once
+        self._waking = False  # the writer will be woken soon
         self._held_bytes = 0
         self._checked_rows = self._checked_labels = Model(Parameters())
 
@@ -272,9 +282,16 @@ class Admission:
             self.held += record.count
             self._held_bytes += ticket.size
         self.queue.append(ticket)
-        if len(self.queue) >= self.wake_at:
-            self.wake.notify_all()
+        if len(self.queue) >= self.wake_at and not self._waking:
+            self._waking = self.put_off(self._wake_writer)
+            if not self._waking:
+                self.wake.notify_all()
         return future
+
+    def _wake_writer(self) -> None:
+        with self.gate:
+            self._waking = False
+            self.wake.notify_all()
 
     def _check_open(self, count: int) -> None:
         if self.closed is not None:

@@ -17,7 +17,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sonline.service.answers import Answers, Later, as_json, error_response, failure
+from sonline.service.admission import at_once
+from sonline.service.answers import (
+    Answers,
+    EndOfTurn,
+    Later,
+    as_json,
+    error_response,
+    failure,
+)
 from sonline.service.bodies import Limits
 from sonline.service.metrics import Metrics
 from sonline.service.model_handlers import ModelHandlers
@@ -82,10 +90,12 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         service.start()
+        service.put_off_with(EndOfTurn())
         sampling = asyncio.create_task(_sample(service, reader))
         try:
             yield
         finally:
+            service.put_off_with(at_once)
             sampling.cancel()
             with suppress(asyncio.CancelledError):
                 await sampling

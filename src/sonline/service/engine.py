@@ -36,7 +36,7 @@ from sonline.service.versions import Answer, Live, Part
 
 _GATHER = 0.002  # seconds that a group waits for as many requests as the one before had
 _MANY = 64  # requests that are enough for a group
-_REST = 0.02  # seconds that few events wait to be learned with others, which is cheaper
+_REST = 0.03  # seconds that few events wait to be learned with others, which is cheaper
 _ENOUGH = 256  # events that are learned at once
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
 from sonline.rows import Floats
+from sonline.service.admission import PutOff, at_once
 from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
 from sonline.service.settings import Settings
@@ -72,6 +73,7 @@ class Service:
         self.watched: dict[str, Watched] = {}
         self.stopping = threading.Event()
         self._changing = threading.Lock()
+        self._put_off: PutOff = at_once
         self._started = self._closed = False
 
     @staticmethod
@@ -112,6 +114,13 @@ class Service:
         if self._lock is not None:
             self._lock.close()
 
+    def put_off_with(self, put_off: PutOff) -> None:
+        """Set how engines put off waking their writers (`Admission.put_off`)."""
+        self._put_off = put_off
+        for engine in self.engines.values():
+            if isinstance(engine, Engine):
+                engine.admission.put_off = put_off
+
     def refresh(self) -> None:
         """Follow models that the writer has made since."""
         if self.follow and not self._closed:
@@ -123,6 +132,8 @@ class Service:
         return self.folder / "models" / check_name(name)
 
     def _add(self, engine: Engine | Follower) -> None:
+        if isinstance(engine, Engine):
+            engine.admission.put_off = self._put_off
         engine.start()
         self.engines = {**self.engines, engine.name: engine}
         self.watched[engine.name] = Watched(engine)
