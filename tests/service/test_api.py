@@ -434,3 +434,23 @@ def test_a_body_that_comes_too_slowly_is_refused(tmp_path, monkeypatch):
     asyncio.run(main())
     assert [part["status"] for part in sent if "status" in part] == [408, 408]
     assert b"took longer" in sent[1]["body"]
+
+
+def test_errors_speak_of_the_service_and_not_of_python(client):
+    def error(path, **body):
+        answer = client.post(path, json=body)
+        assert answer.status_code == 400
+        return answer.json()["error"]
+
+    for label in ("no", 3):
+        message = error(f"{MODEL}/learn", x={"f": 1.0}, y=label)
+        assert f"got {label!r}" in message
+        assert "task 'classes'" in message
+        assert "SONClassifier" not in message
+    message = error("/v1/models", name="other", parameters={"sketchsize": 3})
+    assert message == "parameters: there is no parameter 'sketchsize'; did you mean 'sketch_size'?"
+    message = error(f"{MODEL}/versions", parameters={"qqq": 3})
+    assert message.startswith("parameters: there is no parameter 'qqq'; there are ")
+    answer = client.get(f"{MODEL}/learn")
+    assert answer.status_code == 405
+    assert answer.json()["error"] == "this path takes POST, not GET"

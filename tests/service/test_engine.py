@@ -179,8 +179,8 @@ def test_rows_that_wait_are_bounded_in_bytes(tmp_path):
     ("row", "message"),
     [
         ({"x": {"f": 1e30}, "y": 1}, "too large"),
-        ({"x": {"f": 1}, "y": 3}, "labels must be"),
-        ({"x": {"f": 1}, "y": "yes"}, "numbers"),
+        ({"x": {"f": 1}, "y": 3}, "task 'classes'"),
+        ({"x": {"f": 1}, "y": "yes"}, "got 'yes'"),
         ({"x": {"f": 1}, "y": 1, "weight": -1}, "0 or more"),
         ({"x": [[1, 2.0], [1, 3.0]], "y": 1}, "twice"),
         ({"x": [[-1, 2.0]], "y": 1}, "index -1"),

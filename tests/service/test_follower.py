@@ -61,7 +61,7 @@ def test_a_follower_has_the_bits_of_the_writer(tmp_path):
     assert_same_bits(follower.versions[1].model, engine.versions[1].model)
     x = to_predict([{"x": row["x"]} for row in drawn(10, 99)])
     assert follower.predict(x)[0].raw == engine.predict(x)[0].raw
-    with pytest.raises(ReadOnlyError, match="only reads"):
+    with pytest.raises(ReadOnlyError, match="only predicts"):
         follower.predict(to_predict([{"id": "a", "x": {"f": 1.0}}]))
     follower.close()
     engine.close()
@@ -175,7 +175,7 @@ def test_what_a_follower_answers(tmp_path):
                 "/v1/models": {"name": "other"},
             }.items():
                 refused = reader.post(path, json=wrong)
-                assert (refused.status_code, "only reads" in refused.text) == (421, True), path
+                assert (refused.status_code, "only predicts" in refused.text) == (421, True), path
 
 
 def test_two_processes_follow_a_third(tmp_path):

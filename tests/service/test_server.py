@@ -132,6 +132,15 @@ def test_wrong_options(tmp_path):
 
 
 @pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate")
+def test_tokens_of_a_folder_without_a_service(tmp_path):
+    missing = tmp_path / "misspelled"
+    for command in (["list"], ["remove", "1f0c2a9b7d3e"]):
+        code, _, errors = run("token", *command, "--data", str(missing))
+        assert code == 2
+        assert f"{missing}: there is no service in this folder" in errors
+    assert not missing.exists()
+
+
 def test_tls(tmp_path):
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")
@@ -204,5 +213,5 @@ def test_the_client_repeats_what_was_not_answered():
     assert len({one["id"] for one in seen}) == 1
     client = Client("http://localhost", NAME, retries=0, transport=httpx.MockTransport(answer))
     seen.clear()
-    with pytest.raises(ServiceError, match="no answer"):
+    with pytest.raises(ServiceError, match="no answer from http://localhost: away"):
         client.learn({"f": 1.0}, 1)

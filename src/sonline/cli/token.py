@@ -18,9 +18,11 @@ app = command_app()
 Data = Annotated[Path, typer.Option(help="The folder of the service.", show_default=False)]
 
 
-def _store(data: Path) -> Any:
+def _store(data: Path, create: bool = False) -> Any:
     from sonline.service.store import Store  # noqa: PLC0415 - with the extra only
 
+    if not create and not (data / "store.db").is_file():
+        raise ParameterError(f"{data}: there is no service in this folder")
     return Store(data / "store.db")
 
 
@@ -39,7 +41,7 @@ def add(
 
     Example: sonline token add --data service --scope predict --scope learn
     """
-    with _store(data) as store:
+    with _store(data, create=True) as store:
         secret = store.add_token(scope or ["predict", "learn"], note)
     typer.echo(jsonlib.dumps({"token": secret}) if json else secret)
 

@@ -1,4 +1,4 @@
-"""What is taken in: events are checked, their ids looked up, and they queue for the log.
+"""Admission of events: they are checked, their ids are looked up, and they are queued for the log.
 
 Everything that decides whether an event counts happens here, before it is written, and is undone if
 it cannot be written. So what is learned follows from the log alone.
@@ -42,13 +42,13 @@ def at_once(_: Callable[[], None]) -> bool:
 
 
 class Ticket(msgspec.Struct):
-    """A request on its way to the log, and how to undo it if it does not get there."""
+    """A request in the queue, and how to undo it if it cannot be written."""
 
     record: Record | None
     rows: Rows | None
     outcome: Outcome
     future: Promise
-    table: ClassTable | None  # of the classes, before it
+    table: ClassTable | None  # the classes before it
     size: int = 0
     added: Sequence[str] = ()  # ids now remembered
     kept: Sequence[str] = ()  # ids now waiting
@@ -56,7 +56,7 @@ class Ticket(msgspec.Struct):
 
 
 class Admission:
-    """The way of events to the log of one model.
+    """Admits events to the log of one model.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ class Admission:
     # -- rows and labels -------------------------------------------------------------------------
 
     def keep(self, rows: Rows, served: dict[str, list[list[float]]]) -> Promise:
-        """Keep rows with an id until their labels come, with what each version predicted."""
+        """Keep rows with an id until their labels arrive, with the predictions of each version."""
         kept = [
             LoggedRow(
                 x=x, id=name, served={version: lines[row] for version, lines in served.items()}
@@ -118,7 +118,7 @@ class Admission:
         return [str(row.id) for row in rows]
 
     def learn(self, rows: Rows) -> Promise:
-        """Take in rows with labels; the future is done when they are on disk.
+        """Admit rows with labels; the promise is done when they are on disk.
 
         Raises
         ------
@@ -142,15 +142,15 @@ class Admission:
             return self._take_in(rows, outcome)
 
     def _check_rows(self, rows: Rows) -> None:
-        """Raise an error about rows that cannot be learned: an empty model says what is wrong."""
-        if rows.count <= _FEW and isinstance(rows.x, list):  # as quick as it gets, in this thread
+        """Raise an error about rows that cannot be learned: an empty model predicts them."""
+        if rows.count <= _FEW and isinstance(rows.x, list):  # faster for a few
             for x in rows.x:
                 self._checked_rows.core.predict_one(x)
             return
         self._checked_rows.predict(rows.x)
 
     def label(self, labels: Sequence[LabelRow]) -> Promise:
-        """Take in the labels of rows that wait; the future is done when they are on disk.
+        """Admit the labels of rows that wait; the promise is done when they are on disk.
 
         Raises
         ------
@@ -176,15 +176,14 @@ class Admission:
             if not rows:
                 if not outcome.duplicates:
                     raise UnknownIdError(
-                        f"no row waits for a label under {outcome.unknown[0]!r}: it was not "
-                        "predicted with this id, or so long ago that it was forgotten; send x and "
-                        "y to /learn"
+                        f"no row waits for a label under {outcome.unknown[0]!r}: no "
+                        "prediction had this id, or it expired; send x and y to /learn"
                     )
                 return self._admit(None, None, outcome)
             return self._take_in(self._joined(rows), outcome)
 
     def _joined(self, labels: Sequence[LabelRow]) -> Rows:
-        """Return rows that wait, with their labels; they wait on until they have been checked."""
+        """Return rows that wait, with their labels; they stay until they are checked."""
         lines = []
         for label in labels:
             row = self.waiting.peek(label.id)
@@ -194,7 +193,7 @@ class Admission:
         return _logged_rows(payload)
 
     def _new_rows(self, rows: Rows) -> tuple[list[int], Outcome]:
-        """Return which rows are learned: those whose id has not come yet."""
+        """Return which rows are learned: those with a new id."""
         outcome = Outcome()
         new: list[int] = []
         seen: set[str] = set()
@@ -210,7 +209,7 @@ class Admission:
         return new, outcome
 
     def _chosen(self, rows: Rows, new: list[int], joined: list[str]) -> Rows:
-        """Return some of the rows, with what was predicted for those that wait."""
+        """Return some of the rows, with the predictions served for those that wait."""
         if not new:
             return Rows([], 0, [])
         if rows.encoding == ARROW:
@@ -228,11 +227,14 @@ class Admission:
         return _logged_rows(payload)
 
     def _take_in(self, rows: Rows, outcome: Outcome) -> Promise:
-        """Note ids and classes of rows that will be learned, and send them on."""
+        """Record ids and classes of rows that will be learned, and queue them."""
         table = self._checked_labels.table
         grown = table
         if not self._labels_known(rows):
-            _, grown = self._checked_labels.targets(rows.y)
+            try:
+                _, grown = self._checked_labels.targets(rows.y)
+            except InvalidInputError as error:
+                raise InvalidInputError(_about(rows.y, self._checked_labels, error)) from None
         if grown is not None and len(grown) > self.settings.classes:
             raise InvalidInputError(f"a model has at most {self.settings.classes} classes")
         names, taken = self._note_ids(rows, outcome) if rows.identified else ((), ())
@@ -244,7 +246,7 @@ class Admission:
     def _note_ids(
         self, rows: Rows, outcome: Outcome
     ) -> tuple[Sequence[str], Sequence[tuple[str, Kept]]]:
-        """Remember ids, and take rows that waited out; return both, to undo it."""
+        """Remember ids and remove rows that waited; return both, to undo it."""
         names, taken, now = [], [], self.clock.now()
         for place, name in enumerate(rows.ids):
             if name is None:
@@ -258,7 +260,7 @@ class Admission:
         return names, taken
 
     def _labels_known(self, rows: Rows) -> bool:
-        """Return whether a few labels are those of known classes, which need no other check."""
+        """Return whether these are a few labels of known classes, which need no other check."""
         table = self._checked_labels.table
         if rows.count > _FEW or table is None or table.undecided or not isinstance(rows.y, list):
             return False
@@ -272,7 +274,7 @@ class Admission:
         table: ClassTable | None = None,
         **undo: Any,
     ) -> Promise:
-        # Also a request that adds nothing waits: its first copy may not be on disk yet.
+        # A duplicate waits, too: the first copy may not be on disk yet.
         future = Promise()
         before = table if rows is not None else self._checked_labels.table
         ticket = Ticket(record, rows, outcome, future, before, **undo)
@@ -298,17 +300,17 @@ class Admission:
             raise UnavailableError(self.closed)
         over = self.held and self.held + count > self.settings.backlog
         if over or self._held_bytes > self.settings.backlog_bytes:
-            raise BusyError(f"{self.held} events wait to be learned; try again soon")
+            raise BusyError(f"{self.held} events wait to be learned; try again later")
 
     def open(self, model: Model) -> None:
-        """Take events in for a model that has learned all that were admitted so far."""
+        """Admit events for a model that has learned everything admitted so far."""
         with self.gate:
             self.check_with(model)
             self._checked_labels.table = model.table
             self.closed = None
 
     def check_with(self, model: Model) -> None:
-        """Check rows and labels as a model does: by empty ones, which know its classes.
+        """Check rows and labels as a model does, with empty models that know its classes.
 
         The classes are those after all events that were admitted, learned or not.
         """
@@ -317,20 +319,20 @@ class Admission:
         self._checked_labels.table = table
 
     def first_needed(self) -> tuple[int, int]:
-        """Return from which event on ids are to be read again, and from which on rows wait."""
+        """Return the first event needed to restore the ids, and the first with a row that waits."""
         with self.gate:
             waiting = self.waiting.first_seq or self.next
             return min(waiting, self.remembered.first_seq or self.next), waiting
 
     def barrier(self) -> tuple[int, Promise]:
-        """Return the number of the next event, and when all before it are on disk."""
+        """Return the number of the next event, and a promise that all before it are on disk."""
         with self.gate:
             return self.next, self._admit(None, None, Outcome())
 
-    # -- on to the log ---------------------------------------------------------------------------
+    # -- to the log ------------------------------------------------------------------------------
 
     def next_group(self) -> list[Ticket]:
-        """Take what has come while the last group was being written: no need to wait for more."""
+        """Take the requests that queued up while the last group was written, up to a size."""
         group = [self.queue.popleft()]
         size = group[0].size
         while self.queue and size + self.queue[0].size <= self.settings.group_bytes:
@@ -339,14 +341,14 @@ class Admission:
         return group
 
     def learned(self, tickets: Sequence[Ticket]) -> None:
-        """Note that events have been learned."""
+        """Count events as learned."""
         with self.gate:
             for ticket in tickets:
                 self.held -= 0 if ticket.record is None else ticket.record.count
                 self._held_bytes -= ticket.size
 
     def withdraw(self, group: list[Ticket], next_: int, error: BaseException) -> None:
-        """Undo a group that is not on disk, and all that was admitted after it."""
+        """Undo a group that could not be written, and everything admitted after it."""
         with self.gate:
             group += self.queue
             self.queue.clear()
@@ -368,7 +370,7 @@ class Admission:
     # -- replaying -------------------------------------------------------------------------------
 
     def replay(self, record: Record) -> Rows | None:
-        """Take in the ids of a record of the log, and return its rows if they are to be learned."""
+        """Restore the ids of a record of the log, and return its rows if it has labels."""
         if record.kind == KEEP:
             decoded = bodies.decode_lines(record.payload, LoggedRow, NO_LIMITS)
             self._keep(decoded, record.seq, record.time)
@@ -381,8 +383,20 @@ class Admission:
         return rows
 
 
+def _about(labels: Any, model: Model, error: InvalidInputError) -> str:
+    """Return what is wrong with labels, in the words of the service."""
+    if model.task == "binary" and isinstance(labels, list):
+        for row, label in enumerate(labels):
+            if label not in {-1, 0, 1}:
+                return (
+                    f"y: labels of a model with task 'binary' are -1 and 1, or 0 and 1; got "
+                    f"{label!r} in row {row}. Create a model with task 'classes' for other labels"
+                )
+    return str(error)
+
+
 def rows_of(record: Record) -> Rows:
-    """Return the rows of a record of the log that are to be learned."""
+    """Return the rows of a record with labels."""
     if record.encoding == ARROW:
         return arrow.read(record.payload, labelled=True, limits=NO_LIMITS)
     return _logged_rows(record.payload)
@@ -394,13 +408,13 @@ def _logged_rows(payload: bytes) -> Rows:
 
 
 class Clock:
-    """Seconds since 1970 that neither jump nor go back, whatever happens to the clock."""
+    """Seconds since 1970 that never go back, whatever happens to the clock of the system."""
 
     def __init__(self) -> None:
         self._offset = time.time() - time.monotonic()
 
     def begin(self, last: float) -> None:
-        """Do not go back behind a time."""
+        """Continue after a time."""
         self._offset = max(self._offset, last - time.monotonic())
 
     def now(self) -> float:

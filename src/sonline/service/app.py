@@ -53,20 +53,20 @@ def create_app(
     Parameters
     ----------
     folder : path-like
-        Where models, logs and tokens are; made if it is not there. One process at a time.
+        For models, logs and tokens; created if missing. One process at a time.
     settings : Settings, optional
-        How long things are kept, and how often snapshots are made.
+        How long rows and the log are kept, and how often snapshots are written.
     limits : Limits, optional
         How large bodies may be.
     tokens_required : bool, default=True
-        Whether every request needs a token. If not, requests to localhost need none as long as
-        none has been made.
+        Whether every request needs a token. If not, requests to localhost need none until the first
+        token is created.
     rate : float, default=0
-        Requests a second of each token; 0 is no limit.
+        Requests per second and token; 0 is no limit.
     follow : bool, default=False
-        Only answer predictions, by models that follow the logs of the process that writes.
+        Only predict, with models that follow the logs of the process that writes.
     service : Service, optional
-        One that has been opened, and is closed by the application.
+        An open one, which the application will close.
 
     Examples
     --------

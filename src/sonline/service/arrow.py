@@ -1,4 +1,4 @@
-"""Rows of Arrow IPC streams, which may come from anybody."""
+"""Rows of Arrow IPC streams, which are not trusted."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sonline.rows import Floats, row_weights
 from sonline.service.bodies import Limits, MediaTypeError, Rows, TooLargeError
 from sonline.service.frames import ARROW
 
-SPECIAL = ("id", "y", "weight")  # columns of Arrow tables that are no features
-PAIRS = ("indices", "values")  # columns of Arrow tables with features by index
+SPECIAL = ("id", "y", "weight")  # columns that are not features
+PAIRS = ("indices", "values")  # columns with features by index
 _EXPANDED = 256 << 20  # bytes that the words of a column may take when each row has its own
 
 
@@ -36,7 +36,7 @@ def read(body: bytes, labelled: bool, limits: Limits = Limits()) -> Rows:  # noq
         raise InvalidInputError(f"this Arrow IPC stream cannot be read: {error}") from None
 
 
-# A stream may hold anything in the place of anything; errors of Arrow are among them.
+# A damaged or forged stream may raise any of these; those of Arrow are among them.
 _STREAM_ERRORS = (
     ArithmeticError,
     LookupError,
@@ -137,7 +137,7 @@ def _refuse_compressed(body: bytes) -> None:
                 data = _field(head, table, 1)
                 table = data + struct.unpack_from("<I", head, data)[0] if data else table
             if _field(head, table, 3):
-                raise InvalidInputError("compressed Arrow buffers are not taken")
+                raise InvalidInputError("compressed Arrow buffers are not supported")
         if size < 0:
             raise InvalidInputError("not an Arrow IPC stream: a negative length")
         place += 8 + length + size

@@ -30,7 +30,7 @@ class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
 
 
 class PredictRow(_Row):
-    """A row to predict; with an id it is kept until its label comes."""
+    """A row to predict; with an id it is kept until its label arrives."""
 
     x: Features
     id: Id | None = None
@@ -81,15 +81,15 @@ class Limits:
 
 
 class TooLargeError(InvalidInputError):
-    """A body is beyond a limit."""
+    """A body exceeds a limit."""
 
 
 class MediaTypeError(InvalidInputError):
-    """A body of a type that is not taken."""
+    """A body of an unsupported type."""
 
 
 class Rows(msgspec.Struct):
-    """Rows of a body, and the body as it goes to the log."""
+    """Rows of a body, and the body as it is written to the log."""
 
     x: Any  # a list of mappings, an Arrow table or a sparse matrix
     count: int
@@ -168,7 +168,7 @@ def features(x: Features, limit: int = Limits.features) -> dict[Any, Any]:
 
 
 def as_json(x: Any) -> list[Features]:
-    """Return rows of any kind as they stand in JSON: features by index are pairs."""
+    """Return rows of any kind as JSON: features by index become pairs."""
     if isinstance(x, list):
         return [list(row.items()) if row and type(next(iter(row))) is int else row for row in x]
     if hasattr(x, "to_pylist"):

@@ -1,4 +1,4 @@
-"""A small client of a service, with retries that cannot learn an event twice."""
+"""A small client for the service; a row that is sent again is learned once."""
 
 from __future__ import annotations
 
@@ -68,6 +68,7 @@ class Client:
         self._http = httpx.Client(
             base_url=url, headers=headers, timeout=timeout, transport=transport
         )
+        self._url = url.rstrip("/")
         self._path = f"/v1/models/{model}"
         self._retries = retries
 
@@ -125,7 +126,7 @@ class Client:
                 answer = self._http.request(method, self._path + path, **rest)
             except httpx.TransportError as error:
                 if last:
-                    raise ServiceError(0, f"no answer from the service: {error}") from error
+                    raise ServiceError(0, f"no answer from {self._url}: {error}") from error
             else:
                 if answer.is_success:
                     found: dict[str, Any] = answer.json()

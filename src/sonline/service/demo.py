@@ -1,4 +1,4 @@
-"""A stream that never stays the same, so that a newcomer sees the page alive.
+"""A demonstration: a stream with drift, so that a newcomer sees the page alive.
 
 Rows have ten features of very different sizes that move together, and a word. What decides the
 label turns slowly, and every minute it jumps. Half of the labels come at once, the others after a
@@ -28,7 +28,7 @@ _JUMP = 60.0  # seconds
 
 
 class Stream:
-    """Rows and labels of a world that turns."""
+    """Rows and labels with drift."""
 
     def __init__(self, seed: int = 0) -> None:
         self._rng = np.random.default_rng(seed)
@@ -38,7 +38,7 @@ class Stream:
         self._aim = self._truth
 
     def jump(self) -> None:
-        """Turn to something else."""
+        """Change what decides the label."""
         self._aim = self._rng.normal(size=FEATURES)
 
     def rows(self, count: int) -> list[tuple[dict[str, Any], int]]:
@@ -58,7 +58,7 @@ class Stream:
 
 
 def start(service: Service, rate: float = 400.0) -> threading.Thread:
-    """Make the model of the demonstration if it is not there, and feed it in a thread."""
+    """Create the model of the demonstration if it is missing, and feed it in a thread."""
     if NAME not in service.engines:
         service.create(NAME, new_model(), "demonstration")
     engine = service.writer(NAME)
@@ -81,7 +81,7 @@ def _feed(service: Service, engine: Engine, rate: float) -> None:
         if now - jumped > _JUMP:
             jumped = now
             stream.jump()
-        # The first seconds are quicker, so that there is something to see.
+        # The first seconds are faster, so that there is something to see.
         wanted = rate * 0.05 * (4.0 if now - begun < 5.0 else 1.0)
         rows = stream.rows(int(chance.poisson(wanted)))
         try:

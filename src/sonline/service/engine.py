@@ -7,7 +7,7 @@
                                                         v
                                        learner thread: every version, in log order -> snapshots
 
-What is learned follows from the log alone: a service that was killed has the same bits as one that
+What is learned depends on the log alone: a service that was killed has the same bits as one that
 was not.
 """
 
@@ -36,7 +36,7 @@ from sonline.service.versions import Answer, Live, Part
 
 _GATHER = 0.002  # seconds that a group waits for as many requests as the one before had
 _MANY = 64  # requests that are enough for a group
-_REST = 0.03  # seconds that few events wait to be learned with others, which is cheaper
+_REST = 0.03  # seconds that a few events wait for others: learning them together is cheaper
 _ENOUGH = 256  # events that are learned at once
 
 
@@ -54,7 +54,7 @@ class Engine:
     settings : Settings
         How it works.
     open_log : callable
-        Opens the log; tests put failing disks there.
+        Opens the log; tests replace it to simulate failing disks.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class Engine:
         self.versions: dict[int, Live] = {}
         self.champion = 0
         self.replayed, self.to_replay = 0, 0
-        self.failure: str | None = None  # why nothing can be learned any more
+        self.failure: str | None = None  # why it cannot learn any more
         self._write_error: str | None = None  # why the last group could not be written
         self.events = 0  # learned since the start
         self.groups = 0
@@ -97,7 +97,7 @@ class Engine:
     def create(
         cls, name: str, folder: Path, store: Store, model: Model, origin: str, **rest: Any
     ) -> Engine:
-        """Make a new model: its first snapshot is written before its name is known."""
+        """Create a model; its first snapshot is written before its name is stored."""
         engine = cls(name, folder, store, **rest)
         live = Live(Version(name, 1, CHAMPION, origin, time.time(), 1), model, 1, engine._snapshots)
         live.write(*live.content(1))
@@ -105,7 +105,7 @@ class Engine:
         return engine
 
     def start(self, wait: bool = False) -> None:
-        """Open the log and begin to replay it, in a thread.
+        """Open the log and replay it in a thread.
 
         Raises
         ------
@@ -153,7 +153,7 @@ class Engine:
 
     @property
     def ready(self) -> bool:
-        """Whether events can be taken."""
+        """Whether events are admitted."""
         return self.admission.closed is None
 
     @property
@@ -177,7 +177,7 @@ class Engine:
         return self.admission.held if self._replayed else self.to_replay - self.replayed
 
     def close(self) -> None:
-        """Write and learn what was admitted, make a snapshot, and stop."""
+        """Write and learn what was admitted, write a snapshot, and stop."""
         with self._gate:
             if self._closing:
                 return
@@ -196,12 +196,12 @@ class Engine:
     # -- requests --------------------------------------------------------------------------------
 
     def predict(self, rows: Rows) -> tuple[Answer, Promise | None]:
-        """Predict rows; those with an id are kept until their labels come.
+        """Predict rows; those with an id are kept until their labels arrive.
 
-        The future is done when they are on disk.
+        The promise is done when they are on disk.
         """
         if not self._replayed:
-            raise UnavailableError("the log is being replayed; try again soon")
+            raise UnavailableError("the log is being replayed; try again later")
         answer = self.versions[self.champion].predict(rows.x)
         if not rows.identified:
             return answer, None
@@ -212,15 +212,15 @@ class Engine:
         return answer, self.admission.keep(rows, served)
 
     def learn(self, rows: Rows) -> Promise:
-        """Take in rows with labels; see `Admission.learn`."""
+        """Admit rows with labels; see `Admission.learn`."""
         if rows.encoding == ARROW and self.ready:
-            # Features have names or indices: which, only the model knows.
+            # Only the model knows whether its features have names or indices.
             first = rows.x.slice(0, 1) if hasattr(rows.x, "slice") else rows.x[:1]
             self.versions[self.champion].model.rows(first, add=False)
         return self.admission.learn(rows)
 
     def label(self, labels: Sequence[LabelRow]) -> Promise:
-        """Take in the labels of rows that wait; see `Admission.label`."""
+        """Admit the labels of rows that wait; see `Admission.label`."""
         return self.admission.label(labels)
 
     # -- the writer ------------------------------------------------------------------------------
@@ -255,7 +255,7 @@ class Engine:
                 self._write_error = str(error)
                 self.admission.withdraw(group, self.log.next, error)
                 continue
-            except BaseException as error:  # noqa: BLE001 - whoever waits must hear of it
+            except BaseException as error:  # noqa: BLE001 - the clients wait for an answer
                 self._fail(error)
                 self.admission.withdraw(group, self.log.next, error)
                 continue
@@ -297,7 +297,7 @@ class Engine:
                 return
 
     def _fail(self, error: BaseException) -> None:
-        """Take nothing in any more."""
+        """Admit nothing any more."""
         with self._gate:
             self.failure = self.admission.closed = f"{type(error).__name__}: {error}"
             self._wake_writer.notify_all()
@@ -322,13 +322,13 @@ class Engine:
         self.admission.learned(tickets)
 
     def _check_champion(self) -> None:
-        """Take nothing in if the version that answers cannot learn it."""
+        """Admit nothing if the champion cannot learn any more."""
         error = self.versions[self.champion].error
         if error is not None and self.ready:
             self.admission.closed = f"version {self.champion} cannot learn any more: {error}"
 
     def _replay(self) -> None:
-        """Learn what the snapshots do not have, and find out which ids wait."""
+        """Learn the events after the snapshots, and restore the ids."""
         parts: list[Part] = []
         versions = self.versions.values()
         for record in self.log.read(self._replay_from):
@@ -375,7 +375,7 @@ class Engine:
     # -- versions --------------------------------------------------------------------------------
 
     def add_version(self, model: Model, origin: str) -> int:
-        """Add a shadow that learns from now on; its number."""
+        """Add a shadow that learns from now on, and return its number."""
         champion = self.versions[self.champion].model
         mine, other = champion.table, model.table
         same = (mine is None) == (other is None)
@@ -401,7 +401,7 @@ class Engine:
         return version
 
     def promote(self, version: int) -> None:
-        """Let a version answer from now on; the champion so far learns on as a shadow."""
+        """Make a version the champion; the previous champion continues as a shadow."""
         live = self.versions.get(version)
         if live is None:
             raise InvalidInputError(f"there is no version {version}")
@@ -420,7 +420,7 @@ class Engine:
                 self.admission.closed = None
 
     def roll_back(self) -> int:
-        """Let the version answer that did before; its number."""
+        """Make the previous champion the champion again, and return its number."""
         previous = self._store.previous(self.name)
         if previous is None or previous not in self.versions:
             raise InvalidInputError("there is no version to roll back to")

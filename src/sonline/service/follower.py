@@ -1,4 +1,4 @@
-"""A model in a process that only reads: it learns from the log that another process writes.
+"""A model in a process that only predicts: it learns from the log that another process writes.
 
 Any number of such processes may answer predictions beside the one that writes. Each begins with the
 newest snapshots and then follows the log, so it has the bits of the writer, at most `POLL` seconds
@@ -64,11 +64,11 @@ class Follower:
         self._thread = threading.Thread(target=self._loop, name=f"{name}-follow", daemon=True)
 
     def start(self) -> None:
-        """Begin to follow the log, in a thread."""
+        """Follow the log in a thread."""
         self._thread.start()
 
     def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until all that is in the log has been learned once."""
+        """Wait until it has caught up with the log."""
         self._ready.wait(timeout)
 
     def close(self) -> None:
@@ -85,7 +85,7 @@ class Follower:
 
     @property
     def ready(self) -> bool:
-        """Whether predictions are answered, by a model that is up to date."""
+        """Whether it predicts, and is up to date."""
         return self._caught_up and self.failure is None
 
     @property
@@ -96,11 +96,11 @@ class Follower:
     def predict(self, rows: Rows) -> tuple[Answer, Promise | None]:
         """Predict rows, which must have no id."""
         if not self._caught_up:
-            raise UnavailableError(self.failure or "the log is being replayed; try again soon")
+            raise UnavailableError(self.failure or "the log is being replayed; try again later")
         if rows.identified:
             raise ReadOnlyError(
-                "this process only reads and keeps no rows for later labels: leave the id out, or "
-                "ask the process that writes"
+                "this process only predicts and keeps no rows for later labels: leave the id out, "
+                "or send this request to the process that writes"
             )
         return self.versions[self.champion].predict(rows.x), None
 
@@ -110,7 +110,7 @@ class Follower:
                 self._check_versions()
                 learned = self._learn_new()
             except (SonlineError, OSError) as error:
-                # From the newest snapshots again: a follower may be so late that events are gone.
+                # Begin again with the newest snapshots: events may have been removed from the log.
                 self.failure = str(error)
                 self._close_tail()
                 self._closing.wait(_CHECK)
@@ -122,7 +122,7 @@ class Follower:
                 self._closing.wait(POLL)
 
     def _check_versions(self) -> None:
-        """Load versions that are new, and note which one answers."""
+        """Load new versions, and see which one is the champion."""
         now = time.monotonic()
         if self._tail is not None and now - self._checked < _CHECK:
             return
@@ -143,7 +143,7 @@ class Follower:
         self.champion = next(n for n, info in infos.items() if info.role == CHAMPION)
 
     def _learn_new(self) -> bool:
-        """Learn what came to the log; whether there was anything."""
+        """Learn what is new in the log, and return whether there was anything."""
         tail = self._tail
         assert tail is not None  # noqa: S101 - opened with the versions
         start, end, parts = tail.next, tail.end(), []

@@ -29,7 +29,7 @@ _DELAYS = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0)
 
 
 class Distribution:
-    """How often values were at most each of some bounds.
+    """A histogram: how many values were at most each of some bounds.
 
     Examples
     --------
@@ -53,7 +53,7 @@ class Distribution:
         self.total += value
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return each bound and how many values were at most as large."""
+        """Return each bound, and how many values were at most that large."""
         names = [*map(str, self._bounds), "+Inf"]
         return list(zip(names, accumulate(self._counts), strict=True))
 
@@ -114,7 +114,7 @@ class Metrics:
         """Yield what was counted for each model."""
         predicted = _counter("predictions", "Rows predicted.")
         acknowledged = _counter("acknowledged", "Events on disk.")
-        duplicates = _counter("duplicates", "Events that had come before.")
+        duplicates = _counter("duplicates", "Events with an id that was already known.")
         times = _histogram("predict_seconds", "Time of a request to predict.")
         delays = _histogram("label_delay_seconds", "From prediction to label.")
         for name, counts in self._models.items():
@@ -142,8 +142,8 @@ class Metrics:
             for name, text in {
                 "learned": "Events learned since the start.",
                 "groups": "Groups written to the log.",
-                "labels_expired": "Rows whose label did not come in time.",
-                "labels_evicted": "Rows that made room for others.",
+                "labels_expired": "Rows whose label did not arrive in time.",
+                "labels_evicted": "Rows removed to make room for others.",
             }.items()
         }
         losses = GaugeMetricFamily(
@@ -180,7 +180,7 @@ class Metrics:
         yield from (*gauges.values(), *counters.values(), losses, sizes)
 
     def text(self) -> bytes:
-        """Return all of it in the text format."""
+        """Return all metrics in the text format."""
         return generate_latest(self._registry)
 
 

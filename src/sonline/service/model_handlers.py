@@ -84,7 +84,7 @@ class ModelHandlers:
         }
 
     async def create(self, request: Request) -> Response:
-        """Make a model."""
+        """Create a model."""
         body, kind = await self._reader.read(request, (JSON, FILE))
         if kind == FILE:
             name, origin = request.query_params.get("name", ""), "file"
@@ -121,13 +121,13 @@ class ModelHandlers:
         return Response(status_code=204)
 
     async def promote(self, request: Request) -> Response:
-        """Let another version answer."""
+        """Make a version the champion."""
         engine = self._service.writer(request.path_params["name"])
         await run_in_threadpool(engine.promote, request.path_params["version"])
         return as_json({"champion": engine.champion})
 
     async def roll_back(self, request: Request) -> Response:
-        """Let the version answer that did before."""
+        """Make the previous champion the champion again."""
         engine = self._service.writer(request.path_params["name"])
         await run_in_threadpool(engine.roll_back)
         return as_json({"champion": engine.champion})
@@ -156,13 +156,13 @@ class ModelHandlers:
     # -- watching --------------------------------------------------------------------------------
 
     async def stats(self, request: Request) -> Response:
-        """Return what the page shows, once."""
+        """Return the figures of the page, once."""
         watched = self._service.watched[self._service.engine(request.path_params["name"]).name]
         inside = await run_in_threadpool(watched.look) if watched.engine.ready else {}
         return as_json({"now": watched.sample(), "inside": inside})
 
     async def events(self, request: Request) -> Response:
-        """Send samples to the page as they are made."""
+        """Send samples to the page every second."""
         watched = self._service.watched[self._service.engine(request.path_params["name"]).name]
 
         async def stream() -> AsyncIterator[bytes]:

@@ -1,4 +1,4 @@
-"""What is watched of a version while it learns: windows of the last events, and their baselines."""
+"""Progressive metrics of a version: means over the last events, baselines and calibration."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sonline.rows import Floats
 
 WINDOW = 2000  # events
 BINS = 10  # of probabilities
-_FADE = 10_000  # events after which the calibration has forgotten about two thirds
+_FADE = 10_000  # events after which the calibration has forgotten two thirds
 
 
 class Monitor:
@@ -43,7 +43,7 @@ class Monitor:
         self._bins = np.zeros((3, BINS))  # events, sum of probabilities, how often it was right
 
     def update(self, model: Model, learned: LearnResult) -> None:
-        """Take in predictions and labels."""
+        """Add predictions and labels."""
         if not len(learned):
             return
         loss, wrong = model.measures(learned)

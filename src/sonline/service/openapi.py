@@ -1,4 +1,4 @@
-"""The description of the interface: OpenAPI 3.1."""
+"""The description of the API: OpenAPI 3.1."""
 
 from __future__ import annotations
 
@@ -40,14 +40,14 @@ def _lines(row: str) -> dict[str, Any]:
 _BINARY = {"schema": {"type": "string", "format": "binary"}}
 _ERRORS = {
     "400": "The body cannot be used; nothing was learned.",
-    "401": "The token is missing or not known.",
-    "403": "The token has not the scope, or the request is of another site.",
+    "401": "The token is missing or unknown.",
+    "403": "The token lacks the scope, or the request comes from a page of another site.",
     "404": "There is no such model, version or id.",
-    "408": "The body came too slowly.",
-    "413": "Beyond a limit; nothing was learned.",
-    "415": "A content type that is not taken.",
-    "421": "Without tokens only localhost is answered; or this process only reads.",
-    "429": "Too much is waiting, or too many requests; try again after Retry-After.",
+    "408": "The body took too long.",
+    "413": "The body exceeds a limit; nothing was learned.",
+    "415": "The content type is not supported.",
+    "421": "Without tokens only requests to localhost are answered; or this process only predicts.",
+    "429": "Too many events wait, or too many requests; try again after `Retry-After` seconds.",
     "503": "Starting, stopping, or the log cannot be written; nothing was learned.",
 }
 
@@ -87,7 +87,7 @@ def document(limits: Limits) -> dict[str, Any]:
     durable = {
         "name": "durable",
         "in": "query",
-        "description": "Answer when rows with an id are on disk.",
+        "description": "Wait until rows with an id are on disk.",
         "schema": {"type": "boolean"},
     }
     model, one = "/v1/models/{name}", "/v1/models/{name}/versions/{version}"
@@ -113,7 +113,7 @@ def document(limits: Limits) -> dict[str, Any]:
         "/v1/models": {
             "get": _operation("List the models.", "predict", content=_json(any_object)),
             "post": _operation(
-                "Make a model, of parameters or of a model file (then ?name=).",
+                "Create a model from parameters, or from a model file (then with `?name=`).",
                 "admin",
                 "201",
                 _json(_ref("Model")),
@@ -124,7 +124,7 @@ def document(limits: Limits) -> dict[str, Any]:
         model: {"get": _operation("Describe a model.", "predict", content=_json(_ref("Model")))},
         f"{model}/predict": {
             "post": _operation(
-                "Predict rows; those with an id are kept until their labels come.",
+                "Predict rows; those with an id are kept until their labels arrive.",
                 "predict",
                 content=_json(_ref("Prediction")) | _lines("Prediction"),
                 body=_json(_ref("PredictRow")) | _lines("PredictRow") | {_ARROW: _BINARY},
@@ -148,18 +148,20 @@ def document(limits: Limits) -> dict[str, Any]:
             )
         },
         f"{model}/stats": {
-            "get": _operation("What the page shows, once.", "predict", content=_json(any_object))
+            "get": _operation(
+                "The figures of the live page, once.", "predict", content=_json(any_object)
+            )
         },
         f"{model}/events": {
             "get": _operation(
-                "What the page shows, as server-sent events.",
+                "The figures of the live page, as server-sent events.",
                 "predict",
                 content={"text/event-stream": {"schema": {"type": "string"}}},
             )
         },
         f"{model}/versions": {
             "post": _operation(
-                "Add a shadow, of other parameters or of a model file.",
+                "Add a shadow with other parameters, or from a model file.",
                 "admin",
                 "201",
                 _json(_object(["version"], version={"type": "integer"})),
@@ -168,7 +170,9 @@ def document(limits: Limits) -> dict[str, Any]:
         },
         f"{model}/rollback": {
             "post": _operation(
-                "Let the version answer that did before.", "admin", content=_json(_ref("Champion"))
+                "Make the previous champion the champion again.",
+                "admin",
+                content=_json(_ref("Champion")),
             )
         },
         f"{model}/snapshot": {
@@ -180,7 +184,9 @@ def document(limits: Limits) -> dict[str, Any]:
         },
         one: {"delete": _operation("Remove a shadow.", "admin", "204")},
         f"{one}/promote": {
-            "post": _operation("Let a version answer.", "admin", content=_json(_ref("Champion")))
+            "post": _operation(
+                "Make a version the champion.", "admin", content=_json(_ref("Champion"))
+            )
         },
         f"{one}/file": {
             "get": _operation(
@@ -197,7 +203,7 @@ def document(limits: Limits) -> dict[str, Any]:
         "info": {
             "title": "sonline serve",
             "version": version("sonline"),
-            "description": "Models that learn from events: durable, with labels that come later.",
+            "description": "Models that learn from events, durably; labels may arrive later.",
         },
         "security": [{"token": []}],
         "paths": paths,
@@ -207,7 +213,7 @@ def document(limits: Limits) -> dict[str, Any]:
                 "token": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": f"Made by `sonline token`; scopes: {', '.join(SCOPES)}.",
+                    "description": f"Created by `sonline token add`; scopes: {', '.join(SCOPES)}.",
                 }
             },
         },
@@ -251,7 +257,10 @@ def _schemas(limits: Limits) -> dict[str, Any]:
             prediction={"type": ["number", "string", "boolean", "null"]},
             raw={"type": "array", "items": {"type": "number"}},
             version=whole,
-            seq=whole | {"description": "The last event of the log that the model knows."},
+            seq=whole
+            | {
+                "description": "The number of the last event in the log that the model has learned."
+            },
             id=name,
             probabilities={"type": "object", "additionalProperties": {"type": "number"}},
         ),

@@ -1,4 +1,4 @@
-"""Ids: rows that wait for their labels, and ids that have been learned.
+"""Ids: of rows that wait for their labels, and of rows that have been learned.
 
 Both are bounded and forget the oldest first. They follow from the log, so that a service that was
 killed goes on with the same ids. Whether an id is accepted is decided before its event is written,
@@ -27,7 +27,7 @@ class Kept(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, about."""
+        """Bytes that it takes, approximately."""
         return len(self.x) + len(self.served) + _OVERHEAD
 
 
@@ -53,8 +53,8 @@ class Waiting:
         self.seconds = seconds
         self.limit = limit
         self.bytes = 0
-        self.expired = 0  # rows whose label did not come in time
-        self.evicted = 0  # rows that had to make room
+        self.expired = 0  # rows whose label did not arrive in time
+        self.evicted = 0  # rows removed to make room
         self._rows: OrderedDict[str, Kept] = OrderedDict()
 
     def __len__(self) -> int:
@@ -65,11 +65,11 @@ class Waiting:
 
     @property
     def first_seq(self) -> int | None:
-        """The number of the first event that a row is of."""
+        """The number of the oldest event with a row that waits."""
         return min((row.seq for row in self._rows.values()), default=None)
 
     def keep(self, name: str, row: Kept) -> None:
-        """Keep a row in the place of one with its id; what is too old or too much goes."""
+        """Keep a row, which replaces one with the same id; remove the oldest beyond the limits."""
         self._drop(name)
         self._rows[name] = row
         self.bytes += row.size
@@ -142,7 +142,7 @@ class Remembered:
         return self._ids.get(name)
 
     def add(self, name: str, seq: int) -> None:
-        """Note an id."""
+        """Remember an id."""
         self._ids[name] = seq
         if len(self._ids) > self.limit:
             self._ids.popitem(last=False)

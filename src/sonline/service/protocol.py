@@ -4,19 +4,20 @@ uvicorn starts a task for each request, which reads the body and sends the respo
 coroutines. A request with one of the three frequent paths that arrives in one piece needs no task:
 it is answered as soon as the parser has seen its end. Everything about HTTP is left to uvicorn:
 parsing, keep-alive, pipelining, flow control, and the bytes of the response. With a version of
-uvicorn that starts its tasks in another way, all requests go the usual way.
+uvicorn that uvicorn that starts its tasks in another way, all requests go the usual way.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine, Generator, Sized
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from starlette.responses import Response
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sonline.service.quick import QuickStarlette, Reply, Scope, send_response, target
@@ -35,15 +36,22 @@ class QuickProtocol(HttpToolsProtocol):
         super().__init__(config, *values, **rest)
         app = config.app
         self._answer = app.answer_single if isinstance(app, QuickStarlette) else None
+        self._parsing = False
         self._whole: RequestResponseCycle | None = None  # a request that may arrive in one piece
         self._forwarded: ProxyHeadersMiddleware | None = None
         if config.proxy_headers:
             self._forwarded = ProxyHeadersMiddleware(_nothing, config.forwarded_allow_ips)
 
+    def connection_made(self, transport: Any) -> None:
+        """Open a connection."""
+        super().connection_made(transport)
+        self.flow = _Flow(transport, self.pipeline)
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope = cycle.scope
-        first = cycle is self.cycle and cycle.more_body and not self.pipeline and app is self.app
-        if first and self._answer and scope["method"] == "POST" and target(scope["path"]):
+        # A request that had to wait for its turn is started later, and not by the parser.
+        single = self._parsing and self._answer is not None and app is self.app
+        if single and scope["method"] == "POST" and target(scope["path"]):
             self._whole = cycle
         else:
             super()._start_asgi_task(cycle, app)
@@ -59,7 +67,9 @@ class QuickProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse a piece of a request."""
+        self._parsing = True
         super().data_received(data)
+        self._parsing = False
         if self._whole is not None:  # there is more to come
             cycle, self._whole = self._whole, None
             super()._start_asgi_task(cycle, self.app)
@@ -84,6 +94,23 @@ class QuickProtocol(HttpToolsProtocol):
         task = self.loop.create_task(_rest(sending, waits_for))  # the client reads too slowly
         task.add_done_callback(self.tasks.discard)
         self.tasks.add(task)
+
+
+class _Flow(FlowControl):
+    """Flow control that reads nothing while requests of the same connection wait for their turn.
+
+    uvicorn reads on after each response, so a client that sends requests without reading the
+    responses would fill the memory.
+    """
+
+    def __init__(self, transport: Any, pipeline: Sized) -> None:
+        super().__init__(transport)
+        self._pipeline = pipeline
+
+    def resume_reading(self) -> None:
+        """Read, unless requests wait; the last of them calls this again."""
+        if not self._pipeline:
+            super().resume_reading()
 
 
 def _client_of_proxy(middleware: ProxyHeadersMiddleware, scope: Scope) -> None:

@@ -1,4 +1,4 @@
-"""Who may do what: tokens with scopes, rates, and requests that other pages send.
+"""Access: tokens with scopes, rate limits, and requests from pages of other sites.
 
 Without tokens a service is for programs of the same machine: it answers requests that name the
 machine itself, so that a page of another site cannot reach it under a name of its own.
@@ -33,7 +33,7 @@ class DeniedError(SonlineError):
 
 @lru_cache(maxsize=256)
 def _is_local(host: str) -> bool:
-    """Return whether the name in a request is that of the machine itself."""
+    """Return whether the host in a request is this machine."""
     try:
         return urlsplit(f"//{host}").hostname in LOOPBACK
     except ValueError:
@@ -41,7 +41,7 @@ def _is_local(host: str) -> bool:
 
 
 class Rates:
-    """How often each client may ask: a bucket that fills up again.
+    """Rate limits: a token bucket for each client.
 
     Examples
     --------
@@ -70,7 +70,7 @@ class Rates:
 
 
 class Guard:
-    """Checks requests before anything else looks at them.
+    """Checks whether a request is allowed, before anything else.
 
     Parameters
     ----------
@@ -101,14 +101,15 @@ class Guard:
         return self._any[1]
 
     def check(self, request: Request, scope: str) -> str:
-        """Return who asks; raise `DeniedError` if that is not allowed."""
+        """Return the id of the client; raise `DeniedError` if the request is not allowed."""
         self._refuse_other_sites(request)
         client = request.client
         address = client.host if client else "?"
         if not self.needs_token():
             if not _is_local(request.headers.get("host", "")):
                 raise DeniedError(
-                    421, "without tokens this service answers to localhost only; make a token"
+                    421,
+                    "without tokens this service answers localhost only; create a token",
                 )
             self._take(address)
             return address
@@ -131,7 +132,7 @@ class Guard:
         now = time.monotonic()
         key = hashlib.sha256(
             text.encode(errors="surrogateescape")
-        ).digest()  # no secret is compared
+        ).digest()  # the secret is not a key
         known = self._known.get(key)
         if known is not None and now - known[0] < _CACHED:
             return known[1]
@@ -149,7 +150,7 @@ class Guard:
 
     @staticmethod
     def _refuse_other_sites(request: Request) -> None:
-        """Raise an error about a request that a page of another site makes."""
+        """Raise an error about a request from a page of another site."""
         origin = request.headers.get("origin")
         if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
-            raise DeniedError(403, "requests of other sites are not taken")
+            raise DeniedError(403, "requests from pages of other sites are refused")

@@ -1,4 +1,4 @@
-"""The server process: uvicorn, logs as JSON lines, and an orderly end."""
+"""The server process: uvicorn, logs as JSON lines, and a graceful shutdown."""
 
 from __future__ import annotations
 
@@ -27,20 +27,20 @@ from sonline.service.security import LOOPBACK
 from sonline.service.service import Service
 from sonline.service.settings import Settings
 
-_SWITCH = 0.001  # seconds a thread may keep Python to itself: predictions must not wait for it
+_SWITCH = 0.001  # seconds before a thread that learns must let predictions run
 
 
 class Server(uvicorn.Server):
-    """A server that lets open pages go when it is to stop."""
+    """A server that closes the streams of open pages when it stops."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Stop taking requests, finish those that came, then close the models."""
+        """Refuse new requests, finish the others, then close the models."""
         self._service.stopping.set()
-        # Not that of uvicorn, which raises the signal again: an orderly end is no failure.
+        # uvicorn would raise the signal again, but a graceful shutdown is not a failure.
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
 
@@ -99,7 +99,7 @@ def run(
     if not local and not service.store.tokens():
         service.close()
         raise ParameterError(
-            f"{host} can be reached by others, and there is no token yet: make one with "
+            f"others can reach {host}, and there is no token yet: create one with "
             f"'sonline token add --data {folder}', or listen on 127.0.0.1"
         )
     app = create_app(folder, limits=limits, tokens_required=not local, rate=rate, service=service)
@@ -125,7 +125,7 @@ def run(
                     service.create(name, model, "file")
             if with_demo:
                 demo.start(service)
-            for end in (signal.SIGINT, signal.SIGTERM):  # from now on, not when uvicorn is ready
+            for end in (signal.SIGINT, signal.SIGTERM):  # from now on, not only once uvicorn runs
                 signal.signal(end, server.handle_exit)
             shown = f"[{host}]" if ":" in host else host
             scheme = "https" if certificate else "http"
@@ -136,7 +136,7 @@ def run(
 
 
 def _check_certificate(certificate: Path, key: Path | None) -> None:
-    """Raise an error about files that TLS cannot be done with, before anything is started."""
+    """Raise an error about a certificate or key that cannot be used, before anything is started."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     except (OSError, ssl.SSLError) as error:

@@ -1,4 +1,4 @@
-"""All models of a folder: their names, their engines, and what is sampled of them for the page."""
+"""The models of a folder: their names, their engines, and the samples that the page shows."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from sonline.service.store import Store, check_name
 from sonline.service.versions import Live
 
 HISTORY = 600  # samples that a page shows when it is opened, one a second
-MOST_FEATURES = 20_000  # beyond, the weights are not looked at: it takes 5 ms for so many
+MOST_FEATURES = 20_000  # weights of larger models are not shown: reading so many takes 5 ms
 _MOVED = 12  # weights that are shown
 
 
 class UnknownModelError(InvalidInputError):
-    """There is no model of this name."""
+    """There is no model with this name."""
 
 
 class InUseError(SonlineError):
@@ -42,11 +42,11 @@ class Service:
     Parameters
     ----------
     folder : Path
-        Made if it is not there.
+        Created if missing.
     settings : Settings
         Of the engines.
     follow : bool, default=False
-        Only read: predict with models that follow the logs of the process that writes.
+        Only predict, with models that follow the logs of the process that writes.
 
     Raises
     ------
@@ -89,7 +89,7 @@ class Service:
         return file
 
     def start(self, wait: bool = False) -> None:
-        """Open all models; their logs are replayed in threads. The second time nothing happens."""
+        """Open all models; their logs are replayed in threads. A second call does nothing."""
         if self._started:
             return
         self._started = True
@@ -103,7 +103,7 @@ class Service:
                 engine.wait_ready()
 
     def close(self) -> None:
-        """Learn what was taken in, make snapshots, and close everything."""
+        """Learn what was admitted, write snapshots, and close everything."""
         self.stopping.set()
         if self._closed:
             return
@@ -122,7 +122,7 @@ class Service:
                 engine.admission.put_off = put_off
 
     def refresh(self) -> None:
-        """Follow models that the writer has made since."""
+        """Follow models that the writer has created since."""
         if self.follow and not self._closed:
             for name in self.store.names():
                 if name not in self.engines:
@@ -144,10 +144,12 @@ class Service:
         return not self.stopping.is_set() and all(one.ready for one in self.engines.values())
 
     def writer(self, name: str) -> Engine:
-        """Return the engine of a model, to change something."""
+        """Return the engine of a model that can be changed."""
         engine = self.engine(name)
         if isinstance(engine, Follower):
-            raise ReadOnlyError("this process only reads; ask the one that writes")
+            raise ReadOnlyError(
+                "this process only predicts (--follow); send this request to the one that writes"
+            )
         return engine
 
     def engine(self, name: str) -> Engine | Follower:
@@ -158,17 +160,19 @@ class Service:
         return engine
 
     def create(self, name: str, model: Model, origin: str) -> Engine:
-        """Make a model and wait until it can be used."""
+        """Create a model and wait until it can be used."""
         if self.follow:
-            raise ReadOnlyError("this process only reads; ask the one that writes")
+            raise ReadOnlyError(
+                "this process only predicts (--follow); send this request to the one that writes"
+            )
         with self._changing:
             check_name(name)
             if name in self.engines:
-                raise InvalidInputError(f"there is a model {name!r} already")
+                raise InvalidInputError(f"there already is a model {name!r}")
             if model.only_predicts:
                 raise InvalidInputError("this is a compact model, which only predicts")
             folder = self._folder(name)
-            if folder.exists():  # what is left of an attempt that was interrupted
+            if folder.exists():  # left over from an interrupted attempt
                 shutil.rmtree(folder)
             engine = Engine.create(name, folder, self.store, model, origin, settings=self.settings)
             self._add(engine)
@@ -177,7 +181,7 @@ class Service:
 
 
 class Watched:
-    """What is sampled of an engine once a second, and looked at for the page."""
+    """Samples of an engine, taken once a second, and the inside of its champion, for the page."""
 
     def __init__(self, engine: Engine | Follower) -> None:
         self.engine = engine
@@ -190,7 +194,7 @@ class Watched:
         self._looking = threading.Lock()
 
     def sample(self) -> dict[str, Any]:
-        """Return the state now, and add it to the history."""
+        """Return the current state, and add it to the history."""
         engine, now = self.engine, time.monotonic()
         events = engine.events
         rate = 0.0
@@ -227,7 +231,7 @@ class Watched:
         }
 
     def look(self) -> dict[str, Any]:
-        """Return what is inside the champion: looked at every two seconds at most."""
+        """Return the inside of the champion, read every two seconds at most."""
         with self._looking:
             if time.monotonic() - self._seen[0] >= 2.0 or not self._seen[1]:
                 self._seen = time.monotonic(), self._look()
@@ -236,7 +240,7 @@ class Watched:
     def _look(self) -> dict[str, Any]:
         engine = self.engine
         live = engine.versions[engine.champion]
-        # The core locks itself for each call; only new classes change what is outside of it.
+        # The core locks itself in each call; only new classes change anything else.
         with live.paused() if live.model.growing else nullcontext():
             inside = self._inside(engine.champion, live.model)
         return inside | {"calibration": live.monitor.calibration()}
@@ -265,7 +269,7 @@ class Watched:
         return inside
 
     def _moved(self, version: int, model: Model) -> list[list[Any]]:
-        """Return the weights that moved most since they were looked at: name, weight, before."""
+        """Return the weights that moved most since the last call: name, weight, weight before."""
         if not model.outputs:
             return []
         line, sign = model.output_of(None if model.outputs == 1 else model.known_labels[-1])

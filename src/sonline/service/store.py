@@ -41,7 +41,7 @@ create table if not exists tokens (
 
 @dataclass(frozen=True)
 class Version:
-    """A version of a model: where it came from and what it is for."""
+    """A version of a model: its role and its origin."""
 
     name: str
     version: int
@@ -113,7 +113,7 @@ class Store:
         self.close()
 
     def _run(self, *statements: tuple[str, tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-        """Run statements as one transaction; the rows of the last one."""
+        """Run statements as one transaction, and return the rows of the last one."""
         rows: list[tuple[Any, ...]] = []
         with self._lock:
             self._database.execute("begin immediate")
@@ -133,7 +133,7 @@ class Store:
         return [name for (name,) in self._run(("select name from models order by name", ()))]
 
     def add_model(self, name: str, origin: str, start: int) -> None:
-        """Note a model with its first version."""
+        """Store a model with its first version."""
         now = time.time()
         first = (name, 1, CHAMPION, origin, now, start)
         self._run(
@@ -150,7 +150,7 @@ class Store:
         return [Version(*row) for row in self._run((query, (name,)))]
 
     def add_version(self, name: str, version: int, origin: str, start: int) -> None:
-        """Note a shadow."""
+        """Store a shadow."""
         self._run(
             (
                 "insert into versions values (?, ?, ?, ?, ?, ?)",
@@ -159,11 +159,11 @@ class Store:
         )
 
     def remove_version(self, name: str, version: int) -> None:
-        """Forget a version."""
+        """Remove a version."""
         self._run(("delete from versions where name = ? and version = ?", (name, version)))
 
     def promote(self, name: str, version: int) -> None:
-        """Make a version the champion; the champion so far becomes a shadow."""
+        """Make a version the champion; the previous champion becomes a shadow."""
         old = f"select version from versions where name = ? and role = '{CHAMPION}'"  # noqa: S608
         self._run(
             (f"update models set previous = ({old}) where name = ?", (name, name)),  # noqa: S608
@@ -175,14 +175,14 @@ class Store:
         )
 
     def previous(self, name: str) -> int | None:
-        """Return the version that was the champion before."""
+        """Return the previous champion."""
         rows = self._run(("select previous from models where name = ?", (name,)))
         return rows[0][0] if rows else None
 
     # -- tokens ----------------------------------------------------------------------------------
 
     def add_token(self, scopes: Iterable[str], note: str = "") -> str:
-        """Make a token and return its secret, which is not kept."""
+        """Create a token and return its secret, which is not stored."""
         wanted = tuple(dict.fromkeys(scopes))
         unknown = [scope for scope in wanted if scope not in SCOPES]
         if unknown or not wanted:
@@ -202,7 +202,7 @@ class Store:
         return [Token(name, note, tuple(json.loads(s)), made) for name, note, s, made in rows]
 
     def remove_token(self, name: str) -> bool:
-        """Remove a token; whether it was there."""
+        """Remove a token, and return whether there was one."""
         rows = self._run(("delete from tokens where id = ? returning id", (name,)))
         return bool(rows)
 
@@ -211,7 +211,7 @@ class Store:
         name, _, secret = text.removeprefix(_PREFIX).partition(".")
         query = "select id, note, scopes, created, digest from tokens where id = ?"
         rows = self._run((query, (name,))) if text.startswith(_PREFIX) else []
-        # The secret has 256 random bits: a plain hash cannot be turned round, nor need it be slow.
+        # The secret has 256 random bits, so the hash need not be slow.
         wanted = rows[0][4] if rows else bytes(32)
         if not hmac.compare_digest(_digest(secret), wanted) or not rows:
             return None

@@ -1,4 +1,4 @@
-"""A version of a model that learns: the model, its snapshots, and how it is judged."""
+"""A version of a model: the model, its snapshots, and its progressive metrics."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +30,7 @@ from sonline.service.bodies import Rows, Served
 from sonline.service.monitor import Monitor
 from sonline.service.store import Version
 
-SLICE = 512  # rows that are learned at a time; a prediction waits for that long at most
+SLICE = 512  # rows that are learned at a time, while predictions wait
 KEPT = 2  # snapshots of each version
 TASKS = ("binary", "regression", "classes")
 
@@ -40,7 +42,7 @@ class RecoveryError(SonlineError):
 def new_model(
     task: str = "binary", classes: Sequence[Any] = (), parameters: dict[str, Any] | None = None
 ) -> Model:
-    """Make an empty model.
+    """Create an empty model.
 
     Examples
     --------
@@ -52,6 +54,12 @@ def new_model(
     given = dict(parameters or {})
     if task == "regression":
         given.setdefault("loss", "squared")
+    known = [field.name for field in fields(Parameters)]
+    for name in given:
+        if name not in known:
+            similar = get_close_matches(name, known, 1)
+            advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(known)}"
+            raise ParameterError(f"parameters: there is no parameter {name!r}; {advice}")
     try:
         chosen = Parameters(**given)
     except TypeError as error:
@@ -125,7 +133,7 @@ class Live:
         self.monitor = Monitor()
         self.error: str | None = None  # why it has stopped learning
         self.refused = 0  # events that this version cannot use
-        self.saved = next_  # as far as the last snapshot goes
+        self.saved = next_  # the first event that is not in the last snapshot
         self._folder = folder
         self._lock = threading.Lock()  # of model and next, between learning and predicting
         self._words: tuple[ClassTable | None, tuple[str, ...], list[int] | None] = (None, (), None)
@@ -133,7 +141,7 @@ class Live:
     # -- learning and predicting -----------------------------------------------------------------
 
     def learn(self, parts: Sequence[Part]) -> None:
-        """Learn records in the order of the log; those that it knows are left out."""
+        """Learn records in the order of the log, except those it has learned already."""
         for part in _joined(part for one in parts if one.seq >= self.next for part in _cut(one)):
             if self.error is not None:
                 return
@@ -151,17 +159,17 @@ class Live:
                 judged = self._served(learned, rows.served)
                 self.model.update_progress(judged, rows.weights)
                 self.monitor.update(self.model, judged)
-        except InvalidInputError:  # nothing of it has been learned
+        except InvalidInputError:  # nothing was learned
             if len(parts) > 1:
                 for part in parts:
                     self._learn([part])
                 return
-            # Rows are checked before they are written, but a shadow may take less.
+            # Rows are checked before they are written, but a shadow may be stricter.
             self.refused += rows.count
             self.next = parts[0].end
 
     def _served(self, learned: LearnResult, served: Sequence[Served | None] | None) -> LearnResult:
-        """Return what was learned with the predictions that were served, where they were kept."""
+        """Return the result of learning, with the predictions that were served if there are any."""
         if served is None or len(learned.class_counts) > 1:
             return learned
         name = str(self.info.version)
@@ -230,7 +238,7 @@ class Live:
 
     @contextmanager
     def paused(self) -> Iterator[None]:
-        """Learn and predict nothing meanwhile."""
+        """Pause learning and predicting."""
         with self._lock:
             yield
 
@@ -243,7 +251,7 @@ class Live:
             return self.model.document() | {"face": face}, self.model.tensors()
 
     def write(self, document: dict[str, Any], tensors: persistence.Tensors) -> None:
-        """Write a snapshot and remove those that are too old."""
+        """Write a snapshot and remove old ones."""
         next_ = document["face"]["next"]
         self._folder.mkdir(parents=True, exist_ok=True)
         persistence.write(_path(self._folder, self.info.version, next_), document, tensors)
@@ -253,7 +261,7 @@ class Live:
 
     @classmethod
     def load(cls, info: Version, folder: Path) -> tuple[Live, int]:
-        """Read the newest snapshot that is good; also from where on ids are to be read.
+        """Load the newest good snapshot, and the first event that is needed to restore the ids.
 
         Raises
         ------
@@ -295,7 +303,7 @@ def snapshots(folder: Path, version: int) -> list[Path]:
 
 
 def next_of(path: Path) -> int:
-    """Return the number of the next event to be learned of a snapshot."""
+    """Return the number of the first event that is not in a snapshot."""
     return int(path.stem.partition("-")[2])
 
 
@@ -304,14 +312,14 @@ def _path(folder: Path, version: int, next_: int) -> Path:
 
 
 def _cut(part: Part) -> Iterator[Part]:
-    """Yield the rows of a record, some at a time, the same ones whenever it is learned."""
+    """Yield the rows of a record in slices, the same ones whenever it is learned."""
     rows = part.rows
     if rows.count <= SLICE:
         yield part
         return
     for start in range(0, rows.count, SLICE):
         end = min(start + SLICE, rows.count)
-        # An Arrow table has `slice`, all others slices.
+        # An Arrow table has the method `slice`, all others take slices.
         x = rows.x.slice(start, end - start) if hasattr(rows.x, "slice") else rows.x[start:end]
         yield Part(
             part.seq + start,
