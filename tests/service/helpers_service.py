@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import tempfile
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -111,14 +112,17 @@ def assert_same_bits(first: Model, second: Model) -> None:
 def served(*options: str, expected: int = 0, end: signal.Signals = signal.SIGTERM) -> Any:
     """Run ``sonline serve``; its address is ``url``, what it wrote is in ``errors`` afterwards."""
     command = [sys.executable, "-m", "sonline.cli", "serve", "--port", "0", *options]
-    pipes: Any = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command, **pipes) as process:
-        try:
-            words = process.stdout.readline().split()
-            assert words[:1] == ["Open"], process.stderr.read()
-            process.url = words[1]
-            yield process
-        finally:
-            process.send_signal(end)
-            process.errors = process.communicate(timeout=30)[1]
-            assert process.returncode == expected, process.errors
+    with tempfile.TemporaryFile("w+") as errors:  # a pipe that nobody reads would stop the service
+        pipes: Any = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
+        with subprocess.Popen(command, **pipes) as process:
+            try:
+                words = process.stdout.readline().split()
+                assert words[:1] == ["Open"], (errors.seek(0), errors.read())
+                process.url = words[1]
+                yield process
+            finally:
+                process.send_signal(end)
+                process.communicate(timeout=30)
+                errors.seek(0)
+                process.errors = errors.read()
+                assert process.returncode == expected, process.errors
