@@ -3,7 +3,11 @@
 
 const made = (tag, text, kind) => {
   const node = document.createElement(tag);
-  if (text) node.textContent = text;
+  // Text between backticks is code.
+  (text ?? "").split("`").forEach((part, place) => {
+    if (place % 2) node.append(made("code", part));
+    else if (part) node.append(part);
+  });
   if (kind) node.className = kind;
   return node;
 };
