@@ -217,7 +217,8 @@ class OnlineLearner(LearnerConstructor):
         Returns
         -------
         progress : Progress
-            Progressive loss and mistakes of the last pass.
+            Progressive loss and mistakes of the last pass. The first row of a regression is not
+            counted, because a model without labels has nothing to predict from.
 
         Examples
         --------

@@ -176,8 +176,9 @@ def evaluate(
                 files.write("bad_rows", batch.bad_text())
                 if progressive:
                     learned = loaded.learn_batch(batch, batch.weights, THREADS)
+                    counted = learned.counted(batch.weights)
                     for rows, raw, classes in learned.parts():
-                        weights = None if batch.weights is None else batch.weights[rows]
+                        weights = None if counted is None else counted[rows]
                         scores.add(raw, learned.targets[rows], weights, classes)
                 else:
                     raw = loaded.predict(batch, threads=THREADS)

@@ -58,7 +58,8 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
     n_iter_ : int
         Number of passes of the last `fit`; 1 after `partial_fit`.
     progressive_loss_ : float
-        Mean loss of the predictions made before each row was learned for the first time.
+        Mean loss of the predictions made before each row was learned for the first time. The very
+        first row is not counted: without any label there is nothing to predict from.
     progressive_score_ : float
         R² of those predictions.
     progress_ : sonline.evaluate.Curve

@@ -137,13 +137,14 @@ class Curve:
             for rows, *values in plain["points"]
         ]
         total, weight = plain["last"]
+        rows = int(plain["rows"])
         return cls(
             points,
-            int(plain["rows"]),
+            rows,
             float(plain["total"]),
             float(plain["weight"]),
             (float(total), float(weight)),
-            2 * points[-1].rows if points else 1,
+            2 * points[-1].rows if points else 1 << rows.bit_length(),
         )
 
     def check(self) -> None:
@@ -156,8 +157,9 @@ class Curve:
             raise ModelFileError(f"points after {marks[1:-1]} of {self.rows} rows must be in order")
 
     def _close(self) -> None:
-        """Add the point of the row that is the next power of two."""
-        self.points.append(self._point(self._next))
+        """Add the point of the row that is the next power of two, if any row has counted."""
+        if self.weight > 0:
+            self.points.append(self._point(self._next))
         self._last = self.total, self.weight
         self._next *= 2
 
@@ -169,6 +171,10 @@ class Curve:
 @dataclass
 class Progress:
     """Progressive loss, error rate and, for regression, R².
+
+    The models of all faces give the first row of a regression the weight 0, because a model without
+    labels has nothing to predict from. Where several models start, as in partitions, that is the
+    first row of each.
 
     Examples
     --------

@@ -300,9 +300,10 @@ class Model(Inspection):
             raise InvalidInputError(f"X has {rows.count} rows, y has {targets.size} labels")
         if self.table is None or table is None:
             out = np.empty((1, rows.count))
+            fresh = self.core.stats()["rounds"] == 0
             with _interrupts(out, 1):
                 rows.call(self.core, "learn", targets, weights, out[0])
-            return LearnResult(out, targets, [(0, 0)])
+            return LearnResult(out, targets, [(0, 0)], fresh)
         # No other thread may add classes meanwhile, or learn without the new ones.
         with self.core.hold(alone=True):
             return self._learn_classes(rows, *self._with_added(table, targets), weights, threads)
@@ -404,8 +405,12 @@ class Model(Inspection):
         return loss, wrong
 
     def update_progress(self, learned: LearnResult, weights: Floats | None = None) -> None:
-        """Add the predictions made before rows were learned to `progress`."""
+        """Add the predictions made before rows were learned to `progress`.
+
+        The first row of a regression has no weight there: a model without labels predicts 0.
+        """
         loss, wrong = self.measures(learned)
+        weights = learned.counted(weights)
         self.progress.update(loss, wrong, weights)
         if self.table is None:
             self.progress.r2.update(learned.targets, learned.raw[0], weights)

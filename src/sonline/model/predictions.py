@@ -18,15 +18,33 @@ class LearnResult:
     """Raw predictions made before each row was learned, a line per output, and the targets.
 
     ``targets`` are numbers, or numbers of classes. ``class_counts`` has pairs: from which row on,
-    how many classes the model had.
+    how many classes the model had. ``fresh`` is true if a regression had learned no row before the
+    first of these, so that it could only predict 0.
     """
 
     raw: Floats
     targets: NDArray[Any]
     class_counts: Sequence[tuple[int, int]]
+    fresh: bool = False
 
     def __len__(self) -> int:
         return int(self.targets.size)
+
+    def counted(self, weights: Floats | None) -> Floats | None:
+        """Return the weights of the rows in measures: the very first row of a regression has 0.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sonline.model import LearnResult
+        >>> LearnResult(np.zeros((1, 2)), np.array([7.0, 8.0]), [(0, 0)], True).counted(None)
+        array([0., 1.])
+        """
+        if not self.fresh:
+            return weights
+        counted = np.ones(len(self)) if weights is None else weights.copy()
+        counted[:1] = 0.0
+        return counted
 
     def parts(self) -> Iterator[tuple[slice, Floats, int]]:
         """Yield rows with the same number of classes, their raw predictions, and that number."""

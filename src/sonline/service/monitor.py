@@ -35,6 +35,7 @@ class Monitor:
 
     def __init__(self) -> None:
         self.events = 0
+        self._counted = 0  # events in the means
         self._ring = np.zeros((4, WINDOW))  # loss, error, last label, prior
         self._last: float | int | None = None
         self._counts: dict[int, int] = {}  # events of each class
@@ -48,9 +49,11 @@ class Monitor:
             return
         loss, wrong = model.measures(learned)
         last, prior = self._baselines(model, learned.targets)
-        lines = np.stack([loss, loss if wrong is None else wrong, last, prior])[:, -WINDOW:]
-        places = (self.events + len(learned) - lines.shape[1] + np.arange(lines.shape[1])) % WINDOW
-        self._ring[:, places] = lines
+        lines = np.stack([loss, loss if wrong is None else wrong, last, prior])
+        lines = lines[:, int(learned.fresh) :]  # a model without labels has nothing to predict from
+        self._counted += lines.shape[1]
+        lines = lines[:, -WINDOW:]
+        self._ring[:, (self._counted - lines.shape[1] + np.arange(lines.shape[1])) % WINDOW] = lines
         self.events += len(learned)
         if model.probabilistic and model.classes > 1:
             self._calibrate(model, learned)
@@ -99,7 +102,7 @@ class Monitor:
 
     def values(self) -> dict[str, Any]:
         """Return the means over the window; None before the first event."""
-        filled = min(self.events, WINDOW)
+        filled = min(self._counted, WINDOW)
         means: list[float | None] = [None] * 4
         if filled:
             means = [float(mean) for mean in self._ring[:, :filled].mean(axis=1)]

@@ -6,7 +6,7 @@ import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
@@ -183,7 +183,7 @@ class Live:
         raw = learned.raw.copy()
         for row, values in found:
             raw[:, row] = values
-        return LearnResult(raw, learned.targets, learned.class_counts)
+        return replace(learned, raw=raw)
 
     def predict(self, x: Any) -> Answer:
         """Return predictions of rows."""

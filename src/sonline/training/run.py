@@ -294,13 +294,14 @@ class Training:
         self, model: Model, batch: Batch, learned: LearnResult, held: NDArray[np.bool_] | None
     ) -> None:
         loss, wrong = model.measures(learned)
+        counted = learned.counted(batch.weights)
         every: Any = slice(None)
         for rows, progress in (
             [(every, self.progress)]
             if held is None
             else [(~held, self.progress), (held, self.held)]
         ):
-            weights = None if batch.weights is None else batch.weights[rows]
+            weights = None if counted is None else counted[rows]
             before = progress.loss.rows
             points = progress.update(loss[rows], None if wrong is None else wrong[rows], weights)
             if model.table is None:
