@@ -341,8 +341,9 @@ class OnlineLearner(LearnerConstructor):
     def explain_one(self, x: Mapping[Feature, float | str], label: Any = None) -> dict[Any, float]:
         """Return what each feature of a row adds to its raw prediction, largest first.
 
-        The sum of all, and of `bias`, is the prediction, as long as ``bound`` and ``clip`` do not
-        cut it and no value is far beyond the usual size of its feature.
+        The intercept is the part ``"(intercept)"``. The sum of all parts is the prediction, as long
+        as ``bound`` and ``clip`` do not cut it. A value far beyond the usual size of its feature
+        counts as large as its limit, as in the prediction (see ``scaling``).
 
         Parameters
         ----------
@@ -357,8 +358,11 @@ class OnlineLearner(LearnerConstructor):
         >>> learner = OnlineLearner(loss="squared")
         >>> for _ in range(20):
         ...     before = learner.learn_one({"rooms": 3, "city": "Oslo"}, 5.0)
-        >>> list(learner.explain_one({"rooms": 3, "city": "Oslo", "new": 1}))
-        ['rooms', 'city=Oslo']
+        >>> parts = learner.explain_one({"rooms": 3, "city": "Oslo", "new": 1})
+        >>> sorted(parts)
+        ['(intercept)', 'city=Oslo', 'rooms']
+        >>> abs(sum(parts.values()) - learner.predict_one({"rooms": 3, "city": "Oslo"})) < 1e-5
+        True
         """
         return self._model.explain(x, label)
 

@@ -147,11 +147,24 @@ def test_probabilities_and_explanations():
     np.testing.assert_allclose(chances[:, 1], 1 / (1 + np.exp(-model.predict(rows))), rtol=1e-12)
     assert model.predict_proba_one(rows[0]) == {0: chances[0, 0], 1: chances[0, 1]}
     parts = model.explain_one(rows[0])
-    assert sum(parts.values()) + model.bias == pytest.approx(model.predict_one(rows[0]))
+    assert parts["(intercept)"] == pytest.approx(model.bias)
+    assert sum(parts.values()) == pytest.approx(model.predict_one(rows[0]))
     sizes = [abs(value) for value in parts.values()]
     assert sizes == sorted(sizes, reverse=True)
     with pytest.raises(InvalidInputError, match="probabilities need classes and loss='logistic'"):
         OnlineLearner(loss="squared").predict_proba(rows)
+
+
+def test_the_intercept_of_an_explanation_hides_no_feature():
+    row = {"(intercept)": 2.0, "((intercept))": -1.0}
+    model = OnlineLearner(loss="squared", dtype="float64")
+    for _ in range(20):
+        model.learn_one(row, 3.0)
+    parts = model.explain_one(row)
+    assert parts["(((intercept)))"] == pytest.approx(model.bias)
+    assert set(row) < set(parts)
+    assert sum(parts.values()) == pytest.approx(model.predict_one(row))
+    assert list(OnlineLearner(intercept=False).explain_one(row)) == []
 
 
 def test_scaled_weights_do_not_depend_on_units():

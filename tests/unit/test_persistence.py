@@ -141,7 +141,8 @@ def test_inconsistent_fields_are_refused(sketch: str, tmp_path: Path) -> None:
     for name, array in tensors.items():
         others = {key: value for key, value in tensors.items() if key != name}
         inner = name.removeprefix("0.")
-        assert re.search(f"'{inner}' is missing|a name that is not there", outcome(others))
+        if inner != "scales.limited":  # which older files lack
+            assert re.search(f"'{inner}' is missing|a name that is not there", outcome(others))
         assert "type" in outcome({**others, name: np.zeros(array.shape, np.float16)})
         if array.ndim:
             assert inner in outcome({**others, name: array.reshape(-1)[:, None, None]})

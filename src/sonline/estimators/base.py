@@ -333,6 +333,10 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def explain_one(self, row: Any, label: Any = None) -> dict[str | int, float]:
         """Return what each feature of a row adds to its raw prediction, largest first.
 
+        The intercept is the part ``"(intercept)"``; the sum of all parts is the prediction of
+        regression, or the `decision_function`. Values beyond `value_limits` count as large as the
+        limit, so for such rows the sum differs from ``row @ coef_ + intercept_``.
+
         Parameters
         ----------
         row : mapping, or sequence of numbers

@@ -13,6 +13,8 @@ from sonline.labels import ClassTable
 from sonline.parameters import Parameters
 from sonline.rows import Floats
 
+INTERCEPT = "(intercept)"  # its name among the parts of a prediction
+
 
 class Inspection:
     """The part of `Model` that only looks at its learners."""
@@ -87,15 +89,26 @@ class Inspection:
         return dict(zip(self.features(), weights, strict=False))
 
     def explain(self, x: Mapping[Any, Any], label: Any = None) -> dict[Any, float]:
-        """Return what each feature of a row adds to its raw prediction, largest first."""
+        """Return what the intercept and each feature add to a raw prediction, largest first.
+
+        Values beyond their limit are cut, as they are for the prediction.
+        """
         self.predict_one(x)  # raises the errors about rows that cannot be used
-        weights = self.weights_of(label)
-        contributions = {}
+        output, sign = self.output_of(label)
+        bias, *weights = (sign * self.weights()[output]).tolist()
+        limits = self.learners[output].limits()[1:].tolist()
+        # Another thread may have added features since.
+        known = dict(zip(self.features(), zip(weights, limits, strict=False), strict=False))
+        intercept = INTERCEPT
+        while intercept in known:
+            intercept = f"({intercept})"
+        contributions: dict[Any, float] = {intercept: bias} if self.parameters.intercept else {}
         for name, value in x.items():
             feature = f"{name}={value}" if isinstance(value, str) else name
-            if feature in weights:
+            if feature in known:
                 number = 1.0 if isinstance(value, str) else float(value)
-                contributions[feature] = weights[feature] * number
+                weight, limit = known[feature]
+                contributions[feature] = weight * min(max(number, -limit), limit)
         return dict(sorted(contributions.items(), key=lambda item: -abs(item[1])))
 
     def spectra(self) -> list[Floats]:

@@ -63,6 +63,9 @@ class RiverEstimator:
     def explain_one(self, x: Mapping[Any, Any], label: Any = None) -> dict[Feature, float]:
         """Return what each feature of a row adds to its raw prediction, largest first.
 
+        The intercept is the part ``"(intercept)"``; the sum of all parts is the raw prediction.
+        Values far beyond the usual size of their feature are cut, as they are for the prediction.
+
         Parameters
         ----------
         x
