@@ -94,3 +94,28 @@ def test_arrays_and_objects_in_json_lines(tmp_path):
     wanted = {"user.age": 3, "user.city=Oslo": 1, "xs.0": 0.5, "xs.2": 2}
     assert found == wanted | {"words=a": 2, "words=b": 1}
     assert np.array_equal(batch.labels, [1.0])
+
+
+def test_the_label_column_may_have_another_name(sonline, tmp_path):
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(300, 2)).round(3)
+    y = np.where(x[:, 0] + rng.normal(size=300) > 0, "yes", "no")
+    rows = [f"{a},{b},{label}\n" for (a, b), label in zip(x.tolist(), y, strict=True)]
+    (tmp_path / "train.csv").write_text("a,b,left\n" + "".join(rows[:200]))
+    (tmp_path / "test.csv").write_text("a,b,left\n" + "".join(rows[200:]))
+    (tmp_path / "renamed.csv").write_text("a,b,churn\n" + "".join(rows[200:]))
+    both = [row.replace("\n", ",yes\n") for row in rows[200:]]  # and the old name, as a leak
+    (tmp_path / "both.csv").write_text("a,b,churn,left\n" + "".join(both))
+    sonline("train", "train.csv", "-o", "m.son", "--label", "left", "-q")
+    for more in ([], ["--progressive"]):
+        wanted, *found = (
+            json.loads(sonline("evaluate", file, "-m", "m.son", "--json", *more, *label).stdout)
+            for file, label in (
+                ("test.csv", []),
+                ("renamed.csv", ["--label", "churn"]),
+                ("both.csv", ["--label=churn"]),
+            )
+        )
+        assert wanted["rows"] == 100
+        assert found == [wanted, wanted]
+    assert "churn" in sonline("evaluate", "test.csv", "-m", "m.son", "--label=churn", code=2).stderr

@@ -147,6 +147,10 @@ def evaluate(
         str | None,
         typer.Option(help="Print only this metric: loss, error, auc, f1, rmse, ..."),
     ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(help="Tables: the label column [default: that of the training]."),
+    ] = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
     bad_rows: shared.BadRows = None,
@@ -166,7 +170,11 @@ def evaluate(
     files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
     skipped = 0
     reading = stream_options(loaded, frozen=not progressive)
-    chosen = {"format": str(format), "on_error": str(on_error)}
+    chosen: dict[str, Any] = {"format": str(format), "on_error": str(on_error)}
+    if label is not None:
+        # The label column of the training is no feature, wherever it still is.
+        others = {reading.get("label") or "label"} - {label}
+        chosen |= {"label": label, "ignore": [*reading.get("ignore", []), *others]}
     with files, streams.open(data, **(reading | chosen)) as stream:
         if not (quiet or json):
             typer.echo(stream.description, err=True)
