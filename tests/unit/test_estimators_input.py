@@ -80,6 +80,24 @@ class TestInput:
         with pytest.raises(ValueError, match="feature names"):
             model.predict(frame[frame.columns[:-1]])
 
+    @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame])
+    def test_frames_after_arrays_go_by_position(self, make):
+        frame = make({f"c{j}": self.X[:, j] for j in range(12)})
+        model = SONClassifier(random_state=0).fit(self.X, self.y)
+        with pytest.warns(UserWarning, match="was fitted without feature names"):
+            found = model.decision_function(frame)
+        np.testing.assert_array_equal(found, self.expected)
+        with pytest.warns(UserWarning, match="was fitted without feature names"):
+            model.partial_fit(frame, self.y)
+        twin = SONClassifier(random_state=0).fit(self.X, self.y).partial_fit(self.X, self.y)
+        np.testing.assert_array_equal(model.coef_, twin.coef_)
+        assert not hasattr(model, "feature_names_in_")
+        with (
+            pytest.warns(UserWarning, match="was fitted without feature names"),
+            pytest.raises(ValueError, match="11 features, but SONClassifier is expecting 12"),
+        ):
+            model.predict(frame[[f"c{j}" for j in range(11)]])
+
     def test_polars(self):
         frame = pl.DataFrame(self.X, schema=[f"c{j}" for j in range(12)])
         model = SONClassifier(random_state=0).fit(frame, pl.Series(self.y))

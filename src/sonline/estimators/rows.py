@@ -26,9 +26,11 @@ CHECKS: dict[str, Any] = {
 def checked_rows(estimator: Any, X: Any, reset: bool, least: int = 1) -> Rows:
     """Return rows, at least ``least``; frames stay frames, in any order of their columns.
 
-    If ``reset``, the columns become those of the estimator.
+    If ``reset``, the columns become those of the estimator. If it was fitted without names, the
+    columns of a frame are taken by position, with scikit-learn's warning.
     """
-    if is_named(X):
+    unnamed = hasattr(estimator, "n_features_in_") and not hasattr(estimator, "feature_names_in_")
+    if is_named(X) and (reset or not unnamed):
         if reset or not _has_the_columns(estimator, X):
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
