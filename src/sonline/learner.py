@@ -456,7 +456,11 @@ class OnlineLearner(LearnerConstructor):
         return float(bias[0]) if bias.size == 1 else bias
 
     def spectrum(self) -> Floats:
-        """Return the eigenvalues of the sketch, largest first."""
+        """Return the eigenvalues of the sketch, largest first.
+
+        It is empty for ``sketch="none"`` and ``"adagrad"``, which have no directions, and for
+        ``"full"``, which keeps a Cholesky factor of the whole matrix and no eigenvalues.
+        """
         return self.spectra()[0]
 
     def spectra(self) -> list[Floats]:
