@@ -34,7 +34,8 @@ the rows as they are. SGD, and sonline with several classes, learn in blocks of 
 
 The constants of the default were chosen on one half of the streams (by a checksum of the name):
 {development}.
-All streams of this page without *dev* ({report} of {streams}) are of the other half."""
+Streams of that half are marked *dev*; nothing was chosen on the others ({report} of the {streams}
+below)."""
 
 
 MEANS = """\
