@@ -127,8 +127,10 @@ class LowRank(Sketch):
         return p + again, r - again @ self.V
 
     def solve(self, v: Array) -> Array:
-        """Return ``A^-1 v``, by Woodbury."""
+        """Return ``A^-1 v``, by Woodbury. What may be rounding is not divided by a small alpha."""
         p, r = self.split(v)
+        if float(r @ r) <= GROWTH_TOLERANCE * float(v @ v):
+            r = np.zeros_like(r)
         return r / self.alpha + (p / (self.alpha + self.ev)) @ self.V
 
     def update(self, ghat: Array) -> None:
