@@ -228,7 +228,11 @@ class Full {
       factored_alpha_ = -1;  // of no matrix, until there is a factor
       for (size_t i = 0; i < d_; ++i)
         for (size_t j = 0; j <= i; ++j) L_(i, j) = C_(i, j) + (i == j ? alpha : 0.0);
-      if (!cholesky(L_, d_)) throw Diverged("the matrix A is not positive definite");
+      if (!cholesky(L_, d_)) {
+        L_ = Matrix(d_, d_);
+        factored_alpha_ = -1;
+        throw Diverged("the matrix A is not positive definite");
+      }
       factored_alpha_ = alpha;
     }
     direction_ = solve(x, d_);
