@@ -311,6 +311,7 @@ class Learner {
 
   // Learns the row at hand. If it cannot be learned, everything is as it was before the row.
   double step(double y, double weight) {
+    refresh();  // if this fails, nothing of the row has been done
     const double low = label_low_, high = label_high_, energy = mean_energy_, offset = offset_;
     const uint64_t rounds = rounds_, nonzeros = nonzeros_;
     const TypicalLoss typical = typical_;
