@@ -338,7 +338,6 @@ class Learner {
   double learn_row(double y, double weight) {
     const size_t every = group(), times = drawn(every) ? every : 0;
     if constexpr (requires { sketch_.begin_row(); }) sketch_.begin_row();
-    refresh();
     scales_.take_in(row(), every, times > 0);
     read_margins();
     const bool projected = rounds_ > 0 && project_onto_bound();
