@@ -110,7 +110,7 @@ class Learner {
   const S& sketch() const { return sketch_; }
   const FeatureIndex& index() const { return index_; }
   size_t bytes() const {
-    size_t bytes = blocks_.bytes() + index_.bytes() + sizeof *this;
+    size_t bytes = blocks_.bytes() + index_.bytes() + scales_.bytes() + sizeof *this;
     if constexpr (requires { sketch_.bytes(); }) bytes += sketch_.bytes();
     return bytes;
   }

@@ -27,6 +27,7 @@
 #include <limits>
 #include <type_traits>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "sonline/blocks.hpp"
@@ -50,6 +51,7 @@ class FeatureScales {
   // Where they end.
   size_t end() const { return at_ + width(); }
 
+  size_t bytes() const { return limits_.size() * (sizeof(std::pair<Slot, T>) + sizeof(void*)); }
   bool need_gradients() const { return scaling_ == Scaling::gradient; }
 
   double of(Slot slot, const T* block) const {

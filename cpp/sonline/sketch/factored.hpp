@@ -145,7 +145,8 @@ class Factored {
 
   // The same for a row that is only predicted: its blocks become copies.
   void view(Row<T>& row) {
-    if (m_ > 0) lazy_.view(row, first_, width_, copies_, room_.data());
+    // Numbers in double are read where they are, see sum_exact().
+    if (m_ > 0 && !lazy_.all_exact()) lazy_.view(row, first_, width_, copies_, room_.data());
   }
 
   // Sx and w·x; starts a step.

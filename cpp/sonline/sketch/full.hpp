@@ -230,7 +230,6 @@ class Full {
         for (size_t j = 0; j <= i; ++j) L_(i, j) = C_(i, j) + (i == j ? alpha : 0.0);
       if (!cholesky(L_, d_)) {
         L_ = Matrix(d_, d_);
-        factored_alpha_ = -1;
         throw Diverged("the matrix A is not positive definite");
       }
       factored_alpha_ = alpha;
