@@ -1,6 +1,7 @@
 """Options that all tests share."""
 
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -97,3 +98,28 @@ def data_dir() -> Path:
     if not folder.is_dir():
         pytest.fail(f"{DATA_VARIABLE} names {folder}, which is not a folder")
     return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Chromium, driven by Playwright. Without them tests are skipped, but in the CI they fail."""
+    required = os.environ.get("SONLINE_BROWSER") == "required"
+    path = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
+    if path is None and not required:
+        pytest.skip("no chromium (apt-get install chromium)")
+    if not required:
+        pytest.importorskip("playwright.sync_api", reason="no playwright (an extra of the tests)")
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - an optional package
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def expect(browser: Any) -> Any:  # the browser fixture skips where there is no Playwright
+    """Assertions of Playwright, which wait until they hold."""
+    from playwright.sync_api import expect  # noqa: PLC0415 - an optional package
+
+    return expect

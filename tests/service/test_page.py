@@ -1,36 +1,14 @@
 """The live page in a real browser: desktop, phone and dark, and the login."""
 
 import os
-import shutil
 
 import pytest
 from helpers_service import served
 
 from sonline.service.store import Store
 
-BROWSER = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-REQUIRED = os.environ.get("SONLINE_BROWSER") == "required"  # as in the CI: no excuses
-pytestmark = [
-    pytest.mark.skipif(
-        BROWSER is None and not REQUIRED, reason="no chromium (apt-get install chromium)"
-    ),
-    pytest.mark.long,
-]
-if REQUIRED:
-    import playwright.sync_api as playwright
-else:
-    playwright = pytest.importorskip(
-        "playwright.sync_api", reason="no playwright (an extra of the tests)"
-    )
+pytestmark = pytest.mark.long
 SHOTS = os.environ.get("SONLINE_SCREENSHOTS")  # a folder where pictures are to go
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with playwright.sync_playwright() as started:
-        chromium = started.chromium.launch(executable_path=BROWSER, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture(scope="module")
@@ -59,14 +37,14 @@ def opened(browser, url, **settings):
         ("dark", {"viewport": {"width": 1280, "height": 900}, "color_scheme": "dark"}),
     ],
 )
-def test_the_page_is_alive(browser, demo, name, settings):
+def test_the_page_is_alive(browser, expect, demo, name, settings):
     page = opened(browser, demo, **settings)
     page.wait_for_selector("#state.good", timeout=10_000)
     page.wait_for_selector("#experts .bar:nth-child(2)")
     page.wait_for_selector("#weights tbody tr:nth-child(6)")
     page.wait_for_selector("#versions tbody tr:nth-child(2)")
     first = page.inner_text("#events")
-    playwright.expect(page.locator("#events")).not_to_have_text(first)
+    expect(page.locator("#events")).not_to_have_text(first)
     assert page.locator("#error-chart canvas").count() == 1
     assert page.locator("#calibration circle").count() > 2
     wide = page.evaluate("document.documentElement.scrollWidth")
@@ -86,7 +64,7 @@ def test_the_description_of_the_interface(browser, demo):
     page.close()
 
 
-def test_the_page_needs_a_token(browser, tmp_path):
+def test_the_page_needs_a_token(browser, expect, tmp_path):
     store = Store(tmp_path / "store.db")
     secret, other = store.add_token(["predict"]), store.add_token(["learn"])
     store.close()
@@ -95,7 +73,7 @@ def test_the_page_needs_a_token(browser, tmp_path):
         page.wait_for_selector("#login:not([hidden])")
         page.fill("#token", other)
         page.click("#login button")
-        playwright.expect(page.locator("#denied")).to_contain_text("scope")
+        expect(page.locator("#denied")).to_contain_text("scope")
         page.fill("#token", secret)
         page.click("#login button")
         page.wait_for_selector("#empty:not([hidden])")
