@@ -56,15 +56,6 @@ class Reading:
     columns: dict[str, str] = field(default_factory=dict)  # of tables: "number" or "text"
     table: dict[str, Any] = field(default_factory=dict)  # special columns: label, weight, ...
 
-    @classmethod
-    def from_dict(cls, document: Mapping[str, Any]) -> Self:
-        """Return the reading that a model file describes."""
-        reading = cls(**document)
-        if "missing" in reading.table:  # what na_values was called first
-            reading.table = {"na_values": reading.table["missing"], **reading.table}
-            del reading.table["missing"]
-        return reading
-
 
 class Model(Inspection):
     """One or several learners of the core with labels, names and files.
@@ -560,11 +551,11 @@ class Model(Inspection):
             classes = ClassTable.from_dict(dict(classes))
         self.parameters = Parameters(**document["parameters"])
         self.table = classes
-        self.reading = Reading.from_dict(document["reading"])
+        self.reading = Reading(**document["reading"])
         self.progress = Progress.from_dict(document["progress"])
         self.run, self.face = dict(document["run"]), dict(document["face"])
         self.row_weight = float(document["row_weight"])
-        self.only_predicts = bool(document.get("only_predicts", False))
+        self.only_predicts = bool(document["only_predicts"])
         self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
         signs = [float(sign) for sign in document["signs"]]
         growing = self.growing and self.classes > 1

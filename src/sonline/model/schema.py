@@ -27,7 +27,6 @@ DOCUMENT: dict[str, Any] = {
             "text?": [str],
             "ignore?": [str],
             "delimiter?": str,
-            "missing?": [str],  # what na_values was called first
             "na_values?": [str],
             "interactions?": [str],
             "ngrams?": [str],
@@ -36,7 +35,7 @@ DOCUMENT: dict[str, Any] = {
         },
     },
     "row_weight": float,
-    "only_predicts?": bool,
+    "only_predicts": bool,
     "progress": MEASURES,
     "run": dict,
     "face": dict,
@@ -48,8 +47,8 @@ RUN: dict[str, Any] = {
     "position": dict.fromkeys(("turn", "file", "offset", "line", "rows"), COUNT),
     "passes": COUNT,
     "holdout": COUNT,
-    "shuffle?": COUNT,
-    "validation?": (
+    "shuffle": COUNT,
+    "validation": (
         None,
         {
             "files": [str],

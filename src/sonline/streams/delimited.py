@@ -66,11 +66,6 @@ class CsvReader(TextReader):
     def _begin(self, source: Source, start: Position) -> tuple[Position, bytes]:
         """Read the names and types of the columns; return where the rows start."""
         options = self._options
-        if start.rows and not start.offset:
-            raise DataFormatError(
-                "the position to continue from is that of an earlier version: start again",
-                file=source.name,
-            )
         head = b""
         while b"\n" not in head and (chunk := source.read(_HEAD)):
             head += chunk

@@ -419,14 +419,14 @@ class Training:
             "shuffle": self.settings.shuffle,
         }
         for name, value in expected.items():
-            known = run.get(name, 0)
+            known = run[name]
             if known != value and not (name == "passes" and value > known):
                 raise ParameterError(
                     f"resume: {path} was made with {name} {known}, now there is {value}; "
                     "repeat the same run, or continue training the model on other data (--from)"
                 )
         self._check_parameters(model, path)
-        for name, content in zip(run["files"], run.get("contents", []), strict=False):
+        for name, content in zip(run["files"], run["contents"], strict=False):
             if content is not None and fingerprint(name, content["size"]) != content:
                 raise ParameterError(
                     f"resume: {name} is not the file that {path} was made from: it is "
@@ -440,7 +440,7 @@ class Training:
         self.progress, self.held = model.progress, Progress.from_dict(run["held"])
         self.past = list(run["past"])
         if self.validation is not None:
-            self.validation.resume(run.get("validation"), path)
+            self.validation.resume(run["validation"], path)
         self._files.lengths |= {name: int(length) for name, length in run["lengths"].items()}
         if "-" in run["files"]:
             self.watcher.say(
