@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from sonline.cli import INTERRUPTED
-from sonline.cli.outputs import GrowingFiles, check_outputs
+from sonline.cli.outputs import check_outputs
 from sonline.cli.train import summary
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.progress import watching
@@ -114,7 +114,6 @@ def train_file(model: Model, place: int, name: str, settings: Settings) -> Shard
         bad = None if settings.bad_rows is None else Path(folder, "bad")
         run = Training(
             replace(settings, data=[name], bad_rows=bad, initial=None),
-            files=GrowingFiles({"bad_rows": bad}, lambda _: None),
             model=copy.deepcopy(model),
         )
         try:

@@ -15,13 +15,14 @@ import typer
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs, open_output
+from sonline.cli.outputs import check_outputs
 from sonline.cli.progress import watched
 from sonline.errors import DataFormatError, ParameterError
 from sonline.files import is_replaced, replacing
 from sonline.labels import label_of
 from sonline.streams import FORMATS, Batch
 from sonline.streams.sources import compressed, compression_of_name, format_of_name
+from sonline.training.outputs import STDOUT, GrowingFiles, open_output
 
 app = command_app()
 

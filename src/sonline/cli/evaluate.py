@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import GrowingFiles, check_outputs
+from sonline.cli.outputs import check_outputs
 from sonline.cli.progress import watched
 from sonline.display import number
 from sonline.errors import ParameterError
@@ -21,6 +21,7 @@ from sonline.evaluate import AUC, R2, Confusion, Curve, LogLoss, measures
 from sonline.labels import NEW, ClassTable
 from sonline.model import Model, probabilities
 from sonline.training import THREADS, stream_options, targets_of
+from sonline.training.outputs import GrowingFiles
 
 app = command_app()
 

@@ -12,12 +12,13 @@ import typer
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import GrowingFiles, check_outputs, open_output
+from sonline.cli.outputs import check_outputs
 from sonline.cli.progress import watched
 from sonline.errors import ParameterError
 from sonline.files import to_nobody
 from sonline.model import Model
 from sonline.training import THREADS, prediction_lines, prediction_objects, stream_options
+from sonline.training.outputs import GrowingFiles, open_output
 
 app = command_app()
 

@@ -15,7 +15,7 @@ import typer
 from sonline.cli import SIGNALLED, command_app
 from sonline.cli import options as shared
 from sonline.cli.config import Config, SaveConfig, save_config
-from sonline.cli.outputs import STDOUT, GrowingFiles, check_outputs
+from sonline.cli.outputs import check_outputs
 from sonline.display import Display, number, open_console
 from sonline.errors import ParameterError
 from sonline.files import is_replaced
@@ -23,6 +23,7 @@ from sonline.labels import label_of
 from sonline.model import Model
 from sonline.streams.sources import expand
 from sonline.training import ENDING, EVERY_SECONDS, Settings, Training, checkpoint_times
+from sonline.training.outputs import STDOUT
 
 app = command_app()
 
@@ -170,8 +171,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
     console = open_console()
     silent = quiet or (json and not console.is_terminal)
     display = Display(console, silent, settings.loss_scale)
-    outputs = {"predictions": settings.predictions, "bad_rows": settings.bad_rows}
-    run = Training(settings, display, GrowingFiles(outputs, display.say), signals=ENDING)
+    run = Training(settings, display, signals=ENDING)
     with display:
         model = run.run()
         target = run.resumable if run.interrupted else settings.output

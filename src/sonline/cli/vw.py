@@ -16,7 +16,7 @@ import typer
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli.evaluate import Scores
-from sonline.cli.outputs import check_outputs, open_output
+from sonline.cli.outputs import check_outputs
 from sonline.cli.predict import check_kind
 from sonline.cli.train import start
 from sonline.display import number
@@ -24,6 +24,7 @@ from sonline.errors import ParameterError
 from sonline.labels import NEW
 from sonline.model import Model
 from sonline.training import Settings, prediction_lines, stream_options, targets_of
+from sonline.training.outputs import open_output
 
 app = command_app()
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sonline import streams
+from sonline.display import Display, PlainConsole, open_console
 from sonline.errors import ParameterError
 from sonline.model import Model
 from sonline.parameters import Parameters
@@ -92,14 +93,9 @@ def learn_stream(
     if fresh:  # as on the command line, where parameters that were not given are the defaults
         default = Parameters().as_dict()
         settings.parameters = {k: v for k, v in settings.parameters.items() if v != default[k]}
-    training = Training(settings, model=None if fresh else model)
-    if progress:
-        from sonline.display import Display, open_console  # noqa: PLC0415 - seldom wanted
-
-        with Display(open_console(), silent=False) as display:
-            training.watcher = display
-            learned = training.run()
-    else:
+    console = open_console() if progress else PlainConsole()
+    with Display(console, silent=not progress) as display:
+        training = Training(settings, display, model=None if fresh else model)
         learned = training.run()
     if training.interrupted:
         training.save()

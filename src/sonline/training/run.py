@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline import streams
+from sonline.display import Display, PlainConsole
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Point, Progress
 from sonline.model import LearnResult, Model
@@ -22,6 +23,7 @@ from sonline.streams import Batch, Position, Stream
 from sonline.streams.shuffling import shuffled
 from sonline.streams.sources import expand, fingerprint
 from sonline.training.frozen import NextRows
+from sonline.training.outputs import GrowingFiles
 from sonline.training.predictions import prediction_lines
 from sonline.training.settings import Settings
 from sonline.training.signals import CTRL_C, interruptible
@@ -35,7 +37,6 @@ from sonline.training.task import (
     table_for,
 )
 from sonline.training.validation import Validation
-from sonline.training.watching import Files, NoFiles, Silent, Watcher
 
 
 class Training:
@@ -45,10 +46,8 @@ class Training:
     ----------
     settings : Settings
         The settings of the run.
-    watcher : Watcher, optional
-        Shows the run.
-    files : Files, optional
-        Where to write predictions and bad rows.
+    display : Display, optional
+        Shows the run; by default nothing is shown.
     model : Model, optional
         The model to continue; by default a new one, as the first rows need it.
     signals : sequence of signal.Signals
@@ -69,13 +68,12 @@ class Training:
     def __init__(
         self,
         settings: Settings,
-        watcher: Watcher | None = None,
-        files: Files | None = None,
+        display: Display | None = None,
         model: Model | None = None,
         signals: Sequence[Signals] = CTRL_C,
     ) -> None:
         self.settings = settings
-        self.watcher: Watcher = watcher or Silent()
+        self.display = display or Display(PlainConsole(), silent=True)
         self.model = model
         self.rows = 0
         self.turn_rows = 0  # of this pass
@@ -95,7 +93,9 @@ class Training:
         self.description = ""  # of the input
         self._stream: Stream | None = None
         self._contents: list[dict[str, Any] | None] = []  # fingerprints of the files
-        self._files: Files = files or NoFiles()
+        self._files = GrowingFiles(
+            {"predictions": settings.predictions, "bad_rows": settings.bad_rows}, self.display.say
+        )
 
     @property
     def resumable(self) -> Path | None:
@@ -112,14 +112,14 @@ class Training:
             self.model = Model.load(settings.initial)
             self._check_parameters(self.model, settings.initial)
         elif last is not None:
-            self.watcher.say(f"no {last} to resume from: starting at the beginning")
+            self.display.say(f"no {last} to resume from: starting at the beginning")
         with self._files, self._open() as stream:
             self._stream = stream
             self._contents = [fingerprint(name) for name in stream.files]
             self.description = stream.description
             stream.refuse_columns_of_text(settings.stream)
-            self.watcher.say(stream.description)
-            self.watcher.begin(self.rows, stream.share())
+            self.display.say(stream.description)
+            self.display.begin(self.rows, stream.share())
             with interruptible(self._interrupt, self._signals):
                 self._loop(stream)
             if self.validation is not None and self.model is not None and not self.interrupted:
@@ -127,7 +127,7 @@ class Training:
                     self.validation.enough(self.model, final=True)
                 self._note()
                 self.model = self.validation.best(self.model)
-                self.watcher.say(f"the model is that of pass {self.validation.best_pass}")
+                self.display.say(f"the model is that of pass {self.validation.best_pass}")
             if self.model is None:
                 bad = f": all {self.skipped} are bad" if self.skipped else ""
                 where = ", ".join(stream.files[:3]) + (", ..." if len(stream.files) > 3 else "")
@@ -239,7 +239,7 @@ class Training:
                 self.settings.prepare(self.model)
             if table is not None and not table.signs:
                 known = table.labels or list(dict.fromkeys(labels))
-                self.watcher.say(shown_classes(known, table.growing))
+                self.display.say(shown_classes(known, table.growing))
         return itertools.chain(first, batches)
 
     def _take(self, batch: Batch, stream: Stream) -> None:
@@ -255,8 +255,8 @@ class Training:
         self.rows += len(batch)
         self.turn_rows += len(batch)
         self.position = batch.end
-        if self.watcher.is_live:
-            self.watcher.update(**self._now(model, stream))
+        if self.display.is_live:
+            self.display.update(**self._now(model, stream))
 
     def _pass_is_last(self) -> bool:
         """Start the next pass, or return True if validation shows no more progress."""
@@ -339,7 +339,7 @@ class Training:
             (p.average for p in reversed(self.progress.error.points) if p.rows == point.rows),
             float("nan"),
         )
-        self.watcher.row(point, error, label, predicted, features)
+        self.display.row(point, error, label, predicted, features)
 
     def _now(self, model: Model, stream: Stream) -> dict[str, Any]:
         stats = model.stats()
@@ -443,12 +443,12 @@ class Training:
             self.validation.resume(run["validation"], path)
         self._files.lengths |= {name: int(length) for name, length in run["lengths"].items()}
         if "-" in run["files"]:
-            self.watcher.say(
+            self.display.say(
                 "standard input cannot be read again: incoming rows are taken as those after the "
                 "last one learned"
             )
             self.position = Position()
-        self.watcher.say(f"resuming from {path} after {self.rows:,} rows")
+        self.display.say(f"resuming from {path} after {self.rows:,} rows")
 
     def _check_parameters(self, model: Model, path: Path) -> None:
         have = model.parameters.as_dict()

@@ -1,0 +1,98 @@
+"""Files that are written during a run: predictions and bad rows."""
+
+from __future__ import annotations
+
+import io
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import IO, Any, Self, cast
+
+STDOUT = "-"
+
+
+class _Named(io.FileIO):
+    """A file that is named by its errors, such as that of a full disk."""
+
+    def write(self, data: Any) -> int:
+        """Write bytes."""
+        try:
+            return super().write(data)
+        except OSError as error:
+            error.filename = self.name if isinstance(self.name, str) else "standard output"
+            raise
+
+
+def open_output(path: Path, mode: str = "wb") -> IO[bytes]:
+    """Open a file for writing; "-" is a copy of standard output."""
+    if str(path) == STDOUT:
+        return cast(IO[bytes], io.BufferedWriter(_Named(os.dup(1), "wb")))
+    return cast(IO[bytes], io.BufferedWriter(_Named(os.fspath(path), mode)))
+
+
+class GrowingFiles:
+    """Files that grow during a run; a resumed run cuts them to the length that they had.
+
+    Parameters
+    ----------
+    paths : dict
+        The files by what they hold; None if they are not written.
+    say : callable
+        Shows a message.
+    """
+
+    def __init__(self, paths: dict[str, Path | None], say: Callable[[str], None]) -> None:
+        self.lengths: dict[str, int] = {}  # in bytes; stored with the state of the run
+        self._paths = {name: path for name, path in paths.items() if path is not None}
+        self._say = say
+        self._files: dict[str, IO[bytes]] = {}
+        self._broken: set[str] = set()  # pipes whose readers have gone
+
+    def __enter__(self) -> Self:
+        try:
+            for name, path in self._paths.items():
+                self._files[name] = _grow(path, self.lengths.setdefault(name, 0))
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close all of them."""
+        for file in self._files.values():
+            with suppress(BrokenPipeError):
+                file.close()
+
+    def write(self, name: str, data: bytes) -> None:
+        """Append to a file; if nobody reads a pipe any more, say so and continue."""
+        if name not in self._files or name in self._broken:
+            return
+        try:
+            self._files[name].write(data)
+            self._files[name].flush()
+        except BrokenPipeError:
+            self._broken.add(name)
+            self._say(f"nobody reads {name} any more: the rest of them is left out")
+        self.lengths[name] += len(data)
+
+    def sync(self) -> None:
+        """Flush what was written to the disk."""
+        for name, file in self._files.items():
+            if name in self._broken:
+                continue
+            file.flush()
+            with suppress(OSError):  # a pipe
+                os.fsync(file.fileno())
+
+
+def _grow(path: Path, length: int) -> IO[bytes]:
+    """Open a file to append to after its first ``length`` bytes."""
+    file = open_output(path, "r+b" if path.exists() else "wb")
+    if path.is_file() and str(path) != STDOUT:
+        file.truncate(length)
+        file.seek(length)
+    return file
