@@ -214,10 +214,10 @@ class Parameters:
         check_choice("sketch", self.sketch, SKETCHES)
         object.__setattr__(self, "dtype", str(self.dtype))
         self._check_choices()
-        _integer("sketch_size", self.sketch_size, 0, MAX_SKETCH_SIZE)
-        _integer("seed", self.seed, 0, 2**63 - 1)
+        check_integer("sketch_size", self.sketch_size, 0, MAX_SKETCH_SIZE)
+        check_integer("seed", self.seed, 0, 2**63 - 1)
         if self.hash_bits is not None:
-            _integer("hash_bits", self.hash_bits, 1, MAX_HASH_BITS)
+            check_integer("hash_bits", self.hash_bits, 1, MAX_HASH_BITS)
         if self.bound is not None:
             _number("bound", self.bound, above=0, instead="None for no bound")
         if self.sigma is not None:
@@ -227,7 +227,9 @@ class Parameters:
         if self.oja_step != SCALE_FREE:
             _number("oja_step", self.oja_step, above=0, instead=repr(SCALE_FREE))
         if self.sketch_every != AUTO:
-            _integer("sketch_every", self.sketch_every, 1, MAX_SKETCH_EVERY, instead=repr(AUTO))
+            check_integer(
+                "sketch_every", self.sketch_every, 1, MAX_SKETCH_EVERY, instead=repr(AUTO)
+            )
             if self.sketch_every != 1 and self.sketch in EXACT:
                 raise ParameterError(
                     f"sketch={self.sketch!r} takes in every row: sketch_every must be 1 or "
@@ -426,11 +428,16 @@ def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
         raise ParameterError(f"{name} must be one of {listed}; got {value!r}")
 
 
-def _integer(name: str, value: object, low: int, high: int, instead: str = "") -> None:
+def check_integer(
+    name: str, value: object, low: int, high: int | None = None, instead: str = ""
+) -> None:
+    """Raise an error if a value is not an integer from ``low`` to ``high``."""
     whole = isinstance(value, Integral) and not isinstance(value, bool)
-    if not (whole and low <= int(value) <= high):  # type: ignore[call-overload]
-        expected = f"an integer from {low} to {high}" + (f" or {instead}" if instead else "")
-        raise ParameterError(f"{name} must be {expected}, got {value!r}")
+    most = math.inf if high is None else high
+    if not (whole and low <= int(value) <= most):  # type: ignore[call-overload]
+        limits = f"of at least {low}" if high is None else f"from {low} to {high}"
+        alternative = f" or {instead}" if instead else ""
+        raise ParameterError(f"{name} must be an integer {limits}{alternative}, got {value!r}")
 
 
 def _number(

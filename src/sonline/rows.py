@@ -12,12 +12,13 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sonline.errors import InvalidInputError
+from sonline.errors import InvalidInputError, ParameterError
 from sonline.labels import refuse_masked, token_of
 
 Rows: TypeAlias = Any
@@ -125,6 +126,16 @@ def row_weights(weights: Any, count: int, name: str = "sample_weight") -> Floats
         row = int(np.argmax(numbers < 0))
         raise InvalidInputError(f"{name}: {numbers[row]:g} in row {row}; weights must be 0 or more")
     return numbers
+
+
+def check_class_weights(weights: Mapping[Any, Any]) -> None:
+    """Raise an error about the weight of a class that cannot be used."""
+    for label, weight in weights.items():
+        if not (isinstance(weight, Real) and 0 <= weight <= LARGEST):
+            raise ParameterError(
+                f"class_weight: the weight of class {label!r} is {weight!r}; it must be a number "
+                f"from 0 to {LARGEST:g}"
+            )
 
 
 # -- rows ------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from sonline.parameters import (
     Parameters,
     first_sentence,
 )
-from sonline.streams import FORMATS
+from sonline.streams import FORMATS, ON_ERROR
 
 CHOICES: dict[str, tuple[str, ...]] = {"loss": tuple(LOSSES), "sketch": SKETCHES} | {
     known.name: known.metadata["choices"]
@@ -49,7 +49,7 @@ if TYPE_CHECKING:  # enumerations made at run time are no types for a checker
     ErrorMode = str
 else:
     FormatName = choice("FormatName", ["auto", *FORMATS])
-    ErrorMode = choice("ErrorMode", ["stop", "skip"])
+    ErrorMode = choice("ErrorMode", ON_ERROR)
 Format = Annotated[
     FormatName,
     typer.Option(

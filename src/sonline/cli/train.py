@@ -21,6 +21,7 @@ from sonline.errors import ParameterError
 from sonline.files import is_replaced
 from sonline.labels import label_of
 from sonline.model import Model
+from sonline.rows import check_class_weights
 from sonline.streams.sources import expand
 from sonline.training import ENDING, EVERY_SECONDS, Settings, Training, checkpoint_times
 from sonline.training.outputs import STDOUT
@@ -222,14 +223,12 @@ def _class_weights(given: list[str]) -> dict[Any, float]:
     for word in given:
         label, _, number = word.rpartition("=")
         try:
-            weight = float(number)
+            weights[label_of(label)] = float(number)
         except ValueError:
-            weight = math.nan
-        if not label or not 0 <= weight < math.inf:
-            raise ParameterError(
-                f"--class-weight must be CLASS=WEIGHT with a weight of 0 or more, got {word!r}"
-            )
-        weights[label_of(label)] = weight
+            label = ""
+        if not label:
+            raise ParameterError(f"--class-weight must be CLASS=WEIGHT, got {word!r}")
+    check_class_weights(weights)
     return weights
 
 

@@ -11,19 +11,12 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sonline.distributed.shards import Figures, Shard, moved_bytes
-from sonline.errors import DataFormatError, DivergenceError, InvalidInputError, ParameterError
+from sonline.errors import DataFormatError, DivergenceError, InvalidInputError
 from sonline.estimators.rows import is_named
 from sonline.evaluate import Progress
 from sonline.rows import LARGEST_VALUES, NO_VALUE
 
-ON_ERROR = ("stop", "skip")
 FINITE = float(np.finfo(np.float64).max)
-
-
-def check_on_error(on_error: str) -> None:
-    """Raise an error if ``on_error`` is not a rule for bad rows."""
-    if on_error not in ON_ERROR:
-        raise ParameterError(f"on_error must be 'stop' or 'skip', got {on_error!r}")
 
 
 def train_arrays(  # noqa: PLR0917 - the arguments of partial_fit and those of the task

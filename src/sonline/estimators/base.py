@@ -29,7 +29,7 @@ from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve
 from sonline.labels import ClassTable
 from sonline.model import Model
-from sonline.parameters import RENAMED, Parameters
+from sonline.parameters import RENAMED, Parameters, check_integer
 from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
 
@@ -86,9 +86,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise ParameterError(
                 f"loss must be one of {', '.join(map(repr, self.losses))}; got {self.loss!r}{hint}"
             )
-        passes = self.max_iter
-        if isinstance(passes, bool) or not isinstance(passes, Integral) or passes < 1:
-            raise ParameterError(f"max_iter must be an integer of at least 1, got {passes!r}")
+        check_integer("max_iter", self.max_iter, 1)
         self._check_arguments()
         return Parameters(**{field: getattr(self, name) for name, field in self.arguments})
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -22,7 +21,7 @@ from sonline.labels import ClassTable
 from sonline.model import PROBABILISTIC as LOGISTIC
 from sonline.model import Model, probabilities
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
-from sonline.rows import LARGEST, Floats
+from sonline.rows import Floats, check_class_weights
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -232,12 +231,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
     def _check_class_weight(self) -> None:
         weights = self.class_weight
         if isinstance(weights, dict):
-            for label, weight in weights.items():
-                if not (isinstance(weight, Real) and 0 <= weight <= LARGEST):
-                    raise ParameterError(
-                        f"class_weight: the weight of class {label!r} is {weight!r}; it must be a "
-                        f"number from 0 to {LARGEST:g}"
-                    )
+            check_class_weights(weights)
         elif not (weights is None or weights == "balanced"):
             raise ParameterError(
                 f"class_weight must be None, 'balanced' or {{label: weight, ...}}, got {weights!r}"

@@ -13,10 +13,21 @@ r"""Rows from files, pipes and addresses: batches in bounded memory, parsed ahea
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.formats import FORMATS
 from sonline.streams.stream import (
+    ON_ERROR,
     Options,
     Stream,
     listed,
     open,  # noqa: A004 - as gzip.open is called
 )
 
-__all__ = ["FORMATS", "BadRow", "Batch", "Options", "Position", "Stream", "listed", "open"]
+__all__ = [
+    "FORMATS",
+    "ON_ERROR",
+    "BadRow",
+    "Batch",
+    "Options",
+    "Position",
+    "Stream",
+    "listed",
+    "open",
+]

@@ -7,12 +7,11 @@ import queue
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, fields, replace
-from numbers import Integral
 from typing import Any, Self
 
 from sonline import _core
 from sonline.errors import InvalidInputError, ParameterError
-from sonline.parameters import MISSING
+from sonline.parameters import MISSING, check_choice, check_integer
 from sonline.streams.batch import Batch, Position
 from sonline.streams.formats import FORMATS
 from sonline.streams.rows import LABEL_WEIGHTS
@@ -27,6 +26,7 @@ from sonline.streams.sources import (
 )
 
 FEATURES = ("index", "name", "hash")
+ON_ERROR = ("stop", "skip")
 _AHEAD = 3  # batches that are parsed ahead at most
 
 
@@ -321,8 +321,8 @@ def open(  # noqa: A001 - as gzip.open is called
             f"missing must be 'absent' or 'refuse', got {options['missing']!r}; words that stand "
             "for a missing cell are na_values"
         )
-    if isinstance(passes, bool) or not isinstance(passes, Integral) or passes < 1:
-        raise ParameterError(f"passes must be an integer of at least 1, got {passes!r}")
+    check_choice("on_error", options.get("on_error", "stop"), ON_ERROR)
+    check_integer("passes", passes, 1)
     return Stream(expand(listed(sources)), Options(**options), start, passes)
 
 

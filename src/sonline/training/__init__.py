@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
-from numbers import Integral, Real
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +14,8 @@ from sonline import streams
 from sonline.display import Display, PlainConsole, open_console
 from sonline.errors import ParameterError
 from sonline.model import Model
-from sonline.parameters import Parameters
+from sonline.parameters import Parameters, check_integer
+from sonline.rows import check_class_weights
 from sonline.training.predictions import prediction_lines, prediction_objects
 from sonline.training.run import Training
 from sonline.training.settings import EVERY_SECONDS, THREADS, Settings, checkpoint_times
@@ -64,17 +63,8 @@ def learn_stream(
             f"{name} is not an option of learn_stream: the model has it, see the parameters of "
             "OnlineLearner"
         )
-    known = [field.name for field in fields(streams.Options)]
-    for name in options:
-        if name not in known:
-            raise ParameterError(f"learn_stream has no option {name!r}; it has {', '.join(known)}")
-    for label, weight in (class_weight or {}).items():
-        if not (isinstance(weight, Real) and 0 <= weight < float("inf")):
-            raise ParameterError(
-                f"class_weight must map labels to weights of 0 or more, got {label!r}: {weight!r}"
-            )
-    if not isinstance(shuffle, Integral) or shuffle < 0:
-        raise ParameterError(f"shuffle must be an integer of 0 or more, got {shuffle!r}")
+    check_class_weights(class_weight or {})
+    check_integer("shuffle", shuffle, 0)
     every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
     fresh = not model.stats()["rounds"]
     settings = Settings(

@@ -17,7 +17,7 @@ from distributed import Client
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.dask.engine import DaskEngine, worker_name
 from sonline.distributed.dask.tokens import token_of
-from sonline.distributed.partition import check_on_error, train_arrays
+from sonline.distributed.partition import train_arrays
 from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Task, train_rounds
 from sonline.distributed.shards import Shard
@@ -26,6 +26,8 @@ from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.classifier import SONClassifier as LocalClassifier
 from sonline.estimators.regressor import SONRegressor as LocalRegressor
 from sonline.evaluate import R2, Mean
+from sonline.parameters import check_choice
+from sonline.streams import ON_ERROR
 
 
 def _train(model: Any, number: int, settings: dict[str, Any], *arrays: Any) -> Shard:
@@ -93,7 +95,7 @@ class _OverPartitions(OnlineEstimator):
         verbose: bool,
         client: Client | None,
     ) -> None:
-        check_on_error(on_error)
+        check_choice("on_error", on_error, ON_ERROR)
         X, y, sample_weight = by_name(X, y, sample_weight)
         parameters = self._parameters()
         continuing = self.warm_start and self.__sklearn_is_fitted__()

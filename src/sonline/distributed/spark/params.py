@@ -8,7 +8,8 @@ from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol
 
 from sonline.errors import ParameterError
-from sonline.parameters import Parameters, first_sentence
+from sonline.parameters import Parameters, check_choice, check_integer, first_sentence
+from sonline.streams import ON_ERROR
 
 
 def _spark_name(name: str) -> str:
@@ -18,7 +19,6 @@ def _spark_name(name: str) -> str:
 
 # Spark's names of the learner's parameters.
 LEARNER = {_spark_name(name): name for name in Parameters.names()}
-ON_ERROR = ("stop", "skip")
 
 
 def param(name: str, doc: str, converter: Any = None) -> Param[Any]:
@@ -70,11 +70,8 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
     def learner_parameters(self) -> Parameters:
         """Return the learner's parameters, checked."""
         values = {field: self.getOrDefault(name) for name, field in LEARNER.items()}
-        on_error, rounds = self.getOrDefault("onError"), self.getOrDefault("rounds")
-        if on_error not in ON_ERROR:
-            raise ParameterError(f"onError must be 'stop' or 'skip', got {on_error!r}")
-        if rounds < 1:
-            raise ParameterError(f"rounds must be at least 1, got {rounds}")
+        check_choice("onError", self.getOrDefault("onError"), ON_ERROR)
+        check_integer("rounds", self.getOrDefault("rounds"), 1)
         if self.getOrDefault("resume") and not self.chosen("checkpointDir"):
             raise ParameterError("resume=True needs checkpointDir, where the checkpoints are")
         return Parameters(**values)
