@@ -131,7 +131,7 @@ def row_weights(weights: Any, count: int, name: str = "sample_weight") -> Floats
 def check_class_weights(weights: Mapping[Any, Any]) -> None:
     """Raise an error about the weight of a class that cannot be used."""
     for label, weight in weights.items():
-        if not (isinstance(weight, Real) and 0 <= weight <= LARGEST):
+        if not (isinstance(weight, Real) and 0 <= float(weight) <= LARGEST):
             raise ParameterError(
                 f"class_weight: the weight of class {label!r} is {weight!r}; it must be a number "
                 f"from 0 to {LARGEST:g}"

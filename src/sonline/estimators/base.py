@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
@@ -27,7 +27,7 @@ from sonline.errors import (
 )
 from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve
-from sonline.labels import ClassTable
+from sonline.labels import ClassTable, plain
 from sonline.model import Model
 from sonline.parameters import RENAMED, Parameters, check_integer
 from sonline.persistence import COUNT
@@ -355,6 +355,10 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """Return the features seen: names, or numbers of columns where X had no names."""
         return self._fitted().features()
 
+    def spectra(self) -> list[Floats]:
+        """Return the eigenvalues of the sketch of each output, largest first."""
+        return self._fitted().spectra()
+
     def stats(self) -> dict[str, Any]:
         """Return counters: rows learned (``rounds``), features, bytes, and the current alpha."""
         return self._fitted().stats()
@@ -429,7 +433,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     @classmethod
     def from_model(cls, model: Model) -> Self:
         """Return an estimator that uses a `Model`."""
-        cls._check_task(model)
+        model.check_task(classes=issubclass(cls, ClassifierMixin))
         face = model.face
         if face.get("name") == cls.face:
             persistence.check("face", face, FACE)
@@ -457,11 +461,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         estimator._first_values = cls._values(estimator) if same else None
         return estimator
 
-    @classmethod
-    def _check_task(cls, model: Model) -> None:
-        """Raise an error if this estimator cannot use a model."""
-        raise NotImplementedError
-
 
 def _to_json(name: str, value: Any) -> Any:
     """Return an argument of the constructor as JSON can hold it."""
@@ -469,8 +468,8 @@ def _to_json(name: str, value: Any) -> Any:
         kind, keys, *rest = value.get_state(legacy=True)
         return {"random_state": [kind, np.asarray(keys).tolist(), *rest]}
     if isinstance(value, dict):  # class_weight, whose keys are labels
-        return {"pairs": [[_plain(k), float(v)] for k, v in value.items()]}
-    value = _plain(value)
+        return {"pairs": [[plain(k), float(v)] for k, v in value.items()]}
+    value = plain(value)
     if value is not None and not isinstance(value, (bool, int, float, str)):
         raise ParameterError(f"{name}={value!r} cannot be written to a model file")
     return value
@@ -485,7 +484,3 @@ def _from_json(value: Any) -> Any:
     random = np.random.RandomState()
     random.set_state((kind, np.array(keys, dtype=np.uint32), *rest))
     return random
-
-
-def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value

@@ -343,10 +343,6 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         """Weights of the constant feature."""
         return self._in_order(self._attribute("intercept_").weights())[:, 0]
 
-    def spectra(self) -> list[Floats]:
-        """Return the eigenvalues of each class's sketch, in the order of `coef_`."""
-        return self._fitted().spectra()
-
     def prediction_range(self) -> tuple[Floats, Floats]:
         """Return the lowest and highest raw predictions that ``bound`` and ``clip`` allow.
 
@@ -354,10 +350,6 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         """
         low, high = (self._in_order(ends) for ends in self._fitted().ranges())
         return np.minimum(low, high), np.maximum(low, high)
-
-    @classmethod
-    def _check_task(cls, model: Model) -> None:
-        model.check_task(classes=True)
 
 
 def _refuse_single(table: ClassTable) -> None:

@@ -178,18 +178,10 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
         """Weight of the constant feature."""
         return self._attribute("intercept_").weights()[:, 0]
 
-    def spectra(self) -> list[Floats]:
-        """Return the eigenvalues of the sketch, as a list of one array."""
-        return self._fitted().spectra()
-
     def prediction_range(self) -> tuple[Floats, Floats]:
         """Return the lowest and the highest prediction that ``bound`` and ``clip`` allow."""
         low, high = self._fitted().ranges()
         return low, high
-
-    @classmethod
-    def _check_task(cls, model: Model) -> None:
-        model.check_task(classes=False)
 
 
 def _numbers(y: Any) -> Floats:

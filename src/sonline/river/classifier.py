@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from river import base
@@ -15,13 +15,7 @@ from sonline.labels import ClassTable, plain
 from sonline.model import PROBABILISTIC as LOGISTIC
 from sonline.model import Model
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
-from sonline.river.common import (
-    RiverEstimator,
-    cleaned,
-    opened,
-    parameters_of,
-    values_of,
-)
+from sonline.river.common import RiverEstimator, cleaned, parameters_of
 from sonline.rows import LARGEST, row_weights
 
 if TYPE_CHECKING:
@@ -149,25 +143,6 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
         total = sum(chances)
         return {label: chance / total for label, chance in zip(labels, chances, strict=True)}
 
-    def learn_many(self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0) -> None:
-        """Train on rows, one after another: the same as a loop over `learn_one`.
-
-        Parameters
-        ----------
-        X
-            The rows; columns are features.
-        y
-            Their labels.
-        w
-            Their weights, one number for all or one for each.
-
-        """
-        rows, labels = self._records(X), values_of(y)
-        if len(labels) != len(rows):
-            raise InvalidInputError(f"X has {len(rows)} rows, y has {len(labels)} labels")
-        if rows:
-            self._learn(rows, labels, w)
-
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the most likely label of each row.
 
@@ -197,40 +172,6 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
         rows = [self.predict_proba_one(row) for row in self._records(X)]
         chances = [[row[label] for label in labels] for row in rows]
         return pd.DataFrame(chances, index=X.index, columns=labels, dtype=np.float64)
-
-    def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
-        """Return one classifier out of several that were trained on different rows.
-
-        Classes are matched by label, in whatever order each classifier saw them.
-
-        Parameters
-        ----------
-        others
-            With the same parameters; see `sonline.OnlineLearner.merge`.
-        start
-            The estimator that all of them started from, if they did not start empty.
-
-        """
-        models = [model._model for model in (self, *others)]
-        fitted = [model for model in models if model.classes]  # others have not seen anything
-        merged: Self = self.clone()
-        if fitted:
-            origin = None if start is None or not start._model.classes else start._model
-            merged._model = fitted[0].merge(fitted[1:], origin)
-        return merged
-
-    @classmethod
-    def from_model(cls, model: Model) -> Self:
-        """Return an estimator that uses a `Model`.
-
-        Parameters
-        ----------
-        model
-            A model with classes.
-
-        """
-        model.check_task(classes=True)
-        return opened(cls, model)
 
     def _labels(self) -> list[Any]:
         table = self._model.table

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Self
+
+from river import base
 
 from sonline import persistence
 from sonline.errors import InvalidInputError, ModelFileError
@@ -108,9 +110,67 @@ class RiverEstimator:
         Parameters
         ----------
         model
-            A model of any class of sonline.
+            A model of any class of sonline, with classes for a classifier.
 
         """
+        model.check_task(classes=issubclass(cls, base.Classifier))
+        parameters = model.parameters.as_dict()
+        if model.face.get("name") == cls.face:
+            estimator = cls(**model.face["arguments"])
+            for name, value in estimator._model.parameters.as_dict().items():
+                if value != parameters[name]:
+                    raise ModelFileError(
+                        f"{name} is {value!r} for the estimator and {parameters[name]!r} for its "
+                        "model"
+                    )
+        else:
+            names = [name for name in inspect.signature(cls).parameters if name in parameters]
+            estimator = cls(**{name: parameters[name] for name in names})
+        model.face = {}
+        estimator._model = model
+        return estimator
+
+    def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
+        """Return one estimator out of several that were trained on different rows.
+
+        Classes are matched by label, in whatever order each estimator saw them.
+
+        Parameters
+        ----------
+        others
+            With the same parameters; see `sonline.OnlineLearner.merge`.
+        start
+            The estimator that all of them started from, if they did not start empty.
+
+        """
+        merged: Self = self.clone()  # type: ignore[attr-defined]  # River's
+        if models := [one._model for one in (self, *others) if one._has_labels()]:
+            origin = None if start is None or not start._has_labels() else start._model
+            merged._model = models[0].merge(models[1:], origin)
+        return merged
+
+    def _has_labels(self) -> bool:
+        """Return whether a classifier has seen any label; True for regression."""
+        return self._model.table is None or self._model.classes > 0
+
+    def learn_many(self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0) -> None:
+        """Train on rows, one after another: the same as a loop over `learn_one`.
+
+        Parameters
+        ----------
+        X
+            The rows; columns are features.
+        y
+            Their labels.
+        w
+            Their weights, one number for all or one for each.
+
+        """
+        if rows := self._records(X):
+            self._learn(rows, y.tolist() if hasattr(y, "tolist") else list(y), w)
+
+    def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
+        """Train on rows, given as mappings."""
         raise NotImplementedError
 
     def _records(self, X: pd.DataFrame) -> list[dict[Any, Any]]:
@@ -129,27 +189,6 @@ class RiverEstimator:
     @property
     def _raw_memory_usage(self) -> int:
         return int(super()._raw_memory_usage + self._model.stats()["bytes"])  # type: ignore[misc]  # River's
-
-
-E = TypeVar("E", bound=RiverEstimator)
-
-
-def opened(cls: type[E], model: Model) -> E:
-    """Return an estimator for a model that any class saved."""
-    parameters = model.parameters.as_dict()
-    if model.face.get("name") == cls.face:
-        estimator = cls(**model.face["arguments"])
-        for name, value in estimator._model.parameters.as_dict().items():
-            if value != parameters[name]:
-                raise ModelFileError(
-                    f"{name} is {value!r} for the estimator and {parameters[name]!r} for its model"
-                )
-    else:
-        names = [name for name in inspect.signature(cls).parameters if name in parameters]
-        estimator = cls(**{name: parameters[name] for name in names})
-    model.face = {}
-    estimator._model = model
-    return estimator
 
 
 def parameters_of(model: Any, losses: tuple[str, ...]) -> Parameters:
@@ -179,8 +218,3 @@ def cleaned(x: Mapping[Any, Any], missing: str) -> dict[Any, Any]:
         for name, value in x.items()
         if not is_missing(value)
     }
-
-
-def values_of(y: Any) -> list[Any]:
-    """Return labels as plain Python values."""
-    return y.tolist() if hasattr(y, "tolist") else list(y)

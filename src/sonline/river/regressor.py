@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from river import base
 
@@ -11,13 +11,7 @@ from sonline.constructors import RiverRegressorConstructor
 from sonline.errors import InvalidInputError
 from sonline.model import Model
 from sonline.parameters import REGRESSION_LOSSES, documented
-from sonline.river.common import (
-    RiverEstimator,
-    cleaned,
-    opened,
-    parameters_of,
-    values_of,
-)
+from sonline.river.common import RiverEstimator, cleaned, parameters_of
 from sonline.rows import LARGEST, row_weights
 
 if TYPE_CHECKING:
@@ -87,21 +81,8 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
         except InvalidInputError:
             return self._model.core.predict_one(cleaned(x, self.missing))
 
-    def learn_many(self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0) -> None:
-        """Train on rows, one after another: the same as a loop over `learn_one`.
-
-        Parameters
-        ----------
-        X
-            The rows; columns are features.
-        y
-            Their labels.
-        w
-            Their weights, one number for all or one for each.
-
-        """
-        if len(X):
-            self._model.learn(self._records(X), values_of(y), row_weights(w, len(X), "w"))
+    def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
+        self._model.learn(rows, labels, row_weights(w, len(rows), "w"))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the prediction for each row.
@@ -116,32 +97,3 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
 
         rows = self._records(X)
         return pd.Series(self._model.predict(rows)[0], index=X.index, dtype=float)
-
-    def merge(self, others: Iterable[Self], start: Self | None = None) -> Self:
-        """Return one regressor out of several that were trained on different rows.
-
-        Parameters
-        ----------
-        others
-            With the same parameters; see `sonline.OnlineLearner.merge`.
-        start
-            The estimator that all of them started from, if they did not start empty.
-
-        """
-        merged: Self = self.clone()
-        models = [other._model for other in others]
-        merged._model = self._model.merge(models, None if start is None else start._model)
-        return merged
-
-    @classmethod
-    def from_model(cls, model: Model) -> Self:
-        """Return an estimator that uses a `Model`.
-
-        Parameters
-        ----------
-        model
-            A model for regression.
-
-        """
-        model.check_task(classes=False)
-        return opened(cls, model)
