@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import matplotlib.pyplot as plt
-import numpy as np
 from matplotlib.ticker import MaxNLocator
 
 from sonline.errors import InvalidInputError
@@ -113,7 +112,7 @@ def spectrum(model: Any, ax: Axes | None = None) -> Axes:
     'eigenvalue'
     """
     ax = plt.gca() if ax is None else ax
-    lines = [np.asarray(values)[np.asarray(values) > 0] for values in _spectra_of(model)]
+    lines = [values[values > 0] for values in model.model.spectra()]
     labels = _labels_of(model)
     for number, values in enumerate(lines):
         label = str(labels[number]) if 1 < len(lines) == len(labels) <= 10 else None
@@ -168,17 +167,9 @@ def _curve_of(model: Any) -> Curve | None:
     return curve if curve is not None and curve.points else None
 
 
-def _spectra_of(model: Any) -> list[Any]:
-    spectra: list[Any] = model.spectra() if hasattr(model, "spectra") else model.model.spectra()
-    return spectra
-
-
 def _labels_of(model: Any) -> list[Any]:
     """Return the classes of a classifier; nothing for other models."""
-    labels = getattr(model, "classes_", None)
-    if labels is not None:
-        return list(np.asarray(labels).tolist())
-    table = model.model.table if hasattr(model, "model") else None
+    table = model.model.table
     return [] if table is None else table.sorted_labels()
 
 
