@@ -17,7 +17,7 @@ from sonline.cli.outputs import check_outputs
 from sonline.cli.progress import watched
 from sonline.display import number
 from sonline.errors import ParameterError
-from sonline.evaluate import AUC, R2, Confusion, Curve, LogLoss, measures
+from sonline.evaluate import AUC, R2, Confusion, Curve, measures
 from sonline.labels import NEW, ClassTable
 from sonline.model import Model, probabilities
 from sonline.training import THREADS, stream_options, targets_of
@@ -37,7 +37,7 @@ class Scores:
         self._error = Curve()
         self._square = Curve()
         self._log = Curve()
-        self._auc, self._r2, self._binary_log = AUC(), R2(), LogLoss()
+        self._auc, self._r2 = AUC(), R2()
         self.confusion = Confusion()
         self.unknown = 0
 
@@ -72,7 +72,6 @@ class Scores:
         if classes == 2:
             signs = np.where(targets == 1, 1.0, -1.0)
             self._auc.update(signs, raw[0], own)
-            self._binary_log.update(signs, raw[0], own)
         elif model.probabilistic and targets.size:
             chance = probabilities(raw, classes)[targets, np.arange(targets.size)]
             self._log.update(-np.log(np.maximum(chance, 1e-300)), own)
@@ -93,8 +92,9 @@ class Scores:
                 found["auc"] = self._auc.value
             found |= self._by_class(model.table)
             if model.probabilistic:
-                two = model.classes == 2
-                found["log_loss"] = self._binary_log.value if two else self._log.average
+                # With two classes, the logistic loss is the log loss.
+                log_loss = self._loss if model.classes == 2 else self._log
+                found["log_loss"] = log_loss.average
             rows = self._error.rows
         plain: dict[str, Any] = {
             name: None if math.isnan(value) else value for name, value in found.items()
