@@ -42,6 +42,14 @@ def label_of(token: str) -> int | float | str:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
+def label_or_none(word: str) -> int | float | str | None:
+    """Return the label that a word of a file means; None for nan and the like."""
+    try:
+        return label_of(word)
+    except InvalidInputError:
+        return None
+
+
 def token_of(value: object) -> str:
     """Return the word for a value of any type; 1.0 and 1 are the same one.
 

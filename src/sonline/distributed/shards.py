@@ -134,11 +134,6 @@ def merge_shards(shards: Sequence[Shard], start: Any = None) -> Shard:
     return Shard(first.merge(others, start=start) if others else first, figures)
 
 
-def figures_of(shard: Shard) -> list[Figures]:
-    """Return only the figures, which are small."""
-    return shard.figures
-
-
 def moved_bytes(model: Any) -> int:
     """Return the size of a model's arrays, which are sent to merge it."""
     return int(sum(tensor.nbytes for tensor in model.tensors().values()))

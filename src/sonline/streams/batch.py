@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.errors import DataFormatError, InvalidInputError
-from sonline.labels import Label, label_of
+from sonline.errors import DataFormatError
+from sonline.labels import Label, label_or_none
 from sonline.rows import Floats
 from sonline.rows import Indices as Integers
 
@@ -105,10 +105,7 @@ class Dictionary:
     def label(self, code: int) -> Label:
         """Return the label of a code; None if its word cannot be a label, such as nan."""
         while len(self._labels) <= code:
-            try:
-                self._labels.append(label_of(self.words[len(self._labels)]))
-            except InvalidInputError:
-                self._labels.append(None)
+            self._labels.append(label_or_none(self.words[len(self._labels)]))
         return self._labels[code]
 
 

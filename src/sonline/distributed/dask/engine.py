@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from operator import attrgetter
 from typing import Any
 from uuid import uuid4
 
@@ -12,7 +13,7 @@ from dask.delayed import delayed
 from distributed import Client, as_completed, get_client, get_worker
 
 from sonline.distributed.rounds import Round
-from sonline.distributed.shards import Shard, figures_of, merge_shards
+from sonline.distributed.shards import Shard, merge_shards
 from sonline.merging import merge_tree
 
 
@@ -77,7 +78,8 @@ class DaskEngine:
 
     @staticmethod
     def _on_cluster(client: Client, root: Any, each: Sequence[Any], this: Round) -> Shard:
-        wanted = each if this.keep else [delayed(figures_of, pure=False)(part) for part in each]
+        figures = delayed(attrgetter("figures"), pure=False)  # small, unlike models
+        wanted = each if this.keep else [figures(shard) for shard in each]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
             merged, *futures = client.compute([root, *wanted])
         try:

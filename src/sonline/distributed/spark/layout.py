@@ -19,7 +19,7 @@ from pyspark.sql.types import (
 )
 
 from sonline.distributed.spark.jobs import collected
-from sonline.distributed.spark.lines import Label, word_label
+from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.rows import (
     ARRAY,
@@ -30,6 +30,7 @@ from sonline.distributed.spark.rows import (
     words_of,
 )
 from sonline.errors import ParameterError
+from sonline.labels import label_or_none
 from sonline.parameters import Parameters
 from sonline.streams import Options
 from sonline.streams.formats import text_formats
@@ -136,7 +137,7 @@ def classes_of(frame: DataFrame, layout: Layout) -> tuple[Label, ...]:
             yield pa.RecordBatch.from_pydict({"word": pa.array(words_of(quiet, batches), "string")})
 
         rows = collected(frame.mapInArrow(words, "word string").distinct().limit(MANY_CLASSES + 1))
-        labels = [label for row in rows if (label := word_label(row["word"])) is not None]
+        labels = [label for row in rows if (label := label_or_none(row["word"])) is not None]
         text = any(isinstance(label, str) for label in labels)
         classes = {row["word"] for row in rows} if text else set(labels)
     else:

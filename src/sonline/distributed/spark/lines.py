@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sonline.errors import InvalidInputError
-from sonline.labels import label_of
+from sonline.labels import label_or_none
 from sonline.streams import Batch
 from sonline.streams.rows import UNKNOWN
 
@@ -49,7 +48,7 @@ class KnownClasses:
     def codes(self, batch: Batch) -> Batch:
         """Return the batch with numbers of classes as codes, without rows of other classes."""
         for word in batch.new_labels:
-            label = word if self._text else word_label(word)
+            label = word if self._text else label_or_none(word)
             self._codes.append(UNKNOWN if label is None else self._numbers.get(label, UNKNOWN))
         assert batch.codes is not None  # noqa: S101 - of text
         codes = np.array([*self._codes, UNKNOWN], np.int64)[batch.codes]
@@ -57,11 +56,3 @@ class KnownClasses:
         if unknown:
             batch = batch.without(dict.fromkeys(unknown, "the label is none of the classes"))
         return replace(batch, codes=codes[codes != UNKNOWN])
-
-
-def word_label(word: str) -> Label | None:
-    """Return a word as a label; None for nan and the like, which are no labels."""
-    try:
-        return label_of(word)
-    except InvalidInputError:
-        return None
