@@ -111,7 +111,7 @@ def assert_same_bits(first: Model, second: Model) -> None:
 @contextmanager
 def served(*options: str, expected: int = 0, end: signal.Signals = signal.SIGTERM) -> Any:
     """Run ``sonline serve``; its address is ``url``, what it wrote is in ``errors`` afterwards."""
-    command = [sys.executable, "-m", "sonline.cli", "serve", "--port", "0", *options]
+    command = [sys.executable, "-m", "sonline", "serve", "--port", "0", *options]
     with tempfile.TemporaryFile("w+") as errors:  # a pipe that nobody reads would stop the service
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}
         with subprocess.Popen(command, **pipes) as process:
