@@ -175,9 +175,9 @@ def measured_regret(loss, sketch, seed, *, bound=1.0, T=150, d=5, **parameters):
         etas = theory.convex_etas(T, size, bound, lipschitz)
     sigma = function.sigma(bound)
     measured = theory.measure(X, y, predictions, loss, sigma=sigma, etas=etas)
-    common = {"bound": bound, "lipschitz": lipschitz, "sigma": sigma, "etas": etas}
+    assumed = theory.Assumptions(bound, lipschitz, sigma, etas)
     curve = theory.regret(predictions, best.predictions, y, loss)
-    return curve[-1], best, measured, common, learner
+    return curve[-1], best, measured, assumed, learner
 
 
 @pytest.mark.parametrize("loss", CURVED)
@@ -185,22 +185,9 @@ def measured_regret(loss, sketch, seed, *, bound=1.0, T=150, d=5, **parameters):
 @pytest.mark.parametrize("bound", [0.5, 5.0])
 @pytest.mark.parametrize("seed", range(2))
 def test_full_matrix_regret_is_under_theorem_2(loss, alpha, bound, seed):
-    found, best, measured, common, _ = measured_regret(loss, "full", seed, bound=bound, alpha=alpha)
-    limit = theory.theorem2_bound(
-        comparator_norm2=best.weights @ best.weights,
-        alpha=alpha,
-        gradient_energy=measured.gradient_energy,
-        d=measured.d,
-        **common,
-    )
-    assert found <= limit
-    assert limit == theory.theorem2_curved_bound(
-        comparator_norm2=best.weights @ best.weights,
-        alpha=alpha,
-        gradient_energy=measured.gradient_energy,
-        d=measured.d,
-        sigma=common["sigma"],
-    )
+    found, best, *known, _ = measured_regret(loss, "full", seed, bound=bound, alpha=alpha)
+    norm2 = best.weights @ best.weights
+    assert found <= theory.theorem2_bound(*known, comparator_norm2=norm2, alpha=alpha)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "quantile"])
@@ -208,19 +195,12 @@ def test_full_matrix_regret_is_under_theorem_2(loss, alpha, bound, seed):
 @pytest.mark.parametrize("bound", [0.5, 5.0])
 @pytest.mark.parametrize("seed", range(2))
 def test_full_matrix_regret_is_under_theorem_2_without_curvature(loss, alpha, bound, seed):
-    found, best, measured, common, _ = measured_regret(
+    found, best, *known, _ = measured_regret(
         loss, "full", seed, bound=bound, alpha=alpha, eta="convex"
     )
-    known = {
-        "comparator_norm2": best.weights @ best.weights,
-        "alpha": alpha,
-        "gradient_energy": measured.gradient_energy,
-        "d": measured.d,
-    }
-    general = theory.theorem2_bound(**known, **common)
-    simple = theory.theorem2_convex_bound(
-        **known, rounds=measured.rounds, bound=common["bound"], lipschitz=common["lipschitz"]
-    )
+    norm2 = best.weights @ best.weights
+    general = theory.theorem2_bound(*known, comparator_norm2=norm2, alpha=alpha)
+    simple = theory.theorem2_convex_bound(*known, comparator_norm2=norm2, alpha=alpha)
     assert found <= general <= simple
 
 
@@ -231,7 +211,7 @@ def test_full_matrix_regret_is_under_theorem_2_without_curvature(loss, alpha, bo
 @pytest.mark.parametrize("bound", [1.0, 5.0])
 @pytest.mark.parametrize("seed", range(2))
 def test_fd_regret_is_under_theorem_3_for_every_k(loss, eta, m, bound, seed):
-    found, best, measured, common, learner = measured_regret(
+    found, best, measured, assumed, learner = measured_regret(
         loss, "fd", seed, bound=bound, alpha=1.0, eta=eta, sketch_size=m
     )
     known = {
@@ -239,12 +219,10 @@ def test_fd_regret_is_under_theorem_3_for_every_k(loss, eta, m, bound, seed):
         "alpha": 1.0,
         "m": m,
         "sketch_trace": float(learner.ev.sum()),
-        "spectrum": measured.spectrum,
-        **common,
     }
-    limits = [theory.theorem3_bound(**known, k=k) for k in range(m)]
+    limits = [theory.theorem3_bound(measured, assumed, **known, k=k) for k in range(m)]
     assert found <= min(limits)
-    assert theory.theorem3_bound(**known) == min(limits)
+    assert theory.theorem3_bound(measured, assumed, **known) == min(limits)
     # and the eigenvalues that shrinking took are what the proof says
     for k in range(m):
         tail = measured.spectrum[k:].sum()
@@ -256,26 +234,11 @@ def test_fd_regret_is_under_theorem_3_for_every_k(loss, eta, m, bound, seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_pseudo_inverse_regret_is_under_corollary_1(loss, bound, seed):
     eta = 0.0 if loss in CURVED else "convex"
-    found, _, measured, common, _ = measured_regret(
-        loss, "full", seed, bound=bound, alpha=0.0, eta=eta
-    )
-    known = {
-        "gradient_energy": measured.gradient_energy,
-        "rank": measured.rank,
-        "smallest_eigenvalue": measured.smallest_eigenvalue,
-    }
-    general = theory.pseudo_inverse_bound(**known, **common)
+    found, _, *known, _ = measured_regret(loss, "full", seed, bound=bound, alpha=0.0, eta=eta)
+    general = theory.pseudo_inverse_bound(*known)
     assert found <= general
     if eta == "convex":
-        assert general <= theory.corollary1_convex_bound(
-            **known,
-            d=measured.d,
-            rounds=measured.rounds,
-            bound=common["bound"],
-            lipschitz=common["lipschitz"],
-        )
-    else:
-        assert general == theory.corollary1_curved_bound(**known, sigma=common["sigma"])
+        assert general <= theory.corollary1_convex_bound(*known)
 
 
 def test_the_regrets_above_are_not_all_negative():
@@ -303,11 +266,7 @@ def test_theorem_4_and_its_eigenvalue(seed, rank):
         smallest = min(smallest, values[values > 1e-11 * values[-1]].min())
     assert measured.rank == rank
     assert measured.smallest_eigenvalue == pytest.approx(smallest, rel=1e-6)
-    assert left <= theory.theorem4_bound(
-        gradient_energy=measured.gradient_energy,
-        rank=measured.rank,
-        smallest_eigenvalue=measured.smallest_eigenvalue,
-    )
+    assert left <= theory.theorem4_bound(measured)
 
 
 def test_measure_sees_the_to_sketch_vectors():
@@ -376,13 +335,16 @@ class TestTheorem1:
 
 
 def test_bounds_say_what_they_cannot_use():
-    known = {"comparator_norm2": 1.0, "alpha": 1.0, "bound": 1.0, "lipschitz": 1.0}
+    known = {"comparator_norm2": 1.0, "alpha": 1.0}
+    measured = theory.measure(np.eye(2), np.ones(2), np.zeros(2), "squared", sigma=1.0)
     with pytest.raises(InvalidInputError, match=r"sigma \+ eta_T must be positive, got 0\.0"):
-        theory.theorem2_bound(**known, gradient_energy=1.0, d=2)
+        theory.theorem2_bound(measured, theory.Assumptions(1.0, 1.0), **known)
+    rising = theory.Assumptions(1.0, 1.0, etas=[0.1, 0.2])
+    curved = theory.Assumptions(1.0, 1.0, sigma=1.0)
     with pytest.raises(InvalidInputError, match="never increases"):
-        theory.theorem2_bound(**known, gradient_energy=1.0, d=2, etas=[0.1, 0.2])
+        theory.theorem2_bound(measured, rising, **known)
     with pytest.raises(InvalidInputError, match="0 <= k < m, got k = 3 and m = 3"):
-        theory.theorem3_bound(**known, m=3, sketch_trace=1.0, spectrum=[1.0], sigma=1.0, k=3)
+        theory.theorem3_bound(measured, curved, **known, m=3, sketch_trace=1.0, k=3)
     with pytest.raises(InvalidInputError, match="X must have shape"):
         theory.measure([[1.0]], [1.0], [0.0, 0.0], "squared")
     with pytest.raises(InvalidInputError, match="one entry for each of 1 rows"):

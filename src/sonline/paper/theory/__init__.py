@@ -21,13 +21,12 @@ The regret of gradient descent on a small stream of Theorem 1:
 """
 
 from sonline.paper.theory.bounds import (
+    Assumptions,
     convex_etas,
     corollary1_convex_bound,
-    corollary1_curved_bound,
     pseudo_inverse_bound,
     theorem2_bound,
     theorem2_convex_bound,
-    theorem2_curved_bound,
     theorem3_bound,
     theorem4_bound,
 )
@@ -41,12 +40,12 @@ from sonline.paper.theory.lower import (
 from sonline.paper.theory.measured import Measured, measure
 
 __all__ = [
+    "Assumptions",
     "Comparator",
     "Measured",
     "best_comparator",
     "convex_etas",
     "corollary1_convex_bound",
-    "corollary1_curved_bound",
     "linear_loss",
     "lower_bound_expectation",
     "lower_bound_stream",
@@ -56,7 +55,6 @@ __all__ = [
     "theorem1_lower_bound",
     "theorem2_bound",
     "theorem2_convex_bound",
-    "theorem2_curved_bound",
     "theorem3_bound",
     "theorem4_bound",
 ]

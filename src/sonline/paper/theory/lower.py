@@ -13,32 +13,27 @@ from sonline.paper.reference.losses import Loss
 Array = NDArray[np.float64]
 
 
+def _check_sizes(rounds: int, d: int) -> None:
+    if not rounds >= d >= 1:
+        raise InvalidInputError(f"Theorem 1 needs rounds >= d >= 1, got {rounds} and {d}")
+
+
 def theorem1_lower_bound(rounds: int, d: int, bound: float, lipschitz: float) -> float:
     """Theorem 1: ``C L sqrt(d T/2)``, which some stream forces on every algorithm if T >= d.
 
     Parameters
     ----------
-    rounds : int
-        ``T``.
-    d : int
-        Features.
-    bound : float
-        ``C``.
-    lipschitz : float
-        ``L``.
-
-    Returns
-    -------
-    float
-        The lower bound.
+    rounds, d : int
+        ``T`` and the number of features.
+    bound, lipschitz : float
+        ``C`` and ``L``.
 
     Examples
     --------
     >>> theorem1_lower_bound(rounds=200, d=4, bound=1.0, lipschitz=1.0)
     20.0
     """
-    if not rounds >= d >= 1:
-        raise InvalidInputError(f"Theorem 1 needs rounds >= d >= 1, got {rounds} and {d}")
+    _check_sizes(rounds, d)
     return bound * lipschitz * math.sqrt(d * rounds / 2.0)
 
 
@@ -51,16 +46,6 @@ def lower_bound_expectation(rounds: int, d: int, bound: float, lipschitz: float)
     ``sqrt(n/2)`` (Khintchine) and assumes that d divides T; with the exact mean the theorem holds
     for every T >= d.
 
-    Parameters
-    ----------
-    rounds, d, bound, lipschitz
-        As for `theorem1_lower_bound`.
-
-    Returns
-    -------
-    float
-        The mean regret.
-
     Examples
     --------
     >>> lower_bound_expectation(rounds=4, d=2, bound=1.0, lipschitz=1.0)
@@ -68,8 +53,7 @@ def lower_bound_expectation(rounds: int, d: int, bound: float, lipschitz: float)
     >>> lower_bound_expectation(rounds=6, d=2, bound=1.0, lipschitz=1.0)
     3.0
     """
-    if not rounds >= d >= 1:
-        raise InvalidInputError(f"Theorem 1 needs rounds >= d >= 1, got {rounds} and {d}")
+    _check_sizes(rounds, d)
     short, longer = divmod(rounds, d)
     means = longer * _mean_of_sum(short + 1) + (d - longer) * _mean_of_sum(short)
     return bound * lipschitz * means
@@ -108,8 +92,7 @@ def lower_bound_stream(rounds: int, d: int, *, seed: int = 0) -> tuple[Array, Ar
     >>> print(X.argmax(axis=1), set(y.tolist()) <= {-1.0, 1.0})
     [0 1 0 1] True
     """
-    if not rounds >= d >= 1:
-        raise InvalidInputError(f"Theorem 1 needs rounds >= d >= 1, got {rounds} and {d}")
+    _check_sizes(rounds, d)
     y = np.random.default_rng(seed).choice(np.array([-1.0, 1.0]), size=rounds)
     return np.eye(d)[np.arange(rounds) % d], y
 
