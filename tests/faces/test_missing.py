@@ -13,7 +13,7 @@ import pytest
 
 from faces.test_files import SONLINE, CommandLine
 from sonline import OnlineLearner, SONClassifier, SONRegressor, streams
-from sonline.errors import DataFormatError, InvalidInputError, ModelFileError, ParameterError
+from sonline.errors import DataFormatError, InvalidInputError, ParameterError
 from sonline.model import Model
 
 ROWS = 12
@@ -180,17 +180,3 @@ def test_dask_frames() -> None:
     with pytest.raises(DataFormatError, match=f"partition 1:2: {NO_VALUE}"):
         strict.fit(data, "left")
     assert strict.fit(data, "left", on_error="skip").stats()["rounds"] == ROWS - 1
-
-
-def test_files_with_the_old_name_of_na_values(tmp_path: Path) -> None:
-    (tmp_path / "rows.csv").write_text("age,label\n1,0\n2,1\nunknown,1\n" + "3,1\n" * 20)
-    learner = OnlineLearner()
-    learner.learn_stream(tmp_path / "rows.csv", na_values=["unknown"])
-    document, arrays = learner.model.__getstate__()
-    table = dict(document["reading"]["table"])
-    table["missing"] = table.pop("na_values")
-    old = document | {"reading": document["reading"] | {"table": table}}
-    model = Model._of(old, arrays, "old")
-    assert model.reading.table == learner.model.reading.table
-    with pytest.raises(ModelFileError):
-        Model._of(old | {"reading": {}}, arrays, "old")
