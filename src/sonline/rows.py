@@ -415,18 +415,34 @@ def _polars_column(name: str, series: Any) -> Column:
 
 
 def _arrow_column(name: str, column: Any) -> Column:
+    read = arrow_column(name, column)
+    if read is None:
+        raise _no_feature(name, column.type)
+    return read
+
+
+def arrow_column(name: str, column: Any, as_text: bool = False) -> Column | None:
+    """Return a column of Arrow, with numbers as words if ``as_text``; None if it has neither."""
     types = sys.modules["pyarrow"].types
     kind = column.type
     if types.is_dictionary(kind):
         kind = kind.value_type
         column = column.cast(kind)
-    if types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind):
+    number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
+    if number and not as_text:
         numbers = column.cast("float64", safe=False).to_numpy(zero_copy_only=False)
         return Column(name, np.asarray(numbers, np.float64))
-    text = types.is_string(kind) or types.is_large_string(kind)
-    if text or types.is_decimal(kind) or types.is_null(kind):
+    if types.is_decimal(kind) and not as_text:  # the cast of Arrow rounds some of them wrongly
         return _column_of_objects(name, column.to_pylist())
-    raise _no_feature(name, kind)
+    if types.is_null(kind):
+        return Column(name, codes=np.full(len(column), -1))
+    text = types.is_string(kind) or types.is_large_string(kind)
+    if not (text or number or types.is_decimal(kind)):
+        return None
+    whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    encoded = whole.dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return Column(name, codes=codes, words=[token_of(v) for v in encoded.dictionary.to_pylist()])
 
 
 def _column_of_objects(name: str, values: list[Any]) -> Column:

@@ -3,6 +3,7 @@
 import gzip
 import json
 import threading
+from decimal import Decimal
 from functools import partial
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
@@ -11,6 +12,7 @@ import pytest
 
 from sonline import streams
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError
+from sonline.rows import rows_of as core_rows
 from sonline.streams import Position, sources
 
 SVMLIGHT = "".join(f"{(-1) ** n} {1 + n % 7}:{n / 4:g} 9:1\n" for n in range(5000))
@@ -451,3 +453,27 @@ def test_products_of_namespaces_are_those_of_a_plain_loop(tmp_path):
         part = slice(*made.indptr[row : row + 2].tolist())
         found = zip(made.indices[part].tolist(), made.values[part].tolist(), strict=True)
         assert list(found) == expected
+
+
+def test_numbers_of_a_parquet_file_are_those_of_the_frame(tmp_path):
+    # Arrow's cast rounds 1 decimal in 250 wrongly, and refuses integers beyond 2^53.
+    arrow = pytest.importorskip("pyarrow")
+    rng = np.random.default_rng(0)
+    digits = [int(n) for n in rng.integers(1, 10**17, 2000)]
+    table = arrow.table(
+        {
+            "price": arrow.array(
+                [Decimal(n).scaleb(-10) for n in digits], arrow.decimal128(38, 10)
+            ),
+            "id": [n * 11 for n in digits],
+            "label": [float(n % 2) for n in digits],
+        }
+    )
+    pytest.importorskip("pyarrow.parquet").write_table(table, tmp_path / "a.parquet")
+    with streams.open(tmp_path / "a.parquet", dtype="float64") as stream:
+        values = np.concatenate([batch.values for batch in stream])
+    expected = [[float(Decimal(n).scaleb(-10)), float(n * 11)] for n in digits]
+    assert values.reshape(-1, 2).tolist() == expected
+    ids = lambda names: np.arange(len(names), dtype=np.uint64)  # noqa: E731 - short
+    rows = core_rows(table.drop_columns("label"), ids)
+    assert rows.arguments[0].reshape(-1, 2).tolist() == expected

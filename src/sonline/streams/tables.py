@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.labels import token_of
-from sonline.rows import LARGEST_VALUES, NO_VALUE, Floats
+from sonline.rows import LARGEST_VALUES, NO_VALUE, Floats, arrow_column
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.files import PrefixedFile, SourceFile, peek
 from sonline.streams.interactions import column_pairs, product
@@ -196,36 +196,25 @@ class TableReader:
 
         The value of a missing cell is 0.
         """
-        arrow = self._arrow
-        kind = column.type
-        if arrow.types.is_dictionary(kind):
-            column, kind = column.cast(kind.value_type), kind.value_type
-        number = is_number(arrow, kind)
-        text = any(
-            check(kind)
-            for check in (arrow.types.is_string, arrow.types.is_large_string, arrow.types.is_null)
-        )
-        if not (number or text):
+        as_text = name in self._options.text or self._columns.get(name) == "text"
+        read = arrow_column(name, column, as_text)
+        if read is None:
             raise DataFormatError(
-                f"column {name!r} has the type {kind}, which cannot be a feature; "
+                f"column {name!r} has the type {column.type}, which cannot be a feature; "
                 f"leave it out with --ignore {name}, or convert it"
             )
-        as_text = name in self._options.text or self._columns.get(name) == "text"
-        if self._columns.get(name) == "number" and text and not arrow.types.is_null(kind):
-            raise DataFormatError(f"column {name!r} was a number before and is text now")
-        if not arrow.types.is_null(kind):
-            self._columns.setdefault(name, "text" if text or as_text else "number")
+        if not self._arrow.types.is_null(column.type):
+            kind = "text" if read.numbers is None else "number"
+            if self._columns.setdefault(name, kind) == "number" and not as_text and kind == "text":
+                raise DataFormatError(f"column {name!r} was a number before and is text now")
         first = len(names)
-        if number and not as_text:
+        if read.numbers is not None:
             names.append(name)
-            numbers = _numbers(column)
-            absent = np.isnan(numbers)
-            return first, np.where(absent, 0.0, numbers), absent
-        encoded = column.cast(arrow.string()) if text else column
-        encoded = encoded.dictionary_encode()
-        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-        names += [f"{name}={token_of(value)}" for value in encoded.dictionary.to_pylist()]
-        return codes + first, (codes >= 0).astype(np.float64), codes < 0
+            absent = np.isnan(read.numbers)
+            return first, np.where(absent, 0.0, read.numbers), absent
+        assert read.codes is not None  # noqa: S101 - numbers or codes
+        names += [f"{name}={word}" for word in read.words]
+        return read.codes + first, (read.codes >= 0).astype(np.float64), read.codes < 0
 
     def _split(
         self,
@@ -303,7 +292,7 @@ class TableReader:
                     if token is None:
                         reasons.setdefault(row, f"no label in column {label!r}")
             return tokens
-        if not is_number(self._arrow, column.type):
+        if not _is_number(self._arrow.types, column.type):
             raise DataFormatError(
                 f"the label {label!r} has the type {column.type}, expected numbers"
             )
@@ -320,15 +309,9 @@ class TableReader:
         return ["" if tags[row] is None else token_of(tags[row]) for row in good_rows.tolist()]
 
 
-def is_number(arrow: Any, kind: Any) -> bool:
-    """Return whether an Arrow type is that of numbers."""
-    types = arrow.types
-    return bool(
-        types.is_integer(kind)
-        or types.is_floating(kind)
-        or types.is_boolean(kind)
-        or types.is_decimal(kind)
-    )
+def _is_number(types: Any, kind: Any) -> bool:
+    whole = types.is_integer(kind) or types.is_boolean(kind)
+    return bool(whole or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def pieces(table: Any) -> Iterator[Any]:
