@@ -29,7 +29,7 @@ EXCEPTIONS = {("paper", "sonline"), ("cli", "sonline")}
 PAPER = {  # what the parts of the paper may import
     "reference": set(),
     "theory": {"errors", "reference"},
-    "datasets": {"errors", "_core"},
+    "datasets": {"errors", "streams"},
 }
 
 

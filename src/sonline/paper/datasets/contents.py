@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import hashlib
-import lzma
-import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sonline import _core
+from sonline import streams
 from sonline.errors import DataFormatError
+from sonline.streams.sources import open_source
 
 Floats: TypeAlias = NDArray[np.float64]
 
 CHUNK = 1 << 22
-OPENERS: dict[str, Callable[..., Any]] = {"": open, ".gz": gzip.open, ".bz2": bz2.open}
-OPENERS[".xz"] = lzma.open
-ENDINGS = tuple(text + packed for text in (".svm", ".libsvm", ".txt", "") for packed in OPENERS)
+PACKED = ("", ".gz", ".bz2", ".xz")
+ENDINGS = tuple(text + packed for text in (".svm", ".libsvm", ".txt", "") for packed in PACKED)
 
 
 def find(folder: Path, name: str) -> Path | None:
@@ -33,28 +29,16 @@ def find(folder: Path, name: str) -> Path | None:
 
 
 def chunks(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file, unpacked if its ending says so.
-
-    Raises
-    ------
-    DataFormatError
-        If the packed file is damaged.
-    """
-    opener = OPENERS.get(path.suffix, open)
-    stream: IO[bytes]
-    with opener(path, "rb") as stream:
-        while block := _unpack(stream, path):
-            yield block
-
-
-def _unpack(stream: IO[bytes], path: Path) -> bytes:
+    """Yield the bytes of a file, decompressed."""
+    source = open_source(str(path))
     try:
-        return stream.read(CHUNK)
-    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
-        raise DataFormatError(f"the file is damaged: {error}", file=str(path)) from error
+        while block := source.read(CHUNK):
+            yield block
+    finally:
+        source.close()
 
 
-def parse(text: Iterable[bytes], file: str) -> tuple[sp.csr_matrix, Floats]:
+def read(path: Path) -> tuple[sp.csr_matrix, Floats]:
     """Return the rows and labels of svmlight text with indices from 1; zeros are dropped.
 
     Raises
@@ -62,43 +46,22 @@ def parse(text: Iterable[bytes], file: str) -> tuple[sp.csr_matrix, Floats]:
     DataFormatError
         If a line cannot be read.
     """
-    parser = _core.TextParser("svmlight", dtype="float64")
-    values, indices, lengths, labels = [], [], [], []
-    for batch in _batches(parser, text):
-        for error in batch.errors:
-            raise DataFormatError(
-                error.reason,
-                file=file,
-                line=error.line,
-                column=error.column,
-                text=error.word.decode(errors="replace"),
-            )
-        values.append(np.array(batch.values))
-        indices.append(np.array(batch.indices))
-        lengths.append(np.diff(batch.indptr))
-        labels.append(np.array(batch.labels))
-    columns = np.concatenate(indices) - 1
+    with streams.open(path, format="svmlight", dtype="float64") as stream:
+        batches = list(stream)
+    columns = np.concatenate([batch.indices for batch in batches] or [np.zeros(0, np.int64)]) - 1
     if columns.size and columns.min() < 0:
-        raise DataFormatError("features are counted from 1, found 0", file=file)
-    indptr = np.concatenate([[0], np.cumsum(np.concatenate(lengths))])
+        raise DataFormatError("features are counted from 1, found 0", file=str(path))
+    values = np.concatenate([batch.values for batch in batches] or [np.zeros(0)])
+    labels = np.concatenate(
+        [batch.labels for batch in batches if batch.labels is not None] or [values]
+    )
+    lengths = [np.diff(batch.indptr) for batch in batches]
+    indptr = np.concatenate([[0], *lengths]).cumsum()
     shape = (indptr.size - 1, int(columns.max(initial=-1)) + 1)
     small = np.int32 if max(columns.size, shape[1]) < 2**31 else np.int64
-    X = sp.csr_matrix(
-        (np.concatenate(values), columns.astype(small), indptr.astype(small)), shape=shape
-    )
+    X = sp.csr_matrix((values, columns.astype(small), indptr.astype(small)), shape=shape)
     X.eliminate_zeros()
-    return X, np.concatenate(labels)
-
-
-def _batches(parser: Any, text: Iterable[bytes]) -> Iterator[Any]:
-    for block in text:
-        yield parser.feed(block)
-    yield parser.finish()
-
-
-def read(path: Path) -> tuple[sp.csr_matrix, Floats]:
-    """Return the rows and labels of a file of svmlight text, packed or not."""
-    return parse(chunks(path), str(path))
+    return X, labels
 
 
 def widen(X: sp.csr_matrix, width: int) -> sp.csr_matrix:

@@ -17,7 +17,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sonline.errors import DataFormatError
-from sonline.paper.datasets.contents import Floats, chunks, parse, read, widen
+from sonline.paper.datasets.contents import Floats, chunks, read, widen
 
 Rows: TypeAlias = tuple[sp.csr_matrix, Floats]
 MISSING = "?"
@@ -74,11 +74,14 @@ def rcv1(paths: Sequence[Path]) -> Rows:
             )
         archive.extract(packed[0], paths[0].parent, filter="data")
     extracted = paths[0].parent / packed[0]
+    plain = extracted.with_name("rcv1.train.svm")
     try:
-        lines = (line.replace(b"|f", b"", 1) for line in _lines(extracted))
-        return parse(lines, str(extracted))
+        with plain.open("wb") as file:
+            file.writelines(line.replace(b"|f", b"", 1) for line in _lines(extracted))
+        return read(plain)
     finally:
         extracted.unlink()
+        plain.unlink(missing_ok=True)
 
 
 def newsgroups(paths: Sequence[Path]) -> Rows:
