@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from sonline.evaluate import Point
-from sonline.files import to_nobody
+from sonline.files import discard_output
 
 HEADER = (
     f"{'average':>9} {'since':>9} {'average':>9} {'row':>12} {'label':>10} {'predicted':>10} "
@@ -32,7 +32,7 @@ class PlainConsole:
             sys.stderr.write(f"{text}\n")
             sys.stderr.flush()
         except BrokenPipeError:
-            to_nobody(sys.stderr)
+            discard_output(sys.stderr)
 
 
 def open_console() -> Any:
@@ -77,7 +77,7 @@ class Display:
     Parameters
     ----------
     console : PlainConsole or LastingConsole
-        Where to.
+        The output.
     silent : bool
         Show nothing.
     loss_scale : float
@@ -117,7 +117,7 @@ class Display:
             self._live.__exit__(kind, error, trace)
 
     def say(self, text: str) -> None:
-        """Print a line for people."""
+        """Print a line."""
         if not self.silent:
             self.console.say(text)
 

@@ -146,8 +146,8 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def to_nobody(stream: Any) -> None:
+def discard_output(stream: Any) -> None:
     """Discard what is written to a stream from now on, because its reader has gone."""
-    nobody = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(nobody, stream.fileno())
-    os.close(nobody)
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)

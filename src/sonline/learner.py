@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from sonline.constructors import LearnerConstructor
 from sonline.errors import InvalidInputError
 from sonline.evaluate import Progress
-from sonline.labels import ClassTable, label_array
+from sonline.labels import label_array
 from sonline.model import Model
 from sonline.parameters import Parameters, documented
 from sonline.persistence import Tensors
@@ -161,12 +161,8 @@ class OnlineLearner(LearnerConstructor):
         if self._negative is None and table is not None and table.signs and not table.undecided:
             self._negative = table.labels[0]
 
-    def _in_order(self, raw: Floats) -> Floats:
-        """Return a line per output in the order of `classes`."""
-        return raw if self._plain else cast(ClassTable, self._model.table).in_order(raw)
-
     def _shaped(self, raw: Floats) -> Floats:
-        raw = self._in_order(raw)
+        raw = self._model.in_order(raw)
         return raw[0] if raw.shape[0] == 1 else raw.T
 
     def learn_stream(
@@ -294,7 +290,7 @@ class OnlineLearner(LearnerConstructor):
         return self._shaped_one(learned.raw)
 
     def _shaped_one(self, raw: Floats) -> Any:
-        ordered = self._in_order(raw)[:, 0]
+        ordered = self._model.in_order(raw)[:, 0]
         return float(ordered[0]) if ordered.size == 1 else ordered
 
     # -- predicting ------------------------------------------------------------------------------
@@ -328,13 +324,13 @@ class OnlineLearner(LearnerConstructor):
         """
         self._model.probabilities(np.zeros((1, 0)))  # says what is wrong before the work
         with self._core.hold():  # no other thread may add a class
-            raw = self._in_order(self._model.predict(X))
+            raw = self._model.in_order(self._model.predict(X))
             return self._model.probabilities(raw).T
 
     def predict_proba_one(self, x: Mapping[Feature, float | str]) -> dict[Any, float]:
         """Return the probability of each label for one row given as a mapping."""
         with self._core.hold():  # no other thread may add a class
-            raw = self._in_order(np.array(self._model.predict_one(x))[:, np.newaxis])
+            raw = self._model.in_order(np.array(self._model.predict_one(x))[:, np.newaxis])
             shares = self._model.probabilities(raw)[:, 0].tolist()
             return dict(zip(self.classes or [], shares, strict=True))
 
@@ -452,7 +448,7 @@ class OnlineLearner(LearnerConstructor):
     @property
     def bias(self) -> Any:
         """The weight of the constant feature, 0 without one; an array with several outputs."""
-        bias = self._in_order(self._model.weights())[:, 0]
+        bias = self._model.in_order(self._model.weights())[:, 0]
         return float(bias[0]) if bias.size == 1 else bias
 
     def spectrum(self) -> Floats:

@@ -11,7 +11,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from sonline.files import to_nobody
+from sonline.files import discard_output
 
 
 class LastingConsole(Console):
@@ -27,7 +27,7 @@ class LastingConsole(Console):
     def on_broken_pipe(self) -> None:
         """Write to nowhere from now on."""
         self.quiet = True
-        to_nobody(self.file)
+        discard_output(self.file)
 
 
 def live(console: Console, facts: Callable[[], dict[str, Any] | None]) -> Live:

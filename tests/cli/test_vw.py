@@ -270,7 +270,7 @@ def test_classes_and_a_number_of_rows(sonline, tmp_path):
         (["--json", "-q", "ab"], "--interactions a*b"),
         (["-l", "0.5"], "no step size"),
         (["--json", "--ngram", "2"], "--ngrams COLUMN:2"),
-        (["--beauty"], "--beauty is not taken"),
+        (["--beauty"], "--beauty is not supported"),
         (["-d", "a.vw", "-d", "b.vw"], "name one file"),
     ],
 )

@@ -130,13 +130,13 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     gc.set_threshold(*FEW_COLLECTIONS)
     convert_plainly()
-    nobody = _is_nobody(sys.stdout)
+    discarded = _is_discarded(sys.stdout)
     try:
         if not _wants_json():
             app(prog_name="sonline")
         sys.exit(app(prog_name="sonline", standalone_mode=False))
     except SystemExit as left:
-        if left.code == FAILED and _is_nobody(sys.stdout) and not nobody:
+        if left.code == FAILED and _is_discarded(sys.stdout) and not discarded:
             sys.exit(0)  # the reader of the help has seen enough
         raise
     except (SonlineError, OSError) as error:
@@ -155,7 +155,7 @@ def _wants_json() -> bool:
 
 
 def _message(error: Exception) -> str:
-    """Return an error for people: those of the system without their number."""
+    """Return the text of an error; errors of the system without their number."""
     if isinstance(error, OSError) and error.strerror and error.filename is not None:
         return f"{error.filename}: {error.strerror}"
     return str(error)
@@ -164,14 +164,14 @@ def _message(error: Exception) -> str:
 def _report(message: str, kind: str, code: int) -> None:
     """Write an error to standard error; with --json as an object, for machines."""
     if _wants_json():
-        found = {"error": {"type": kind, "message": message, "exit_code": code}}
-        sys.stderr.write(f"{json.dumps(found)}\n")
+        report = {"error": {"type": kind, "message": message, "exit_code": code}}
+        sys.stderr.write(f"{json.dumps(report)}\n")
     else:
         sys.stderr.write(f"sonline: {message}\n")
 
 
-def _is_nobody(stream: Any) -> bool:
-    """Return whether a stream leads to /dev/null, where broken pipes are led to."""
+def _is_discarded(stream: Any) -> bool:
+    """Return whether a stream is /dev/null, as it is after a broken pipe."""
     try:
         return os.path.samestat(os.fstat(stream.fileno()), os.stat(os.devnull))  # noqa: PTH116
     except (OSError, ValueError):

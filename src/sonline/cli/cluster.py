@@ -39,42 +39,42 @@ if TYPE_CHECKING:
 LOCAL = re.compile(r"local(?::(\d+))?")
 SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
 LOCAL_CLUSTER = {
-    # The successor of a worker that died may take so long to start. Dask gives it 15 s and then
-    # does without: on a busy machine nobody might be left, and the run would wait for ever.
+    # A worker that replaces a dead one may take this long to start. Dask's default is 15 s; on a
+    # busy machine no worker might be left then, and the run would wait for ever.
     "distributed.deploy.lost-worker-timeout": "1h",
-    # All files are handed out at once, neighbours to one worker: it merges them without a message,
-    # while others merge theirs. Dask's rule, a few tasks at a time, saves memory where tasks load
-    # data; these read files bit by bit.
+    # Hand out all files at once: a worker gets neighbouring files, and merges their models without
+    # a transfer. Dask's default, a few tasks at a time, saves memory where tasks load data; these
+    # read files in small batches.
     "distributed.scheduler.worker-saturation": "inf",
-    # Each of them counts as suspicious when its worker dies, begun or not, and Dask gives up one
-    # that has been so four times. So many deaths say something about the files, fewer do not.
+    # When a worker dies, all of its tasks count as suspicious, started or not. By default Dask
+    # gives a task up at the fourth death, which says little about the file.
     "distributed.scheduler.allowed-failures": 20,
 }
 
 
 def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: bool) -> None:
-    """Train, save, and say what came out."""
-    begun = time.monotonic()
+    """Train on a cluster, save the model and report."""
+    started = time.monotonic()
     _check(settings, cluster)
     files = expand(settings.data)
     if STDIN in files:
         raise ParameterError("--cluster needs files that the workers can read, not standard input")
     console = LastingConsole()
     silent = quiet or (json and not console.is_terminal)
-    start, description = _begin(settings, files[0])
+    start, description = _start(settings, files[0])
     on_worker = replace(settings, passes=1, checkpoint=None, every_seconds=0.0, resume=False)
     tasks = [
-        Task(place, name, train_file, (place, _reachable(name), on_worker))
-        for place, name in enumerate(files)
+        Task(number, name, train_file, (number, _reachable(name), on_worker))
+        for number, name in enumerate(files)
     ]
-    kept = None
+    checkpoints = None
     if settings.checkpoint is not None:
-        kept = Checkpoints(
+        checkpoints = Checkpoints(
             settings.checkpoint, Model, _description(settings, start, files), settings.resume
         )
-    for one in ENDING:
-        if signal.getsignal(one) is not signal.SIG_IGN:
-            signal.signal(one, signal.default_int_handler)
+    for sig in ENDING:
+        if signal.getsignal(sig) is not signal.SIG_IGN:
+            signal.signal(sig, signal.default_int_handler)
     try:
         with client_of(cluster) as client, watching(not silent, len(files), console) as watch:
             from sonline.distributed.dask.engine import DaskEngine  # noqa: PLC0415 - an extra
@@ -85,31 +85,33 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
                 start,
                 continuing=settings.initial is not None,
                 rounds=settings.passes,
-                checkpoints=kept,
+                checkpoints=checkpoints,
                 watch=watch,
             )
     except KeyboardInterrupt:
-        where = f"finished files are kept in {settings.checkpoint}: repeat it with --resume"
-        left = "nothing is kept without --checkpoint" if kept is None else where
+        where = (
+            f"finished files are saved in {settings.checkpoint}: repeat the command with --resume"
+        )
+        left = "nothing is saved without --checkpoint" if checkpoints is None else where
         sys.stderr.write(f"interrupted; {left}\n")
         raise typer.Exit(INTERRUPTED) from None
     if settings.output is not None:
         outcome.model.save(settings.output)
     if settings.bad_rows is not None:
-        text = "".join(one.bad for one in outcome.rounds[0].figures)
+        text = "".join(part.bad for part in outcome.rounds[0].figures)
         settings.bad_rows.write_text(text, encoding="utf-8", errors="surrogateescape")
-    result = report(settings, outcome, description, time.monotonic() - begun)
+    result = report(settings, outcome, description, time.monotonic() - started)
     if json:
         typer.echo(jsonlib.dumps(result, indent=1))
     elif not quiet:
         typer.echo(f"{summary(result)}\n{workers_table(result)}")
 
 
-def train_file(model: Model, place: int, name: str, settings: Settings) -> Shard:
-    """Let a copy of a model learn a file: what a worker does."""
+def train_file(model: Model, number: int, name: str, settings: Settings) -> Shard:
+    """Train a copy of the model on one file, on a worker."""
     from sonline.distributed.dask.engine import worker_name  # noqa: PLC0415 - an extra
 
-    begun = time.perf_counter()
+    started = time.perf_counter()
     with tempfile.TemporaryDirectory(prefix="sonline-") as folder:
         bad = None if settings.bad_rows is None else Path(folder, "bad")
         run = Training(
@@ -120,36 +122,37 @@ def train_file(model: Model, place: int, name: str, settings: Settings) -> Shard
             trained = run.run()
         except DataFormatError as error:
             raise DataFormatError(
-                f"partition {place}: {error.message}",
+                f"partition {number}: {error.message}",
                 file=error.file,
                 line=error.line,
                 column=error.column,
                 text=error.text,
             ) from None
         except DivergenceError as error:
-            raise DivergenceError(f"partition {place}, {name}: {error}") from None
-        kept = "" if bad is None else bad.read_text(encoding="utf-8", errors="surrogateescape")
-    made, held, numbers = run.progress, run.held, trained.table is None
+            raise DivergenceError(f"partition {number}, {name}: {error}") from None
+        bad_text = "" if bad is None else bad.read_text(encoding="utf-8", errors="surrogateescape")
+    progress, held, numbers = run.progress, run.held, trained.table is None
     figures = Figures(
-        place,
+        number,
         name,
         worker_name(),
         rows=run.rows,
         skipped=run.skipped,
-        weight=made.loss.weight,
-        loss=made.loss.total,
-        wrong=math.nan if numbers else made.error.total,
+        weight=progress.loss.weight,
+        loss=progress.loss.total,
+        wrong=math.nan if numbers else progress.error.total,
         held_weight=held.loss.weight,
         held_loss=held.loss.total,
         held_wrong=math.nan if numbers else held.error.total,
-        seconds=time.perf_counter() - begun,
+        seconds=time.perf_counter() - started,
         bytes=moved_bytes(trained),
-        bad=kept,
+        bad=bad_text,
     )
     return Shard(trained if run.rows else None, [figures])
 
 
-def _begin(settings: Settings, first: str) -> tuple[Model, str]:
+def _start(settings: Settings, first: str) -> tuple[Model, str]:
+    """Return the model to start from, and a sentence about the input."""
     if settings.initial is not None:
         return Model.load(settings.initial), ""
     return Training(replace(settings, data=[first])).look()
@@ -159,17 +162,17 @@ def _check(settings: Settings, cluster: str) -> None:
     refused = {
         "--predictions": (
             settings.predictions is not None,
-            "they would be those of single files' models; 'sonline predict' asks the merged one",
+            "each file trains its own model; use 'sonline predict' with the merged one",
         ),
         "--limit": (
             settings.limit is not None,
-            "the files are read at the same time, so no rows are the first; name fewer files",
+            "files are read in parallel, so there are no first rows; name fewer files",
         ),
-        "--shuffle": (settings.shuffle > 0, "each file is read in its order; shuffle the files"),
+        "--shuffle": (settings.shuffle > 0, "each file is read in order; shuffle its rows before"),
         "--validation": (bool(settings.validation), "use 'sonline evaluate' on the merged model"),
         "--checkpoint-every": (
             settings.every_rows > 0,
-            "each file is kept when it is finished; leave it out",
+            "a checkpoint is written when a file is finished; leave it out",
         ),
     }
     for option, (used, why) in refused.items():
@@ -189,7 +192,7 @@ def _check(settings: Settings, cluster: str) -> None:
 
 
 def _description(settings: Settings, start: Model, files: list[str]) -> dict[str, Any]:
-    """Return what must be the same for results of an earlier run to be used."""
+    """Return what must be the same if the run is resumed."""
     return {
         "parameters": start.parameters.as_dict(),
         "files": files,
@@ -203,7 +206,7 @@ def _description(settings: Settings, start: Model, files: list[str]) -> dict[str
 
 
 def _reachable(name: str) -> str:
-    """Return a name that means the same in the folder of a worker."""
+    """Return a name that is valid in the working folder of a worker."""
     return name if is_remote(name) else os.path.abspath(name)  # noqa: PTH100 - links stay
 
 
@@ -215,12 +218,12 @@ def client_of(cluster: str) -> Iterator[Client]:
         from distributed import Client, LocalCluster  # noqa: PLC0415
     except ImportError as error:
         raise ParameterError("--cluster needs Dask: pip install 'sonline[dask]'") from error
-    found = LOCAL.fullmatch(cluster)
-    if found is None:
+    local_name = LOCAL.fullmatch(cluster)
+    if local_name is None:
         with Client(cluster) as client:
             yield client
         return
-    count = int(found[1]) if found[1] else os.cpu_count() or 1
+    count = int(local_name[1]) if local_name[1] else os.cpu_count() or 1
     if count < 1:
         raise ParameterError(f"--cluster {cluster}: at least one worker is needed")
     with (
@@ -234,12 +237,12 @@ def client_of(cluster: str) -> Iterator[Client]:
         ) as local,
         Client(local) as client,
     ):
-        client.register_worker_callbacks(_leave_interrupts_to_the_driver)
+        client.register_worker_callbacks(_ignore_interrupts)
         yield client
 
 
-def _leave_interrupts_to_the_driver() -> None:
-    """Ctrl-C reaches all processes of a terminal; a worker would show it with a traceback."""
+def _ignore_interrupts() -> None:
+    """Ignore Ctrl-C, which reaches all processes of a terminal: workers would show tracebacks."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
@@ -251,24 +254,24 @@ def report(
     stats = model.stats()
     passes = []
     for shard in outcome.rounds:
-        one = {"loss": shard.loss, "error": shard.error}
+        measures = {"loss": shard.loss, "error": shard.error}
         if settings.holdout:
-            one |= {"holdout_loss": shard.held_loss, "holdout_error": shard.held_error}
-        shown = {k: v for k, v in one.items() if model.table is not None or "error" not in k}
+            measures |= {"holdout_loss": shard.held_loss, "holdout_error": shard.held_error}
+        shown = {k: v for k, v in measures.items() if model.table is not None or "error" not in k}
         passes.append({"rows": int(shard.total("rows")), **shown})
-    every = [one for shard in outcome.rounds for one in shard.figures]
+    figures = [part for shard in outcome.rounds for part in shard.figures]
     return {
         "model": None if settings.output is None else str(settings.output),
         "input": description,
         "task": model.task,
         "classes": [] if model.table is None else model.table.sorted_labels(),
         "partitions": len(outcome.rounds[-1].figures),
-        "rows": sum(one.rows for one in every),
-        "skipped": sum(one.skipped for one in every),
+        "rows": sum(part.rows for part in figures),
+        "skipped": sum(part.skipped for part in figures),
         "passes": passes,
         "loss_name": model.parameters.loss,
         **{k: v for k, v in passes[-1].items() if k != "rows"},
-        "workers": _workers(every),
+        "workers": _workers(figures),
         "features": stats["features"],
         "sweeps": stats["sweeps"],
         "model_bytes": stats["bytes"],
@@ -276,26 +279,26 @@ def report(
     }
 
 
-def _workers(every: list[Figures]) -> list[dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
-    for one in every:
-        name = "checkpoints" if one.resumed else one.worker
-        own = found.setdefault(
+def _workers(figures: list[Figures]) -> list[dict[str, Any]]:
+    workers: dict[str, dict[str, Any]] = {}
+    for part in figures:
+        name = "checkpoints" if part.resumed else part.worker
+        worker = workers.setdefault(
             name, {"worker": name, "partitions": 0, "rows": 0, "seconds": 0.0, "bytes": 0}
         )
-        own["partitions"] += 1
-        own["rows"] += one.rows
-        own["seconds"] = round(own["seconds"] + one.seconds, 3)
-        own["bytes"] += one.bytes
-    return [found[name] for name in sorted(found)]
+        worker["partitions"] += 1
+        worker["rows"] += part.rows
+        worker["seconds"] = round(worker["seconds"] + part.seconds, 3)
+        worker["bytes"] += part.bytes
+    return [workers[name] for name in sorted(workers)]
 
 
 def workers_table(result: dict[str, Any]) -> str:
-    """Return what each worker did, for people."""
+    """Return a table of what each worker did."""
     lines = [f"{'worker':<16}{'partitions':>10}{'rows':>14}{'seconds':>10}{'model bytes':>14}"]
     lines += [
-        f"{own['worker'][:15]:<16}{own['partitions']:>10}{own['rows']:>14,}{own['seconds']:>10.2f}"
-        f"{own['bytes']:>14,}"
-        for own in result["workers"]
+        f"{worker['worker'][:15]:<16}{worker['partitions']:>10}{worker['rows']:>14,}"
+        f"{worker['seconds']:>10.2f}{worker['bytes']:>14,}"
+        for worker in result["workers"]
     ]
     return "\n".join(lines)

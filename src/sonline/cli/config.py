@@ -14,11 +14,11 @@ from sonline.files import replacing
 
 
 def _read(context: typer.Context, path: Path | None) -> Path | None:
-    """Take the values of a file where the command line gives none."""
+    """Use the values of a file as defaults of the options."""
     if path is None or context.resilient_parsing:
         return path
     try:
-        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        content = tomllib.loads(path.read_text(encoding="utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ParameterError(f"--config {path}: not TOML: {error}") from error
     names = {
@@ -27,7 +27,7 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
         for option in [*known.opts, *known.secondary_opts, known.name or ""]
     }
     values: dict[str, Any] = {}
-    for key, value in found.items():
+    for key, value in content.items():
         word = key.replace("-", "_")
         if word not in names or word in ("config", "save_config", "save_to"):
             raise ParameterError(f"--config {path}: there is no option --{key.replace('_', '-')}")

@@ -139,12 +139,12 @@ def _rows(
         ends = batch.indptr.tolist()
         ids, values = batch.indices.tolist(), batch.values.tolist()
         for row, code in enumerate(batch.codes.tolist()):
-            places = range(ends[row], ends[row + 1])
+            stored = range(ends[row], ends[row + 1])
             yield (
                 labels[code] if code >= 0 else None,
                 1.0 if batch.weights is None else float(batch.weights[row]),
                 "" if batch.tags is None else batch.tags[row],
-                [(features[ids[i]], values[i]) for i in places],
+                [(features[ids[i]], values[i]) for i in stored],
             )
 
 

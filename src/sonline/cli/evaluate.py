@@ -63,51 +63,51 @@ class Scores:
         self.unknown += int((~known).sum())
         # No prediction of an unknown class can be right, and none has a loss: they are counted.
         raw, targets = raw[:, known], targets[known]
-        own = None if weights is None else weights[known]
+        known_weights = None if weights is None else weights[known]
         loss, wrong = measures(model.parameters, raw, targets, classes)
-        self._error.update(wrong, own)
-        self._loss.update(loss, own)
+        self._error.update(wrong, known_weights)
+        self._loss.update(loss, known_weights)
         chosen = raw[0] > 0 if classes == 2 else raw.argmax(axis=0)
-        self.confusion.update(targets, chosen, model.classes, own)
+        self.confusion.update(targets, chosen, model.classes, known_weights)
         if classes == 2:
             signs = np.where(targets == 1, 1.0, -1.0)
-            self._auc.update(signs, raw[0], own)
+            self._auc.update(signs, raw[0], known_weights)
         elif model.probabilistic and targets.size:
             chance = probabilities(raw, classes)[targets, np.arange(targets.size)]
-            self._log.update(-np.log(np.maximum(chance, 1e-300)), own)
+            self._log.update(-np.log(np.maximum(chance, 1e-300)), known_weights)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the metrics by name; None where there is nothing to measure."""
         model = self._model
         if model.table is None:
-            found = {
+            metrics = {
                 "loss": self._loss.average,
                 "rmse": math.sqrt(self._square.average) if self._square.rows else math.nan,
                 "r2": self._r2.value,
             }
             rows = self._loss.rows
         else:
-            found = {"loss": self._loss.average, "error": self._error.average}
+            metrics = {"loss": self._loss.average, "error": self._error.average}
             if model.classes == 2:
-                found["auc"] = self._auc.value
-            found |= self._by_class(model.table)
+                metrics["auc"] = self._auc.value
+            metrics |= self._by_class(model.table)
             if model.probabilistic:
                 # With two classes, the logistic loss is the log loss.
                 log_loss = self._loss if model.classes == 2 else self._log
-                found["log_loss"] = log_loss.average
+                metrics["log_loss"] = log_loss.average
             rows = self._error.rows
         plain: dict[str, Any] = {
-            name: None if math.isnan(value) else value for name, value in found.items()
+            name: None if math.isnan(value) else value for name, value in metrics.items()
         }
         return {"rows": rows, **plain}
 
     def _by_class(self, table: ClassTable) -> dict[str, float]:
         """Return precision, recall and F1: of the second label, or the mean over all classes."""
-        each = {name: getattr(self.confusion, name) for name in ("precision", "recall", "f1")}
+        metrics = {name: getattr(self.confusion, name) for name in ("precision", "recall", "f1")}
         if len(table) == 2:
             second = table.numbers[table.sorted_labels()[1]]
-            return {name: float(values[second]) for name, values in each.items() if values.size}
-        return {name: float(values.mean()) for name, values in each.items() if values.size}
+            return {name: float(values[second]) for name, values in metrics.items() if values.size}
+        return {name: float(values.mean()) for name, values in metrics.items() if values.size}
 
     def by_class(self) -> dict[str, Any]:
         """Return the confusion matrix and the measures of each class, in sorted order."""
@@ -225,12 +225,12 @@ def _text(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _matrix(found: dict[str, Any]) -> str:
+def _matrix(by_class: dict[str, Any]) -> str:
     """Return the confusion matrix for people, if there are not too many classes."""
-    labels = [str(label) for label in found.get("labels", [])]
+    labels = [str(label) for label in by_class.get("labels", [])]
     if not 1 < len(labels) <= MOST_SHOWN:
         return ""
-    cells = [[f"{value:g}" for value in line] for line in found["confusion"]]
+    cells = [[f"{value:g}" for value in line] for line in by_class["confusion"]]
     widths = [max(map(len, column)) for column in zip(labels, *cells, strict=True)]
     first = max(map(len, labels))
     lines = [" ".join([" " * first, *map(str.rjust, labels, widths)])]

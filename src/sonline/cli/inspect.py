@@ -57,12 +57,12 @@ def inspect(
 
 
 def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
-    """Return what there is to know, as values that JSON can hold."""
+    """Return the facts about a model as values that JSON can hold."""
     stats = model.stats()
     classes = [] if model.table is None else model.table.sorted_labels()
     largest = []
-    speaking = classes[1:] if len(classes) == 2 else [None] if len(classes) < 2 else classes
-    for label in speaking:
+    outputs = classes[1:] if len(classes) == 2 else [None] if len(classes) < 2 else classes
+    for label in outputs:
         weights, scaled = model.weights_of(label), model.weights_of(label, scaled=True)
         for feature in sorted(scaled, key=lambda name: -abs(scaled[name]))[:top]:
             entry = {"feature": feature, "weight": weights[feature], "scaled": scaled[feature]}
@@ -101,8 +101,8 @@ def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
 
 def _text(facts: dict[str, Any]) -> str:
     default = Parameters().as_dict()
-    given = facts["parameters"]
-    shown = [f"{k}={v}{'' if v != default[k] else ' (default)'}" for k, v in given.items()]
+    parameters = facts["parameters"]
+    shown = [f"{k}={v}{'' if v != default[k] else ' (default)'}" for k, v in parameters.items()]
     out = [
         f"{facts['file']}: {facts['file_bytes']:,} bytes, {facts['memory_bytes']:,} in memory",
         f"task        {facts['task']}"
@@ -119,8 +119,8 @@ def _text(facts: dict[str, Any]) -> str:
         "parameters  " + "\n            ".join(shown),
     ]
     several = len(facts["spectrum"]) > 1
-    for place, values in enumerate(facts["spectrum"][:SPECTRA]):
-        whose = f"  (class {facts['classes'][place]})" if several else ""
+    for output, values in enumerate(facts["spectrum"][:SPECTRA]):
+        whose = f"  (class {facts['classes'][output]})" if several else ""
         out.append("spectrum    " + " ".join(f"{value:.3g}" for value in values) + whose)
     if len(facts["spectrum"]) > SPECTRA:
         out.append(f"            and {len(facts['spectrum']) - SPECTRA} more, which --json shows")

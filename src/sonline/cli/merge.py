@@ -49,7 +49,7 @@ def merge(
     merged = first.merge(others, None if start is None else Model.load(start))
     merged.save(output, {"name": "command line"})
     stats = merged.stats()
-    found = {
+    result = {
         "model": str(output),
         "merged": [str(path) for path in models],
         "task": merged.task,
@@ -57,7 +57,7 @@ def merge(
         "features": stats["features"],
     }
     if json:
-        typer.echo(jsonlib.dumps(found, indent=1))
+        typer.echo(jsonlib.dumps(result, indent=1))
     elif not quiet:
-        rows, features = found["rounds"], found["features"]
+        rows, features = result["rounds"], result["features"]
         typer.echo(f"{output}: {len(models)} models, {rows:,} rows, {features:,} features")

@@ -207,17 +207,17 @@ def _with_options(
     """Give a command options in the place of an argument, which gets what is collected of them."""
     signature = inspect.signature(command, eval_str=True)
 
-    def run(**given: Any) -> None:
-        given[name] = collected({one.name: given.pop(one.name) for one in added})
-        command(**given)
+    def run(**arguments: Any) -> None:
+        arguments[name] = collected({option.name: arguments.pop(option.name) for option in added})
+        command(**arguments)
 
     run.__doc__ = command.__doc__
     run.__name__ = command.__name__
-    own = list(signature.parameters.values())
-    place = [one.name for one in own].index(name)
-    every = own[:place] + added + own[place + 1 :]
-    run.__signature__ = signature.replace(parameters=every)  # type: ignore[attr-defined]
-    run.__annotations__ = {one.name: one.annotation for one in every}
+    parameters = list(signature.parameters.values())
+    position = [option.name for option in parameters].index(name)
+    options = parameters[:position] + added + parameters[position + 1 :]
+    run.__signature__ = signature.replace(parameters=options)  # type: ignore[attr-defined]
+    run.__annotations__ = {option.name: option.annotation for option in options}
     return run
 
 

@@ -21,10 +21,10 @@ def check_outputs(data: list[str], **outputs: Path | None) -> None:
         flag = f"--{name.replace('_', '-')}"
         if path.is_file() and any(path.samefile(other) for other in read):
             raise ParameterError(f"{flag} {path}: this file is read; name another one")
-        place = os.path.realpath(path)
-        if place in written and is_replaced(path):
-            raise ParameterError(f"{flag} {path}: {written[place]} is the same file")
-        written[place] = flag
+        target = os.path.realpath(path)
+        if target in written and is_replaced(path):
+            raise ParameterError(f"{flag} {path}: {written[target]} is the same file")
+        written[target] = flag
         try:
             check_writable(path)
         except OSError as error:

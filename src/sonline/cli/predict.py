@@ -15,7 +15,7 @@ from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs
 from sonline.cli.progress import watched
 from sonline.errors import ParameterError
-from sonline.files import to_nobody
+from sonline.files import discard_output
 from sonline.model import Model
 from sonline.training import THREADS, prediction_lines, prediction_objects, stream_options
 from sonline.training.outputs import GrowingFiles, open_output
@@ -111,7 +111,7 @@ def _run(
                     known += batch.values.size
                     files.write("bad_rows", batch.bad_text())
     except BrokenPipeError:  # the reader has seen enough
-        to_nobody(sys.stdout)
+        discard_output(sys.stdout)
     finally:
         if output is not None:
             target.close()

@@ -89,10 +89,10 @@ def serve(
     if (tls_certificate is None) != (tls_key is None):
         raise ParameterError("--tls-certificate and --tls-key go together")
     models = {}
-    for one in model or []:
-        name, equals, file = one.partition("=")
+    for word in model or []:
+        name, equals, file = word.partition("=")
         if not equals or not file:
-            raise ParameterError(f"--model must be NAME=FILE, got {one!r}")
+            raise ParameterError(f"--model must be NAME=FILE, got {word!r}")
         models[check_name(name)] = Path(file)
 
     def started(url: str) -> None:

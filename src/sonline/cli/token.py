@@ -58,8 +58,8 @@ def list_(*, data: Data, json: shared.Json = False, quiet: shared.Terse = False)
         typer.echo(jsonlib.dumps([asdict(token) for token in tokens]))
         return
     for token in tokens:
-        made = time.strftime("%Y-%m-%d %H:%M", time.localtime(token.created))
-        typer.echo(f"{token.id}  {made}  {','.join(token.scopes):22}  {token.note}".rstrip())
+        created = time.strftime("%Y-%m-%d %H:%M", time.localtime(token.created))
+        typer.echo(f"{token.id}  {created}  {','.join(token.scopes):22}  {token.note}".rstrip())
 
 
 @app.command()

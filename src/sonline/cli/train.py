@@ -154,7 +154,7 @@ def train(
 
 
 def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
-    """Run, save and report; the model. A signal leaves with 128 and its number."""
+    """Train, save and report; return the model. After a signal, exit with 128 plus its number."""
     _check(settings)
     check_outputs(
         settings.data,
@@ -179,7 +179,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
         if target is not None:
             _save(model, target)
     if run.interrupted and target is None:
-        sys.stderr.write(f"interrupted after {run.rows} rows; no model was asked for\n")
+        sys.stderr.write(f"interrupted after {run.rows} rows; nothing is saved without --output\n")
         raise typer.Exit(SIGNALLED + run.interrupted)
     if run.interrupted:
         again = shlex.join([*sys.argv[1:], *([] if settings.resume else ["--resume"])])
@@ -203,7 +203,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
 
 
 def _save(model: Model, path: Path) -> None:
-    """Save a model; if its place cannot take it, elsewhere: hours may have gone into it."""
+    """Save a model; if that fails, save it in a temporary folder: it may have taken hours."""
     made_by = {"name": "command line"}
     try:
         model.save(path, made_by)
@@ -218,9 +218,9 @@ def _save(model: Model, path: Path) -> None:
         ) from error
 
 
-def _class_weights(given: list[str]) -> dict[Any, float]:
+def _class_weights(words: list[str]) -> dict[Any, float]:
     weights = {}
-    for word in given:
+    for word in words:
         label, _, number = word.rpartition("=")
         try:
             weights[label_of(label)] = float(number)
@@ -251,8 +251,9 @@ def _check(settings: Settings) -> None:
 def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
     """Return the result as values that JSON can hold."""
     stats = model.stats()
-    each = [*run.past, run.summary()]
-    plain = [{k: _shown(k, v, run.settings.loss_scale) for k, v in one.items()} for one in each]
+    summaries = [*run.past, run.summary()]
+    scale = run.settings.loss_scale
+    plain = [{k: _shown(k, v, scale) for k, v in values.items()} for values in summaries]
     return {
         "model": None if run.settings.output is None else str(run.settings.output),
         "input": run.description,
@@ -264,7 +265,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
         **({} if run.validation is None else {"best_pass": run.validation.best_pass}),
         "loss_name": model.parameters.loss,
         **{k: v for k, v in plain[-1].items() if k != "rows"},
-        **{k: _shown(k, v, run.settings.loss_scale) for k, v in run.next_rows.as_dict().items()},
+        **{k: _shown(k, v, scale) for k, v in run.next_rows.as_dict().items()},
         "features": stats["features"],
         "sweeps": stats["sweeps"],
         "model_bytes": stats["bytes"],
@@ -278,6 +279,11 @@ def _shown(name: str, value: Any, loss_scale: float) -> Any:
     return value * loss_scale if name.endswith("loss") else value
 
 
+def _loss_and_error(values: dict[str, Any], kind: str) -> str:
+    error = f", error {number(values[f'{kind}_error'])}" if f"{kind}_error" in values else ""
+    return f"{number(values[f'{kind}_loss'])}{error}"
+
+
 def summary(result: dict[str, Any]) -> str:
     """Return the result for people."""
     lines = [
@@ -285,30 +291,21 @@ def summary(result: dict[str, Any]) -> str:
         + (f" ({result['skipped']:,} bad, skipped)" if result["skipped"] else "")
     ]
     several = len(result["passes"]) > 1
-    for turn, one in enumerate(result["passes"], 1):
+    for turn, measures in enumerate(result["passes"], 1):
         where = f" pass {turn}" if several else ""
-        what = f"{number(one.get('loss'))} ({result['loss_name']}, progressive)"
-        if "error" in one:
-            what += f", error {number(one['error'])}"
+        what = f"{number(measures.get('loss'))} ({result['loss_name']}, progressive)"
+        if "error" in measures:
+            what += f", error {number(measures['error'])}"
         lines.append(f"{'loss' + where:<15} {what}")
-        if "holdout_loss" in one:
-            held = f"{number(one['holdout_loss'])}"
-            if "holdout_error" in one:
-                held += f", error {number(one['holdout_error'])}"
-            lines.append(f"{'held out' + where:<15} {held}")
-        if "validation_loss" in one:
+        if "holdout_loss" in measures:
+            lines.append(f"{'held out' + where:<15} {_loss_and_error(measures, 'holdout')}")
+        if "validation_loss" in measures:
             best = ", the best pass" if several and turn == result.get("best_pass") else ""
-            error = (
-                f", error {number(one['validation_error'])}" if "validation_error" in one else ""
-            )
-            lines.append(
-                f"{'validation' + where:<15} {number(one['validation_loss'])}{error}{best}"
-            )
+            values = _loss_and_error(measures, "validation")
+            lines.append(f"{'validation' + where:<15} {values}{best}")
     if "frozen_loss" in result:
-        frozen = f"{number(result['frozen_loss'])}"
-        if "frozen_error" in result:
-            frozen += f", error {number(result['frozen_error'])}"
-        lines.append(f"{'frozen':<16}{frozen} (on the next rows, before learning them)")
+        values = _loss_and_error(result, "frozen")
+        lines.append(f"{'frozen':<16}{values} (on the next rows, before learning them)")
     if len(result["classes"]) > 2:
         lines.append(f"classes         {len(result['classes'])}")
     where = result["model"] or "not saved"

@@ -41,16 +41,16 @@ class PlainValue:
         several = param.multiple or param.nargs == -1
         if value is None:
             return () if several else None
-        found = self._several(value) if several else self._one(value, self._type)
-        if found is NOT_PLAIN:
+        converted = self._several(value) if several else self._one(value, self._type)
+        if converted is NOT_PLAIN:
             return self._of_typer(self._descriptor).coerce(value, param=param, ctx=ctx)
-        return found
+        return converted
 
     def _several(self, values: Any) -> Any:
         if get_origin(self._type) is not list or not isinstance(values, (list, tuple)):
             return NOT_PLAIN
-        found = [self._one(value, get_args(self._type)[0]) for value in values]
-        return NOT_PLAIN if NOT_PLAIN in found else found
+        converted = [self._one(value, get_args(self._type)[0]) for value in values]
+        return NOT_PLAIN if NOT_PLAIN in converted else converted
 
     def _one(self, value: Any, kind: Any) -> Any:
         """Return one value; `NOT_PLAIN` if Typer has to look at it."""

@@ -34,7 +34,7 @@ SQUARED_SCALE = 2.0  # its squared loss is (p - y)^2, this program's the half
 
 
 HARMLESS = ("--adaptive", "--normalized", "--invariant", "--save_resume", "--no_stdin")
-# What to use in the place of an option that is not taken.
+# What to use instead of options that are not supported.
 COUNTERPARTS = {
     **dict.fromkeys(
         ("-l", "--learning_rate", "--power_t", "--initial_t"),
@@ -67,22 +67,22 @@ def vw(context: typer.Context) -> None:
 
     Example: sonline vw -d clicks.vw -f clicks.son --OjaNewton --sketch_size 10 -b 20
     """
-    given = parse(context.args)
-    if given.testonly:
-        _test(given)
+    arguments = parse(context.args)
+    if arguments.testonly:
+        _test(arguments)
     else:
-        _train(given)
+        _train(arguments)
 
 
-def _train(given: argparse.Namespace) -> None:
-    """Train, and write the weights as text where that is asked for."""
-    texts = {"readable_model": given.readable_model, "invert_hash": given.invert_hash}
+def _train(arguments: argparse.Namespace) -> None:
+    """Train, and write the weights as text if that is asked for."""
+    texts = {"readable_model": arguments.readable_model, "invert_hash": arguments.invert_hash}
     paths = {name: Path(target) for name, target in texts.items() if target is not None}
-    check_outputs([given.data], **paths)
-    if given.invert_hash is not None and given.data == "-":
+    check_outputs([arguments.data], **paths)
+    if arguments.invert_hash is not None and arguments.data == "-":
         raise ParameterError("vw: --invert_hash reads the data again; name a file with -d")
-    settings = settings_of(given)
-    model = start(settings, json=False, quiet=given.quiet)
+    settings = settings_of(arguments)
+    model = start(settings, json=False, quiet=arguments.quiet)
     for name, path in paths.items():
         from sonline.cli import vw_text  # noqa: PLC0415 - seldom wanted
 
@@ -90,7 +90,7 @@ def _train(given: argparse.Namespace) -> None:
         if name == "invert_hash":
             bits = model.parameters.hash_bits or 18
             options = {k: v for k, v in settings.stream.items() if k != "features"}
-            names = vw_text.names_of_slots(given.data, options, bits)
+            names = vw_text.names_of_slots(arguments.data, options, bits)
         vw_text.write_weights(model, path, names)
 
 
@@ -150,8 +150,8 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     known, others = parser.parse_known_args(arguments)
     if others:
         word = others[0].partition("=")[0]
-        instead = COUNTERPARTS.get(word, "see sonline vw --help for what is taken")
-        raise ParameterError(f"vw: {word} is not taken here; {instead}")
+        instead = COUNTERPARTS.get(word, "see sonline vw --help for the supported options")
+        raise ParameterError(f"vw: {word} is not supported; {instead}")
     _check(known)
     if len(known.data or []) + (known.file is not None) > 1:
         raise ParameterError("vw: -d: name one file; sonline train takes several")
@@ -169,24 +169,24 @@ def _grams(ngram: list[str], skips: list[str]) -> list[str]:
     >>> _grams(["a2", "3"], ["a1"])
     ['a:2:1', '*:3:0']
     """
-    found: dict[str, dict[str, str]] = {}
-    for name, given in (("ngram", ngram), ("skips", skips)):
-        for word in given:
+    lengths: dict[str, dict[str, str]] = {}
+    for name, words in (("ngram", ngram), ("skips", skips)):
+        for word in words:
             letter, number = ("*", word) if word.isdigit() else (word[:1], word[1:])
             if not number.isdigit():
                 raise ParameterError(
                     f"vw: --{name} {word}: give a number, or the first letter of a namespace and a "
                     "number, such as a2"
                 )
-            found.setdefault(letter, {})[name] = number
-    for letter, numbers in found.items():
+            lengths.setdefault(letter, {})[name] = number
+    for letter, numbers in lengths.items():
         if "ngram" not in numbers:
             raise ParameterError(f"vw: --skips {letter}: there is no --ngram for it")
-    return [f"{letter}:{two['ngram']}:{two.get('skips', '0')}" for letter, two in found.items()]
+    return [f"{letter}:{two['ngram']}:{two.get('skips', '0')}" for letter, two in lengths.items()]
 
 
 def _check(known: argparse.Namespace) -> None:
-    """Raise an error about values that cannot be, or that do not go together."""
+    """Raise an error about invalid values, and options that do not go together."""
     for name in ("sketch_size", "alpha", "alpha_inverse", "learning_rate_cnt", "normalize"):
         if not known.OjaNewton and getattr(known, name) is not None:
             raise ParameterError(f"vw: --{name} belongs to --OjaNewton")
@@ -216,57 +216,59 @@ def _check(known: argparse.Namespace) -> None:
         )
 
 
-def settings_of(given: argparse.Namespace) -> Settings:
+def settings_of(arguments: argparse.Namespace) -> Settings:
     """Return the training run that the options ask for."""
     parameters: dict[str, Any] = {}
-    loss = given.loss_function or ("squared" if given.oaa is None else "logistic")
-    if given.initial_regressor is None:
+    loss = arguments.loss_function or ("squared" if arguments.oaa is None else "logistic")
+    if arguments.initial_regressor is None:
         parameters = {
             "loss": loss,
-            "hash_bits": 18 if given.bit_precision is None else given.bit_precision,
-            "intercept": not given.noconstant,
+            "hash_bits": 18 if arguments.bit_precision is None else arguments.bit_precision,
+            "intercept": not arguments.noconstant,
             "clip": True,
         }
-        if given.OjaNewton:
-            parameters |= _oja_newton(given, loss)
+        if arguments.OjaNewton:
+            parameters |= _oja_newton(arguments, loss)
     else:
-        loss = Model.load(given.initial_regressor).parameters.loss
-        if given.bit_precision is not None:
-            parameters["hash_bits"] = given.bit_precision
-        if given.loss_function is not None:
-            parameters["loss"] = given.loss_function
-    if given.quantile_tau is not None:
-        parameters["quantile"] = given.quantile_tau
-    target = given.predictions or given.raw_predictions
+        loss = Model.load(arguments.initial_regressor).parameters.loss
+        if arguments.bit_precision is not None:
+            parameters["hash_bits"] = arguments.bit_precision
+        if arguments.loss_function is not None:
+            parameters["loss"] = arguments.loss_function
+    if arguments.quantile_tau is not None:
+        parameters["quantile"] = arguments.quantile_tau
+    target = arguments.predictions or arguments.raw_predictions
     return Settings(
-        data=[given.data],
-        output=None if given.final_regressor is None else Path(given.final_regressor),
+        data=[arguments.data],
+        output=None if arguments.final_regressor is None else Path(arguments.final_regressor),
         parameters=parameters,
-        stream=_reading(given),
-        classes="binary" if given.oaa is None else [*range(1, given.oaa + 1)],
-        limit=given.examples,
-        passes=given.passes,
-        holdout=given.holdout_period if given.passes > 1 and not given.holdout_off else 0,
+        stream=_reading(arguments),
+        classes="binary" if arguments.oaa is None else [*range(1, arguments.oaa + 1)],
+        limit=arguments.examples,
+        passes=arguments.passes,
+        holdout=arguments.holdout_period
+        if arguments.passes > 1 and not arguments.holdout_off
+        else 0,
         predictions=None if target is None else Path(_dash(target)),
-        initial=None if given.initial_regressor is None else Path(given.initial_regressor),
-        prepare=lambda model: _prepare(model, given.OjaNewton),
-        predict_as="label" if given.oaa is not None else _kind(given, loss),
+        initial=None if arguments.initial_regressor is None else Path(arguments.initial_regressor),
+        prepare=lambda model: _prepare(model, arguments.OjaNewton),
+        predict_as="label" if arguments.oaa is not None else _kind(arguments, loss),
         loss_scale=SQUARED_SCALE if loss == "squared" else 1.0,
     )
 
 
-def _reading(given: argparse.Namespace) -> dict[str, Any]:
+def _reading(arguments: argparse.Namespace) -> dict[str, Any]:
     """Return how the examples are read: Vowpal Wabbit's text, or its JSON."""
-    if given.json:
+    if arguments.json:
         columns = {"label": "_label", "tag": "_tag", "ngrams": ["_text:1"]}
         return {"format": "jsonl", "features": "auto", **columns}
     return {
         "format": "vw",
         "features": "auto",
-        "interactions": given.quadratic,
-        "ngrams": given.grams,
-        "ignore": [*"".join(given.ignore)],
-        "keep": [*"".join(given.keep)],
+        "interactions": arguments.quadratic,
+        "ngrams": arguments.grams,
+        "ignore": [*"".join(arguments.ignore)],
+        "keep": [*"".join(arguments.keep)],
     }
 
 
@@ -278,37 +280,37 @@ def _prepare(model: Model, oja_newton: bool) -> None:
         model.row_weight = 0.5
 
 
-def _oja_newton(given: argparse.Namespace, loss: str) -> dict[str, Any]:
+def _oja_newton(arguments: argparse.Namespace, loss: str) -> dict[str, Any]:
     """Return the parameters of the learner that ``--OjaNewton`` is.
 
     Vowpal Wabbit's gradient there is half of the derivative of its loss, and half of that goes into
     the sketch. Its squared loss is (p - y)^2, so the first half makes it this program's; for all
     other losses it is a row of weight 1/2, and with that weight the second half is sigma = 1/8.
     """
-    alpha = 1.0 if given.alpha is None else given.alpha
+    alpha = 1.0 if arguments.alpha is None else arguments.alpha
     return {
         "sketch": "oja",
         "step": "explicit",
         "sketch_every": 1,
-        "sketch_size": 10 if given.sketch_size is None else given.sketch_size,
+        "sketch_size": 10 if arguments.sketch_size is None else arguments.sketch_size,
         "curvature": "gradient",
         "sigma": 0.25 if loss == "squared" else 0.125,
         "eta": 0.0,
-        "scaling": "none" if given.normalize == "false" else "gradient",
-        "alpha": alpha if given.alpha_inverse is None else 1 / given.alpha_inverse,
-        "oja_step": 2.0 if given.learning_rate_cnt is None else given.learning_rate_cnt,
+        "scaling": "none" if arguments.normalize == "false" else "gradient",
+        "alpha": alpha if arguments.alpha_inverse is None else 1 / arguments.alpha_inverse,
+        "oja_step": 2.0 if arguments.learning_rate_cnt is None else arguments.learning_rate_cnt,
     }
 
 
-def _kind(given: argparse.Namespace, loss: str) -> str:
+def _kind(arguments: argparse.Namespace, loss: str) -> str:
     """Return what predictions are to be: "raw", "probability" or "label"."""
-    if given.raw_predictions:
+    if arguments.raw_predictions:
         return "raw"
-    if given.link == "logistic" and loss != "logistic":
+    if arguments.link == "logistic" and loss != "logistic":
         raise ParameterError(f"vw: --link logistic needs --loss_function logistic, not {loss}")
-    if given.binary and loss in ("squared", "quantile"):
+    if arguments.binary and loss in ("squared", "quantile"):
         raise ParameterError(f"vw: --binary needs --loss_function logistic or hinge, not {loss}")
-    return "label" if given.binary else "probability" if given.link == "logistic" else "raw"
+    return "label" if arguments.binary else "probability" if arguments.link == "logistic" else "raw"
 
 
 def _dash(target: str) -> str:
@@ -326,25 +328,25 @@ def _output(target: str | None) -> Iterator[IO[str] | None]:
             yield file
 
 
-def _test(given: argparse.Namespace) -> None:
+def _test(arguments: argparse.Namespace) -> None:
     """Predict rows, and measure the predictions of those that have labels."""
-    if given.initial_regressor is None:
+    if arguments.initial_regressor is None:
         raise ParameterError("vw: -t needs a model: -i FILE")
-    model = Model.load(given.initial_regressor)
+    model = Model.load(arguments.initial_regressor)
     loss = model.parameters.loss
-    kind = check_kind(model, _kind(given, loss))
+    kind = check_kind(model, _kind(arguments, loss))
     scores = Scores(model)
-    kind_of_data = "jsonl" if given.json else "vw"
+    kind_of_data = "jsonl" if arguments.json else "vw"
     options = stream_options(model, format=kind_of_data, unlabelled=True, frozen=True)
-    target = given.predictions or given.raw_predictions
-    read = [given.data, given.initial_regressor]
+    target = arguments.predictions or arguments.raw_predictions
+    read = [arguments.data, arguments.initial_regressor]
     check_outputs(read, predictions=None if target is None else Path(_dash(target)))
     audit = None
-    if given.audit:
+    if arguments.audit:
         from sonline.cli.vw_text import Audit  # noqa: PLC0415 - seldom wanted
 
-        audit = Audit(model, given.data, options)
-    with streams.open([given.data], **options) as stream, _output(target) as file:
+        audit = Audit(model, arguments.data, options)
+    with streams.open([arguments.data], **options) as stream, _output(target) as file:
         for batch in stream:
             raw = model.predict(batch)
             if file is not None:
@@ -355,7 +357,7 @@ def _test(given: argparse.Namespace) -> None:
             known = ~np.isnan(targets) if model.table is None else targets != NEW
             weights = None if batch.weights is None else batch.weights[known]
             scores.add(raw[:, known], targets[known], weights)
-    if given.quiet:
+    if arguments.quiet:
         return
     scale = SQUARED_SCALE if loss == "squared" else 1.0
     for name, value in scores.as_dict().items():

@@ -18,7 +18,7 @@ def names_of_slots(data: str, options: dict[str, Any], hash_bits: int) -> dict[i
     The file is read twice at once, by name and hashed.
     """
     options = options | {"interactions": [], "ngrams": [], "tokens": True, "unlabelled": True}
-    found: dict[int, dict[str, None]] = {}
+    names_by_slot: dict[int, dict[str, None]] = {}
     known: list[str] = []
     with (
         streams.open(data, **(options | {"features": "name"})) as by_name,
@@ -27,8 +27,8 @@ def names_of_slots(data: str, options: dict[str, Any], hash_bits: int) -> dict[i
         for names, slots in zip(by_name, hashed, strict=True):
             known += names.new_names
             for number, slot in {*zip(names.indices.tolist(), slots.indices.tolist(), strict=True)}:
-                found.setdefault(slot, {})[known[number]] = None
-    return {slot: sorted(words) for slot, words in found.items()}
+                names_by_slot.setdefault(slot, {})[known[number]] = None
+    return {slot: sorted(words) for slot, words in names_by_slot.items()}
 
 
 class Audit:
@@ -55,8 +55,8 @@ class Audit:
         if data == "-":
             raise ParameterError("vw: --audit reads the data twice; name a file with -d")
         bits = model.parameters.hash_bits or 18
-        kept = {"format", "hash_seed", "ignore", "keep"}
-        reading = {name: value for name, value in options.items() if name in kept}
+        used = {"format", "hash_seed", "ignore", "keep"}
+        reading = {name: value for name, value in options.items() if name in used}
         self._names = names_of_slots(data, reading, bits)
         weights = model.weights()[0].tolist()
         self._constant = weights[0] if model.parameters.intercept else None
@@ -68,14 +68,14 @@ class Audit:
         lines = []
         ends = batch.indptr.tolist()
         for row, prediction in enumerate(predictions.splitlines()):
-            places = slice(ends[row], ends[row + 1])
-            slots, values = batch.indices[places].tolist(), batch.values[places].tolist()
+            stored = slice(ends[row], ends[row + 1])
+            slots, values = batch.indices[stored].tolist(), batch.values[stored].tolist()
             pairs = zip(slots, values, strict=True)
-            found = [self._feature(slot, value) for slot, value in pairs if value != 0]
+            features = [self._feature(slot, value) for slot, value in pairs if value != 0]
             if self._constant is not None:
-                found.append((abs(self._constant), f"Constant::1:{self._constant:g}"))
-            found.sort(key=lambda one: -one[0])
-            lines.append(f"{prediction}\n" + "".join(f"\t{words}" for _, words in found) + "\n")
+                features.append((abs(self._constant), f"Constant::1:{self._constant:g}"))
+            features.sort(key=lambda feature: -feature[0])
+            lines.append(f"{prediction}\n" + "".join(f"\t{words}" for _, words in features) + "\n")
         return "".join(lines)
 
     def _feature(self, slot: int, value: float) -> tuple[float, str]:

@@ -98,10 +98,10 @@ class Checkpoints:
             return None
         try:
             loaded = self._kind.load(model) if plain["model"] else None
-            every = [replace(Figures.from_dict(part), resumed=True) for part in plain["figures"]]
+            parts = [replace(Figures.from_dict(part), resumed=True) for part in plain["figures"]]
         except (ModelFileError, FileNotFoundError, KeyError, TypeError):
             return None
-        return Shard(loaded, every)
+        return Shard(loaded, parts)
 
     def _paths(self, turn: int, name: str) -> tuple[Path, Path]:
         base = self.folder / f"round-{turn + 1}"

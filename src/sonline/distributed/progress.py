@@ -48,11 +48,11 @@ def watching(
         shown = bar.add_task("", total=count, turn=1, rows=0, loss="-")
 
         def watch(turn: int, shard: Shard) -> None:
-            this = rounds[turn]
-            this.figures += shard.figures
-            rows = int(this.total("rows"))
-            loss = f"{this.loss:.6f}" if rows else "-"
-            bar.update(shown, completed=len(this.figures), turn=turn + 1, rows=rows, loss=loss)
+            so_far = rounds[turn]
+            so_far.figures += shard.figures
+            rows = int(so_far.total("rows"))
+            loss = f"{so_far.loss:.6f}" if rows else "-"
+            bar.update(shown, completed=len(so_far.figures), turn=turn + 1, rows=rows, loss=loss)
             if wanted and not live:
                 for part in shard.figures:
                     console.print(line(turn, Shard(None, [part])), markup=False, soft_wrap=True)

@@ -59,7 +59,7 @@ class Round:
 class Engine(Protocol):
     """Runs tasks."""
 
-    def run(self, this: Round) -> Shard:
+    def run(self, current: Round) -> Shard:
         """Train on the partitions that are not done, and merge all shards in the fixed tree."""
 
 

@@ -216,12 +216,6 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         assert table is not None  # noqa: S101 - a classifier has classes
         return table.array[table.order]
 
-    def _in_order(self, lines: Floats) -> Floats:
-        """Return lines, one per output of the model, in the order of `classes_`."""
-        table = self._model.table
-        assert table is not None  # noqa: S101 - a classifier has classes
-        return table.in_order(lines)
-
     # -- learning and predicting -----------------------------------------------------------------
 
     def _check_arguments(self) -> None:
@@ -269,7 +263,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
 
     def _margins(self, X: Any) -> Floats:
         """Return the raw predictions, a line per output, in the order of `classes_`."""
-        return self._in_order(self._raw(X))
+        return self._model.in_order(self._raw(X))
 
     def predict(self, X: Any) -> Labels:
         """Return the most likely label of each row.
@@ -321,9 +315,9 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
             By name or column, or all columns.
         """
         with self._fitted().core.hold():
-            margins = self._in_order(np.array(self._fitted().predict_one(self._mapping(row))))
-            chances = probabilities(margins[:, np.newaxis], self.classes_.size)[:, 0]
-            return dict(zip(self.classes_.tolist(), chances.tolist(), strict=True))
+            margins = self._model.in_order(np.array(self._fitted().predict_one(self._mapping(row))))
+            shares = probabilities(margins[:, np.newaxis], self.classes_.size)[:, 0]
+            return dict(zip(self.classes_.tolist(), shares.tolist(), strict=True))
 
     # -- inspection ------------------------------------------------------------------------------
 
@@ -336,19 +330,19 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
     def coef_(self) -> Floats:
         """Weights of the features, a row per class (one row for two classes)."""
         weights = self._attribute("coef_").weights()
-        return self._coefficients(self._in_order(weights)[:, 1:])
+        return self._coefficients(self._model.in_order(weights)[:, 1:])
 
     @property
     def intercept_(self) -> Floats:
         """Weights of the constant feature."""
-        return self._in_order(self._attribute("intercept_").weights())[:, 0]
+        return self._model.in_order(self._attribute("intercept_").weights())[:, 0]
 
     def prediction_range(self) -> tuple[Floats, Floats]:
         """Return the lowest and highest raw predictions that ``bound`` and ``clip`` allow.
 
         One of each for every row of `coef_`.
         """
-        low, high = (self._in_order(ends) for ends in self._fitted().ranges())
+        low, high = (self._model.in_order(ends) for ends in self._fitted().ranges())
         return np.minimum(low, high), np.maximum(low, high)
 
 

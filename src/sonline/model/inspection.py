@@ -1,4 +1,4 @@
-"""What a model shows of itself: weights, contributions, spectra, counters."""
+"""Inspection of a model: weights, contributions, spectra, counters."""
 
 from __future__ import annotations
 
@@ -39,6 +39,10 @@ class Inspection:
     def outputs(self) -> int:
         """How many raw predictions a row has: one for numbers and two classes, else one each."""
         return 1 if self.table is None or self.classes == 2 else self.classes
+
+    def in_order(self, lines: Floats) -> Floats:
+        """Return lines, one per output, in the order of the sorted labels."""
+        return lines if self.table is None else self.table.in_order(lines)
 
     def features(self) -> list[str | int]:
         """Return the features seen, in the order of their appearance."""

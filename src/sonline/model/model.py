@@ -164,11 +164,11 @@ class Model(Inspection):
     def check_task(self, classes: bool) -> None:
         """Raise an error if the model predicts numbers and should predict classes, or so."""
         if classes == (self.table is None):
-            found, wanted, face = "classes", "numbers", "SONClassifier"
+            predicted, wanted, face = "classes", "numbers", "SONClassifier"
             if classes:
-                found, wanted, face = "numbers", "classes", "SONRegressor"
+                predicted, wanted, face = "numbers", "classes", "SONRegressor"
             raise ModelFileError(
-                f"holds a model that predicts {found}, not {wanted}; open it with {face} or "
+                f"holds a model that predicts {predicted}, not {wanted}; open it with {face} or "
                 "OnlineLearner"
             )
 

@@ -144,7 +144,7 @@ class RiverEstimator:
 
         """
         merged: Self = self.clone()  # type: ignore[attr-defined]  # River's
-        if models := [one._model for one in (self, *others) if one._has_labels()]:
+        if models := [estimator._model for estimator in (self, *others) if estimator._has_labels()]:
             origin = None if start is None or not start._has_labels() else start._model
             merged._model = models[0].merge(models[1:], origin)
         return merged

@@ -27,7 +27,7 @@ _GRAM_FACTOR = np.uint64(27942141)
 ALL = "*"  # instead of a letter: all namespaces
 
 
-def gram_letters(given: Sequence[str]) -> dict[str, tuple[int, int]]:
+def gram_letters(options: Sequence[str]) -> dict[str, tuple[int, int]]:
     """Return the most features of a gram, and how many it may skip, by letter of the namespace.
 
     Examples
@@ -35,16 +35,16 @@ def gram_letters(given: Sequence[str]) -> dict[str, tuple[int, int]]:
     >>> gram_letters(["a:2", "*:3:1"])
     {'a': (2, 0), '*': (3, 1)}
     """
-    found = {}
-    for words in given:
+    letters = {}
+    for words in options:
         letter, most, skips = (*words.split(":"), "0")[:3] if words.count(":") < 3 else ("", "", "")
         if len(letter) != 1 or not (most.isdigit() and skips.isdigit()) or int(most) < 1:
             raise ParameterError(
                 f"ngrams (--ngrams) of Vowpal Wabbit text must be the first letter of a namespace, "
                 f"or *, and the length, such as a:2; got {words!r}"
             )
-        found[letter] = int(most), int(skips)
-    return found
+        letters[letter] = int(most), int(skips)
+    return letters
 
 
 def gram_places(length: int, skips: int) -> list[tuple[int, ...]]:

@@ -295,9 +295,9 @@ class Training:
     ) -> None:
         loss, wrong = model.measures(learned)
         counted = learned.counted(batch.weights)
-        every: Any = slice(None)
+        all_rows: Any = slice(None)
         for rows, progress in (
-            [(every, self.progress)]
+            [(all_rows, self.progress)]
             if held is None
             else [(~held, self.progress), (held, self.held)]
         ):

@@ -1,4 +1,4 @@
-"""Tasks on a Dask cluster, or on whatever scheduler Dask has been told to use."""
+"""Tasks on a Dask cluster, or on the local scheduler of Dask."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sonline.merging import merge_tree
 
 
 def worker_name() -> str:
-    """Return who is working here."""
+    """Return the name of this worker."""
     try:
         return str(get_worker().name)
     except ValueError:  # not on a cluster
@@ -26,7 +26,7 @@ def worker_name() -> str:
 
 
 def client_in_use(client: Client | None = None) -> Client | None:
-    """Return the client that was named, or the one that Dask would use; None without a cluster."""
+    """Return this client, or the current one of Dask; None without a cluster."""
     if client is not None:
         return client
     try:
@@ -38,8 +38,8 @@ def client_in_use(client: Client | None = None) -> Client | None:
 class DaskEngine:
     """Trains and merges with Dask.
 
-    The graph has a fixed shape: the worker that is first, last or dead changes who does what, not
-    what is done. What a lost worker had finished is done again by another one.
+    The graph has a fixed shape: which worker is first, last or dead does not change the result.
+    Another worker repeats what a dead one had finished.
 
     Parameters
     ----------
@@ -50,47 +50,47 @@ class DaskEngine:
     def __init__(self, client: Client | None = None) -> None:
         self.client = client_in_use(client)
 
-    def run(self, this: Round) -> Shard:
+    def run(self, current: Round) -> Shard:
         """Train the partitions that are not done, and merge all in the fixed tree."""
-        sent = _literal(this.model)
-        origin = None if this.start is None else sent
+        sent = _literal(current.model)
+        origin = None if current.start is None else sent
         merge = delayed(merge_shards, pure=False)
         shards = [
-            _literal(this.done[task.number])
-            if task.number in this.done
+            _literal(current.done[task.number])
+            if task.number in current.done
             # A new name each time: drivers that share a scheduler must not share tasks.
             else delayed(task.train, pure=False)(
                 sent, *task.arguments, dask_key_name=f"sonline-train-{task.number}-{uuid4().hex}"
             )
-            for task in this.tasks
+            for task in current.tasks
         ]
         root = merge_tree(shards, lambda some: merge(list(some), origin))
-        new = [task.number not in this.done for task in this.tasks]
-        each = list(itertools.compress(shards, new))
+        new = [task.number not in current.done for task in current.tasks]
+        new_shards = list(itertools.compress(shards, new))
         if self.client is not None:
-            return self._on_cluster(self.client, root, each, this)
+            return self._on_cluster(self.client, root, new_shards, current)
         whole: Shard
-        whole, *models = dask.compute(root, *(each if this.keep else []))
-        fresh = [part for part in whole.figures if part.partition not in this.done]
-        for shard in models if this.keep else [Shard(None, [part]) for part in fresh]:
-            this.finished(shard, this.keep)
+        whole, *models = dask.compute(root, *(new_shards if current.keep else []))
+        fresh = [part for part in whole.figures if part.partition not in current.done]
+        for shard in models if current.keep else [Shard(None, [part]) for part in fresh]:
+            current.finished(shard, current.keep)
         return whole
 
     @staticmethod
-    def _on_cluster(client: Client, root: Any, each: Sequence[Any], this: Round) -> Shard:
+    def _on_cluster(client: Client, root: Any, new_shards: Sequence[Any], current: Round) -> Shard:
         figures = delayed(attrgetter("figures"), pure=False)  # small, unlike models
-        wanted = each if this.keep else [figures(shard) for shard in each]
+        wanted = new_shards if current.keep else [figures(shard) for shard in new_shards]
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "10GB"}):
             merged, *futures = client.compute([root, *wanted])
         try:
             for future in as_completed(futures, loop=client.loop):
                 result = future.result()
-                this.finished(result if this.keep else Shard(None, result), this.keep)
+                current.finished(result if current.keep else Shard(None, result), current.keep)
                 future.release()  # it may be large
             whole: Shard = merged.result()
         finally:
-            # Not client.cancel: it also cancels what depends on a task, and the scheduler drops
-            # a client that cancels what it never asked for, as the merging in between.
+            # Not client.cancel: it also cancels dependent tasks, and the scheduler drops a client
+            # that cancels tasks that it did not submit, such as the merges in between.
             for future in [merged, *futures]:
                 future.release()
         return whole

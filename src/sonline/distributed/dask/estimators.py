@@ -35,10 +35,10 @@ def _train(model: Any, number: int, settings: dict[str, Any], *arrays: Any) -> S
 
 
 class _OverPartitions(OnlineEstimator):
-    """Fits and predicts partition by partition; what is no collection, as the local estimator."""
+    """Fits and predicts Dask collections by partition, other input as the local estimator."""
 
     _measured: Callable[..., Any]  # the metric of `score` for a partition
-    _empty: Any  # what no rows would be predicted to be
+    _empty: Any  # the predictions for no rows
 
     def fit(
         self,
@@ -114,7 +114,7 @@ class _OverPartitions(OnlineEstimator):
                 "partitions": len(tasks),
                 "rounds": self.max_iter,
                 "data": token_of(itertools.chain.from_iterable(blocks)),
-                "begun": self.progress_.rows if continuing else 0,
+                "rows_before": self.progress_.rows if continuing else 0,
             }
             checkpoints = Checkpoints(checkpoint, type(self), description, resume)
         model = self if continuing else type(self)(**self.get_params(deep=False))
@@ -137,7 +137,7 @@ class _OverPartitions(OnlineEstimator):
             shard.model = None  # the figures are what is asked for
 
     def _by_partition(self, method: str, X: Any, meta: Any) -> Any:
-        """Return a lazy collection of what a method of the fitted estimator says of each block."""
+        """Return a lazy collection: a method of the fitted estimator, applied to each block."""
         self._fitted()
         call = partial(_call, self._plain(), method)
         if isinstance(X, da.Array):
@@ -162,9 +162,9 @@ class _OverPartitions(OnlineEstimator):
 class SONClassifier(_OverPartitions, LocalClassifier):
     """`sonline.SONClassifier` for Dask arrays, data frames and lists of delayed partitions.
 
-    Each partition is learned by itself where it is, and the models are merged in a tree of fixed
-    shape: the result does not depend on the workers. ``max_iter`` rounds are made, each from the
-    merged model of the one before; ``shuffle`` has no effect, rows are taken as they come.
+    Each partition trains a model on its worker, and the models are merged in a tree of fixed shape,
+    so the result does not depend on the workers. There are ``max_iter`` rounds, each from the
+    merged model of the last; ``shuffle`` has no effect.
 
     Parameters are those of `sonline.SONClassifier`.
 
@@ -203,21 +203,21 @@ class SONClassifier(_OverPartitions, LocalClassifier):
         Parameters
         ----------
         X : dask array, dask data frame, or list of delayed arrays or frames
-            The rows. An array with several blocks of columns is brought together by rows.
+            The rows. An array that is chunked by columns, too, is rechunked.
         y : dask array or series, list of delayed ones, or str
             The labels, in the same partitions, or the name of their column in the frame.
         sample_weight : like y, optional
             Importance of each row.
         classes : array, optional
-            The labels. Without, y is looked through first (or, with ``discover_classes``, each
-            partition finds its own).
+            The labels; by default they are collected from y first. With ``discover_classes``,
+            each partition discovers its own.
         on_error : {"stop", "skip"}, default="stop"
-            What rows with missing or infinite numbers do: end it with an error that names
-            partition and row, or be left out and counted.
+            Whether a row with missing or infinite numbers is an error that names partition and
+            row, or is skipped and counted.
         checkpoint : path-like, optional
-            A folder for finished partitions, on the machine that calls this.
+            Folder for finished partitions, on the calling machine.
         resume : bool, default=False
-            Use what an earlier call has left there.
+            Use the finished partitions of an earlier call.
         verbose : bool, default=False
             Show partitions as they are finished, with rows and progressive loss, on standard
             error: as a bar on a terminal, as lines elsewhere.
@@ -316,8 +316,8 @@ def partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
     collections = [X, y] if sample_weight is None else [X, y, sample_weight]
     if all(map(_is_frame, collections)):
         _check_counts([collection.npartitions for collection in collections])
-        # As one expression: by themselves, Dask would read a few columns in fewer partitions than
-        # many, and what both come from twice.
+        # In one expression. By themselves, Dask would give y fewer partitions than X, and compute
+        # their common source twice.
         together = X.map_partitions(
             _as_tuple,
             *collections[1:],

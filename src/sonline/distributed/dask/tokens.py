@@ -14,9 +14,8 @@ Tokens = dict[Hashable, str]
 def token_of(values: Iterable[Any]) -> str:
     """Return a token of what delayed values are made of: functions, arguments and data.
 
-    Dask's own are random for whatever has been delayed, so that a driver that was started again
-    would not recognise its data. Here each task is named by what it does to the tasks before it,
-    and not by its key.
+    Dask's own tokens of delayed values are random, so a restarted driver would not recognise its
+    data. Here a task is named by its function and its inputs, not by its key.
     """
     delayed = list(values)
     graph: dict[Hashable, Any] = {}

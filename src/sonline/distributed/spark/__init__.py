@@ -1,6 +1,6 @@
 """Sketched Online Newton on Apache Spark: estimators for `pyspark.ml`.
 
-Each partition of a data frame is learned where it lies; then the models are merged.
+Each partition of a data frame trains a model on its executor; then the models are merged.
 """
 
 from __future__ import annotations

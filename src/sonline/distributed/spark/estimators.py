@@ -49,25 +49,25 @@ class SONClassifier(
     labelCol, weightCol : str
         The label (numbers or text) and the importance of each row (all 1 without).
     predictionCol, rawPredictionCol, probabilityCol : str
-        What the model adds; an empty name leaves it out. Predictions are labels as they came:
-        doubles or text. Probabilities need ``loss="logistic"``.
+        Columns that the model adds; an empty name leaves one out. Predictions are labels as in the
+        data: doubles or text. Probabilities need ``loss="logistic"``.
     thresholds : list of float, optional
         As everywhere in `pyspark.ml`: the class with the largest probability / threshold wins.
     classes : list, optional
-        All labels. Without it, they are looked up in a pass over the labels.
+        All labels; by default they are collected in a pass over the labels.
     format : {"svmlight", "vw"}, optional
         ``featuresCol`` holds lines in this format, label included, as `spark.read.text` gives them.
     orderCol : str, optional
         The rows of each partition are learned in the order of this column.
     rounds : int, default=1
-        Passes over the data. After each the merged model goes out to all partitions again.
+        Number of passes over the data, each from the merged model of the last.
     onError : {"stop", "skip"}, default="stop"
-        What a bad row (no label, a number that is not finite, ...) does. It is named by partition
-        and row. The model gives a bad row null for predictions if this is "skip".
+        Whether a bad row (no label, a number that is not finite, ...) is an error that names
+        partition and row, or is skipped and counted. With "skip", its predictions are null.
     checkpointDir : str, optional
-        A folder that all executors see. Finished partitions leave their models there.
+        Folder for the models of finished partitions, which all executors can access.
     resume : bool, default=False
-        Take what is finished from ``checkpointDir``.
+        Use the finished partitions in ``checkpointDir``.
     verbose : bool, default=False
         Show rows, loss, time and worker of each partition on standard error after each round.
         While a round runs, Spark's console and web pages show how far it is.
@@ -76,7 +76,7 @@ class SONClassifier(
 
     Examples
     --------
-    A session, here a small one, comes first:
+    Start a Spark session first.
 
     >>> from sonline.distributed.spark import SONClassifier
     >>> classifier = SONClassifier(labelCol="clicked", sketchSize=5)
@@ -107,8 +107,8 @@ class SONClassifier(
         dataset : DataFrame
             Rows that the model has not seen.
         start : SONClassificationModel
-            Of the same parameters; it has the classes. Each partition goes on from it, and it is
-            counted once when they are merged. It is not changed.
+            With the same parameters and classes. Each partition continues from it, and merging
+            counts it once. It does not change.
         """
         _check_kind(start, SONClassificationModel)
         return self._learn(dataset, start)
@@ -152,7 +152,7 @@ class SONRegressor(
     checkpointDir, resume, verbose
         As of `SONClassifier`; labels are numbers.
     predictionCol : str
-        What the model adds.
+        The column that the model adds.
     loss : str, default="squared"
         "squared" (half the squared error) or "quantile".
     sketch, sketchSize, alpha, fitIntercept, missing, quantile, ...
@@ -187,8 +187,8 @@ class SONRegressor(
         dataset : DataFrame
             Rows that the model has not seen.
         start : SONRegressionModel
-            Of the same parameters. Each partition goes on from it, and it is counted once when
-            they are merged. It is not changed.
+            With the same parameters. Each partition continues from it, and merging counts it
+            once. It does not change.
         """
         _check_kind(start, SONRegressionModel)
         return self._learn(dataset, start)
@@ -204,7 +204,7 @@ class SONRegressor(
 
 
 def _declared(labels: list[Label]) -> tuple[Label, ...]:
-    """Return the classes that the user names, sorted."""
+    """Return the classes from the parameter, sorted."""
     text = [isinstance(label, str) for label in labels]
     if any(text) and not all(text):
         raise ParameterError(f"classes must be all text or all numbers, got {labels!r}")

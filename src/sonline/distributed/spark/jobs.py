@@ -1,4 +1,4 @@
-"""Jobs that Spark runs for us, and what to say when an executor is not prepared for them."""
+"""Spark jobs, and a clear error if an executor lacks a package."""
 
 from __future__ import annotations
 

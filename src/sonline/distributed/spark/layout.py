@@ -1,4 +1,4 @@
-"""Which columns of a data frame hold what, as the parameters say and its schema allows."""
+"""Which columns of a data frame hold what, checked against its schema."""
 
 from __future__ import annotations
 

@@ -30,7 +30,12 @@ from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.layout import column, layout_of
 from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.params import LEARNER, SONParams
-from sonline.distributed.spark.prediction import Outputs, Prediction, both, chances, in_order
+from sonline.distributed.spark.prediction import (
+    Outputs,
+    Prediction,
+    class_probabilities,
+    class_scores,
+)
 from sonline.distributed.spark.rows import COLUMNS, check_width, refuse_other_features
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.learner import OnlineLearner
@@ -55,7 +60,7 @@ class _Fitted(SONParams, MLWritable):
         """Make a model of pyspark.ml."""
         model.face = {
             "name": f"spark.{cls.__name__}",
-            "rounds": [[one.as_dict() for one in each.figures] for each in rounds],
+            "rounds": [[part.as_dict() for part in shard.figures] for shard in rounds],
             "width": width,
         }
         return cls._from_bytes(model.to_bytes())
@@ -66,7 +71,7 @@ class _Fitted(SONParams, MLWritable):
         return self._width
 
     def copyOfModel(self) -> Model:  # noqa: N802 - as Spark spells names
-        """Return a model of its own, to go on from."""
+        """Return a copy of the model."""
         return Model.from_bytes(self._data)
 
     @classmethod
@@ -78,8 +83,8 @@ class _Fitted(SONParams, MLWritable):
             width = face.get("width", face.get("n_features_in"))
             fitted._width = -1 if width is None or model.core.name_count() else int(width)
             fitted.rounds_ = [
-                Shard(None, [Figures.from_dict(one) for one in each])
-                for each in face.get("rounds", [])
+                Shard(None, [Figures.from_dict(part) for part in parts])
+                for parts in face.get("rounds", [])
             ]
         fitted._data, fitted._model = data, model
         fitted._classes = None if model.table is None else tuple(model.table.sorted_labels())
@@ -105,12 +110,12 @@ class _Fitted(SONParams, MLWritable):
         """Make a model of pyspark.ml out of a model of any face."""
         model.check_task(classes=cls is SONClassificationModel)
         fitted = cls._from_bytes(model.to_bytes())
-        given = model.parameters.as_dict()
-        fitted._set(**{name: given[known] for name, known in LEARNER.items()})
+        parameters = model.parameters.as_dict()
+        fitted._set(**{name: parameters[known] for name, known in LEARNER.items()})
         return fitted
 
     def toOnlineLearner(self) -> OnlineLearner:  # noqa: N802 - as Spark spells names
-        """Return a copy of the model as an `OnlineLearner`, to go on without Spark."""
+        """Return a copy of the model as an `OnlineLearner`, to continue without Spark."""
         return OnlineLearner.from_model(self.copyOfModel())
 
     def weights(self, label: Label | None = None, *, scaled: bool = False) -> dict[Any, float]:
@@ -134,25 +139,25 @@ class _Fitted(SONParams, MLWritable):
         names are matched by name. See `sonline.OnlineLearner.merge`. This estimator does not
         change.
         """
-        every = [self, *others]
-        for one in every[1:]:
-            if type(one) is not type(self):
+        models = [self, *others]
+        for other in models[1:]:
+            if type(other) is not type(self):
                 raise InvalidInputError(
-                    f"a {type(self).__name__} cannot be merged with a {type(one).__name__}"
+                    f"a {type(self).__name__} cannot be merged with a {type(other).__name__}"
                 )
-            if self._classes != one._classes:
+            if self._classes != other._classes:
                 raise InvalidInputError(
                     "the models to be merged differ in their classes: "
-                    f"{self._classes} and {one._classes}"
+                    f"{self._classes} and {other._classes}"
                 )
-            check_width(self._width, one._width, "the models to be merged differ")
-        turns = itertools.zip_longest(*(one.rounds_ for one in every))
+            check_width(self._width, other._width, "the models to be merged differ")
+        turns = itertools.zip_longest(*(other.rounds_ for other in models))
         rounds = [
             Shard(None, [figures for shard in turn if shard for figures in shard.figures])
             for turn in turns
         ]
-        model = self._model.merge([one._model for one in every[1:]])
-        width = max(one._width for one in every)
+        model = self._model.merge([other._model for other in models[1:]])
+        width = max(other._width for other in models)
         return self._copyValues(type(self).of(model, rounds, width))
 
     @property
@@ -208,15 +213,15 @@ class _Fitted(SONParams, MLWritable):
         if isinstance(value, SparseVector):
             ends = np.array([0, value.indices.size])
             row = sp.csr_array((value.values, value.indices, ends), shape=(1, value.size))
-        return in_order(self._model, self._model.predict(row)).reshape(-1)
+        return self._model.in_order(self._model.predict(row)).reshape(-1)
 
 
 class SONClassificationModel(
     _Fitted, ProbabilisticClassificationModel, MLReadable["SONClassificationModel"]
 ):
-    """What `SONClassifier` fits.
+    """The model that `SONClassifier` fits.
 
-    It adds the columns ``prediction`` (the label as it came), ``rawPrediction`` and, for the
+    It adds the columns ``prediction`` (the label as in the data), ``rawPrediction`` and, for the
     logistic loss, ``probability`` (vectors in the order of ``classes``).
 
     Attributes
@@ -253,11 +258,11 @@ class SONClassificationModel(
 
     def predictRaw(self, value: Vector) -> Vector:  # noqa: N802 - Spark's name
         """Return the raw predictions of one row, one per class."""
-        return DenseVector(both(self._raw(value)[:, np.newaxis])[0])
+        return DenseVector(class_scores(self._raw(value)[:, np.newaxis])[0])
 
     def predictProbability(self, value: Vector) -> Vector:  # noqa: N802 - Spark's name
         """Return the probabilities of the classes for one row."""
-        return DenseVector(chances(self._raw(value)[:, np.newaxis])[0])
+        return DenseVector(class_probabilities(self._raw(value)[:, np.newaxis])[0])
 
     @classmethod
     def read(cls) -> MLReader[SONClassificationModel]:
@@ -276,7 +281,7 @@ class SONClassificationModel(
 
 
 class SONRegressionModel(_Fitted, PredictionModel[Vector], MLReadable["SONRegressionModel"]):
-    """What `SONRegressor` fits; it adds the column ``prediction``.
+    """The model that `SONRegressor` fits; it adds the column ``prediction``.
 
     Attributes
     ----------

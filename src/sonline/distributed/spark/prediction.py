@@ -1,4 +1,4 @@
-"""What an executor does with rows that are to be predicted."""
+"""Prediction of rows on an executor."""
 
 from __future__ import annotations
 
@@ -32,17 +32,12 @@ VECTOR_TYPE = pa.struct(
 )
 
 
-def both(raw: Floats) -> Floats:
+def class_scores(raw: Floats) -> Floats:
     """Return raw predictions, a line per output, with a column per class: two for one output."""
     return np.column_stack([-raw[0], raw[0]]) if raw.shape[0] == 1 else raw.T
 
 
-def in_order(model: Model, raw: Floats) -> Floats:
-    """Return raw predictions, a line per output, in the order of the sorted labels."""
-    return raw if model.table is None else model.table.in_order(raw)
-
-
-def chances(raw: Floats) -> Floats:
+def class_probabilities(raw: Floats) -> Floats:
     """Return the probabilities of the classes, a column for each."""
     return probabilities(raw, 2 if raw.shape[0] == 1 else raw.shape[0]).T
 
@@ -66,33 +61,35 @@ class Outputs:
         """Return the label of each row."""
         if self.classes is None:
             return list(raw[0])
-        places = raw[0] > 0 if raw.shape[0] == 1 else raw.argmax(axis=0)
+        codes = raw[0] > 0 if raw.shape[0] == 1 else raw.argmax(axis=0)
         if self.thresholds:
             if len(self.thresholds) != len(self.classes):
                 raise InvalidInputError(
                     f"thresholds has {len(self.thresholds)} numbers for {len(self.classes)} classes"
                 )
             with np.errstate(divide="ignore", invalid="ignore"):
-                scaled = np.nan_to_num(chances(raw) / np.array(self.thresholds), posinf=np.inf)
-            places = scaled.argmax(axis=1)
-        return [self.classes[int(number)] for number in places.tolist()]
+                scaled = np.nan_to_num(
+                    class_probabilities(raw) / np.array(self.thresholds), posinf=np.inf
+                )
+            codes = scaled.argmax(axis=1)
+        return [self.classes[int(number)] for number in codes.tolist()]
 
     def columns(self, raw: Floats, good_rows: NDArray[np.intp], rows: int) -> pa.StructArray:
         """Return the columns for so many rows; null where nothing was predicted."""
         absent = np.ones(rows, bool)
         absent[good_rows] = False
-        made = {}
+        columns = {}
         if self.prediction:
             words = self.classes is not None and isinstance(self.classes[0], str)
             labels = np.zeros(rows, object)
             labels[good_rows] = self.labels(raw)
             kind = pa.string() if words else pa.float64()
-            made[self.prediction] = pa.array(labels, kind, mask=absent)
+            columns[self.prediction] = pa.array(labels, kind, mask=absent)
         if self.raw:
-            made[self.raw] = _vectors(both(raw), good_rows, absent)
+            columns[self.raw] = _vectors(class_scores(raw), good_rows, absent)
         if self.probability:
-            made[self.probability] = _vectors(chances(raw), good_rows, absent)
-        return pa.StructArray.from_arrays(list(made.values()), list(made))
+            columns[self.probability] = _vectors(class_probabilities(raw), good_rows, absent)
+        return pa.StructArray.from_arrays(list(columns.values()), list(columns))
 
 
 @dataclass(frozen=True)
@@ -148,7 +145,7 @@ class Prediction:
         else:
             assert batch.row_ends is not None  # noqa: S101 - of tables
             good_rows = batch.row_ends - 1 - batch.start.rows
-        raw = in_order(model, model.predict(batch))
+        raw = model.in_order(model.predict(batch))
         return self.outputs.columns(raw, good_rows.astype(np.intp), rows)
 
 

@@ -21,20 +21,19 @@ BATCH = {"query": str, "number": persistence.COUNT}
 
 
 class BatchLearner:
-    """What a streaming query hands its batches to: they are learned, and the model is saved.
+    """Trains a model on the batches of a streaming query, and saves it after each.
 
-    Spark may hand over a batch again, after the driver has died. The model file holds the number of
-    the last batch learned beside the model and is replaced at once: no batch is learned twice, and
-    none is left out.
+    After the driver has died, Spark may deliver a batch again. The model file holds the number of
+    its last batch and is replaced atomically, so every batch is learned exactly once.
 
     Parameters
     ----------
     estimator : SONClassifier or SONRegressor
         How to learn. A classifier needs ``classes``: the first batch may not have them all.
     path : path-like
-        The model file, on the driver's disk. If it is there, learning goes on from it.
+        The model file, on the driver's disk. If it exists, training continues from it.
     start : SONClassificationModel or SONRegressionModel, optional
-        What to go on from if there is no file yet.
+        The model to continue from if there is no file yet.
 
     Attributes
     ----------

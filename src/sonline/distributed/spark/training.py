@@ -39,10 +39,10 @@ def train(
     layout: Layout,
     start: Any = None,
 ) -> tuple[Model, list[Shard], int]:
-    """Learn the partitions of a prepared frame and merge, as many rounds as asked for.
+    """Train on the partitions of a prepared frame and merge, for each round.
 
-    Partitions go on from a fitted model ``start``, if there is one. Returns the model, the figures
-    of each round, and the size of the vectors (-1 without).
+    Partitions continue from the fitted model ``start``, if there is one. Returns the model, the
+    figures of each round, and the size of the vectors (-1 without).
     """
     model = fresh(parameters, layout.classes) if start is None else start.copyOfModel()
     check_same_parameters(parameters, [model.parameters])
@@ -60,10 +60,10 @@ def train(
         resume = params.getOrDefault("resume")
         checkpoints = Checkpoints(folder, type(model), description, resume)
     rounds = params.getOrDefault("rounds")
-    # A job has its results all at once: while it runs, Spark's own bar shows how far it is.
-    with _kept(frame, rounds) as data, watching(params.getOrDefault("verbose"), 0) as watch:
+    # A job returns all results at its end; meanwhile Spark shows its own progress bar.
+    with _persisted(frame, rounds) as data, watching(params.getOrDefault("verbose"), 0) as watch:
         engine = SparkEngine(data, layout, parameters, checkpoints)
-        # Partitions and their checkpoints are the business of the executors.
+        # The executors handle partitions and their checkpoints.
         outcome = train_rounds(
             engine, [], model, continuing=start is not None, rounds=rounds, watch=watch
         )
@@ -73,8 +73,8 @@ def train(
 
 
 @contextmanager
-def _kept(frame: DataFrame, rounds: int) -> Iterator[DataFrame]:
-    """Keep what is read several times."""
+def _persisted(frame: DataFrame, rounds: int) -> Iterator[DataFrame]:
+    """Persist a frame that is read several times."""
     if rounds == 1 or frame.storageLevel != StorageLevel.NONE:
         yield frame
         return
@@ -86,7 +86,7 @@ def _kept(frame: DataFrame, rounds: int) -> Iterator[DataFrame]:
 
 
 class SparkEngine:
-    """Trains the partitions of a data frame where they lie, and merges.
+    """Trains on the partitions of a data frame, on their executors, and merges.
 
     Parameters
     ----------
@@ -112,9 +112,9 @@ class SparkEngine:
         self._turn = 0
         self.width = -1  # of the vectors; -1 where there are none
 
-    def run(self, this: Round) -> Shard:
+    def run(self, current: Round) -> Shard:
         """Train each partition and merge in the fixed tree."""
-        work = Work(self._layout, self._parameters, this.model, self._checkpoints, self._turn)
+        work = Work(self._layout, self._parameters, current.model, self._checkpoints, self._turn)
         self._turn += 1
         shards = self._data.mapInArrow(work.learn, RESULT).persist(StorageLevel.MEMORY_AND_DISK)
         try:
@@ -125,9 +125,9 @@ class SparkEngine:
             self.width = _one_width(rows)
             figures = [Figures.from_dict(json.loads(row["figures"])) for row in rows]
             for part in figures:
-                this.finished(Shard(None, [part]), False)
+                current.finished(Shard(None, [part]), False)
             filled = [part for part in figures if part.rows]
-            return Shard(_merged(shards, filled, this.start), figures)
+            return Shard(_merged(shards, filled, current.start), figures)
         finally:
             shards.unpersist()
 
