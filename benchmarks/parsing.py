@@ -87,7 +87,7 @@ def batches(text: bytes, form: str, features: str) -> Iterator[_core.TextBatch]:
     view = memoryview(text)
     for start in range(0, len(text), CHUNK):
         yield parser.feed(view[start : start + CHUNK])
-    yield parser.finish()
+    yield parser.end_file()
 
 
 def matrix(text: bytes) -> sp.csr_matrix:

@@ -60,8 +60,6 @@ void put_rows(std::string& target, const Batch& batch, const Options& options) {
       put_one(target, batch.label_codes[row]);
     }
     put_one(target, batch.weights.column.empty() ? 1.0 : batch.weights.column[row]);
-    put_one(target, batch.bases.column.empty() ? 0.0 : batch.bases.column[row]);
-    put_one(target, batch.qids.column.empty() ? int64_t{-1} : batch.qids.column[row]);
     if (batch.tags.size() != 0) target.append(batch.tags[row]);
     put_one(target, batch.lines[row]);
     put_one(target, batch.ends[row]);
@@ -163,7 +161,7 @@ Outcome run(const Options& options, std::string_view text, uint32_t cuts) {
     at += part.size();
   }
   if (!parser.failed()) {
-    put_batch(outcome, parser.finish(), options, text);
+    put_batch(outcome, parser.end_file(), options, text);
     CHECK(parser.failed() || static_cast<size_t>(parser.position().offset) == text.size());
   }
   return outcome;

@@ -236,14 +236,6 @@ class TextBatch:
         """Weight of each row; None if all are 1."""
 
     @property
-    def bases(self) -> Annotated[NDArray[numpy.float64], dict(shape=(None,))] | None:
-        """Base prediction of each row; None if all are 0."""
-
-    @property
-    def qids(self) -> Annotated[NDArray[numpy.int64], dict(shape=(None,))] | None:
-        """Query id of each row, -1 without; None if there are none."""
-
-    @property
     def tags(self) -> list[str] | None:
         """Tag of each row; None if no row has one."""
 
@@ -316,11 +308,6 @@ class TextParser:
 
     def set_json_columns(self, roles: Mapping[str, str], text: Sequence[str], ngrams: Mapping[str, int], products: Sequence[tuple[str, str]]) -> None:
         """Set what columns of JSON lines are, by name, before anything is fed."""
-
-    def finish(self) -> TextBatch:
-        """
-        Return the row of a last line without newline; nothing can be fed after it.
-        """
 
     @property
     def line(self) -> int:

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 import struct
 
 import numpy as np
@@ -34,7 +35,7 @@ def parse_native(fmt, chunks, *, tokens=False, unlabelled=False, **options):
         allow_unlabelled=unlabelled,
         **{"dtype": "float64", "features": "name", "on_error": "skip", **options},
     )
-    batches = [parser.feed(chunk) for chunk in chunks] + [parser.finish()]
+    batches = [parser.feed(chunk) for chunk in chunks] + [parser.end_file()]
     names, labels, spaces, rows, errors = [], [], [], [], []
     for batch in batches:
         names += batch.new_names
@@ -52,8 +53,6 @@ def parse_native(fmt, chunks, *, tokens=False, unlabelled=False, **options):
                 (
                     label,
                     1.0 if batch.weights is None else batch.weights[row],
-                    0.0 if batch.bases is None else batch.bases[row],
-                    -1 if batch.qids is None else batch.qids[row],
                     "" if batch.tags is None else batch.tags[row],
                     [names[i] for i in batch.indices[part]],
                     [bits(value) for value in batch.values[part]],
@@ -76,14 +75,15 @@ def parse_reference(fmt, data, *, tokens=False, unlabelled=False, namespaces=Fal
         except reference.LineError as error:
             errors.append((number, start + error.position + 1, error.kind))
             continue
-        if row is not None:
+        if row is not None and row.base:  # the reference reads it, and nothing can learn from it
+            before = re.match(rb"[ \t]*([^ \t]+[ \t]+){2}", line[start:]).end()
+            errors.append((number, start + before + 1, "base_prediction"))
+        elif row is not None:
             label = bits(row.label) if isinstance(row.label, float) else row.label
             rows.append(
                 (
                     label,
                     row.weight,
-                    row.base,
-                    row.qid,
                     row.tag,
                     [str(name) for name, _ in row.features],
                     [bits(value) for _, value in row.features],

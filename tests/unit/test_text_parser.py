@@ -66,7 +66,7 @@ def test_position_moves_line_by_line():
     assert (parser.line, parser.offset, parser.pending) == (4, 11, 3)
     parser.feed(b":4")
     assert (parser.line, parser.offset, parser.pending) == (4, 11, 5)
-    assert len(parser.finish()) == 1
+    assert len(parser.end_file()) == 1
     assert (parser.line, parser.offset, parser.pending) == (5, 16, 0)
 
 
@@ -110,7 +110,7 @@ def test_stop_at_the_first_error_delivers_the_rows_before_it():
     with pytest.raises(RuntimeError, match="stopped at an error"):
         parser.feed(b"1 1:2\n")
     with pytest.raises(RuntimeError, match="stopped at an error"):
-        parser.finish()
+        parser.end_file()
 
 
 def test_skip_collects_all_errors():
@@ -122,15 +122,8 @@ def test_skip_collects_all_errors():
         (3, 5, b"1 1:so"),
     ]
     assert batch.errors[1].word == b"some_very_long_word_of_more_than_forty_b"
-    assert parser.finish().labels.tolist() == [3]
+    assert parser.end_file().labels.tolist() == [3]
     assert not parser.failed
-
-
-def test_nothing_can_be_fed_after_the_end():
-    parser = _core.TextParser("svmlight")
-    parser.finish()
-    with pytest.raises(RuntimeError, match="was finished"):
-        parser.feed(b"1 1:2\n")
 
 
 def test_lines_of_ten_megabytes():
@@ -148,7 +141,7 @@ def test_line_length_limit(size):
     text = b"1 1:2\n" + b"1 " + b"1:2 " * 50 + b"\n-1 3:4\n" + b"1 " + b"5:6 " * 50
     parser = _core.TextParser("svmlight", on_error="skip", max_line_bytes=100)
     batches = [parser.feed(text[i : i + size]) for i in range(0, len(text), size)]
-    batches.append(parser.finish())
+    batches.append(parser.end_file())
     errors = [error for batch in batches for error in batch.errors]
     assert [(error.kind, error.line, error.column) for error in errors] == [
         ("line_too_long", 2, 101),
@@ -162,7 +155,7 @@ def test_line_length_limit(size):
 def test_a_line_of_exactly_the_limit_is_fine():
     parser = _core.TextParser("svmlight", max_line_bytes=5)
     assert parser.feed(b"1 1:2\n1 1:2").values.tolist() == [2]
-    assert parser.finish().values.tolist() == [2]
+    assert parser.end_file().values.tolist() == [2]
 
 
 @pytest.mark.memory
@@ -241,7 +234,7 @@ def test_dictionary_gains_are_reported_once():
     assert parser.feed(b"1 | a b\n").new_names == ["b"]
     assert parser.feed(b"1 | b a c\n").new_names == ["c"]
     assert parser.feed(b"1 | c\n1 | d").new_names == []
-    assert parser.finish().new_names == ["d"]
+    assert parser.end_file().new_names == ["d"]
 
 
 def test_random_bytes_never_crash():
@@ -251,4 +244,4 @@ def test_random_bytes_never_crash():
             parser = _core.TextParser(fmt, on_error="skip", features="name", namespaces=True)
             for _ in range(4):
                 parser.feed(rng.bytes(rng.integers(200)))
-            parser.finish()
+            parser.end_file()

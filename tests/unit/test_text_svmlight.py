@@ -13,7 +13,7 @@ from sonline import _core
 def parse(data, **options):
     parser = _core.TextParser("svmlight", **{"dtype": "float64", "on_error": "skip", **options})
     first = parser.feed(data)
-    last = parser.finish()
+    last = parser.end_file()
     assert not len(last) or not data.endswith(b"\n")
     return last if len(last) or last.errors else first
 
@@ -32,7 +32,6 @@ def test_rows():
     assert batch.lines.tolist() == [1, 2, 3]
     assert (batch.indptr.dtype, batch.indices.dtype) == (np.int64, np.int64)
     assert batch.weights is None
-    assert batch.qids is None
     assert batch.tags is None
 
 
@@ -85,7 +84,8 @@ def test_empty_input():
 
 def test_query_ids():
     batch = parse(b"1 qid:3 1:2\n2 1:2\n3 qid:9223372036854775807\n")
-    assert batch.qids.tolist() == [3, -1, 2**63 - 1]
+    assert batch.labels.tolist() == [1, 2, 3]
+    assert batch.indices.tolist() == [1, 1]
 
 
 @pytest.mark.parametrize(
@@ -196,7 +196,6 @@ def test_rows_without_labels():
     assert np.isnan(batch.labels).tolist() == [True, True, False]
     assert batch.unlabelled == 2
     assert batch.indptr.tolist() == [0, 2, 3, 4]
-    assert batch.qids.tolist() == [-1, 5, -1]
     batch = parse(b"1:2 3:4\na 1:2\n", allow_unlabelled=True, labels="token")
     assert batch.label_codes.tolist() == [-1, 0]
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sonline import _core
+from sonline import _core, streams
 
 
 def parse(data, **options):
@@ -11,7 +11,7 @@ def parse(data, **options):
         "vw", **{"dtype": "float64", "on_error": "skip", "features": "name", **options}
     )
     batch = parser.feed(data)
-    assert not parser.finish().errors
+    assert not parser.end_file().errors
     return batch
 
 
@@ -27,10 +27,9 @@ def error_of(data, **options):
 
 
 def test_full_line():
-    batch = parse(b"-1 2.5 0.25 'first |user:2 age:0.5 tall | plain:3 |item price:1e2\n")
+    batch = parse(b"-1 2.5 0 'first |user:2 age:0.5 tall | plain:3 |item price:1e2\n")
     assert batch.labels.tolist() == [-1]
     assert batch.weights.tolist() == [2.5]
-    assert batch.bases.tolist() == [0.25]
     assert batch.tags == ["first"]
     assert features(batch) == [
         ("user^age", 1.0),
@@ -43,10 +42,18 @@ def test_full_line():
 def test_optional_columns_are_none_when_unused():
     batch = parse(b"1 | a\n-1 1 0 | b\n")
     assert batch.weights is None
-    assert batch.bases is None
     assert batch.tags is None
     batch = parse(b"1 | a\n-1 3 | b\n0 | c\n")
     assert batch.weights.tolist() == [1, 3, 1]
+
+
+def test_base_predictions_are_bad_rows(tmp_path):
+    assert error_of(b"1 2 0.25 | a\n") == ("base_prediction", 1, 5)
+    (tmp_path / "a.vw").write_bytes(b"1 | a\n-1 1 0.25 | b\n1 1 0 | c\n")
+    with streams.open(tmp_path / "a.vw", on_error="skip") as stream:
+        [batch] = stream
+    assert batch.labels.tolist() == [1, 1]
+    assert [bad.line for bad in batch.bad] == [2]
 
 
 @pytest.mark.parametrize(

@@ -28,8 +28,6 @@ struct RowHead {
   double label = std::numeric_limits<double>::quiet_NaN();
   int64_t label_code = -1;
   double weight = 1;
-  double base = 0;
-  int64_t qid = -1;
   std::string_view tag = {};
 };
 
@@ -46,8 +44,6 @@ struct Batch {
   size_t unlabelled = 0;
 
   OptionalColumn<double> weights{1};
-  OptionalColumn<double> bases{0};
-  OptionalColumn<int64_t> qids{-1};
   Strings tags;  // empty, or one for each row
 
   Column<int64_t> lines;  // the line number of each row

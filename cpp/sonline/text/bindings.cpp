@@ -109,11 +109,6 @@ class PyParser {
     const std::scoped_lock lock(mutex_);
     parser_.set_json_layout(std::move(layout));
   }
-  Batch finish() {
-    nb::gil_scoped_release unlocked;
-    const std::scoped_lock lock(mutex_);
-    return parser_.finish();
-  }
   template <class Get>
   auto get(Get&& getter) {
     nb::gil_scoped_release unlocked;
@@ -296,8 +291,6 @@ void bind_parser(nb::module_& m) {
            "delimiter"_a, "Set what the columns of the CSV hold that is fed next.")
       .def("set_json_columns", &set_json_columns, "roles"_a, "text"_a, "ngrams"_a, "products"_a,
            "Set what columns of JSON lines are, by name, before anything is fed.")
-      .def("finish", &PyParser::finish,
-           "Return the row of a last line without newline; nothing can be fed after it.")
       .def_prop_ro(
           "line",
           [](PyParser& self) { return self.get([](auto& p) { return p.position().line; }); },
@@ -357,8 +350,6 @@ void bind_batch(nb::module_& m) {
          "Label of each row as a code, -1 where it has none, if labels are tokens.");
   batch.def_ro("unlabelled", &Batch::unlabelled, "Number of rows without label.");
   column("weights", &Batch::weights, "Weight of each row; None if all are 1.");
-  column("bases", &Batch::bases, "Base prediction of each row; None if all are 0.");
-  column("qids", &Batch::qids, "Query id of each row, -1 without; None if there are none.");
   batch.def_prop_ro(
       "tags",
       [](const Batch& self) -> std::optional<Names> {

@@ -59,7 +59,6 @@ Parser::Parser(const Options& options, Position start, Dictionaries known)
 
 Batch Parser::feed(const char* data, size_t size) {
   if (failed_) throw std::logic_error("this parser stopped at an error; make a new one to go on");
-  if (finished_) throw std::logic_error("this parser was finished; make a new one");
   Batch batch(options_.double_values);
   const char* p = data;
   const char* const end = data + size;
@@ -92,12 +91,6 @@ Batch Parser::end_file() {
   if (held_ != 0) take_held_line(0, batch);
   format_->begin_line();
   report_new_names(batch);
-  return batch;
-}
-
-Batch Parser::finish() {
-  Batch batch = end_file();
-  finished_ = true;
   return batch;
 }
 
@@ -176,8 +169,6 @@ void Parser::add_row(const RowHead& head, size_t features, int64_t end, Batch& b
     batch.unlabelled += head.label_code < 0;
   }
   batch.weights.append(rows, head.weight);
-  batch.bases.append(rows, head.base);
-  batch.qids.append(rows, head.qid);
   if (!head.tag.empty() || batch.tags.size() != 0) {
     while (batch.tags.size() < rows) batch.tags.push_back({});
     batch.tags.push_back(head.tag);

@@ -32,8 +32,6 @@ class Parser {
   Batch feed(const char* data, size_t size);
   // The row of a last line without a newline, if there is one. The next chunk starts another file.
   Batch end_file();
-  // The same; no more chunks can be fed.
-  Batch finish();
 
   // Sets the position of the next line, between two files.
   void seek(Position position);
@@ -69,7 +67,6 @@ class Parser {
   uint64_t labels_reported_ = 0;
   uint64_t namespaces_reported_ = 0;
   bool failed_ = false;
-  bool finished_ = false;
 };
 
 }  // namespace sonline::text

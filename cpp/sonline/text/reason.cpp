@@ -46,6 +46,8 @@ constexpr std::array kReasons = {
     Entry{"query_misplaced", "qid: must stand once, directly after the label"},
     Entry{"bar_missing", "expected '|' between the label and the features"},
     Entry{"too_many_label_fields", "expected at most label, importance, base and 'tag before '|'"},
+    Entry{"base_prediction",
+          "a base prediction (the third number before '|') cannot be learned from; remove it"},
     Entry{"negative_weight", "an importance weight must not be negative"},
     Entry{"namespace_missing", "expected a namespace or a blank directly after '|'"},
     Entry{"cell_count", "expected as many cells as there are columns"},

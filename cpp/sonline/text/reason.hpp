@@ -26,6 +26,7 @@ enum class Reason : uint8_t {
   kQueryMisplaced,
   kBarMissing,
   kTooManyLabelFields,
+  kBasePrediction,
   kNegativeWeight,
   kNamespaceMissing,
   kCellCount,

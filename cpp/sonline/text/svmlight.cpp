@@ -22,7 +22,7 @@ class SvmlightParser final : public LineParser {
     if (const LineResult failure = read_label(p, head); failure.reason != Reason::kNone) {
       return failure;
     }
-    if (const LineResult failure = read_query(p, head); failure.reason != Reason::kNone) {
+    if (const LineResult failure = read_query(p); failure.reason != Reason::kNone) {
       return failure;
     }
     return read_features(p, last, batch);
@@ -75,7 +75,8 @@ class SvmlightParser final : public LineParser {
     return p[0] == 'q' && p[1] == 'i' && p[2] == 'd' && p[3] == ':';
   }
 
-  LineResult read_query(const char*& p, RowHead& head) {
+  // Query ids are checked, and not used.
+  static LineResult read_query(const char*& p) {
     p = skip_blanks(p);
     if (!is_query(p)) return {};
     const char* q = p + 4;
@@ -83,7 +84,6 @@ class SvmlightParser final : public LineParser {
     if (read_index(q, qid) != Reason::kNone || !is_any_of(*q, kTokenEnds)) {
       return LineResult::failed(Reason::kQueryNotInteger, p);
     }
-    head.qid = static_cast<int64_t>(qid);
     p = q;
     return {};
   }

@@ -31,10 +31,14 @@ class VwParser final : public LineParser {
     const auto size = static_cast<size_t>(last - start);
     const auto* bar = static_cast<const char*>(std::memchr(start, '|', size));
     if (bar == nullptr) return LineResult::failed(Reason::kBarMissing, start);
-    if (const LineResult failure = read_head(start, bar, head); failure.reason != Reason::kNone) {
+    const char* base = nullptr;  // a base prediction, if there is one
+    if (const LineResult failure = read_head(start, bar, head, base);
+        failure.reason != Reason::kNone) {
       return failure;
     }
-    return read_features(bar, last, batch);
+    const LineResult result = read_features(bar, last, batch);
+    if (result.reason != Reason::kNone || base == nullptr) return result;
+    return LineResult::failed(Reason::kBasePrediction, base);
   }
 
  private:
@@ -44,7 +48,7 @@ class VwParser final : public LineParser {
     std::string_view text() const { return {first, static_cast<size_t>(last - first)}; }
   };
 
-  LineResult read_head(const char* p, const char* bar, RowHead& head) {
+  LineResult read_head(const char* p, const char* bar, RowHead& head, const char*& base) {
     constexpr size_t kMaxWords = 4;
     Word words[kMaxWords];
     size_t count = 0;
@@ -72,13 +76,15 @@ class VwParser final : public LineParser {
       if (!is_utf8(token)) return LineResult::failed(Reason::kInvalidUtf8, words[0].first);
       head.label_code = static_cast<int64_t>(dictionaries_.labels.insert(token));
     }
-    double* const numbers[] = {&head.label, &head.weight, &head.base};
+    double base_prediction = 0;
+    double* const numbers[] = {&head.label, &head.weight, &base_prediction};
     for (size_t i = options_.labels == LabelMode::kToken ? 1 : 0; i < count; ++i) {
       const char* q = words[i].first;
       const Reason reason = read_number<kWordEnds>(q, *numbers[i]);
       if (reason != Reason::kNone) return LineResult::failed(reason, words[i].first);
     }
     if (head.weight < 0) return LineResult::failed(Reason::kNegativeWeight, words[1].first);
+    if (base_prediction != 0) base = words[2].first;
     return {};
   }
 

@@ -99,15 +99,6 @@ class TextReader:
             for column in columns:
                 self._types.setdefault(column, kind)
         bad = [self._bad(error, name) for error in parsed.errors]
-        if parsed.bases is not None:
-            row = int(parsed.bases.nonzero()[0][0])
-            raise DataFormatError(
-                "a base prediction (the third number before the bar) cannot be learned from; "
-                "remove it",
-                file=name,
-                line=int(parsed.lines[row]),
-                text=f"{parsed.bases[row]:g}",
-            )
         end = replace(
             start,
             offset=self._parser.offset,
