@@ -163,9 +163,7 @@ class CoreRows:
             stored: Any = slice(ends[0], ends[-1])
             ends = ends - ends[0]
         else:
-            lengths = np.diff(indptr)[rows]
-            ends = np.concatenate([[0], np.cumsum(lengths)]).astype(indptr.dtype)
-            stored = np.repeat(indptr[rows] - ends[:-1], lengths) + np.arange(ends[-1])
+            ends, stored = stored_rows(indptr, rows)
         return CoreRows("csr", (values[stored], indices[stored], ends), ends.size - 1, self.columns)
 
     def check_starts(self) -> None:
@@ -187,6 +185,13 @@ class CoreRows:
         """Call a method of a core model with several outputs."""
         columns = (self.columns,) if self.kind == "csr" else ()
         getattr(core, f"{method}_{self.kind}")(*self.arguments, *columns, *rest)
+
+
+def stored_rows(indptr: NDArray[Any], rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return indptr of some rows of a sparse matrix, and where their values are stored."""
+    lengths = np.diff(indptr)[rows]
+    ends = np.concatenate([[0], np.cumsum(lengths)]).astype(indptr.dtype)
+    return ends, np.repeat(indptr[rows] - ends[:-1], lengths) + np.arange(ends[-1])
 
 
 def pieces(rows: CoreRows, order: NDArray[np.intp] | None = None) -> Iterator[tuple[Any, CoreRows]]:

@@ -28,6 +28,7 @@ from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Outcome, Task, train_rounds
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, ParameterError
+from sonline.evaluate import Progress
 from sonline.live import LastingConsole
 from sonline.model import Model
 from sonline.streams.sources import STDIN, expand, fingerprint, is_remote
@@ -131,23 +132,21 @@ def train_file(model: Model, number: int, name: str, settings: Settings) -> Shar
         except DivergenceError as error:
             raise DivergenceError(f"partition {number}, {name}: {error}") from None
         bad_text = "" if bad is None else bad.read_text(encoding="utf-8", errors="surrogateescape")
-    progress, held, numbers = run.progress, run.held, trained.table is None
+    held, classes = run.held, trained.table is not None
     figures = Figures(
         number,
         name,
         worker_name(),
         rows=run.rows,
         skipped=run.skipped,
-        weight=progress.loss.weight,
-        loss=progress.loss.total,
-        wrong=math.nan if numbers else progress.error.total,
         held_weight=held.loss.weight,
         held_loss=held.loss.total,
-        held_wrong=math.nan if numbers else held.error.total,
+        held_wrong=held.error.total if classes else math.nan,
         seconds=time.perf_counter() - started,
         bytes=moved_bytes(trained),
         bad=bad_text,
     )
+    figures.take(run.progress, Progress(), classes)
     return Shard(trained if run.rows else None, [figures])
 
 

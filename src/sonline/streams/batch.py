@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError
 from sonline.labels import Label, label_or_none
-from sonline.rows import Floats
+from sonline.rows import Floats, stored_rows
 from sonline.rows import Indices as Integers
 
 COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")
@@ -173,9 +173,7 @@ class Batch:
 
     def rows(self, numbers: Integers) -> Batch:
         """Return the rows with these numbers, in this order; all else is as in this batch."""
-        counts = np.diff(self.indptr)[numbers]
-        indptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        stored = np.repeat(self.indptr[:-1][numbers] - indptr[:-1], counts) + np.arange(indptr[-1])
+        indptr, stored = stored_rows(self.indptr, numbers)
         columns: dict[str, Any] = {
             name: None if getattr(self, name) is None else getattr(self, name)[numbers]
             for name in ROW_COLUMNS
