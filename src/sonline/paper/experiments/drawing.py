@@ -8,12 +8,28 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 PAPER_COLOUR = "tab:orange"
 OUR_COLOUR = "tab:blue"
 
 
 def compare(
+    figure: Figure,
+    numbers: Sequence[tuple[str, str, float | None, float]],
+    *,
+    sharex: bool = False,
+) -> None:
+    """Draw a panel per title of (title, data set, the paper's number or None, ours)."""
+    titles = list(dict.fromkeys(title for title, *_ in numbers))
+    panels = figure.subplots(1, len(titles), sharex=sharex, sharey=True, squeeze=False)[0]
+    for axes, title in zip(panels, titles, strict=True):
+        names, paper, ours = zip(*(rest for first, *rest in numbers if first == title), strict=True)
+        _compare(axes, names, paper, ours, title)
+    panels[0].legend(fontsize=7)
+
+
+def _compare(
     axes: Axes,
     names: Sequence[str],
     paper: Sequence[float | None],

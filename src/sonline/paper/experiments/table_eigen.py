@@ -87,14 +87,5 @@ class TableEigen:
 
 
 def _draw(records: list[dict[str, Any]], figure: Figure) -> None:
-    panels = figure.subplots(1, len(METHODS), sharey=True, squeeze=False)[0]
-    for axes, method in zip(panels, METHODS, strict=True):
-        chosen = [r for r in records if r["method"] == method.label]
-        compare(
-            axes,
-            [r["dataset"] for r in chosen],
-            [r["paper"] for r in chosen],
-            [r["ours"] for r in chosen],
-            f"largest relative error, {method.label}",
-        )
-    panels[0].legend(fontsize=7)
+    title = "largest relative error, {}".format
+    compare(figure, [(title(r["method"]), r["dataset"], r["paper"], r["ours"]) for r in records])

@@ -149,18 +149,10 @@ class TableError:
 
 
 def _draw(found: Sequence[Comparison], figure: Figure) -> None:
-    columns = list(dict.fromkeys(c.column for c in found))
-    panels = figure.subplots(1, len(columns), sharey=True, squeeze=False)[0]
-    for axes, column in zip(panels, columns, strict=True):
-        chosen = [c for c in found if c.column == column]
-        compare(
-            axes,
-            [c.dataset for c in chosen],
-            [c.paper for c in chosen],
-            [c.ours.rate for c in chosen],
-            column.replace(", ", ",\n"),
-        )
-    panels[0].legend(fontsize=7)
+    compare(
+        figure,
+        [(c.column.replace(", ", ",\n"), c.dataset, c.paper, c.ours.rate) for c in found],
+    )
 
 
 def _wide(found: Sequence[Comparison]) -> Table:

@@ -87,15 +87,6 @@ class TableFdOja:
 
 
 def _draw(records: list[dict[str, Any]], figure: Figure) -> None:
-    methods = list(dict.fromkeys(r["method"] for r in records))
-    panels = figure.subplots(1, len(methods), sharex=True, sharey=True, squeeze=False)[0]
-    for axes, method in zip(panels, methods, strict=True):
-        chosen = [r for r in records if r["method"] == method]
-        compare(
-            axes,
-            [r["dataset"] for r in chosen],
-            [r["paper"] for r in chosen],
-            [r["ours"] for r in chosen],
-            f"error rate, {method}",
-        )
-    panels[0].legend(fontsize=7)
+    title = "error rate, {}".format
+    numbers = [(title(r["method"]), r["dataset"], r["paper"], r["ours"]) for r in records]
+    compare(figure, numbers, sharex=True)
