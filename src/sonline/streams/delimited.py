@@ -14,7 +14,6 @@ from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
 from sonline.rows import LARGEST_VALUES, NO_VALUE
 from sonline.streams.batch import BadRow, Position
-from sonline.streams.files import peek
 from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import check_names, label_column, ngram_columns
 from sonline.streams.sources import refuse_other_files
@@ -37,17 +36,7 @@ _NOT_FINITE = ("not_finite", "overflow", "overflow_float32", "value_too_large")
 
 
 class CsvReader(TextReader):
-    """Reads files whose rows have a delimiter between their cells.
-
-    Parameters
-    ----------
-    options : Options
-        The options of the stream, with format and features detected.
-    start : Position
-        Where to start in the first file.
-    columns : dict
-        Types of the columns that are known already; those read here are added.
-    """
+    """Reads files whose rows have a delimiter between their cells."""
 
     def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
         if options.delimiter is not None and options.delimiter in _NO_DELIMITERS:
@@ -73,7 +62,8 @@ class CsvReader(TextReader):
         delimiter, names, position = self._first_row(head, start, source.name)
         sure = options.header or options.delimiter or options.format == "tsv"
         if not sure or not {*names} <= self._known():  # more rows are needed to detect the rest
-            head += peek(source, _HEAD - len(head))
+            while len(head) < _HEAD and (chunk := source.read(_HEAD - len(head))):
+                head += chunk
             delimiter, names, position = self._first_row(head, start, source.name)
         if names:
             whole = b"" if len(head) >= _HEAD else b"\n"

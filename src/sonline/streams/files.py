@@ -4,27 +4,12 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
 
 _PIECE = 1 << 13  # compressed bytes per read, because the decompressed bytes must fit in memory
-
-
-class Readable(Protocol):
-    """Something to read bytes from."""
-
-    def read(self, size: int, /) -> bytes | None:
-        """Return up to so many bytes."""
-
-
-def peek(plain: Readable, size: int) -> bytes:
-    """Read up to ``size`` bytes, in as many reads as it takes."""
-    head = b""
-    while len(head) < size and (chunk := plain.read(size - len(head))):
-        head += chunk
-    return head
 
 
 class SourceFile(io.RawIOBase):
@@ -40,28 +25,6 @@ class SourceFile(io.RawIOBase):
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer as far as there are bytes."""
         chunk = self._source.read(len(buffer))
-        buffer[: len(chunk)] = chunk
-        return len(chunk)
-
-
-class PrefixedFile(io.RawIOBase):
-    """Bytes that were read already, then the rest of a file."""
-
-    def __init__(self, head: bytes, rest: Readable) -> None:
-        self._head = head
-        self._rest = rest
-
-    def readable(self) -> bool:
-        """Return that it can be read."""
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        """Fill the buffer as far as there are bytes."""
-        if self._head:
-            count = min(len(buffer), len(self._head))
-            buffer[:count], self._head = self._head[:count], self._head[count:]
-            return count
-        chunk = self._rest.read(len(buffer)) or b""
         buffer[: len(chunk)] = chunk
         return len(chunk)
 
