@@ -278,7 +278,7 @@ def test_learners_of_another_kind_are_refused():
     minus.learn(np.ones((2, 1)), [-1, 1])
     with pytest.raises(InvalidInputError, match="0 and 1"):
         zero.merge([minus])
-    with pytest.raises(InvalidInputError, match="cannot have begun with it"):
+    with pytest.raises(InvalidInputError, match="cannot have continued from it"):
         learner().merge([zero], start=zero)
 
 

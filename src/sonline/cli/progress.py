@@ -15,15 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watched(stream: Stream, *, shown: bool) -> Iterator[Iterator[Batch]]:
-    """Give the batches of a stream, and show how many rows have been read.
-
-    Parameters
-    ----------
-    stream : Stream
-        What is read.
-    shown : bool
-        Whether it may be shown; on a terminal only.
-    """
+    """Give the batches of a stream, and show on a terminal how many rows have been read."""
     if not (shown and sys.stderr.isatty()):
         yield iter(stream)
         return

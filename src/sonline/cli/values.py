@@ -22,15 +22,7 @@ NOT_PLAIN = object()  # a value for Typer
 
 
 class PlainValue:
-    """Converts the values of one parameter, in the place of Typer's converter.
-
-    Parameters
-    ----------
-    descriptor
-        What Typer knows of the parameter.
-    of_typer
-        Makes Typer's converter out of that.
-    """
+    """Converts the values of one parameter; ``of_typer`` makes Typer's converter for the rest."""
 
     def __init__(self, descriptor: Any, of_typer: Callable[[Any], Any]) -> None:
         self._descriptor, self._of_typer = descriptor, of_typer

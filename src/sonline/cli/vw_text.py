@@ -35,16 +35,7 @@ class Audit:
     """Lists the features of predicted rows, as Vowpal Wabbit's ``--audit`` does.
 
     A line for each row: ``name:slot:value:weight`` of each feature, the one that adds most to the
-    prediction first. Products and n-grams have no names.
-
-    Parameters
-    ----------
-    model : Model
-        Whose predictions they are.
-    data : str
-        The file, which is read once more, by name.
-    options : dict
-        Of the stream of predicted rows.
+    prediction first. Products and n-grams have no names. The file is read once more, by name.
     """
 
     def __init__(self, model: Model, data: str, options: dict[str, Any]) -> None:

@@ -1,7 +1,7 @@
 """Merging: learners that were trained on disjoint shards of the data become one.
 
 A learner is a quadratic: weights w and the matrix A of its second-order information. For shards
-that began with a common start (A₀, w₀), the merged one is
+with a common start (A₀, w₀), the merged one is
 
     A = ΣA_i − (K−1)A₀,   w = w₀ + A⁻¹ ΣA_i(w_i − w₀),
 
@@ -52,15 +52,8 @@ def merge_learners(
 ) -> list[State]:
     """Return the knowledge of the merged learner; many learners are merged as in `merge_tree`.
 
-    Parameters
-    ----------
-    parameters : Parameters
-        Of all of them.
-    learners : sequence of sequences of dicts
-        For each learner what its models (one for each output) know, as `_core.Model.knowledge`
-        gives it. The first holds the names that they share.
-    start : sequence of dicts, optional
-        Likewise what all of them began with, if that was not the empty learner.
+    For each learner there is what `_core.Model.knowledge` returned for each of its outputs; the
+    first has the names. ``start`` is the same for the learner that all of them continued from.
     """
     table = NameTable()
     first = None if start is None else (start, table.add(start[0]))
@@ -138,7 +131,7 @@ def _merge_models(
             if learner.rounds < origin.rounds:
                 raise InvalidInputError(
                     f"start has learned {origin.rounds:.0f} rows, but one of the learners to be "
-                    f"merged only {learner.rounds:.0f}: it cannot have begun with it"
+                    f"merged only {learner.rounds:.0f}: it cannot have continued from it"
                 )
     merged = write(parameters, combined(parameters, known, origin, directions))
     for name, values in merged.items():

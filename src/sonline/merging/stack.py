@@ -16,15 +16,7 @@ PARALLEL = 1e-12  # squared length below which a direction is a combination of t
 
 
 class Stack:
-    """The directions of several learners, stacked as the rows of R.
-
-    Parameters
-    ----------
-    rows : array
-        R, one column a feature.
-    models : sequence of Knowledge
-        Whose they are.
-    """
+    """The directions of several learners, stacked as the rows of R; a column per feature."""
 
     def __init__(self, rows: Floats, models: Sequence[Knowledge]) -> None:
         self.rows = rows

@@ -126,20 +126,9 @@ def read(
     places: Places | None = None,
     V: Floats | None = None,
 ) -> Knowledge:
-    """Return the knowledge of a learner over its features or over those of several learners.
+    """Return the knowledge of a learner over the features ``keys``: its own, or those of several.
 
-    Parameters
-    ----------
-    parameters : Parameters
-        Of the learner.
-    state : dict of arrays
-        What `_core.Model.knowledge` has returned.
-    keys : array
-        The features.
-    places : array, optional
-        Where the learner's features are among them.
-    V : array, optional
-        Memory for its directions.
+    ``places`` are the positions of its features among them, and V is memory for its directions.
     """
     places = np.arange(keys.size) if places is None else places
     V = np.empty((rank_of(state), keys.size)) if V is None else V

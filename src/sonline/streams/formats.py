@@ -22,7 +22,11 @@ _SVMLIGHT_START = re.compile(rb"\S+([ \t]+\d+:\S*)+")  # also if a later part of
 
 
 class Reader(Protocol):
-    """Reads the files of a stream, one after another."""
+    """Reads the files of a stream, one after another.
+
+    Made with the options of the stream (format and features detected), the position to start from,
+    and the types of the columns of tables, to which it adds those that it reads.
+    """
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
         """Yield the batches of a file from a position in it."""

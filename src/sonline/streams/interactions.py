@@ -72,23 +72,8 @@ def add_grams(
     r"""Append to each row the grams of two and more features that follow each other.
 
     As in Vowpal Wabbit, namespaces with the same first letter are one, features of value 0 are not
-    there, and a gram has the value 1.
-
-    Parameters
-    ----------
-    batch : Batch
-        With slots as indices; it is changed.
-    initials : array of one-letter words
-        The first letter of each feature's namespace.
-    grams : dict
-        What `gram_letters` returns.
-    hash_bits : int
-        Slots are below 2^hash_bits.
-
-    Returns
-    -------
-    initials : array of one-letter words
-        Those of all features, grams included.
+    there, and a gram has the value 1. ``initials`` are the first letters of the namespaces of the
+    features; returned are those of all features, grams included.
     """
     rows = np.repeat(np.arange(len(batch)), np.diff(batch.indptr))
     slots, mask = batch.indices.view(np.uint64), np.uint64((1 << hash_bits) - 1)
@@ -132,18 +117,9 @@ def _append(
 def add_products(
     batch: Batch, initials: NDArray[np.str_], pairs: list[str], hash_bits: int
 ) -> None:
-    r"""Append to each row the products of all pairs.
+    r"""Append to each row the products of all pairs of namespaces, given by two letters.
 
-    Parameters
-    ----------
-    batch : Batch
-        With hash slots as indices; it is changed.
-    initials : array of one-letter words
-        The first letter of each feature's namespace.
-    pairs : list of str
-        Two letters each. A pair of the same letter has each product once.
-    hash_bits : int
-        Slots are below 2^hash_bits.
+    A pair of the same letter has each product once.
 
     Examples
     --------
@@ -223,14 +199,8 @@ def product(
 ) -> tuple[Integers, Floats]:
     """Return the feature number of a product in each row, and its values; names are appended.
 
-    Parameters
-    ----------
-    names : list of str
-        By number of the feature.
-    first, second : arrays
-        The feature numbers of both factors in each row.
-    values : array
-        The products of their values; 0 where one is absent.
+    ``first`` and ``second`` are the feature numbers of the factors; ``values`` the products of
+    their values, 0 if one is absent.
     """
     cells = np.zeros(values.size, np.int64)
     present = np.flatnonzero(values)

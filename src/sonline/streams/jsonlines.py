@@ -25,17 +25,7 @@ _KINDS = {"[": "an array", "{": "an object", '"': "text", "n": "null"}
 
 
 class JsonReader(TextReader):
-    """Reads files of JSON lines.
-
-    Parameters
-    ----------
-    options : Options
-        The options of the stream.
-    start : Position
-        Where to start in the first file.
-    columns : dict
-        The types of the columns are added to it.
-    """
+    """Reads files of JSON lines."""
 
     def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
         super().__init__(options, start, columns)

@@ -25,13 +25,7 @@ _INDEX = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
 class RowBuilder:
-    """Gives names and labels their ids, in the order of their appearance, and makes batches.
-
-    Parameters
-    ----------
-    options : Options
-        Of the stream.
-    """
+    """Gives names and labels their ids, in the order of their appearance, and makes batches."""
 
     def __init__(self, options: Options) -> None:
         self.options = options

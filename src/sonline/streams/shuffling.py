@@ -20,19 +20,7 @@ def shuffled(
 
     Rows of different blocks do not change places. The order depends on the seed and the position of
     the block: each pass has another order, and a run that resumes at the end of a block has the
-    same blocks.
-
-    Parameters
-    ----------
-    batches : iterable of Batch
-        The batches of a stream.
-    rows : int
-        Number of rows per block.
-    seed : int
-        Seed of the random orders.
-    stopped : callable
-        Whether the stream was stopped before its end. Then the rows of a block that is not full
-        are dropped.
+    same blocks. If the stream was ``stopped`` before its end, a block that is not full is dropped.
     """
     waiting: list[Batch] = []
     count = 0

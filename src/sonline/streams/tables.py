@@ -1,8 +1,7 @@
 """Parquet and Arrow through pyarrow.
 
-Numbers stay numbers under the name of their column, text becomes the feature ``column=value`` with
-the number 1, missing cells (and NaN, which stands for them in many tables) are absent. A column
-keeps the type that it had first.
+A number is a feature with the name of its column, text is the feature ``column=value`` with value
+1, and missing cells and NaN are absent. A column keeps its first type.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from sonline.errors import DataFormatError, InvalidInputError, ParameterError, S
 from sonline.labels import token_of
 from sonline.rows import LARGEST_VALUES, NO_VALUE, Floats, arrow_column
 from sonline.streams.batch import BadRow, Batch, Position
-from sonline.streams.files import PrefixedFile, SourceFile, peek
+from sonline.streams.files import SourceFile
 from sonline.streams.interactions import column_pairs, product
 from sonline.streams.rows import (
     RowBuilder,
@@ -50,17 +49,7 @@ def arrow() -> Any:
 
 
 class TableReader:
-    """Reads files of tables.
-
-    Parameters
-    ----------
-    options : Options
-        The options of the stream.
-    start : Position
-        Where to start in the first file.
-    columns : dict
-        Types of the columns that are known already; those read here are added.
-    """
+    """Reads files of tables."""
 
     def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
         self._arrow = arrow()
@@ -111,9 +100,7 @@ class TableReader:
             yield from parquet.ParquetFile(_seekable(source)).iter_batches(batch_size=_ROWS)
         else:
             ipc = self._arrow.ipc
-            head = peek(source.plain, 6)
-            source.plain = cast(IO[bytes], PrefixedFile(head, source.plain))
-            if head.startswith(b"ARROW1"):
+            if cast(Any, source.plain).peek(6).startswith(b"ARROW1"):
                 reader = ipc.open_file(_seekable(source))
                 for number in range(reader.num_record_batches):
                     yield from pieces(reader.get_batch(number))

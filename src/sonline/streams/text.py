@@ -27,15 +27,7 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class TextReader:
-    """Reads files of one text format; names keep their ids from file to file.
-
-    Parameters
-    ----------
-    options : Options
-        The options of the stream, with format and features detected.
-    start : Position
-        Where to start in the first file.
-    """
+    """Reads files of one text format; names keep their ids from file to file."""
 
     def __init__(
         self, options: Options, start: Position, columns: dict[str, str] | None = None

@@ -32,14 +32,9 @@ def open_output(path: Path, mode: str = "wb") -> IO[bytes]:
 
 
 class GrowingFiles:
-    """Files that grow during a run; a resumed run cuts them to the length that they had.
+    """Files that grow during a run, by what they hold; None for those that are not written.
 
-    Parameters
-    ----------
-    paths : dict
-        The files by what they hold; None if they are not written.
-    say : callable
-        Shows a message.
+    A resumed run cuts them to the length that they had at the checkpoint.
     """
 
     def __init__(self, paths: dict[str, Path | None], say: Callable[[str], None]) -> None:

@@ -12,21 +12,11 @@ from sonline.rows import Floats
 def prediction_lines(
     model: Model, raw: Floats, kind: str, tags: list[str] | None, classes: int | None = None
 ) -> str:
-    """Return predictions as text, a line per row, with its tag.
+    """Return predictions as text, a line per row, with its tag: "raw", "probability" or "label".
 
-    Parameters
-    ----------
-    model : Model
-        The model that made the predictions.
-    raw : array
-        Raw predictions, a line per output.
-    kind : {"raw", "probability", "label"}
-        What to write. For two classes a number is that of the second label in sorted order; for
-        more, each class has its label and its number.
-    tags : list of str, optional
-        The tags of the rows.
-    classes : int, optional
-        Number of classes when the predictions were made, if the model has more by now.
+    For two classes a number is that of the second label in sorted order; for more, each class has
+    its label and its number. ``classes`` is the number of classes when the predictions were made,
+    if the model has more by now.
     """
     table = model.table
     count = model.classes if classes is None else classes

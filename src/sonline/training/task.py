@@ -89,13 +89,7 @@ def fitting(model: Model, labels: Sequence[Any], classes: str | Sequence[Any] = 
 
 
 class LabelCheck:
-    """Finds rows whose labels a model cannot learn, before they are learned.
-
-    Parameters
-    ----------
-    table : ClassTable
-        The classes of the model.
-    """
+    """Finds rows whose labels a model with these classes cannot learn, before they are learned."""
 
     def __init__(self, table: ClassTable) -> None:
         self._known = table.labels

@@ -22,16 +22,8 @@ from sonline.training.task import stream_options, targets_of
 class Validation:
     """Evaluates a model after each pass and keeps the best one.
 
-    Parameters
-    ----------
-    data : sequence of str
-        The files with the validation rows.
-    patience : int
-        Number of passes without a smaller loss after which training stops.
-    options : dict
-        More options of the stream.
-    checkpoint : Path, optional
-        The file that the run resumes from; the best model is stored beside it.
+    Training stops after ``patience`` passes without a smaller loss. If there is a checkpoint, the
+    best model is stored beside it.
     """
 
     def __init__(

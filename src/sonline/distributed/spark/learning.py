@@ -35,27 +35,12 @@ def fresh(parameters: Parameters, classes: Sequence[Any] | None) -> Model:
 
 @dataclass(frozen=True)
 class Work:
-    """What every executor needs for one round.
-
-    Parameters
-    ----------
-    layout : Layout
-        What the columns hold.
-    parameters : Parameters
-        The parameters of the learner.
-    model : Model
-        The model that each partition starts from.
-    checkpoints : Checkpoints, optional
-        Where finished partitions are stored, in a folder that all executors see.
-    turn : int
-        Number of the round, from 0.
-    """
+    """What every executor needs for one round."""
 
     layout: Layout
-    parameters: Parameters
-    model: Model
-    checkpoints: Checkpoints | None
-    turn: int
+    model: Model  # that each partition starts from
+    checkpoints: Checkpoints | None  # in a folder that all executors can access
+    turn: int  # number of the round, from 0
 
     def learn(self, record_batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Train on a partition; yield one row of `RESULT`, with figures and errors as JSON.

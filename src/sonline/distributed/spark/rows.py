@@ -84,21 +84,9 @@ class Cells:
 
 
 class RowReader:
-    """Reads the rows of a partition.
+    """Reads the rows of a partition; its name is for errors.
 
-    Parameters
-    ----------
-    layout : Layout
-        What the columns hold.
-    name : str
-        Name of the partition, for errors.
-    width : int, default=-1
-        The size that all vectors must have; -1 means that of the first one.
-
-    Attributes
-    ----------
-    width : int
-        The size of the vectors; -1 if it is not known, or if there are none.
+    All vectors must have the size ``width``; -1 means that of the first one.
     """
 
     def __init__(self, layout: Layout, name: str, width: int = -1) -> None:
@@ -108,7 +96,7 @@ class RowReader:
 
     @property
     def width(self) -> int:
-        """The size of the vectors."""
+        """The size of the vectors; -1 if it is not known, or if there are none."""
         return self._vectors.width
 
     def read(self, record_batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:

@@ -62,7 +62,7 @@ def train(
     rounds = params.getOrDefault("rounds")
     # A job returns all results at its end; meanwhile Spark shows its own progress bar.
     with _persisted(frame, rounds) as data, watching(params.getOrDefault("verbose"), 0) as watch:
-        engine = SparkEngine(data, layout, parameters, checkpoints)
+        engine = SparkEngine(data, layout, checkpoints)
         # The executors handle partitions and their checkpoints.
         outcome = train_rounds(
             engine, [], model, continuing=start is not None, rounds=rounds, watch=watch
@@ -86,35 +86,23 @@ def _persisted(frame: DataFrame, rounds: int) -> Iterator[DataFrame]:
 
 
 class SparkEngine:
-    """Trains on the partitions of a data frame, on their executors, and merges.
-
-    Parameters
-    ----------
-    data : DataFrame
-        With the columns of the layout, in its order.
-    layout, parameters
-        What they hold, and of the learner.
-    checkpoints : Checkpoints, optional
-        In a folder that all executors see.
-    """
+    """Trains on the partitions of a data frame with the columns of a layout, and merges."""
 
     def __init__(
         self,
         data: DataFrame,
         layout: Layout,
-        parameters: Parameters,
         checkpoints: Checkpoints | None,
     ) -> None:
         self._data = data
         self._layout = layout
-        self._parameters = parameters
         self._checkpoints = checkpoints
         self._turn = 0
         self.width = -1  # of the vectors; -1 where there are none
 
     def run(self, current: Round) -> Shard:
         """Train each partition and merge in the fixed tree."""
-        work = Work(self._layout, self._parameters, current.model, self._checkpoints, self._turn)
+        work = Work(self._layout, current.model, self._checkpoints, self._turn)
         self._turn += 1
         shards = self._data.mapInArrow(work.learn, RESULT).persist(StorageLevel.MEMORY_AND_DISK)
         try:
