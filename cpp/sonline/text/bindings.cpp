@@ -83,37 +83,12 @@ class PyParser {
   PyParser(const Options& options, Position start, Dictionaries known)
       : parser_(options, start, std::move(known)) {}
 
-  Batch feed(nb::handle data) {
-    const Buffer buffer(data);
+  // Calls action(parser) without the GIL.
+  template <class Action>
+  auto locked(Action&& action) {
     nb::gil_scoped_release unlocked;
     const std::scoped_lock lock(mutex_);
-    return parser_.feed(buffer.data(), buffer.size());
-  }
-  Batch end_file() {
-    nb::gil_scoped_release unlocked;
-    const std::scoped_lock lock(mutex_);
-    return parser_.end_file();
-  }
-  void seek(Position position) {
-    nb::gil_scoped_release unlocked;
-    const std::scoped_lock lock(mutex_);
-    parser_.seek(position);
-  }
-  void set_layout(CsvLayout layout) {
-    nb::gil_scoped_release unlocked;
-    const std::scoped_lock lock(mutex_);
-    parser_.set_layout(std::move(layout));
-  }
-  void set_json_layout(JsonLayout layout) {
-    nb::gil_scoped_release unlocked;
-    const std::scoped_lock lock(mutex_);
-    parser_.set_json_layout(std::move(layout));
-  }
-  template <class Get>
-  auto get(Get&& getter) {
-    nb::gil_scoped_release unlocked;
-    const std::scoped_lock lock(mutex_);
-    return getter(std::as_const(parser_));
+    return action(parser_);
   }
 
  private:
@@ -170,7 +145,6 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
                  bool allow_unlabelled, bool namespaces, bool frozen_names, size_t max_line_bytes,
                  size_t max_error_bytes, int64_t line, int64_t offset, const nb::object& names,
                  const std::vector<std::string>& label_names,
-                 const std::vector<std::string>& namespace_names,
                  const std::vector<std::string>& na_values, bool refuse_missing, bool label_weights,
                  const nb::bytes& skipped_spaces) {
   Options options;
@@ -209,8 +183,7 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
     options.skipped_spaces[static_cast<uint8_t>(byte)] = true;
   }
   new (self) PyParser(options, {line, offset},
-                      {feature_names(names), table_of("label_names", label_names),
-                       table_of("namespace_names", namespace_names)});
+                      {feature_names(names), table_of("label_names", label_names), {}});
 }
 
 void set_columns(PyParser& self, const std::vector<std::string>& names,
@@ -241,7 +214,7 @@ void set_columns(PyParser& self, const std::vector<std::string>& names,
   }
   layout.products = products;
   layout.delimiter = delimiter;
-  self.set_layout(std::move(layout));
+  self.locked([&](Parser& parser) { parser.set_layout(std::move(layout)); });
 }
 
 void set_json_columns(PyParser& self, std::map<std::string, std::string> roles,
@@ -259,7 +232,7 @@ void set_json_columns(PyParser& self, std::map<std::string, std::string> roles,
   layout.text = {text.begin(), text.end()};
   layout.ngrams = {ngrams.begin(), ngrams.end()};
   layout.products = products;
-  self.set_json_layout(std::move(layout));
+  self.locked([&](Parser& parser) { parser.set_json_layout(std::move(layout)); });
 }
 
 void bind_parser(nb::module_& m) {
@@ -274,17 +247,24 @@ void bind_parser(nb::module_& m) {
            "max_line_bytes"_a = defaults.max_line_bytes,
            "max_error_bytes"_a = defaults.max_error_bytes, "line"_a = 1, "offset"_a = 0,
            "names"_a = nb::list(), "label_names"_a = std::vector<std::string>(),
-           "namespace_names"_a = std::vector<std::string>(),
            "na_values"_a = std::vector<std::string>(), "refuse_missing"_a = false,
            "label_weights"_a = false, "skipped_spaces"_a = nb::bytes("", 0))
-      .def("feed", &PyParser::feed, "data"_a,
-           "Return the rows that end within this chunk of bytes; the GIL is released meanwhile.")
-      .def("end_file", &PyParser::end_file,
-           "Return the row of a last line without newline; another file may be fed after it.")
+      .def(
+          "feed",
+          [](PyParser& self, nb::handle data) {
+            const Buffer buffer(data);
+            return self.locked([&](Parser& p) { return p.feed(buffer.data(), buffer.size()); });
+          },
+          "data"_a,
+          "Return the rows that end within this chunk of bytes; the GIL is released meanwhile.")
+      .def(
+          "end_file",
+          [](PyParser& self) { return self.locked([](Parser& p) { return p.end_file(); }); },
+          "Return the row of a last line without newline; another file may be fed after it.")
       .def(
           "seek",
           [](PyParser& self, int64_t line, int64_t offset, int64_t rows) {
-            self.seek({line, offset, rows});
+            self.locked([&](Parser& p) { p.seek({line, offset, rows}); });
           },
           "line"_a, "offset"_a, "rows"_a, "Set where the next file is read on.")
       .def("set_columns", &set_columns, "names"_a, "kinds"_a, "ngrams"_a, "products"_a,
@@ -293,21 +273,23 @@ void bind_parser(nb::module_& m) {
            "Set what columns of JSON lines are, by name, before anything is fed.")
       .def_prop_ro(
           "line",
-          [](PyParser& self) { return self.get([](auto& p) { return p.position().line; }); },
+          [](PyParser& self) { return self.locked([](Parser& p) { return p.position().line; }); },
           "Number of the first line that is not parsed yet, counted from 1.")
       .def_prop_ro(
           "offset",
-          [](PyParser& self) { return self.get([](auto& p) { return p.position().offset; }); },
+          [](PyParser& self) { return self.locked([](Parser& p) { return p.position().offset; }); },
           "Offset of the first byte of that line within the input.")
       .def_prop_ro(
           "rows",
-          [](PyParser& self) { return self.get([](auto& p) { return p.position().rows; }); },
+          [](PyParser& self) { return self.locked([](Parser& p) { return p.position().rows; }); },
           "Number of rows before that line, bad ones among them.")
       .def_prop_ro(
-          "pending", [](PyParser& self) { return self.get([](auto& p) { return p.pending(); }); },
+          "pending",
+          [](PyParser& self) { return self.locked([](Parser& p) { return p.pending(); }); },
           "Number of bytes of that line that were already fed.")
       .def_prop_ro(
-          "failed", [](PyParser& self) { return self.get([](auto& p) { return p.failed(); }); },
+          "failed",
+          [](PyParser& self) { return self.locked([](Parser& p) { return p.failed(); }); },
           "Whether the parser stopped at a bad line.");
 }
 
