@@ -45,7 +45,7 @@ def open_console() -> Any:
 
 
 def number(value: float | None) -> str:
-    """Return a metric for people.
+    """Return a metric with six decimals; - for none.
 
     Examples
     --------
@@ -150,7 +150,7 @@ class Display:
         return time.monotonic() - self.started
 
     def _losses(self, point: Point | None) -> tuple[str, str]:
-        """Return the average loss and the one since the last line, for people."""
+        """Return the average loss and the one since the last line, as text."""
         if point is None:
             return number(None), number(None)
         return number(self.loss_scale * point.average), number(self.loss_scale * point.since_last)

@@ -1,7 +1,7 @@
 """Files that replace older ones: whole or not at all, and nothing is left behind.
 
 A file is written under a temporary name in the same folder, and renamed. The writer holds a lock on
-it, so that leftovers of killed processes can be told from files being written, and removed.
+it, which distinguishes files being written from leftovers of killed processes; those are removed.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ def _begin(target: Path) -> tuple[Path, IO[bytes]]:
 
 
 def _remove_leftovers(target: Path) -> None:
-    """Remove temporary files of killed processes: those that nobody has locked."""
+    """Remove temporary files of killed processes: those without a lock."""
     for part in target.parent.glob(f".{glob.escape(target.name)}.{'[0-9a-f]' * 16}{_SUFFIX}"):
         with suppress(OSError), part.open("rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

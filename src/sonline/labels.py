@@ -144,7 +144,7 @@ class ClassTable:
         return np.array(self._sorted_numbers(len(self)), np.intp)
 
     def _sorted_numbers(self, count: int) -> list[int]:
-        """Return the numbers of the first classes, sorted by label, or as they came if none can."""
+        """Return the numbers of the first classes, sorted by label if labels can be compared."""
         try:
             return sorted(range(count), key=self.labels.__getitem__)
         except TypeError:  # labels of River can be anything

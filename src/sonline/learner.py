@@ -65,7 +65,7 @@ class OnlineLearner(LearnerConstructor):
         self._plain = model.table is None or model.table.signs
         self._learns = self._plain and not model.only_predicts
         self._binary = model.table is not None
-        self._negative: Any = None  # which of 0 and -1 the other label is, once it has come
+        self._negative: Any = None  # 0 or -1, the other label beside 1, once it is known
         if model.table is not None and model.table.signs and not model.table.undecided:
             self._negative = model.table.labels[0]
 
@@ -156,7 +156,7 @@ class OnlineLearner(LearnerConstructor):
         return learned.raw
 
     def _settle(self) -> None:
-        """Note which labels have come."""
+        """Store which of 0 and -1 is the other label, once it is known."""
         table = self._model.table
         if self._negative is None and table is not None and table.signs and not table.undecided:
             self._negative = table.labels[0]
@@ -322,7 +322,7 @@ class OnlineLearner(LearnerConstructor):
         X : array, sparse matrix, data frame, sequence of mappings, or Batch
             The rows.
         """
-        self._model.probabilities(np.zeros((1, 0)))  # says what is wrong before the work
+        self._model.probabilities(np.zeros((1, 0)))  # raises the error before the work
         with self._core.hold():  # no other thread may add a class
             raw = self._model.in_order(self._model.predict(X))
             return self._model.probabilities(raw).T

@@ -99,8 +99,8 @@ def _metadata(document: Mapping[str, Any], tensors: Tensors) -> dict[str, str]:
 def _pieces(metadata: Mapping[str, str], tensors: Tensors) -> Iterator[bytes | memoryview]:
     """Yield the bytes of a safetensors file, those of arrays without a copy.
 
-    The library's own writer takes a temporary file of its own, which stays if the process is
-    killed, or a copy of everything in memory.
+    The writer of the library either makes a temporary file, which stays if the process is killed,
+    or a copy of everything in memory.
     """
     arrays = {name: np.asarray(tensors[name], order="C") for name in tensors}
     # Large types first, so that every array is aligned; as the library has them.
@@ -173,7 +173,7 @@ def _checked(
 def reading(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
     """Turn every error about what a file holds into a `ModelFileError` that names the file.
 
-    A document can hold anything in the place of anything, so all that its use can raise counts.
+    Any part of a document may have a wrong type, so every error that its use can raise counts.
     """
     try:
         yield

@@ -42,7 +42,7 @@ NO_VALUE = "column {!r} has no value; fill it, or leave missing='absent'"
 
 
 def contiguous(values: ArrayLike, dtype: Any = None) -> NDArray[Any]:
-    """Return an array that the core can read as it lies: in one piece, and aligned.
+    """Return an array that the core can read without a copy: contiguous and aligned.
 
     Arrays that Dask deserialises may be unaligned.
     """

@@ -68,7 +68,7 @@ def test_a_reader_that_has_seen_enough(sonline, data, tmp_path):
     # Training goes on: the model is what is wanted in the end.
     line, errors, code = first_line(tmp_path, "train", data, "-o", "n.son", "--predictions", "-")
     assert (line, code) == ("0.0\n", 0)
-    assert "nobody reads predictions any more" in errors
+    assert "the reader of predictions is gone" in errors
     assert tensors(tmp_path / "n.son") == tensors(tmp_path / "m.son")
 
 

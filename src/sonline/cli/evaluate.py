@@ -25,7 +25,7 @@ from sonline.training.outputs import GrowingFiles
 
 app = command_app()
 
-MOST_SHOWN = 20  # classes of a confusion matrix for people
+MOST_SHOWN = 20  # classes of a confusion matrix that is printed
 
 
 class Scores:
@@ -226,7 +226,7 @@ def _text(result: dict[str, Any]) -> str:
 
 
 def _matrix(by_class: dict[str, Any]) -> str:
-    """Return the confusion matrix for people, if there are not too many classes."""
+    """Return the confusion matrix as text, if there are not too many classes."""
     labels = [str(label) for label in by_class.get("labels", [])]
     if not 1 < len(labels) <= MOST_SHOWN:
         return ""

@@ -204,7 +204,7 @@ def _with_options(
     added: list[inspect.Parameter],
     collected: Callable[[dict[str, Any]], dict[str, Any]],
 ) -> Callable[..., None]:
-    """Give a command options in the place of an argument, which gets what is collected of them."""
+    """Replace an argument of a command by options; the argument gets their collected values."""
     signature = inspect.signature(command, eval_str=True)
 
     def run(**arguments: Any) -> None:

@@ -285,7 +285,7 @@ def _loss_and_error(values: dict[str, Any], kind: str) -> str:
 
 
 def summary(result: dict[str, Any]) -> str:
-    """Return the result for people."""
+    """Return the result as text."""
     lines = [
         f"rows            {result['rows']:,}"
         + (f" ({result['skipped']:,} bad, skipped)" if result["skipped"] else "")

@@ -270,7 +270,7 @@ def _evidence(
             amount[~_seen(learner)] = 0.0
         evidence.append(np.maximum(amount, 0.0, out=amount))
     silent = _total(evidence) == 0
-    if silent.any():  # nobody has seen it since the start: equal shares
+    if silent.any():  # not seen since the start: equal shares
         evidence = [
             np.where(silent, _seen(learner).astype(np.float64), amount)
             for learner, amount in zip(models, evidence, strict=True)

@@ -1,4 +1,4 @@
-"""The fixed shape in which many are merged: always the same, whoever is done first."""
+"""The tree in which many learners are merged: its shape depends on their number only."""
 
 from __future__ import annotations
 

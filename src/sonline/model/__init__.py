@@ -1,10 +1,10 @@
-"""`Model`: what every face of sonline learns, predicts, merges and saves with.
+"""`Model`: learns, predicts, merges and saves, behind every face of sonline.
 
 - `model`: the class;
-- `predictions`: what learning returns, and probabilities;
+- `predictions`: the result of learning a batch, and probabilities;
 - `batches`: rows of streams;
-- `merge`: several models into one, other classes, compact models;
-- `schema`: what may be in the document of a file.
+- `merge`: merged models, models with other classes, compact models;
+- `schema`: the document of a model file.
 """
 
 from sonline.model.model import PROBABILISTIC, Model, Reading

@@ -1,4 +1,4 @@
-"""The learners of a model from the arrays of a file, or from what merging returns, and back."""
+"""Learners of the core from the arrays of a file or from merged knowledge, and back."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def restored_learners(parameters: Parameters, tensors: Tensors, count: int) -> l
 
 
 def learners_with(parameters: Parameters, states: Sequence[Tensors]) -> list[_core.Model]:
-    """Return learners that know what merging returned; the first state has the names."""
+    """Return learners with merged knowledge; the first state has the names."""
     learners: list[_core.Model] = []
     for state in states:
         known = {name: state[name] for name in state if not learners or name not in NAMES}

@@ -1,4 +1,4 @@
-"""Models out of several models, or of one: merged, with other classes, compact."""
+"""Models made from others: merged, with other classes, compact."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`Model`: what every face of sonline learns, predicts, merges and saves with.
+"""`Model`: learns, predicts, merges and saves, behind every face of sonline.
 
 A model is one learner of the core for numbers and for two classes, and one per class ("this class
 or not") for more, with the labels of its classes, the names of its features, and what is needed to
@@ -74,7 +74,7 @@ class Model(Inspection):
     progress : Progress
         Measures of the predictions made before rows were learned, where a face keeps them.
     run : dict
-        Position and counters of a training run, so that it can be resumed.
+        Position and counters of a training run, to resume it.
     face : dict
         Which face saved the model, and the arguments that only this face has.
     row_weight : float
@@ -162,7 +162,7 @@ class Model(Inspection):
         return "binary" if self.classes == 2 and not self.growing else "classes"
 
     def check_task(self, classes: bool) -> None:
-        """Raise an error if the model predicts numbers and should predict classes, or so."""
+        """Raise an error if the model predicts numbers instead of classes, or classes instead."""
         if classes == (self.table is None):
             predicted, wanted, face = "classes", "numbers", "SONClassifier"
             if classes:
@@ -313,7 +313,7 @@ class Model(Inspection):
         self, rows: CoreRows, table: ClassTable, codes: Codes, weights: Floats | None, threads: int
     ) -> LearnResult:
         grown = self
-        if self.growing and not table.growing:  # the first label says what the classes are
+        if self.growing and not table.growing:  # the first label fixes the classes
             grown = self.rebuilt(table, self.learners)
         for label in table.labels[grown.classes :]:
             grown = grown.with_class(label)

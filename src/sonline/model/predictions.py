@@ -1,4 +1,4 @@
-"""What learning a batch returns, and probabilities of raw predictions."""
+"""The result of learning a batch, and probabilities of raw predictions."""
 
 from __future__ import annotations
 

@@ -63,7 +63,7 @@ class GrowingFiles:
                 file.close()
 
     def write(self, name: str, data: bytes) -> None:
-        """Append to a file; if nobody reads a pipe any more, say so and continue."""
+        """Append to a file; if the reader of a pipe is gone, say so and continue."""
         if name not in self._files or name in self._broken:
             return
         try:
@@ -71,7 +71,7 @@ class GrowingFiles:
             self._files[name].flush()
         except BrokenPipeError:
             self._broken.add(name)
-            self._say(f"nobody reads {name} any more: the rest of them is left out")
+            self._say(f"the reader of {name} is gone: the rest is not written")
         self.lengths[name] += len(data)
 
     def sync(self) -> None:

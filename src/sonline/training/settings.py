@@ -27,7 +27,7 @@ class Settings:
     classes: str | Sequence[Any] = "auto"
     class_weights: dict[Any, float] = field(default_factory=dict)  # by label; 1 for other labels
     validation: list[str] = field(default_factory=list)  # files to evaluate on after each pass
-    patience: int = 3  # stop after so many passes without a smaller validation loss
+    patience: int = 3  # stop after this many passes without a smaller validation loss
     passes: int = 1
     shuffle: int = 0  # rows are shuffled within blocks of this many; 0: not at all
     holdout: int = 0  # one row in this many is predicted only; 0: none

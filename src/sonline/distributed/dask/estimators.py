@@ -134,7 +134,7 @@ class _OverPartitions(OnlineEstimator):
         self.n_iter_ = self.max_iter
         self.rounds_ = outcome.rounds
         for shard in self.rounds_:
-            shard.model = None  # the figures are what is asked for
+            shard.model = None  # only the figures are public
 
     def _by_partition(self, method: str, X: Any, meta: Any) -> Any:
         """Return a lazy collection: a method of the fitted estimator, applied to each block."""

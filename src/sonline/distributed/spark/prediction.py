@@ -75,7 +75,7 @@ class Outputs:
         return [self.classes[int(number)] for number in codes.tolist()]
 
     def columns(self, raw: Floats, good_rows: NDArray[np.intp], rows: int) -> pa.StructArray:
-        """Return the columns for so many rows; null where nothing was predicted."""
+        """Return the columns for ``rows`` rows; null if a row was not predicted."""
         absent = np.ones(rows, bool)
         absent[good_rows] = False
         columns = {}

@@ -144,7 +144,7 @@ def _renamed(table: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 
 
 def refuse_other_features(model: Model, by_name: bool) -> None:
-    """Raise an error if a model knows its features by name and rows have them by index, or so."""
+    """Raise an error if a model and the rows do not both have features by name, or by index."""
     named = model.core.name_count() > 0
     fresh = model.core.stats()["features"] <= 1  # the first is the intercept
     if model.parameters.hash_bits is None and by_name != named and not fresh:

@@ -1,7 +1,7 @@
 """From the publishers' files to rows and labels.
 
 A form takes the files in their order and returns a sparse matrix and the labels as the publisher
-counts them; what makes them binary is said in the registry.
+counts them; the registry says which of them are positive.
 """
 
 from __future__ import annotations

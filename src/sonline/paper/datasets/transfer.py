@@ -27,7 +27,7 @@ CHECKSUMS = "checksums.json"
 def download(url: str, folder: Path, progress: Progress | None = None) -> Path:
     """Fetch a file into a folder and return its path; an existing file is only checked.
 
-    What came before an interruption is kept in NAME.part, and the rest is asked for. Publishers
+    After an interruption NAME.part has the first bytes, and only the rest is fetched. Publishers
     give no checksums: that of the first download is recorded in the folder, and every later use
     of the file is checked against it.
 

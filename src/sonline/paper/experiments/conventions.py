@@ -50,7 +50,7 @@ IN_WORDS = (
     "diagonal adaptation: features divided by sqrt(0.1 + sum of squared gradients, with this one)",
     "error: share of rows whose prediction, made before the update, has the wrong sign (0 is -1)",
     "each number is the best over 1/alpha = 2^-3, ..., 2^6, as in the paper",
-    "random numbers: only in the streams of Fig. 1 and Fig. 2, whose seeds are said there",
+    "random numbers: only in the streams of Fig. 1 and Fig. 2, which name their seeds",
 )
 
 
