@@ -17,7 +17,7 @@ from sonline.rows import Floats
 
 
 class Metric(Protocol):
-    """Base class of all metrics."""
+    """What all metrics have."""
 
     def update(
         self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
@@ -59,31 +59,15 @@ class Mean:
         else:
             self.total = running_sum(self.total, values.astype(np.float64, copy=False))
 
-    def merge(self, others: Iterable[Mean], start: Mean | None = None) -> Mean:
-        """Return the mean over all values; those of a common start count once."""
+    def merge(self, others: Iterable[Mean]) -> Mean:
+        """Return the mean over all values."""
         parts = [self, *others]
-        first = start or Mean()
-        return Mean(
-            *(
-                getattr(first, name)
-                + sum(getattr(part, name) - getattr(first, name) for part in parts)
-                for name in ("total", "weight")
-            )
-        )
+        return Mean(sum(part.total for part in parts), sum(part.weight for part in parts))
 
     @property
     def value(self) -> float:
         """The mean so far; NaN without any."""
         return self.total / self.weight if self.weight > 0 else math.nan
-
-    def as_dict(self) -> dict[str, float | str]:
-        """Return all of it as values that JSON can hold."""
-        return {"total": to_json(self.total), "weight": to_json(self.weight)}
-
-    @classmethod
-    def from_dict(cls, plain: dict[str, Any]) -> Mean:
-        """Make a mean from what `as_dict` returned."""
-        return cls(float(plain["total"]), float(plain["weight"]))
 
 
 class Loss:
