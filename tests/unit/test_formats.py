@@ -18,7 +18,7 @@ from sonline.streams.rows import RowBuilder
 class BagReader:
     """Lines such as ``yes = red red round``: how often each word is there."""
 
-    def __init__(self, options: Any, start: Any, columns: dict[str, str]) -> None:
+    def __init__(self, options: Any, columns: dict[str, str]) -> None:
         self._builder = RowBuilder(options)
 
     def read(self, source: Any, start: Any) -> Iterator[Any]:
@@ -36,9 +36,6 @@ class BagReader:
             keys=np.array(keys),
             values=np.array(values),
             labels=labels,
-            weights=None,
-            tags=None,
-            bad=[],
             start=start,
             end=replace(start, rows=len(counts)),
             file=source.name,

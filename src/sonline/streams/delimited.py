@@ -38,13 +38,13 @@ _NOT_FINITE = ("not_finite", "overflow", "overflow_float32", "value_too_large")
 class CsvReader(TextReader):
     """Reads files whose rows have a delimiter between their cells."""
 
-    def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
+    def __init__(self, options: Options, columns: dict[str, str]) -> None:
         if options.delimiter is not None and options.delimiter in _NO_DELIMITERS:
             raise ParameterError(
                 f"delimiter (--delimiter) {options.delimiter!r} may be part of a number, or has "
                 "another meaning in CSV"
             )
-        super().__init__(options, start, columns)
+        super().__init__(options, columns)
         self._ngrams = ngram_columns(options.ngrams)
         self._kinds: dict[str, str] = {}  # what each column of this file holds
         self._shown: list[str] = []  # these columns, then the products of columns, for errors

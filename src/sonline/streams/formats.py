@@ -24,8 +24,8 @@ _SVMLIGHT_START = re.compile(rb"\S+([ \t]+\d+:\S*)+")  # also if a later part of
 class Reader(Protocol):
     """Reads the files of a stream, one after another.
 
-    Made with the options of the stream (format and features detected), the position to start from,
-    and the types of the columns of tables, to which it adds those that it reads.
+    Made with the options of the stream (format and features detected) and the types of the columns
+    of tables, to which it adds those that it reads.
     """
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
@@ -59,10 +59,10 @@ class Format:
     looks: Callable[[bytes], bool] = lambda line: False
     table: bool = True
 
-    def open(self, options: Options, start: Position, columns: dict[str, str]) -> Reader:
+    def open(self, options: Options, columns: dict[str, str]) -> Reader:
         """Return the reader for a stream."""
         module, name = self.reader.split(":")
-        reader: Reader = getattr(import_module(module), name)(options, start, columns)
+        reader: Reader = getattr(import_module(module), name)(options, columns)
         return reader
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sonline import _core
 from sonline.errors import DataFormatError
 from sonline.rows import LARGEST_VALUES, NO_VALUE
-from sonline.streams.batch import BadRow, Position
+from sonline.streams.batch import BadRow
 from sonline.streams.interactions import split_pair
 from sonline.streams.rows import ngram_columns
 from sonline.streams.text import TextReader
@@ -27,8 +27,8 @@ _KINDS = {"[": "an array", "{": "an object", '"': "text", "n": "null"}
 class JsonReader(TextReader):
     """Reads files of JSON lines."""
 
-    def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
-        super().__init__(options, start, columns)
+    def __init__(self, options: Options, columns: dict[str, str]) -> None:
+        super().__init__(options, columns)
         self._label = options.label or "label"
         roles = dict.fromkeys(options.ignore, "ignored")
         named = {options.tag: "tag", options.weight: "weight", self._label: "label"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,13 +57,6 @@ class RowBuilder:
             )
         return int(name)
 
-    def keys(self, names: list[str]) -> list[int]:
-        """Return the keys of several features."""
-        ids = [*map(self._names.get, names)]
-        if None in ids:  # new names, or features that are hashed or have indices
-            return [self.key(name) for name in names]
-        return cast(list[int], ids)
-
     def code(self, label: str) -> int:
         """Return the code of a class label."""
         known = self._labels.get(label)
@@ -79,14 +72,12 @@ class RowBuilder:
         keys: Integers,
         values: NDArray[Any],
         labels: list[str | None] | Floats,
-        weights: Floats | None,
-        tags: list[str] | None,
-        bad: list[BadRow],
         start: Position,
         end: Position,
+        weights: Floats | None = None,
+        tags: list[str] | None = None,
+        bad: Sequence[BadRow] = (),
         row_ends: Integers | None = None,
-        lines: Integers | None = None,
-        ends: Integers | None = None,
         file: str = "",
     ) -> Batch:
         """Return a batch; ``counts`` are the features per row, and unknown keys are dropped."""
@@ -131,10 +122,8 @@ class RowBuilder:
             first_label=len(self._labels) - len(new_labels),
             start=start,
             end=end,
-            lines=lines,
-            ends=ends,
             row_ends=row_ends,
-            bad=bad,
+            bad=list(bad),
             unknown_features=unknown,
             names=self._dictionary,
             file=file,

@@ -270,7 +270,7 @@ class Stream:
     def _batches(self) -> Iterator[tuple[Batch, int]]:
         """Yield the batches, each with the number of bytes of the files up to its end."""
         position = self._start
-        reader = FORMATS[self.options.format].open(self.options, position, self.columns)
+        reader = FORMATS[self.options.format].open(self.options, self.columns)
         for turn in range(position.turn, self._passes):
             for number in range(position.file, len(self.files)):
                 source = self._first or open_source(self.files[number])

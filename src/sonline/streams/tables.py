@@ -51,7 +51,7 @@ def arrow() -> Any:
 class TableReader:
     """Reads files of tables."""
 
-    def __init__(self, options: Options, start: Position, columns: dict[str, str]) -> None:
+    def __init__(self, options: Options, columns: dict[str, str]) -> None:
         self._arrow = arrow()
         self._options = options
         self._builder = RowBuilder(options)

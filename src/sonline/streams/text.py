@@ -29,11 +29,9 @@ BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 class TextReader:
     """Reads files of one text format; names keep their ids from file to file."""
 
-    def __init__(
-        self, options: Options, start: Position, columns: dict[str, str] | None = None
-    ) -> None:
+    def __init__(self, options: Options, columns: dict[str, str]) -> None:
         self._options = options
-        self._types = {} if columns is None else columns  # tables: "number" or "text", by column
+        self._types = columns  # of tables: "number" or "text"
         table = FORMATS[options.format].table
         self._csv = options.format in ("csv", "tsv")
         self._pairs = [] if table else [pair.replace("*", "") for pair in options.interactions]

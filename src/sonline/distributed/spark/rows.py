@@ -127,14 +127,14 @@ class RowReader:
         if self._layout.classes is not None and not options.unlabelled:
             known = KnownClasses(self._layout.classes)
         source = cast(Source, Lines(self.name, tables))
-        for batch in TextReader(options, Position()).read(source, Position()):
+        for batch in TextReader(options, {}).read(source, Position()):
             yield batch if known is None else known.codes(batch)
 
 
 def words_of(layout: Layout, record_batches: Iterable[pa.RecordBatch]) -> list[str]:
     """Return the labels of lines of text, each once."""
     lines = Lines("", (_renamed(table, layout) for table in record_batches))
-    batches = TextReader(layout.options, Position()).read(cast(Source, lines), Position())
+    batches = TextReader(layout.options, {}).read(cast(Source, lines), Position())
     return [word for batch in batches for word in batch.new_labels]
 
 
@@ -198,7 +198,7 @@ class _ColumnReader(TableReader):
     """Reads the Arrow tables of Spark instead of those of a file."""
 
     def __init__(self, layout: Layout, tables: Iterator[pa.RecordBatch]) -> None:
-        super().__init__(layout.options, Position(), dict(layout.options.columns))
+        super().__init__(layout.options, dict(layout.options.columns))
         self._arrow_tables = tables
 
     def _tables(self, source: Source) -> Iterator[Any]:
@@ -253,7 +253,6 @@ class _VectorReader:
             values=cells.values[stored],
             labels=labels[keep],
             weights=None if weights is None else weights[keep],
-            tags=None,
             bad=[
                 BadRow.of_table(self._name, start.rows + row, why)
                 for row, why in sorted(reasons.items())
