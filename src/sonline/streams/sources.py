@@ -11,6 +11,7 @@ import lzma
 import os
 import re
 import sys
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -146,10 +147,10 @@ class Source:
         """Turn errors about compressed data into an error that names the file."""
         try:
             yield
-        except (EOFError, OSError, lzma.LZMAError, ValueError) as error:
+        except (EOFError, OSError, lzma.LZMAError, zlib.error, ValueError) as error:
             raise self._damaged(error) from error
         except Exception as error:
-            if type(error).__name__ != "ZstdError" and not isinstance(error, _zlib_error()):
+            if type(error).__name__ != "ZstdError":
                 raise
             raise self._damaged(error) from error
 
@@ -346,9 +347,3 @@ def _zstd(raw: IO[bytes]) -> IO[bytes]:
         raise InvalidInputError('zstd needs zstandard: pip install "sonline[arrow]"') from None
     frames: Any = Frames(raw, zstandard.ZstdDecompressor().decompressobj)
     return cast(IO[bytes], io.BufferedReader(frames, _SAMPLE))
-
-
-def _zlib_error() -> type[Exception]:
-    import zlib  # noqa: PLC0415 - only when something went wrong
-
-    return zlib.error

@@ -233,7 +233,7 @@ class _VectorReader:
         cells, sizes = self._cells(table.column(0))
         reasons = cells.reasons
         self._check_sizes(sizes, reasons)
-        indptr = _indptr(cells.counts)
+        indptr = np.concatenate([[0], np.cumsum(cells.counts)])
         for at in np.flatnonzero(~(np.abs(cells.values) <= self._largest)).tolist():
             row = int(np.searchsorted(indptr, at, side="right")) - 1
             what = (
@@ -348,7 +348,3 @@ def _numbers(column: pa.Array) -> Floats:
     """Return numbers as float64; NaN for what is missing."""
     numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return cast(Floats, np.asarray(numbers, dtype=np.float64))
-
-
-def _indptr(counts: Sequence[int] | Integers) -> Integers:
-    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts, dtype=np.int64)])
