@@ -138,7 +138,7 @@ void bind_model_class(nb::module_& module) {
 
   using Codes = PyClasses::Codes;
   using OutMatrix = PyClasses::OutMatrix;
-  nb::class_<PyClasses>(module, "Classes", "One model per class; see sonline.classes.")
+  nb::class_<PyClasses>(module, "Classes", "One model per class; see sonline.model.")
       .def(nb::init<const nb::list&, std::vector<int64_t>, std::vector<double>>(), "models"_a,
            "targets"_a, "signs"_a)
       .def(
@@ -229,7 +229,7 @@ void bind_model_class(nb::module_& module) {
 
 void bind_model(nb::module_& module) {
 #ifdef NDEBUG
-  // A model that a cache or a test keeps until the interpreter ends is no error of anyone's.
+  // A model that lives until the interpreter ends, as in a cache, is not a leak.
   nb::set_leak_warnings(false);
 #endif
   sonline::Forks::watch();

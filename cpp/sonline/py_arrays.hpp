@@ -1,4 +1,4 @@
-// Between NumPy and the core: arrays borrowed as batches, tensors copied in and out.
+// NumPy arrays as batches of the core (borrowed) and as tensors (copied).
 #pragma once
 
 #include <nanobind/nanobind.h>

@@ -15,7 +15,7 @@ class PyClasses {
   using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
   PyClasses(const nb::list& models, std::vector<int64_t> targets, std::vector<double> signs)
-      : kept_(references(models)),
+      : references_(references(models)),
         shared_(common(models)),
         classes_(borrowed(models), std::move(targets), std::move(signs), shared_->largest) {}
 
@@ -57,10 +57,10 @@ class PyClasses {
     return classes_.predict_row(shared_->reader.known());
   }
 
-  // From now on these are the models of the other one, also for threads that wait for the lock.
+  // Takes over the models of another one, also for threads that wait for the lock.
   void become(const PyClasses& other) {
     const std::scoped_lock lock(shared_->mutex);
-    kept_ = other.kept_;
+    references_ = other.references_;
     classes_ = other.classes_;
   }
 
@@ -92,17 +92,17 @@ class PyClasses {
   }
 
   static std::vector<Model*> borrowed(const nb::list& models) {
-    std::vector<Model*> found;
-    for (nb::handle object : models) found.push_back(&nb::cast<PyModel*>(object)->model());
-    return found;
+    std::vector<Model*> pointers;
+    for (nb::handle object : models) pointers.push_back(&nb::cast<PyModel*>(object)->model());
+    return pointers;
   }
 
   static std::shared_ptr<Shared> common(const nb::list& models) {
     std::shared_ptr<Shared> shared;
     for (nb::handle object : models) {
-      const auto& own = nb::cast<PyModel*>(object)->shared();
-      if (shared && own != shared) throw std::invalid_argument("the models must share names");
-      shared = own;
+      const auto& names = nb::cast<PyModel*>(object)->shared();
+      if (shared && names != shared) throw std::invalid_argument("the models must share names");
+      shared = names;
     }
     if (!shared) throw std::invalid_argument("there must be at least one model");
     return shared;
@@ -141,7 +141,7 @@ class PyClasses {
                      std::to_string(codes.shape(0)));
   }
 
-  std::vector<nb::object> kept_;
+  std::vector<nb::object> references_;
   std::shared_ptr<Shared> shared_;
   Classes classes_;
 };

@@ -72,8 +72,8 @@ class ModelMutex {
     if (!mutex_.try_lock()) {
       if (forks_ != Forks::count())  // its owner is a thread of the parent, and not here
         throw BadInput(
-            "this process was forked while another thread used the learner, which is of no use "
-            "here: load it from a file, or fork before threads begin to learn");
+            "this process was forked while another thread used the learner, so it cannot be used "
+            "here: load it from a file, or fork before threads start to learn");
       nanobind::gil_scoped_release unlocked;
       mutex_.lock();
     }

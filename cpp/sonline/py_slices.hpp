@@ -1,6 +1,5 @@
-// A long batch in slices of rows: without the GIL, with a look at the signals in between, so that
-// Ctrl-C does not wait for the end. Rows of finished slices stay learned; the exception says how
-// many.
+// A long batch in slices of rows, without the GIL. Signals are checked between slices, so Ctrl-C
+// does not wait for the end. Rows of finished slices stay learned; the exception has their number.
 #pragma once
 
 #include <nanobind/nanobind.h>
@@ -13,13 +12,13 @@
 
 namespace sonline {
 
-// Only there does Python handle signals.
+// Python handles signals on the main thread only.
 inline bool on_main_thread() {
   const auto main = nanobind::module_::import_("threading").attr("main_thread")().attr("ident");
   return nanobind::cast<unsigned long>(main) == PyThread_get_thread_ident();
 }
 
-// Raises what a signal's handler has raised, with the number of rows that are done.
+// Raises the exception of a signal handler, with the number of rows that are done.
 [[noreturn]] inline void raise_interrupt(size_t done, size_t rows, const char* what) {
   nanobind::python_error error;
   nanobind::handle value = error.value();
@@ -41,7 +40,7 @@ void in_slices(const Batch& batch, const char* what, Work&& work) {
     size = std::max<size_t>(kFirst / std::max<size_t>(numbers / batch.rows, 1), 1);
   size_t first = 0;
   do {
-    const auto begun = Clock::now();
+    const auto started = Clock::now();
     const size_t count = std::min(size, batch.rows - first);
     {
       nanobind::gil_scoped_release unlocked;
@@ -49,9 +48,9 @@ void in_slices(const Batch& batch, const char* what, Work&& work) {
     }
     first += count;
     if (first < batch.rows && PyErr_CheckSignals() != 0) raise_interrupt(first, batch.rows, what);
-    const std::chrono::duration<double> taken = Clock::now() - begun;
-    if (taken.count() < 0.02) size *= 2;
-    if (taken.count() > 0.1) size = std::max<size_t>(size / 2, 1);
+    const std::chrono::duration<double> seconds = Clock::now() - started;
+    if (seconds.count() < 0.02) size *= 2;
+    if (seconds.count() > 0.1) size = std::max<size_t>(size / 2, 1);
   } while (first < batch.rows);
 }
 

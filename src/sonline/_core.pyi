@@ -74,7 +74,7 @@ class Model:
     def label_range(self) -> tuple[float, float]: ...
 
 class Classes:
-    """One model per class; see sonline.classes."""
+    """One model per class; see sonline.model."""
 
     def __init__(self, models: list, targets: Sequence[int], signs: Sequence[float]) -> None: ...
 

@@ -1,4 +1,4 @@
-// Python bindings of the text parser: names for options, arrays for columns, and no parsing.
+// Python bindings of the text parser: names for options, arrays for columns; no parsing.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/map.h>
@@ -362,9 +362,9 @@ void bind_names(nb::module_& m) {
   m.def(
       "split_csv",
       [](const nb::bytes& text, char delimiter, size_t most) {
-        const auto [found, used] = split_csv(view(text), delimiter, most);
+        const auto [cells_of_rows, used] = split_csv(view(text), delimiter, most);
         nb::list rows;
-        for (const auto& row : found) {
+        for (const auto& row : cells_of_rows) {
           nb::list cells;
           for (const std::string& cell : row) cells.append(to_bytes(cell));
           rows.append(cells);
