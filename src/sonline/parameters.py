@@ -95,7 +95,7 @@ class Parameters:
     )
     alpha: float | str = _parameter(
         AUTO,
-        "float or str",
+        'float, "auto" or "relative:NUMBER"',
         'Size of the first steps: a larger alpha means smaller steps. "auto" trains weight '
         "vectors with several values side by side and blends them by how well they predict; "
         'keep it unless you want a single weight vector. "relative:c" is c times the mean '

@@ -179,11 +179,10 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
         elif isinstance(known.default, bool):
             kind = bool
             names = [f"--{flag}/--no-{flag}"]
-        elif known.name in INTEGERS:
-            settings["metavar"] = "INTEGER" + ("|auto" if known.default == AUTO else "")
         else:
-            words = {"alpha": "|auto|relative:NUMBER", "eta": "|convex", "oja_step": "|scale-free"}
-            settings["metavar"] = "NUMBER" + words.get(known.name, "")
+            number = "INTEGER" if known.name in INTEGERS else "NUMBER"
+            words = re.findall(r'"(.+?)"', known.metadata["kind"])  # such as int or "auto"
+            settings["metavar"] = "|".join([number, *words])
         added.append(
             _option(known.name, Annotated[kind | None, typer.Option(*names, **settings)], None)
         )
