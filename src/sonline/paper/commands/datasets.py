@@ -18,6 +18,11 @@ from sonline.paper import datasets
 
 app = command_app()
 
+SHOWN = (
+    *("name", "title", "rows", "features", "nonzeros", "task"),
+    *("page", "urls", "licence", "fingerprint", "note"),
+)
+
 DataDir = Annotated[
     Path | None, typer.Option(help="Folder with data sets [default: SONLINE_DATA and the cache].")
 ]
@@ -92,21 +97,8 @@ def _describe(name: str, path: Path | None) -> None:
 
 def _record(name: str, path: Path | None) -> dict[str, object]:
     known = datasets.info(name)
-    return {
-        "name": name,
-        "title": known.title,
-        "rows": known.rows,
-        "features": known.features,
-        "nonzeros": known.nonzeros,
-        "task": known.task,
-        "positive": sorted(known.positive),
-        "page": known.page,
-        "urls": list(known.urls),
-        "licence": known.licence,
-        "fingerprint": known.fingerprint,
-        "note": known.note,
-        "file": str(path) if path else None,
-    }
+    record = {field: getattr(known, field) for field in SHOWN}
+    return record | {"positive": sorted(known.positive), "file": str(path) if path else None}
 
 
 @app.command("fetch")
