@@ -156,11 +156,10 @@ class ClassTable:
         With two classes the only line is then that of the second label, whichever came first.
         ``classes`` is the number of classes that the predictions are for, if not all.
         """
-        count = len(self) if classes is None else classes
-        order = self._sorted_numbers(count)
-        if count == 2:
+        order = self.order if classes is None else np.array(self._sorted_numbers(classes), np.intp)
+        if order.size == 2:
             return lines if order[1] == 1 else -lines
-        return lines[order] if count > 2 else lines
+        return lines[order] if order.size > 2 else lines
 
     def sorted_labels(self, classes: int | None = None) -> list[Any]:
         """Return the labels, or those of the first ``classes`` classes, sorted."""

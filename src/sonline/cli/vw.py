@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
-import numpy as np
 import typer
 
 from sonline import streams
@@ -21,10 +20,10 @@ from sonline.cli.predict import check_kind
 from sonline.cli.train import start
 from sonline.display import number
 from sonline.errors import ParameterError
-from sonline.labels import NEW
 from sonline.model import Model
 from sonline.training import Settings, prediction_lines, stream_options, targets_of
 from sonline.training.outputs import open_output
+from sonline.training.task import have_targets
 
 app = command_app()
 
@@ -354,7 +353,7 @@ def _test(arguments: argparse.Namespace) -> None:
             if audit is not None:
                 sys.stdout.write(audit.text(batch, prediction_lines(model, raw, kind, batch.tags)))
             targets = targets_of(model, batch)
-            known = ~np.isnan(targets) if model.table is None else targets != NEW
+            known = have_targets(model, targets)
             weights = None if batch.weights is None else batch.weights[known]
             scores.add(raw[:, known], targets[known], weights)
     if arguments.quiet:

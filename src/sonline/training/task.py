@@ -192,6 +192,11 @@ def targets_of(model: Model, batch: Batch) -> NDArray[Any]:
     return np.append(codes, NEW)[batch.codes]
 
 
+def have_targets(model: Model, targets: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which rows have a target, for what `targets_of` returned."""
+    return np.asarray(~np.isnan(targets) if model.table is None else targets != NEW)
+
+
 def reading_of(options: Options) -> Reading:
     """Return how a stream is read, to be stored with a model."""
     table = {

@@ -7,16 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from sonline import streams
 from sonline.errors import ParameterError
 from sonline.evaluate import Progress, measures
 from sonline.files import replacing
-from sonline.labels import NEW
 from sonline.model import Model
 from sonline.training.settings import THREADS
-from sonline.training.task import stream_options, targets_of
+from sonline.training.task import have_targets, stream_options, targets_of
 
 
 class Validation:
@@ -98,7 +95,7 @@ class Validation:
         with streams.open(self._data, **options) as stream:
             for batch in stream:
                 targets = targets_of(model, batch)
-                known = ~np.isnan(targets) if model.table is None else targets != NEW
+                known = have_targets(model, targets)
                 raw = model.predict(batch, threads=THREADS)[:, known]
                 loss, wrong = measures(model.parameters, raw, targets[known], model.classes)
                 weights = None if batch.weights is None else batch.weights[known]
