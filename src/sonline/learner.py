@@ -216,6 +216,14 @@ class OnlineLearner(LearnerConstructor):
             Progressive loss and mistakes of the last pass. The first row of a regression is not
             counted, because a model without labels has nothing to predict from.
 
+        Raises
+        ------
+        DataFormatError
+            If a row cannot be parsed (unless ``on_error="skip"``). A learner that had no rows is
+            empty again; one that had some is trained on the rows before it.
+        KeyboardInterrupt
+            After Ctrl-C. Rows that the model was trained on stay trained on.
+
         Examples
         --------
         >>> import pathlib, tempfile
@@ -230,19 +238,25 @@ class OnlineLearner(LearnerConstructor):
         """
         from sonline.training import learn_stream  # noqa: PLC0415 - streams are not always wanted
 
-        model, interrupted = learn_stream(
-            self._model,
-            source,
-            options={"label": label, "weight": weight, **options},
-            passes=passes,
-            shuffle=shuffle,
-            classes=classes,
-            class_weight=class_weight,
-            progress=progress,
-            checkpoint=checkpoint,
-            checkpoint_every=checkpoint_every,
-            resume=resume,
-        )
+        before = self._model
+        try:
+            model, interrupted = learn_stream(
+                before,
+                source,
+                options={"label": label, "weight": weight, **options},
+                passes=passes,
+                shuffle=shuffle,
+                classes=classes,
+                class_weight=class_weight,
+                progress=progress,
+                checkpoint=checkpoint,
+                checkpoint_every=checkpoint_every,
+                resume=resume,
+                prepare=self._take,
+            )
+        except Exception:
+            self._take(before)
+            raise
         self._take(model)
         if interrupted:
             raise KeyboardInterrupt

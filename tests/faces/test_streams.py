@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -175,6 +177,47 @@ def test_what_cannot_be_learned_from_a_stream(tmp_path: Path) -> None:
     with pytest.raises(DataFormatError, match=r"other\.svm:3"):
         learner.learn_stream(tmp_path / "other.svm", classes="binary")
     assert learner.stats()["rounds"] == 0
+
+
+def test_what_other_threads_teach_while_a_stream_is_read_is_kept(tmp_path: Path) -> None:
+    """The stream trained a new model, which then took the place of the one that they knew."""
+    data = tmp_path / "rows.svm"
+    os.mkfifo(data)
+    learner = OnlineLearner()
+    with ThreadPoolExecutor(1) as pool:
+        training = pool.submit(learner.learn_stream, data, classes="binary")
+        with data.open("w") as pipe:
+            pipe.write("1 0:1\n-1 1:1\n" * 1000)
+            pipe.flush()
+            deadline = time.monotonic() + 60
+            while not learner.stats()["rounds"] and time.monotonic() < deadline:
+                time.sleep(0.01)
+            learner.learn(np.eye(3), [1, -1, 1])
+        training.result()
+    assert learner.stats()["rounds"] == 2003
+    assert learner.features() == [0, 1, 2]
+
+
+def test_a_stream_that_is_interrupted_twice_keeps_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second Ctrl-C does not wait for the end of the batch."""
+    data = write(tmp_path / "rows.jsonl", 3000, ("a", "b", "c"))
+    learner = OnlineLearner()
+    learn = Model.learn_batch
+
+    def interrupted(self: Model, *arguments: Any) -> Any:
+        learned = learn(self, *arguments)
+        if self.stats()["rounds"] >= 2000:
+            raise KeyboardInterrupt
+        return learned
+
+    monkeypatch.setattr(Model, "learn_batch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        learner.learn_stream(data)
+    assert 2000 <= learner.stats()["rounds"] <= 3000
+    assert learner.classes == ["a", "b", "c"]
+    assert "place" in learner.model.reading.columns
 
 
 def test_batches_must_be_used_from_the_first_one_on(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -51,9 +51,11 @@ def learn_stream(
     checkpoint: str | os.PathLike[str] | None,
     checkpoint_every: int | str | None,
     resume: bool,
+    prepare: Callable[[Model], None],
 ) -> tuple[Model, bool]:
     """Learn a stream as `OnlineLearner.learn_stream` is asked to.
 
+    ``prepare`` is called with the new model for a learner without rows, before it is trained.
     Returns the model, and whether Ctrl-C ended it early.
     """
     if resume and checkpoint is None:
@@ -79,6 +81,7 @@ def learn_stream(
         every_rows=every_rows,
         every_seconds=every_seconds,
         resume=resume,
+        prepare=prepare,
     )
     if fresh:  # as on the command line, where parameters that were not given are the defaults
         default = Parameters().as_dict()

@@ -255,6 +255,7 @@ class Training:
         self.rows += len(batch)
         self.turn_rows += len(batch)
         self.position = batch.end
+        model.reading.columns = dict(stream.columns)
         if self.display.is_live:
             self.display.update(**self._now(model, stream))
 
@@ -376,8 +377,6 @@ class Training:
         model = self.model
         assert model is not None  # noqa: S101 - only called after the first rows
         self._files.sync()
-        if self._stream is not None:
-            model.reading.columns = dict(self._stream.columns)
         model.progress = self.progress
         model.run = {
             "files": list(self._stream.files) if self._stream else [],
