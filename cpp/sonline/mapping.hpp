@@ -283,12 +283,26 @@ class MappingReader {
   }
 
   static std::string type_of(PyObject* object) {
-    return nanobind::cast<std::string>(nanobind::handle(object).type().attr("__name__"));
+    return text_of(PyType_GetName(Py_TYPE(object)), "object");
   }
+  // The beginning of it, however long it is, and the type of an object that has none.
   static std::string repr(PyObject* object) {
-    const auto text = nanobind::steal<nanobind::str>(PyObject_Repr(object));
-    if (!text.is_valid()) throw nanobind::python_error();
-    return text.c_str();
+    const auto held = nanobind::borrow(object);  // its code may take it out of the mapping
+    auto text = nanobind::steal(PyObject_Repr(object));
+    if (!text.is_valid()) {
+      clear_error();
+      return "<" + type_of(object) + ">";
+    }
+    const bool cut = PyUnicode_GetLength(text.ptr()) > kShown;
+    if (cut) text = nanobind::steal(PyUnicode_Substring(text.ptr(), 0, kShown));
+    return text_of(text.release().ptr(), "<" + type_of(object) + ">") + (cut ? "..." : "");
+  }
+  static std::string text_of(PyObject* text, std::string otherwise) {
+    const auto held = nanobind::steal(text);
+    const char* bytes = text ? PyUnicode_AsUTF8AndSize(text, nullptr) : nullptr;
+    if (bytes) return bytes;
+    clear_error();
+    return otherwise;
   }
 
   // An error of the row's code becomes one of ours; an interrupt goes on its way.
@@ -341,6 +355,7 @@ class MappingReader {
     return batch;
   }
 
+  static constexpr Py_ssize_t kShown = 80;   // characters of an object in a message
   static constexpr unsigned kSeenBits = 13;  // 8192 names, 262 kB
 
   NameKeys& names_;

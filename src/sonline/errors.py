@@ -114,6 +114,23 @@ class DownloadError(SonlineError, OSError):
     """A file could not be fetched, or is not what it should be."""
 
 
+def shown(value: object) -> str:
+    """Return the beginning of the representation of a value, for a message.
+
+    Examples
+    --------
+    >>> from sonline.errors import shown
+    >>> shown("spam"), len(shown("x" * 10**6))
+    ("'spam'", 83)
+    """
+    try:
+        text = repr(value)
+    except Exception:  # noqa: BLE001 - of any class; integers may be too long for Python, too
+        return f"<{type(value).__name__}>"
+    start = text[:80].encode("utf-8", "backslashreplace").decode()
+    return start if len(text) <= 80 else f"{start}..."
+
+
 def require(package: str, extra: str) -> None:
     """Raise an error that says what to install if a package is missing.
 

@@ -11,7 +11,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.errors import InvalidInputError, ModelFileError
+from sonline.errors import InvalidInputError, ModelFileError, shown
 
 Label: TypeAlias = Hashable
 Codes: TypeAlias = NDArray[np.int64]
@@ -211,14 +211,15 @@ class ClassTable:
         new = tuple(labels)
         existing = self.labels
         for label in new:
-            if label is None or label != label:  # noqa: PLR0124 - NaN is not itself
+            nan = label != label  # noqa: PLR0124 - as nothing else is
+            if nan or label in (None, math.inf, -math.inf):
                 raise InvalidInputError(
                     f"y: {label!r} is not a label; leave rows without a label out"
                 )
             if existing and isinstance(label, str) != isinstance(existing[0], str):
                 raise InvalidInputError(
-                    f"y: label {label!r} is of another type than the classes "
-                    f"{list(existing[:20])}; use text or numbers throughout"
+                    f"y: label {shown(label)} is of another type than the classes, such as "
+                    f"{shown(existing[0])}; use text or numbers throughout"
                 )
             existing = existing or (label,)
         return replace(self, labels=(*self.labels, *new), dtype=self._widened(dtype))
@@ -247,14 +248,14 @@ class ClassTable:
             label = int(label)
         if self.signs:
             raise InvalidInputError(
-                f"y: label {label!r} in row {row}; labels must be +1 and -1 (or 1 and 0, but not "
-                "all three); other labels need a classifier"
+                f"y: label {shown(label)} in row {row}; labels must be +1 and -1 (or 1 and 0, "
+                "but not all three); other labels need a classifier"
             )
-        shown = ", ".join(repr(plain(known)) for known in self.labels[:20])
+        classes = ", ".join(shown(plain(known)) for known in self.labels[:20])
         more = ", ..." if len(self.labels) > 20 else ""
         raise InvalidInputError(
-            f"y: label {label!r} in row {row} is not among the classes [{shown}{more}]; name all "
-            "classes at the start, or let them be discovered (discover_classes=True)"
+            f"y: label {shown(label)} in row {row} is not among the classes [{classes}{more}]; "
+            "name all classes at the start, or let them be discovered (discover_classes=True)"
         )
 
     def decided_by(self, codes: Codes) -> ClassTable:
@@ -297,8 +298,8 @@ class ClassTable:
             if not isinstance(label, _STORED):
                 raise InvalidInputError(
                     f"labels of type {self.dtype or type(label).__name__} cannot be written to a "
-                    f"model file (such as {label!r}): only text, numbers and booleans can; use "
-                    "pickle"
+                    f"model file (such as {shown(label)}): only text, numbers and booleans can; "
+                    "use pickle"
                 )
         return {
             "labels": list(self.labels),

@@ -15,7 +15,7 @@ from numbers import Integral, Real
 from typing import Any, TypeVar
 
 from sonline import _core
-from sonline.errors import ParameterError
+from sonline.errors import ParameterError, shown
 
 if _core.in_subinterpreter():  # it would hang in the first batch that releases the GIL
     raise ImportError("sonline cannot be used in a sub-interpreter; use threads or processes")
@@ -425,7 +425,7 @@ def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     """Raise an error if a parameter is not one of the values that are allowed."""
     if value not in allowed:
         listed = ", ".join(repr(option) for option in allowed)
-        raise ParameterError(f"{name} must be one of {listed}; got {value!r}")
+        raise ParameterError(f"{name} must be one of {listed}; got {shown(value)}")
 
 
 def check_integer(
@@ -437,7 +437,7 @@ def check_integer(
     if not (whole and low <= int(value) <= most):  # type: ignore[call-overload]
         limits = f"of at least {low}" if high is None else f"from {low} to {high}"
         alternative = f" or {instead}" if instead else ""
-        raise ParameterError(f"{name} must be an integer {limits}{alternative}, got {value!r}")
+        raise ParameterError(f"{name} must be an integer {limits}{alternative}, got {shown(value)}")
 
 
 def _number(
@@ -450,7 +450,7 @@ def _number(
     instead: str = "",
 ) -> None:
     expected = ["a finite number"]
-    valid = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    valid = isinstance(value, Real) and not isinstance(value, bool) and _is_finite(value)
     if above is not None:
         expected.append(f"above {above:g}")
         valid = valid and value > above  # type: ignore[operator]
@@ -463,4 +463,11 @@ def _number(
     if not valid:
         rule = " and ".join([" ".join(expected[:2]), *expected[2:]])
         alternative = f" (or {instead})" if instead else ""
-        raise ParameterError(f"{name} must be {rule}{alternative}, got {value!r}")
+        raise ParameterError(f"{name} must be {rule}{alternative}, got {shown(value)}")
+
+
+def _is_finite(value: Real) -> bool:
+    try:
+        return math.isfinite(value)
+    except OverflowError:  # an integer beyond all floats
+        return False

@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sonline.errors import InvalidInputError, ParameterError
+from sonline.errors import InvalidInputError, ParameterError, shown
 from sonline.labels import refuse_masked, token_of
 
 Rows: TypeAlias = Any
@@ -74,7 +74,7 @@ def one_number(name: str, value: Any, hint: str) -> float:
             return float(value)
     except (TypeError, ValueError, OverflowError):
         pass
-    raise InvalidInputError(f"{name} must be a number, got {value!r}; {hint}")
+    raise InvalidInputError(f"{name} must be a number, got {shown(value)}; {hint}")
 
 
 def vector(name: str, values: ArrayLike) -> Floats:
@@ -91,7 +91,7 @@ def vector(name: str, values: ArrayLike) -> Floats:
         reason = f"{error!s:.200}{hint}"
         raise InvalidInputError(f"{name} must be a sequence of numbers: {reason}") from error
     if array.dtype.kind in "SU" and array.size:  # digits: learn_one does not take them either
-        text = f"{array.flat[0].item()!r:.80}"
+        text = shown(array.flat[0].item())
         raise InvalidInputError(
             f"{name} must be a sequence of numbers, got text, such as {text}{hint}"
         )
@@ -283,6 +283,10 @@ def csr_arrays(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     rows = X.tocsr()
     values = floats(rows.data)
     indices, indptr = rows.indices, rows.indptr
+    if indices.dtype.kind not in "iu":
+        raise InvalidInputError(
+            f"X: indices of a sparse matrix must be integers, got {indices.dtype}"
+        )
     if indices.dtype != indptr.dtype or indices.dtype not in (np.int32, np.int64):
         indices, indptr = indices.astype(np.int64), indptr.astype(np.int64)
     return contiguous(values), contiguous(indices), contiguous(indptr)
@@ -311,8 +315,8 @@ def floats(values: NDArray[Any]) -> NDArray[Any]:
     refuse_unusable("X", values)
     try:
         return values.astype(np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInputError(f"X must hold numbers: {error}") from error
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInputError(f"X must hold numbers: {error!s:.200}") from error
 
 
 # -- frames ----------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sonline import OnlineLearner, SONClassifier, SONRegressor
+from sonline import OnlineLearner, SONClassifier, SONRegressor, river
 from sonline.errors import InvalidInputError
 
 X = np.arange(12.0).reshape(6, 2)
@@ -70,7 +70,61 @@ def test_sparse_matrices_that_contradict_themselves(face: Any, attribute: str, v
         face().fit(matrix, y)
 
 
+@pytest.mark.parametrize("face", [OnlineLearner, SONClassifier, SONRegressor])
+@pytest.mark.parametrize("indices", [np.arange(12) % 2 + 0.5, (np.arange(12) % 2).astype(str)])
+def test_indices_of_a_sparse_matrix_are_integers(face: Any, indices: Any) -> None:
+    """Fractions were cut off, and the row was learned with other features."""
+    matrix = sp.csr_matrix(np.ones((6, 2)))
+    matrix.indices = indices
+    learn = face().learn if face is OnlineLearner else face().fit
+    with pytest.raises(InvalidInputError, match="indices of a sparse matrix must be integers"):
+        learn(matrix, y)
+
+
+@pytest.mark.parametrize("face", [OnlineLearner, SONClassifier, SONRegressor])
+def test_integers_beyond_all_floats(face: Any) -> None:
+    values = X.astype(object)
+    values[2, 1] = 10**400
+    learn = face().learn if face is OnlineLearner else face().fit
+    with pytest.raises(InvalidInputError, match="int too large"):
+        learn(values, y)
+
+
+def test_labels_beyond_all_floats() -> None:
+    with pytest.raises(InvalidInputError, match="int too large"):
+        SONRegressor().fit(X, [10**400] * 6)
+
+
+@pytest.mark.parametrize("label", [np.inf, -np.inf, np.nan, None])
+def test_what_no_file_can_hold_is_no_label(label: Any) -> None:
+    """A model with the label infinity could be trained, but not saved."""
+    with pytest.raises(InvalidInputError, match="is not a label"):
+        river.SONClassifier().learn_one({"a": 1.0}, label)
+
+
 def test_an_error_quotes_a_long_text_in_part() -> None:
+    long = "x" * 10**6
     with pytest.raises(InvalidInputError) as caught:
-        OnlineLearner().learn(X, ["x" * 10**6] * 6)
+        OnlineLearner().learn(X, [long] * 6)
     assert len(str(caught.value)) < 500
+    model = river.SONClassifier()
+    model.learn_one({"a": 1.0}, long)
+    model.learn_one({"a": 1.0}, "y" * 10**6)
+    classifier = SONClassifier().fit(X, [long, "y", long, "y", "y", "y"])
+    for learn in (
+        lambda: model.learn_one({"a": 1.0}, 3),
+        lambda: classifier.partial_fit(X[:1], ["z" * 10**6]),
+        lambda: model.learn_one({"a": 1.0}, long, long),  # type: ignore[arg-type]
+        lambda: river.SONRegressor().learn_one({"a": 1.0}, 10**4000),
+        lambda: river.SONRegressor().learn_one({"a": 1.0}, 1.0, 10**4000),
+        lambda: OnlineLearner().learn_one({"a": 1.0}, long),
+        lambda: OnlineLearner().learn_one({"a": 1.0}, 1, long),  # type: ignore[arg-type]
+        lambda: OnlineLearner().learn_one({"a": [long]}, 1),  # type: ignore[dict-item]
+        lambda: OnlineLearner().learn_one({long: float("nan")}, 1),
+        lambda: OnlineLearner().learn_one({long + "\ud800": 1.0}, 1),
+        lambda: OnlineLearner().learn_one({"a": 10**4000}, 1),
+        lambda: OnlineLearner().learn_one({10**4000: 1.0}, 1),
+    ):
+        with pytest.raises(InvalidInputError) as caught:
+            learn()
+        assert len(str(caught.value)) < 700

@@ -219,6 +219,54 @@ def test_rows_that_change_while_they_are_read(at: str, value: Any) -> None:
             assert "feature" in str(error)  # noqa: PT017 - either way is right
 
 
+class Unspeakable:
+    """Something whose representation fails, or is no text that can be encoded."""
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+
+    def __repr__(self) -> str:
+        if self.text is None:
+            raise RuntimeError("no")
+        return self.text
+
+
+@pytest.mark.parametrize("text", [None, "\ud800", "x" * 10**6], ids=["fails", "no text", "long"])
+def test_messages_about_things_that_cannot_be_shown(text: str | None) -> None:
+    """The error of the representation took the place of ours."""
+    thing = Unspeakable(text)
+    for learn in (
+        lambda: OnlineLearner().learn_one({"a": thing}, 1),  # type: ignore[dict-item]
+        lambda: OnlineLearner().learn_one({thing: 1.0}, 1),  # type: ignore[dict-item]
+        lambda: OnlineLearner().learn_one({"a": 1.0}, thing),
+        lambda: OnlineLearner().learn_one({"a": 1.0}, 1, thing),  # type: ignore[arg-type]
+        lambda: OnlineLearner().learn_one(ItemsOf([thing]), 1),
+        lambda: OnlineLearner(alpha=thing),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(InvalidInputError) as caught:
+            learn()
+        assert len(str(caught.value).encode()) < 500
+
+
+@pytest.mark.parametrize("digits", [400, 5000])
+def test_integers_that_python_does_not_write_out(digits: int) -> None:
+    huge = 10**digits
+    for learn in (
+        lambda: OnlineLearner().learn_one({"a": huge}, 1),
+        lambda: OnlineLearner().learn_one({huge: 1.0}, 1),
+        lambda: OnlineLearner().learn_one({"a": 1.0}, huge),
+        lambda: OnlineLearner().learn_one({"a": 1.0}, 1, huge),
+        lambda: SONRegressor().fit([[1.0]], [1.0], sample_weight=huge),
+        lambda: OnlineLearner(sketch_size=huge),
+        lambda: OnlineLearner(alpha=huge),
+        lambda: OnlineLearner(bound=huge),
+        lambda: OnlineLearner(seed=huge),
+    ):
+        with pytest.raises(InvalidInputError) as caught:
+            learn()
+        assert len(str(caught.value)) < 500
+
+
 def test_an_interrupt_while_a_row_is_read_is_not_swallowed() -> None:
     row: dict[Any, Any] = {}
     row["a"] = Spiteful(row, KeyboardInterrupt())

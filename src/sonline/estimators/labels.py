@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
-from sonline.errors import InvalidInputError
+from sonline.errors import InvalidInputError, shown
 from sonline.labels import ClassTable, refuse_masked
 
 Labels: TypeAlias = NDArray[Any]
@@ -54,8 +54,8 @@ def _refuse_mixture(name: str, values: Any) -> None:
             examples.setdefault("numbers", value)
     if len(examples) > 1:
         raise InvalidInputError(
-            f"{name} mixes labels of different types, such as {examples['text']!r} and "
-            f"{examples['numbers']!r}; use text or numbers throughout"
+            f"{name} mixes labels of different types, such as {shown(examples['text'])} and "
+            f"{shown(examples['numbers'])}; use text or numbers throughout"
         )
 
 

@@ -13,6 +13,7 @@ from sonline.constructors import RegressorConstructor
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.rows import (
     CHECKS,
+    beyond_all_floats,
     by_name,
     checked_rows,
     is_named,
@@ -145,9 +146,10 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
             return checked_rows(self, X, reset), _numbers(y)
         refuse_rows(X)
         refuse_unusable("y", y)
-        rows, labels = validate_data(
-            self, X, y, reset=reset, y_numeric=True, ensure_min_samples=least, **CHECKS
-        )
+        with beyond_all_floats():
+            rows, labels = validate_data(
+                self, X, y, reset=reset, y_numeric=True, ensure_min_samples=least, **CHECKS
+            )
         return by_name(self, rows), contiguous(labels, np.float64)
 
     def predict(self, X: Any) -> Floats:
@@ -189,6 +191,6 @@ def _numbers(y: Any) -> Floats:
     if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf":
         return y.astype(np.float64, copy=False)  # the learner looks at the numbers
     refuse_unusable("y", y)
-    return column_or_1d(  # type: ignore[no-any-return]
-        check_array(y, ensure_2d=False, dtype=np.float64, input_name="y"), warn=True
-    )
+    with beyond_all_floats():
+        numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+    return column_or_1d(numbers, warn=True)  # type: ignore[no-any-return]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -35,8 +37,20 @@ def checked_rows(estimator: Any, X: Any, reset: bool, least: int = 1) -> Rows:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
     refuse_rows(X)
-    rows = validate_data(estimator, X, reset=reset, ensure_min_samples=least, **CHECKS)
+    with beyond_all_floats():
+        rows = validate_data(estimator, X, reset=reset, ensure_min_samples=least, **CHECKS)
     return by_name(estimator, rows)
+
+
+@contextmanager
+def beyond_all_floats() -> Iterator[None]:
+    """Turn scikit-learn's error about integers that no float can hold into one of sonline."""
+    try:
+        yield
+    except OverflowError as error:
+        raise InvalidInputError(
+            f"X and y must be numbers that a float can hold: {error}"
+        ) from error
 
 
 def refuse_rows(X: Any) -> None:
