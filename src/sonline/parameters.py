@@ -210,6 +210,7 @@ class Parameters:
     )
 
     def __post_init__(self) -> None:
+        self._convert_scalars()
         check_choice("loss", self.loss, tuple(LOSSES))
         check_choice("sketch", self.sketch, SKETCHES)
         object.__setattr__(self, "dtype", str(self.dtype))
@@ -256,6 +257,12 @@ class Parameters:
                 f"curvature='hessian' needs a loss with a second derivative ({smooth}), got "
                 f"loss={self.loss!r}; use curvature='gradient' or 'auto'"
             )
+
+    def _convert_scalars(self) -> None:
+        for known in fields(self):
+            if known.name != "dtype":
+                value = _python_scalar(known.name, getattr(self, known.name))
+                object.__setattr__(self, known.name, value)
 
     def _check_choices(self) -> None:
         for known in fields(self):
@@ -464,6 +471,16 @@ def _number(
         rule = " and ".join([" ".join(expected[:2]), *expected[2:]])
         alternative = f" (or {instead})" if instead else ""
         raise ParameterError(f"{name} must be {rule}{alternative}, got {shown(value)}")
+
+
+def _python_scalar(name: str, value: Any) -> Any:
+    """Return a scalar of NumPy, as grids of parameters have them, as one of Python."""
+    if getattr(value, "ndim", 0):
+        raise ParameterError(f"{name} must be a single value, got {shown(value)}")
+    if not hasattr(value, "item"):
+        return value
+    value = value.item()
+    return float(value) if hasattr(value, "item") else value  # a long double is its own item
 
 
 def _is_finite(value: Real) -> bool:

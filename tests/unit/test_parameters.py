@@ -4,9 +4,11 @@ import inspect
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from sonline import OnlineLearner, SONClassifier, SONRegressor
+from sonline.errors import ParameterError
 from sonline.parameters import RENAMED, Parameters, first_sentence
 
 # What a face leaves out, and the defaults that are its own.
@@ -77,3 +79,31 @@ def test_a_new_parameter_touches_few_files():
     found = [file.name for file in product if "follow_labels" in file.read_text("utf-8")]
     assert {"parameters.py", "constructors.py", "config.hpp"} <= set(found)
     assert len(found) <= 5, found
+
+
+@pytest.mark.parametrize("scalar", [np.float16, np.float32, np.float64, np.longdouble, np.array])
+@pytest.mark.parametrize("name", ["alpha", "bound", "sigma", "eta", "oja_step", "quantile"])
+def test_scalars_of_numpy_are_numbers(name, scalar):
+    """As a grid of parameters has them: the core was given a truth value of NumPy, and refused."""
+    learner, wanted = (OnlineLearner(**{name: value}) for value in (scalar(0.5), 0.5))
+    assert learner.params == wanted.params
+    assert type(learner.params[name]) is float
+    learner.learn(np.eye(3), [1, -1, 1])
+
+
+def test_integers_and_booleans_of_numpy(tmp_path):
+    given = {"sketch_size": np.int32(3), "sketch_every": np.uint8(2), "clip": np.True_}
+    for kind, *_ in faces():
+        model = kind(**given, bound=np.float32(2.0))
+        if hasattr(model, "fit"):
+            model.fit(np.eye(4), [1, 0, 1, 0])
+        else:
+            model.learn_one({"a": 1.0}, 1)
+        model.save(tmp_path / "model")
+        kind.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("name", ["loss", "alpha", "eta", "sketch_size", "clip"])
+def test_arrays_are_no_parameters(name):
+    with pytest.raises(ParameterError, match=f"{name} must be a single value"):
+        OnlineLearner(**{name: np.array([1, 2])})

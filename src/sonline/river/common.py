@@ -11,6 +11,7 @@ from river import base
 
 from sonline import persistence
 from sonline.errors import InvalidInputError, ModelFileError
+from sonline.labels import plain
 from sonline.learner import Feature
 from sonline.model import Model
 from sonline.parameters import Parameters, check_choice
@@ -87,7 +88,8 @@ class RiverEstimator:
             The file. All classes of sonline, and the command line, can open it.
 
         """
-        arguments = self._get_params()  # type: ignore[attr-defined]  # River's
+        given = self._get_params()  # type: ignore[attr-defined]  # River's
+        arguments = {name: plain(value) for name, value in given.items()}
         self._model.save(path, {"name": self.face, "arguments": arguments})
 
     @classmethod
