@@ -436,8 +436,14 @@ class OnlineLearner(LearnerConstructor):
         4000
         """
         merged = type(self).__new__(type(self))
-        models = [other._model for other in others]
-        merged._take(self._model.merge(models, None if start is None else start._model))
+        try:
+            models = [other._model for other in others]
+            common = None if start is None else start._model
+        except (TypeError, AttributeError) as error:
+            raise InvalidInputError(
+                "merge takes a sequence of learners, and the learner that they started from"
+            ) from error
+        merged._take(self._model.merge(models, common))
         return merged
 
     # -- inspection ------------------------------------------------------------------------------

@@ -220,6 +220,30 @@ def test_a_stream_that_is_interrupted_twice_keeps_its_rows(
     assert "place" in learner.model.reading.columns
 
 
+@pytest.mark.parametrize("name", ["text", "ignore", "na_values", "keep", "ngrams", "interactions"])
+def test_a_name_is_no_sequence_of_names(name: str, tmp_path: Path) -> None:
+    """Its letters were taken for columns, and the column was not left out."""
+    (tmp_path / "rows.csv").write_text("id,a,label\n1,2,1\n2,1,0\n")
+    with pytest.raises(ParameterError, match=f"{name} must be a sequence of names.*'id'"):
+        OnlineLearner().learn_stream(tmp_path / "rows.csv", **{name: "id"})
+
+
+@pytest.mark.parametrize("file", ["rows.csv", "rows.svm"])
+def test_other_words_for_what_bad_rows_do(file: str, tmp_path: Path) -> None:
+    """Tables took each of them for "skip"."""
+    (tmp_path / "rows.csv").write_text("a,label\n1,1\n2\n")
+    (tmp_path / "rows.svm").write_text("1 1:1\n2 x\n")
+    with pytest.raises(ParameterError, match="on_error must be one of 'stop', 'skip'; got 'Stop'"):
+        OnlineLearner().learn_stream(tmp_path / file, on_error="Stop")
+
+
+def test_files_without_rows_are_read_once(tmp_path: Path) -> None:
+    """With many passes it read nothing until it was killed: Ctrl-C waited for the last of them."""
+    (tmp_path / "empty.svm").write_text("\n")
+    with pytest.raises(InvalidInputError, match="no rows to learn from"):
+        OnlineLearner().learn_stream(tmp_path / "empty.svm", passes=10**12)
+
+
 def test_batches_must_be_used_from_the_first_one_on(tmp_path: Path) -> None:
     """Names come with the batch that has them first."""
     rows = [json.dumps({"label": 1, f"name {number}": 1.0, "pad": 1}) for number in range(20_000)]

@@ -280,6 +280,11 @@ def test_learners_of_another_kind_are_refused():
         zero.merge([minus])
     with pytest.raises(InvalidInputError, match="cannot have continued from it"):
         learner().merge([zero], start=zero)
+    for others in (None, 3, "ab", [None], [learner(), "ab"], learner()):
+        with pytest.raises(InvalidInputError, match="merge takes a sequence of learners"):
+            learner().merge(others)
+    with pytest.raises(InvalidInputError, match="merge takes a sequence of learners"):
+        learner().merge([], start="ab")
 
 
 def test_labels_are_remembered():

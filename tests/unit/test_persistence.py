@@ -118,6 +118,25 @@ def test_newer_versions_say_what_to_do(file: Path, tmp_path: Path) -> None:
         OnlineLearner.load(tmp_path / "b")
 
 
+def test_pickles_of_other_versions_say_what_to_do(model: OnlineLearner) -> None:
+    document, tensors = model.__getstate__()
+    parameters = document["parameters"]
+    strange = [
+        ({name: value for name, value in document.items() if name != missing}, tensors)
+        for missing in ("parameters", "classes", "reading", "run")
+    ]
+    strange += [
+        (document | {"parameters": parameters | {"momentum": 0.9}}, tensors),
+        (document | {"parameters": parameters | {"sketch": "newest"}}, tensors),
+        (document, dict(list(tensors.items())[1:])),
+        (document,),  # type: ignore[list-item]
+    ]
+    for state in strange:
+        other = OnlineLearner.__new__(OnlineLearner)
+        with pytest.raises(ModelFileError, match=r"pickle of another version.*save and load"):
+            other.__setstate__(state)
+
+
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_inconsistent_fields_are_refused(sketch: str, tmp_path: Path) -> None:
     """Even with a right checksum: each field missing, of another type, shape or value."""

@@ -538,14 +538,23 @@ class Model(Inspection):
         model = cls.__new__(cls)
         with persistence.reading(name):
             check_document(document)
-            model.__setstate__((document, tensors))
+            model._restore(document, tensors)  # noqa: SLF001 - of the same class
         return model
 
     def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
         return self._snapshot(pickled=True)
 
     def __setstate__(self, state: tuple[dict[str, Any], persistence.Tensors]) -> None:
-        document, tensors = state
+        try:
+            with persistence.reading():
+                self._restore(*state)
+        except ModelFileError as error:
+            raise ModelFileError(
+                f"a pickle of another version of sonline, or damaged ({error}); use save and load "
+                "to keep models"
+            ) from error
+
+    def _restore(self, document: dict[str, Any], tensors: persistence.Tensors) -> None:
         classes = document["classes"]
         if isinstance(classes, Mapping):
             classes = ClassTable.from_dict(dict(classes))

@@ -272,18 +272,22 @@ class Stream:
         position = self._start
         reader = FORMATS[self.options.format].open(self.options, self.columns)
         for turn in range(position.turn, self._passes):
+            read, whole = False, position == Position(turn=turn)
             for number in range(position.file, len(self.files)):
                 source = self._first or open_source(self.files[number])
                 self._first = None
                 try:
                     before = sum(self._sizes) * turn + sum(self._sizes[:number])
                     for batch in reader.read(source, replace(position, turn=turn, file=number)):
+                        read = read or len(batch) > 0 or bool(batch.bad)
                         yield batch, before + min(source.consumed(), self._sizes[number])
                         if batch.bad and self.options.on_error == "stop":
                             return
                 finally:
                     source.close()
                 position = Position(turn=turn, file=number + 1)
+            if whole and not read:  # nor will there be anything in the next pass
+                return
             position = Position(turn=turn + 1)
 
 
@@ -322,6 +326,12 @@ def open(  # noqa: A001 - as gzip.open is called
             "for a missing cell are na_values"
         )
     check_choice("on_error", options.get("on_error", "stop"), ON_ERROR)
+    for name in ("text", "ignore", "na_values", "keep", "ngrams", "interactions"):
+        if isinstance(options.get(name), str):
+            raise ParameterError(
+                f"{name} must be a sequence of names, such as [{options[name]!r}], got "
+                f"{options[name]!r}"
+            )
     check_integer("passes", passes, 1)
     return Stream(expand(listed(sources)), Options(**options), start, passes)
 
