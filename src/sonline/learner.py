@@ -13,7 +13,7 @@ from sonline.constructors import LearnerConstructor
 from sonline.errors import InvalidInputError
 from sonline.evaluate import Progress
 from sonline.labels import label_array
-from sonline.model import Model
+from sonline.model import Model, to_merge
 from sonline.parameters import Parameters, documented
 from sonline.persistence import Tensors
 from sonline.rows import LARGEST, CoreRows, Floats, Rows, one_number, row_weights, vector
@@ -436,14 +436,8 @@ class OnlineLearner(LearnerConstructor):
         4000
         """
         merged = type(self).__new__(type(self))
-        try:
-            models = [other._model for other in others]
-            common = None if start is None else start._model
-        except (TypeError, AttributeError) as error:
-            raise InvalidInputError(
-                "merge takes a sequence of learners, and the learner that they started from"
-            ) from error
-        merged._take(self._model.merge(models, common))
+        models = [other._model for other in to_merge(others, start)]
+        merged._take(self._model.merge(models, None if start is None else start._model))
         return merged
 
     # -- inspection ------------------------------------------------------------------------------

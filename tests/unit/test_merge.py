@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 
 from helpers import LOW_RANK, learner, stream
-from sonline import OnlineLearner, SONClassifier, SONRegressor
+from sonline import OnlineLearner, SONClassifier, SONRegressor, river
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.labels import ClassTable
 from sonline.merging.state import read
@@ -280,11 +280,26 @@ def test_learners_of_another_kind_are_refused():
         zero.merge([minus])
     with pytest.raises(InvalidInputError, match="cannot have continued from it"):
         learner().merge([zero], start=zero)
-    for others in (None, 3, "ab", [None], [learner(), "ab"], learner()):
+
+
+@pytest.mark.parametrize(
+    "face", [OnlineLearner, SONClassifier, river.SONClassifier, river.SONRegressor]
+)
+def test_what_is_no_learner_cannot_be_merged(face):
+    model = face()
+    if face is SONClassifier:
+        model.fit(np.eye(2), [0, 1])
+    for others in (None, 3, "ab", [None], [model, "ab"], model):
         with pytest.raises(InvalidInputError, match="merge takes a sequence of learners"):
-            learner().merge(others)
+            model.merge(others)
     with pytest.raises(InvalidInputError, match="merge takes a sequence of learners"):
-        learner().merge([], start="ab")
+        model.merge([], start="ab")
+
+
+def test_an_estimator_merges_with_its_like():
+    model = SONClassifier().fit(np.eye(2), [0, 1])
+    with pytest.raises(InvalidInputError, match="cannot be merged with a OnlineLearner"):
+        model.merge([OnlineLearner()])
 
 
 def test_labels_are_remembered():

@@ -28,7 +28,7 @@ from sonline.errors import (
 from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve
 from sonline.labels import ClassTable, plain
-from sonline.model import Model
+from sonline.model import Model, to_merge
 from sonline.parameters import RENAMED, Parameters, check_integer
 from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
@@ -232,11 +232,13 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             The estimator that all of them started from, if they did not start empty. It is counted
             once.
         """
-        estimators = [self, *others]
+        estimators = [self, *to_merge(others, start)]
         common = [] if start is None else [start]
+        for estimator in estimators + common:
+            self._check_type(estimator)
         models = [estimator._fitted() for estimator in estimators]
         for estimator in estimators[1:] + common:
-            self._check_mergeable(estimator)
+            self._check_columns(estimator)
         merged: Self = clone(self, safe=False)
         for name in ("n_features_in_", "n_iter_", "feature_names_in_", "_first_values"):
             if hasattr(self, name):
@@ -244,11 +246,13 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         merged._model = models[0].merge(models[1:], None if start is None else start._fitted())
         return merged
 
-    def _check_mergeable(self, other: Self) -> None:
+    def _check_type(self, other: Self) -> None:
         if type(other) is not type(self):
             raise InvalidInputError(
                 f"a {type(self).__name__} cannot be merged with a {type(other).__name__}"
             )
+
+    def _check_columns(self, other: Self) -> None:
         ours, theirs = (getattr(estimator, "n_features_in_", None) for estimator in (self, other))
         if ours != theirs:
             raise InvalidInputError(

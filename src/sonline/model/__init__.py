@@ -7,7 +7,15 @@
 - `schema`: the document of a model file.
 """
 
-from sonline.model.model import PROBABILISTIC, Model, Reading
+from sonline.model.model import PROBABILISTIC, Model, Reading, to_merge
 from sonline.model.predictions import LearnResult, probabilities, sigmoid
 
-__all__ = ["PROBABILISTIC", "LearnResult", "Model", "Reading", "probabilities", "sigmoid"]
+__all__ = [
+    "PROBABILISTIC",
+    "LearnResult",
+    "Model",
+    "Reading",
+    "probabilities",
+    "sigmoid",
+    "to_merge",
+]

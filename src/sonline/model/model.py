@@ -12,7 +12,7 @@ the result is the same, bit for bit, as if all classes had been known from the b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline import _core, persistence
-from sonline.errors import DivergenceError, InvalidInputError, ModelFileError
+from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, shown
 from sonline.evaluate import Progress, measures
 from sonline.labels import SIGNS, ClassTable, Codes
 from sonline.model.batches import StreamKeys, batch_codes
@@ -55,6 +55,19 @@ class Reading:
     features: str = ""  # "index", "name" or "hash"; "" as long as no stream was read
     columns: dict[str, str] = field(default_factory=dict)  # of tables: "number" or "text"
     table: dict[str, Any] = field(default_factory=dict)  # special columns: label, weight, ...
+
+
+def to_merge(others: Any, start: Any) -> list[Any]:
+    """Return the learners or estimators that `merge` was given, if that is what they are."""
+    listed = list(others) if isinstance(others, Iterable) else [others]
+    wrong = [] if isinstance(others, Iterable) else [others]
+    involved = [*listed, *([] if start is None else [start])]
+    wrong += [one for one in involved if not hasattr(type(one), "from_model")]
+    if wrong:
+        raise InvalidInputError(
+            f"merge takes a sequence of learners, and start is one, got {shown(wrong[0])}"
+        )
+    return listed
 
 
 class Model(Inspection):

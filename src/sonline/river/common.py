@@ -13,7 +13,7 @@ from sonline import persistence
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.labels import plain
 from sonline.learner import Feature
-from sonline.model import Model
+from sonline.model import Model, to_merge
 from sonline.parameters import Parameters, check_choice
 from sonline.rows import is_missing
 
@@ -146,7 +146,8 @@ class RiverEstimator:
 
         """
         merged: Self = self.clone()  # type: ignore[attr-defined]  # River's
-        if models := [estimator._model for estimator in (self, *others) if estimator._has_labels()]:
+        estimators = (self, *to_merge(others, start))
+        if models := [each._model for each in estimators if each._has_labels()]:
             origin = None if start is None or not start._has_labels() else start._model
             merged._model = models[0].merge(models[1:], origin)
         return merged
