@@ -1,6 +1,5 @@
 """Requests with a single row, over HTTP: answered without a task, and as all others are."""
 
-import asyncio
 import json
 import socket
 import threading
@@ -10,7 +9,7 @@ from contextlib import contextmanager
 import pytest
 import uvicorn
 from helpers_service import NAME, drawn, make
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sonline.service import bodies, create_app, protocol
 from sonline.service.protocol import QuickProtocol
@@ -35,6 +34,7 @@ def running(folder):
         connection = Connection(listening.getsockname()[1])
         assert connection.ask("/v1/models", {"name": NAME})[0] == 201
         connection.service = app.state.service
+        connection.app = app
         yield connection
     finally:
         connection.close()
@@ -173,24 +173,101 @@ def test_a_client_that_reads_late_gets_every_answer(connection):
     assert connection.ask(f"{MODEL}/predict", ROW)[0] == 200  # it reads again
 
 
-def test_an_answer_that_waits_for_the_socket(tasks, connection, monkeypatch):
-    late, rest, send = [], protocol._rest, RequestResponseCycle.send
+def test_a_request_of_a_client_that_takes_no_answers_waits_in_a_task(
+    tasks, connection, monkeypatch
+):
+    received = QuickProtocol.data_received
 
-    def noted(*values):
-        late.append(values)
-        return rest(*values)
+    def full(self, data):
+        self.flow.pause_writing()  # as if the socket took nothing more
+        self.loop.call_later(0.001, self.flow.resume_writing)
+        received(self, data)
 
-    async def slow(self, message):
-        await asyncio.sleep(0.001)  # as if the socket took nothing more
-        await send(self, message)
-
-    monkeypatch.setattr(protocol, "_rest", noted)
-    monkeypatch.setattr(RequestResponseCycle, "send", slow)
+    monkeypatch.setattr(QuickProtocol, "data_received", full)
+    connection.again()
     for _ in range(10):
         assert connection.ask(f"{MODEL}/predict", ROW)[0] == 200
         assert connection.ask(f"{MODEL}/learn", ROW | {"y": 1})[0] == 200
-    assert len(late) == 20
-    assert tasks == ["/v1/models"]
+    assert len(tasks) == 21  # with the one that created the model
+
+
+@pytest.fixture
+def heads(monkeypatch):
+    """Return the paths of all heads that were parsed."""
+    parsed = []
+    complete = HttpToolsProtocol.on_headers_complete
+
+    def noted(self):
+        complete(self)
+        parsed.append(self.scope["path"])
+
+    monkeypatch.setattr(HttpToolsProtocol, "on_headers_complete", noted)
+    return parsed
+
+
+def test_the_same_head_is_parsed_once(heads, connection):
+    rows = [{"x": {"f": value}} for value in (1.25, 2.25, 3.25)]
+    heads.clear()
+    first = [connection.ask(f"{MODEL}/predict", row)[1] for row in rows]
+    assert len(heads) == 1
+    connection.again()
+    learned = [connection.ask(f"{MODEL}/learn", row | {"y": 1}) for row in rows]
+    assert [(status, answer["seq"]) for status, answer in learned] == [(200, 1), (200, 2), (200, 3)]
+    assert connection.ask(f"{MODEL}/learn", {"x": {"f": 2.75}, "y": 7})[0] == 400
+    assert len(heads) == 2
+    while connection.service.writer(NAME).lag:
+        time.sleep(0.01)
+    second = [connection.ask(f"{MODEL}/predict", row)[1] for row in rows]
+    assert len(heads) == 2  # the other connection had asked for it
+    assert first[0]["seq"] == 0
+    assert second[0]["seq"] == 3
+    assert second[0]["raw"] < second[1]["raw"] < second[2]["raw"]
+
+
+def test_a_head_is_known_only_with_a_body_of_its_length(heads, connection):
+    path = f"{MODEL}/predict"
+    whole = request(path, {"x": {"f": 1.25}})
+    expected = connection.ask(path, {"x": {"f": 1.25}})
+    connection.socket.sendall(whole + whole)  # two in one piece
+    assert [connection.answer(), connection.answer()] == [expected] * 2
+    connection.socket.sendall(whole[:-1])
+    time.sleep(0.02)
+    connection.socket.sendall(whole[-1:] + whole[:20])
+    assert connection.answer() == expected
+    connection.socket.sendall(whole[20:])
+    assert connection.answer() == expected
+    # What looks like a known request is the body of another one.
+    inner = request(path, whole, **{"content-type": "text/plain"})
+    head, _, _ = inner.partition(b"\r\n\r\n")
+    connection.socket.sendall(head + b"\r\n\r\n")
+    time.sleep(0.02)
+    connection.socket.sendall(whole)
+    assert connection.answer()[0] == 415
+    time.sleep(0.02)
+    heads.clear()
+    connection.socket.sendall(whole)
+    assert connection.answer() == expected
+    assert heads == []
+
+
+@pytest.mark.parametrize("rest", [{"connection": "close"}, {"version": "1.0"}, {"chunked": True}])
+def test_heads_with_another_end_are_parsed_again(heads, connection, rest):
+    heads.clear()
+    for _ in range(2):
+        assert connection.ask(f"{MODEL}/predict", ROW, **rest)[0] == 200
+        connection.again()
+    assert len(heads) == 2
+
+
+def test_the_number_of_heads_is_bounded(connection, monkeypatch):
+    monkeypatch.setattr(protocol, "HEADS", 10)
+    for number in range(35):
+        row = ROW | {"id": "a" * (number + 1)}
+        assert connection.ask(f"{MODEL}/predict", row)[0] == 200
+        assert connection.ask(f"{MODEL}/predict", row, trace=f"{number:02}")[0] == 200
+    assert 0 < len(connection.app.heads) <= 10
+    assert connection.ask(f"{MODEL}/predict", ROW, padding="a" * 5000)[0] == 200
+    assert max(map(len, connection.app.heads)) < 5000
 
 
 def test_a_client_that_goes_away_before_its_answer(connection):
@@ -228,9 +305,10 @@ def test_the_address_behind_a_proxy_is_that_of_the_client(connection, monkeypatc
     monkeypatch.setattr(Guard, "check", noted)
     forwarded = {"x-forwarded-for": "203.0.113.7"}
     assert connection.ask(f"{MODEL}/predict", ROW)[0] == 200
-    assert connection.ask(f"{MODEL}/predict", ROW, **forwarded)[0] == 200
+    for _ in range(2):
+        assert connection.ask(f"{MODEL}/predict", ROW, **forwarded)[0] == 200
     assert connection.ask("/v1/models", {"name": "other"}, **forwarded)[0] == 201
-    assert seen == ["127.0.0.1", "203.0.113.7", "203.0.113.7"]
+    assert seen == ["127.0.0.1", *["203.0.113.7"] * 3]
 
 
 def test_a_lone_client_does_not_wait_for_others(tmp_path):

@@ -2,42 +2,73 @@
 
 uvicorn starts a task for each request, which reads the body and sends the response through
 coroutines. A request with one of the three frequent paths that arrives in one piece needs no task:
-it is answered as soon as the parser has seen its end. Everything about HTTP is left to uvicorn:
-parsing, keep-alive, pipelining, flow control, and the bytes of the response. With a version of
-uvicorn that uvicorn that starts its tasks in another way, all requests go the usual way.
+it is answered as soon as the parser has seen its end, with one write. A client sends the same head
+again and again, so what uvicorn made of it is kept: the next request with the same bytes up to the
+body, and a body of the same length, is the same request but for the body. Everything else is left
+to uvicorn: parsing, keep-alive, pipelining and flow control. With a version of uvicorn that starts
+its tasks in another way, all requests go the usual way.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Coroutine, Generator, Sized
-from contextlib import suppress
+from collections.abc import Sized
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from starlette.responses import Response
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 from uvicorn.protocols.http.flow_control import FlowControl
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from sonline.service.quick import QuickStarlette, Reply, Scope, send_response, target
+from sonline.service.quick import QuickStarlette, Reply, Scope, Single, target
 
 if TYPE_CHECKING:
     from uvicorn.protocols.http.httptools_impl import RequestResponseCycle
 
 MOST = 1 << 16  # bytes of a body that is decoded in the event loop
+HEADS = 1024  # heads that are kept
+_LONGEST = 4096  # bytes of a head that is kept
+_END = b"\r\n\r\n"
 log = logging.getLogger("sonline.service")
 
 
+class _Cycle:
+    """A request and its response, as far as `HttpToolsProtocol` looks at it."""
+
+    __slots__ = ("disconnected", "keep_alive", "response_complete", "response_started")
+
+    def __init__(self) -> None:
+        self.disconnected = self.response_started = self.response_complete = False
+        self.keep_alive = True
+
+    @property
+    def message_event(self) -> _Cycle:
+        """Nobody waits for the rest of the body."""
+        return self
+
+    def set(self) -> None:
+        """Do nothing."""
+
+
+Cycle: TypeAlias = "RequestResponseCycle | _Cycle"
+
+
 class QuickProtocol(HttpToolsProtocol):
-    """The protocol of uvicorn for an application with `QuickStarlette.answer_single`."""
+    """The protocol of uvicorn for an application with `QuickStarlette.single`."""
 
     def __init__(self, config: Any, *values: Any, **rest: Any) -> None:
         super().__init__(config, *values, **rest)
         app = config.app
-        self._answer = app.answer_single if isinstance(app, QuickStarlette) else None
+        quick = isinstance(app, QuickStarlette) and not config.access_log
+        self._single = app.single if quick else None
+        # By head, with the length of the body; shared by all connections.
+        self._heads: dict[bytes, tuple[int, Single]] = app.heads if quick else {}
+        self._between = True  # no request has begun of which the end has not been seen
+        self._piece: bytes | None = None  # what is being parsed, if it begins with a request
         self._parsing = False
         self._whole: RequestResponseCycle | None = None  # a request that may arrive in one piece
+        self._date: tuple[Any, bytes] = (None, b"")  # headers of all responses, and their bytes
         self._forwarded: ProxyHeadersMiddleware | None = None
         if config.proxy_headers:
             self._forwarded = ProxyHeadersMiddleware(_nothing, config.forwarded_allow_ips)
@@ -47,10 +78,40 @@ class QuickProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         self.flow = _Flow(transport, self.pipeline)
 
+    def data_received(self, data: bytes) -> None:
+        """Answer a request whose head is known, or parse a piece of one."""
+        if self._between:
+            end = data.find(_END) + len(_END)
+            known = self._heads.get(data[:end])
+            if known is not None and known[0] == len(data) - end and self._free():
+                self._unset_keepalive_if_required()
+                cycle: Any = _Cycle()
+                self.cycle = cycle
+                self._answer(known[1], cycle, data[end:])
+                return
+            self._piece = data
+        self._parsing = True
+        super().data_received(data)
+        self._parsing, self._piece = False, None
+        if self._whole is not None:  # there is more to come
+            cycle, self._whole = self._whole, None
+            super()._start_asgi_task(cycle, self.app)
+
+    def _free(self) -> bool:
+        """Return whether the request before has been answered, and its response taken."""
+        before = self.cycle
+        answered = before is None or (before.response_complete and before.keep_alive)
+        return answered and not self.flow.write_paused
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._between = False
+        super().on_message_begin()
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         scope = cycle.scope
         # A request that had to wait for its turn is started later, and not by the parser.
-        single = self._parsing and self._answer is not None and app is self.app
+        single = self._parsing and self._single is not None and app is self.app
         if single and scope["method"] == "POST" and target(scope["path"]):
             self._whole = cycle
         else:
@@ -59,41 +120,63 @@ class QuickProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """Answer a request that has arrived in one piece."""
         super().on_message_complete()
+        self._between = True
         cycle, self._whole = self._whole, None
+        piece, self._piece = self._piece, None
         if cycle is None:
             return
-        if len(cycle.body) > MOST or not self._answered(cycle):
+        single = None
+        if self._single is not None and len(cycle.body) <= MOST and not self.flow.write_paused:
+            single = self._single(cycle.scope)
+        if single is None:
             super()._start_asgi_task(cycle, self.app)
-
-    def data_received(self, data: bytes) -> None:
-        """Parse a piece of a request."""
-        self._parsing = True
-        super().data_received(data)
-        self._parsing = False
-        if self._whole is not None:  # there is more to come
-            cycle, self._whole = self._whole, None
-            super()._start_asgi_task(cycle, self.app)
-
-    def _answered(self, cycle: RequestResponseCycle) -> bool:
-        scope: Any = cycle.scope
-        if self._forwarded is not None and self.client is not None:
-            _client_of_proxy(self._forwarded, scope)
-        assert self._answer is not None  # noqa: S101 - or no request would be kept for it
-        return self._answer(scope, bytes(cycle.body), partial(self._deliver, cycle))
-
-    def _deliver(self, cycle: RequestResponseCycle, response: Response | Reply) -> None:
-        sending: Coroutine[Any, Any, None] = send_response(response, cycle.send)  # type: ignore[arg-type]
-        try:
-            waits_for = sending.send(None)
-        except StopIteration:
             return
-        except Exception:
-            log.exception("the response could not be sent")
-            cycle.transport.close()
+        body = bytes(cycle.body)
+        if piece is not None and cycle.keep_alive and not self.expect_100_continue:
+            self._keep_head(piece, body, single)
+        self._answer(single, cycle, body)
+
+    def _keep_head(self, piece: bytes, body: bytes, single: Single) -> None:
+        """Keep the head of a request that is all of a piece, if the length of its body is in it."""
+        end = len(piece) - len(body)
+        given = [value for name, value in single.scope["headers"] if name == b"content-length"]
+        if given != [str(len(body)).encode()] or end > _LONGEST or piece.find(_END) + 4 != end:
             return
-        task = self.loop.create_task(_rest(sending, waits_for))  # the client reads too slowly
-        task.add_done_callback(self.tasks.discard)
-        self.tasks.add(task)
+        if len(self._heads) >= HEADS:
+            self._heads.clear()
+        self._heads[piece[:end]] = len(body), single
+
+    def _answer(self, single: Single, cycle: Cycle, body: bytes) -> None:
+        address = self.client
+        if single.forwarded and address is not None and self._forwarded is not None:
+            address = _client_of_proxy(self._forwarded, {**single.scope, "client": address})
+        single(address, body, partial(self._deliver, cycle))
+
+    def _deliver(self, cycle: Cycle, response: Response | Reply) -> None:
+        cycle.response_started = cycle.response_complete = True
+        if cycle.disconnected or self.transport.is_closing():
+            return
+        headers = self.server_state.default_headers
+        if self._date[0] is not headers:
+            self._date = headers, _lines(headers)
+        self.transport.write(
+            b"".join(
+                (
+                    STATUS_LINE[response.status_code],
+                    self._date[1],
+                    _lines(response.raw_headers),
+                    b"\r\n" if cycle.keep_alive else b"connection: close\r\n\r\n",
+                    response.body,
+                )
+            )
+        )
+        if not cycle.keep_alive:
+            self.transport.close()
+        self.on_response_complete()
+
+
+def _lines(headers: Any) -> bytes:
+    return b"".join([b"%b: %b\r\n" % header for header in headers])
 
 
 class _Flow(FlowControl):
@@ -113,37 +196,17 @@ class _Flow(FlowControl):
             super().resume_reading()
 
 
-def _client_of_proxy(middleware: ProxyHeadersMiddleware, scope: Scope) -> None:
-    """Set the address of the client as a trusted proxy gives it, by uvicorn's middleware."""
-    if any(name.startswith(b"x-forwarded-") for name, _ in scope["headers"]):
-        setting = middleware(scope, None, None)  # type: ignore[arg-type]
-        try:
-            setting.send(None)
-        except StopIteration:
-            return
+def _client_of_proxy(middleware: ProxyHeadersMiddleware, scope: Scope) -> Any:
+    """Return the address of the client as a trusted proxy gives it, by uvicorn's middleware."""
+    setting = middleware(scope, None, None)  # type: ignore[arg-type]
+    try:
+        setting.send(None)
+    except StopIteration:
+        pass
+    else:
         setting.close()
+    return scope["client"]
 
 
 async def _nothing(*_: Any) -> None:
     pass
-
-
-class _Started:
-    """A coroutine that has run up to the first future it waits for."""
-
-    def __init__(self, coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
-        self._coroutine = coroutine
-        self._waits_for = waits_for
-
-    def __await__(self) -> Generator[Any, Any, None]:
-        try:
-            yield self._waits_for
-        except BaseException as error:
-            with suppress(StopIteration):
-                self._coroutine.throw(error)
-            raise
-        yield from self._coroutine.__await__()
-
-
-async def _rest(coroutine: Coroutine[Any, Any, None], waits_for: Any) -> None:
-    await _Started(coroutine, waits_for)

@@ -62,20 +62,27 @@ class _Headers:
 class Call:
     """A request with what the handlers need of Starlette's."""
 
-    __slots__ = ("_scope", "headers", "method", "path_params", "receive")
+    __slots__ = ("_address", "_scope", "headers", "method", "path_params", "receive")
 
-    def __init__(self, scope: Scope, name: str, receive: Receive | None = None) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        name: str,
+        headers: _Headers,
+        address: tuple[str, int] | None,
+        receive: Receive | None = None,
+    ) -> None:
         self._scope = scope
+        self._address = address
         self.receive = receive
         self.method = "POST"
         self.path_params = {"name": name}
-        self.headers = _Headers(scope["headers"])
+        self.headers = headers
 
     @property
     def client(self) -> _Client | None:
         """The address of the client."""
-        client = self._scope.get("client")
-        return None if client is None else _Client(client[0])
+        return None if self._address is None else _Client(self._address[0])
 
     @property
     def url(self) -> _Url:
@@ -87,6 +94,41 @@ class Call:
         """The parameters after the question mark."""
         query = self._scope["query_string"]
         return dict(parse_qsl(query.decode("latin-1"))) if query else {}
+
+
+class Single:
+    """The head of requests with a single row, which differ only in their bodies.
+
+    Parameters
+    ----------
+    scope : mapping
+        Of ASGI.
+    name : str
+        Of the model.
+    headers : _Headers
+        Those of the scope.
+    answer : callable
+        Takes a call, a body and a function that delivers the response.
+    """
+
+    __slots__ = ("_answer", "_headers", "_name", "forwarded", "scope")
+
+    def __init__(
+        self,
+        scope: Scope,
+        name: str,
+        headers: _Headers,
+        answer: Callable[[Call, bytes, Deliver], None],
+    ) -> None:
+        self.scope = scope
+        self.forwarded = any(key.startswith(b"x-forwarded-") for key in headers.raw)
+        self._name = name
+        self._headers = headers
+        self._answer = answer
+
+    def __call__(self, address: tuple[str, int] | None, body: bytes, deliver: Deliver) -> None:
+        """Answer a request of a client, now or later."""
+        self._answer(Call(self.scope, self._name, self._headers, address), body, deliver)
 
 
 class Reply:
@@ -146,6 +188,7 @@ class QuickStarlette(Starlette):
         super().__init__(**rest)
         self._answers = answers
         self._single = single
+        self.heads: dict[bytes, tuple[int, Single]] = {}  # of requests, for `QuickProtocol`
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -155,28 +198,24 @@ class QuickStarlette(Starlette):
         if found is None:
             return await super().__call__(scope, receive, send)
         name, action = found
-        response = await self._answers[action](Call(scope, name, receive))
+        headers, address = _Headers(scope["headers"]), scope.get("client")
+        response = await self._answers[action](Call(scope, name, headers, address, receive))
         return await send_response(response, send)
 
-    def answer_single(self, scope: Scope, body: bytes, deliver: Deliver) -> bool:
-        """Answer a whole request without a coroutine; return False if it must go the usual way.
+    def single(self, scope: Scope) -> Single | None:
+        """Return what answers small bodies after this head; None if it must go the usual way.
 
         Parameters
         ----------
         scope : mapping
-            Of ASGI, of a request that has a `target`.
-        body : bytes
-            All of it.
-        deliver : callable
-            Takes the response, now or later.
+            Of ASGI, of a request with the method POST.
         """
         found = target(scope["path"])
         if found is None:
-            return False
+            return None
         name, action = found
-        call = Call(scope, name)
-        headers = call.headers.raw
-        if headers.get(b"content-type") != b"application/json" or b"content-encoding" in headers:
-            return False
-        self._single[action](call, body, deliver)
-        return True
+        headers = _Headers(scope["headers"])
+        raw = headers.raw
+        if raw.get(b"content-type") != b"application/json" or b"content-encoding" in raw:
+            return None
+        return Single(scope, name, headers, self._single[action])
