@@ -350,8 +350,7 @@ def where_the_time_goes() -> None:
         }
         if path.endswith(("/predict", "/learn")):  # as `QuickProtocol` does
             done = asyncio.get_running_loop().create_future()
-            single = app.single(scope)
-            if single is not None:
+            if (single := app.single(scope)) is not None:
                 single(("127.0.0.1", 1), body, done.set_result)
                 return int((await done).status_code)
         answers = []

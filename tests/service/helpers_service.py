@@ -36,9 +36,7 @@ def to_learn(rows: list[dict[str, Any]]) -> Rows:
 
 
 def to_predict(rows: list[dict[str, Any]]) -> Rows:
-    decoded = bodies.decode_lines(lines(rows), PredictRow)
-    x = [bodies.features(row.x) for row in decoded]
-    return Rows(x, len(x), [row.id for row in decoded])
+    return bodies.rows_to_predict(bodies.decode_lines(lines(rows), PredictRow))
 
 
 def drawn(count: int, seed: int = 0, prefix: str = "e") -> list[dict[str, Any]]:
@@ -84,7 +82,7 @@ def logged(folder: Path) -> tuple[list[Any], list[Any], list[Any], list[str | No
             ids += rows.ids
             continue
         for row in bodies.decode_lines(record.payload, LoggedRow):
-            x.append(bodies.features(row.x))
+            x.append({k: v for k, v in bodies.features(row.x).items() if v is not None})
             y.append(row.y)
             weights.append(row.weight)
             ids.append(row.id)

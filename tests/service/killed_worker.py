@@ -39,4 +39,5 @@ def main():
     threading.Event().wait()
 
 
-main()
+if __name__ == "__main__":
+    main()

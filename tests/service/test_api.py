@@ -4,6 +4,8 @@ import asyncio
 import gzip
 import json
 import time
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -12,7 +14,7 @@ from starlette.testclient import TestClient
 
 from sonline import OnlineLearner
 from sonline.model import Model
-from sonline.service import create_app, reading
+from sonline.service import bodies, create_app, reading, security
 from sonline.service.bodies import Limits
 from sonline.service.settings import Settings
 
@@ -78,6 +80,57 @@ def test_json_may_have_line_breaks_and_gaps(client):
     assert client.post(f"{MODEL}/learn", content=body, headers=headers).status_code == 200
     assert learned(client) == 1
     assert model_of(client).names() == ["f", "flag"]
+
+
+@pytest.fixture
+def strict(client):
+    """Return the path of a model that refuses missing values."""
+    new = {"name": "strict", "parameters": {"missing": "refuse"}}
+    assert client.post("/v1/models", json=new).status_code == 201
+    return "/v1/models/strict"
+
+
+@pytest.mark.parametrize("path", ["learn", "predict"])
+@pytest.mark.parametrize("kind", ["json", "lines", "arrow"])
+def test_a_null_is_refused_if_the_model_asks_for_it(client, strict, kind, path):
+    pa = pytest.importorskip("pyarrow")
+    label = {"y": 1} if path == "learn" else {}
+    good, bad = ({"x": {"f": 1.5, "gone": value}, **label} for value in (2.0, None))
+    table = pa.table({"f": [1.5, 1.5], "gone": [2.0, None]} | {k: [v, v] for k, v in label.items()})
+    content, headers = {
+        "json": (bodies.encode(bad), {"content-type": "application/json"}),
+        "lines": (lines([good, bad]), NDJSON),
+        "arrow": (arrow(table), ARROW),
+    }[kind]
+    answer = client.post(f"{strict}/{path}", content=content, headers=headers)
+    assert answer.status_code == 400
+    assert "'gone' has no value" in answer.json()["error"]
+    assert ("row 1: " in answer.json()["error"]) == (kind != "json")
+    engine = client.app.state.service.engine("strict")
+    assert (engine.log.next, len(engine.waiting)) == (1, 0)
+    assert client.post(f"{MODEL}/{path}", content=content, headers=headers).is_success
+    assert client.post(f"{strict}/{path}", json=good).is_success
+
+
+@pytest.mark.parametrize("kind", ["json", "arrow"])
+def test_a_shadow_that_refuses_missing_values_does_not_learn_them(client, kind):
+    pa = pytest.importorskip("pyarrow")
+    client.post(f"{MODEL}/versions", json={"parameters": {"missing": "refuse"}})
+    for number, gone in enumerate([2.0, None, 3.0]):
+        row = {"f": 1.5, "gone": gone}
+        if kind == "json":
+            content, headers = lines([{"id": f"{number}", "x": row}]), NDJSON
+        else:
+            columns = {name: pa.array([value], pa.float64()) for name, value in row.items()}
+            content, headers = arrow(pa.table({"id": [f"{number}"], **columns})), ARROW
+        asked = client.post(f"{MODEL}/predict?durable=1", content=content, headers=headers)
+        assert asked.is_success
+        assert client.post(f"{MODEL}/label", json={"id": f"{number}", "y": 1}).is_success
+    assert learned(client) == 3
+    champion, shadow = client.app.state.service.engine(NAME).versions.values()
+    assert (shadow.model.progress.loss.rows, shadow.refused) == (2, 1)
+    assert_same_bits(champion.model, one_pass(client.folder / "models"))
+    assert champion.model.names() == ["f", "gone"]
 
 
 def test_many_rows_as_lines(client):
@@ -266,7 +319,9 @@ def test_limits(tmp_path):
         assert client.post(f"{MODEL}/learn", content=lines([row] * 5), headers=NDJSON).is_success
 
 
-def test_tokens_and_scopes(tmp_path):
+def test_tokens_and_scopes(tmp_path, monkeypatch):
+    seconds = [1000.0]
+    monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     app = create_app(tmp_path)
     store = app.state.service.store
     tokens = {scope: store.add_token([scope]) for scope in ("predict", "learn", "admin")}
@@ -291,11 +346,15 @@ def test_tokens_and_scopes(tmp_path):
         assert client.get("/metrics").status_code == 401
         for public in ("/healthz", "/readyz", "/", "/openapi.json"):
             assert client.get(public).status_code == 200
-        for _ in range(20):  # whoever guesses is slowed down
-            last = client.get("/v1/models", headers={"authorization": "Bearer son_a.b"})
-        assert last.status_code == 429
-        assert int(last.headers["retry-after"]) >= 1
+        # Whoever guesses is slowed down: five wrong tokens a second, of which two were above.
+        guess = {"authorization": "Bearer son_a.b"}
+        answers = [client.get("/v1/models", headers=guess) for _ in range(8)]
+        assert [answer.status_code for answer in answers] == [401] * 3 + [429] * 5
+        assert int(answers[-1].headers["retry-after"]) >= 1
         assert client.get("/v1/models", headers=headers["predict"]).is_success
+        seconds[0] += 0.21
+        answers = [client.get("/v1/models", headers=guess) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [401, 429]
 
 
 def test_rates(tmp_path):
@@ -335,6 +394,49 @@ def test_versions(client):
     assert client.post(f"{MODEL}/snapshot").json() == {"events": 400}
     again = client.post("/v1/models?name=copy", content=file.content, headers=raw)
     assert again.json()["versions"]["1"]["origin"] == "file"
+
+
+def test_the_number_of_versions_is_limited(tmp_path):
+    settings = Settings(versions=3)
+    app = create_app(tmp_path, tokens_required=False, settings=settings)
+    with TestClient(app, base_url="http://localhost") as client:
+        client.post("/v1/models", json={"name": NAME})
+        with ThreadPoolExecutor(8) as many:  # at the same moment
+            answers = list(many.map(lambda _: client.post(f"{MODEL}/versions", json={}), range(8)))
+        assert sorted(answer.status_code for answer in answers) == [201] * 2 + [400] * 6
+        made = sorted(one.json()["version"] for one in answers if one.is_success)
+        assert made == [2, 3]
+        refused = next(answer for answer in answers if not answer.is_success)
+        assert refused.json()["error"] == "a model has at most 3 versions; remove one first"
+        assert client.delete(f"{MODEL}/versions/2").status_code == 204
+        assert client.post(f"{MODEL}/versions", json={}).status_code == 201
+
+
+def test_the_number_of_a_version_is_not_used_again(client):
+    for _ in range(2):
+        client.post(f"{MODEL}/versions", json={})
+    client.post(f"{MODEL}/versions/3/promote")
+    client.post(f"{MODEL}/versions/1/promote")  # roll back would promote 3
+    assert client.delete(f"{MODEL}/versions/3").status_code == 204
+    assert client.post(f"{MODEL}/versions", json={}).json() == {"version": 4}
+    answer = client.post(f"{MODEL}/rollback")
+    assert answer.status_code == 400
+    assert "no version to roll back to" in answer.json()["error"]
+    assert [*client.get(MODEL).json()["versions"]] == ["1", "2", "4"]
+
+
+@pytest.mark.parametrize(
+    "number", ["-1", "0", "9", "1.5", "x", "%31x", "9" * 30, "9" * 5000, "\u0663"]
+)
+def test_odd_numbers_of_versions(client, number):
+    path = f"{MODEL}/versions/{number}"
+    for answer in (
+        client.get(f"{path}/file"),
+        client.post(f"{path}/promote"),
+        client.delete(path),
+    ):
+        assert answer.status_code in (400, 404), answer.text
+        assert answer.json()["error"]
 
 
 def test_metrics_and_stats(client):

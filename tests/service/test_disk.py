@@ -3,6 +3,7 @@
 import os
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -94,3 +95,24 @@ def test_a_slow_disk_makes_groups_larger_and_keeps_predictions_quick(tmp_path):
         time.sleep(0.005)
     assert_same_bits(engine.versions[1].model, one_pass(tmp_path))
     engine.close()
+
+
+def test_clients_that_wait_for_their_answers_share_a_group(tmp_path):
+    """Otherwise one half of them sends while the other half is written."""
+    clients, each = 8, 15
+
+    def slow(handle):
+        time.sleep(0.02)
+        os.fdatasync(handle)
+
+    engine = make(tmp_path, open_log=lambda *args, **rest: Log(*args, sync=slow, **rest))
+
+    def client(number):
+        for row in drawn(each, number, f"{number}-"):
+            engine.learn(to_learn([row])).result()
+
+    with ThreadPoolExecutor(clients) as pool:
+        list(pool.map(client, range(clients)))
+    assert engine.groups < 1.6 * each  # two halves would need twice as many groups as events each
+    engine.close()
+    assert len(logged(tmp_path)[3]) == clients * each

@@ -143,11 +143,12 @@ class Admission:
 
     def _check_rows(self, rows: Rows) -> None:
         """Raise an error about rows that cannot be learned: an empty model predicts them."""
-        if rows.count <= _FEW and isinstance(rows.x, list):  # faster for a few
-            for x in rows.x:
-                self._checked_rows.core.predict_one(x)
+        x = rows.features(self._checked_rows.parameters.missing)
+        if rows.count <= _FEW and isinstance(x, list):  # faster for a few
+            for one in x:
+                self._checked_rows.core.predict_one(one)
             return
-        self._checked_rows.predict(rows.x)
+        self._checked_rows.predict(x)
 
     def label(self, labels: Sequence[LabelRow]) -> Promise:
         """Admit the labels of rows that wait; the promise is done when they are on disk.

@@ -113,7 +113,7 @@ def create_app(
         return Route(path, endpoint, methods=[method.upper() for method in methods])
 
     model = "/v1/models/{name}"
-    version = model + "/versions/{version:int}"
+    version = model + "/versions/{version}"
     frequent = {
         "predict": ("predict", rows.predict, rows.predict_one),
         "learn": ("learn", rows.learn, rows.learn_one),

@@ -1,8 +1,8 @@
 """Bodies of requests and payloads of the log as rows: JSON and JSON lines.
 
 Features, labels and weights follow the rules of the data path (`sonline.rows`, `sonline.labels`):
-a text is the feature ``name=text``, what is missing (``null``) is absent. Here only the shape of a
-body is checked.
+a text is the feature ``name=text``, and what is missing (``null``) is absent or refused, as the
+model asks. Here only the shape of a body is checked.
 """
 
 from __future__ import annotations
@@ -99,6 +99,7 @@ class Rows(msgspec.Struct):
     served: Sequence[Served | None] | None = None
     payload: bytes = b""
     encoding: int = LINES
+    gaps: bool = False  # whether a mapping of x has a value that is null
 
     @property
     def identified(self) -> bool:
@@ -106,6 +107,29 @@ class Rows(msgspec.Struct):
         if self.count == 1:
             return self.ids[0] is not None
         return any(id_ is not None for id_ in self.ids)
+
+    def features(self, missing: str) -> Any:
+        """Return x as a model takes it: without values that are null.
+
+        Parameters
+        ----------
+        missing : {"absent", "refuse"}
+            The parameter of the model.
+
+        Raises
+        ------
+        InvalidInputError
+            If there are such values, and the model refuses them.
+        """
+        if not self.gaps:
+            return self.x
+        if missing == "refuse":
+            row, name = next((n, k) for n, x in enumerate(self.x) for k in x if x[k] is None)
+            where = f"row {row}: " if self.count > 1 else ""
+            raise InvalidInputError(
+                f"{where}feature {name!r} has no value (null), and the model has missing='refuse'"
+            )
+        return [{name: value for name, value in x.items() if value is not None} for x in self.x]
 
 
 # -- JSON ------------------------------------------------------------------------------------------
@@ -154,12 +178,10 @@ def _reason(error: Exception) -> str:
 
 
 def features(x: Features, limit: int = Limits.features) -> dict[Any, Any]:
-    """Return the features of a row as the core takes them."""
+    """Return the features of a row as a mapping."""
     if len(x) > limit:
         raise TooLargeError(f"at most {limit} features in a row, got {len(x)}")
     if isinstance(x, dict):
-        if None in x.values():
-            return {name: value for name, value in x.items() if value is not None}
         return x
     pairs: dict[Any, Any] = dict(x)
     if len(pairs) < len(x):
@@ -172,7 +194,8 @@ def as_json(x: Any) -> list[Features]:
     if isinstance(x, list):
         return [list(row.items()) if row and type(next(iter(row))) is int else row for row in x]
     if hasattr(x, "to_pylist"):
-        return [{k: v for k, v in row.items() if v is not None} for row in x.to_pylist()]
+        rows: list[Features] = x.to_pylist()
+        return rows
     ends = x.indptr.tolist()
     pairs = list(zip(x.indices.tolist(), x.data.tolist(), strict=True))
     return [pairs[start:end] for start, end in itertools.pairwise(ends)]
@@ -185,18 +208,29 @@ def rows_to_learn(
     if len(rows) == 1 and rows[0].weight == 1.0:
         row = rows[0]
         served = None if isinstance(row, LearnRow) else [row.served]
-        return Rows([features(row.x, limit)], 1, [row.id], [row.y], None, served, payload)
+        x = features(row.x, limit)
+        gaps = None in x.values()
+        return Rows([x], 1, [row.id], [row.y], None, served, payload, gaps=gaps)
     weights = [row.weight for row in rows]
     plain = all(weight == 1.0 for weight in weights)
+    every = [features(row.x, limit) for row in rows]
     return Rows(
-        [features(row.x, limit) for row in rows],
+        every,
         len(rows),
         [row.id for row in rows],
         [row.y for row in rows],
         None if plain else row_weights(weights, len(rows), "weight"),
         [row.served if isinstance(row, LoggedRow) else None for row in rows],
         payload,
+        gaps=any(None in x.values() for x in every),
     )
+
+
+def rows_to_predict(rows: Sequence[PredictRow], limit: int = Limits.features) -> Rows:
+    """Return decoded rows without labels."""
+    every = [features(row.x, limit) for row in rows]
+    gaps = any(None in x.values() for x in every)
+    return Rows(every, len(every), [row.id for row in rows], gaps=gaps)
 
 
 def one_line(body: bytes) -> bytes:

@@ -18,6 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,13 +32,54 @@ from sonline.service.outcomes import Promise, UnavailableError
 from sonline.service.pending import Waiting
 from sonline.service.saver import Saver
 from sonline.service.settings import Settings
-from sonline.service.store import CHAMPION, Store, Version
+from sonline.service.store import CHAMPION, SHADOW, Store, Version
 from sonline.service.versions import Answer, Live, Part
 
-_GATHER = 0.002  # seconds that a group waits for as many requests as the one before had
+_GATHER = 0.005  # seconds that a group waits for clients that are about to send again, at most
 _MANY = 64  # requests that are enough for a group
 _REST = 0.03  # seconds that a few events wait for others: learning them together is cheaper
 _ENOUGH = 256  # events that are learned at once
+
+
+class Gathering:
+    """How many requests a group waits for.
+
+    Clients that were answered with the group before are about to send again, so a group waits for
+    them, for at most as long as it takes to write one. A client that is alone waits for nobody. If
+    the clients do not come, the next groups do not wait: one, then two, four and so on.
+
+    Examples
+    --------
+    >>> gathering = Gathering()
+    >>> gathering.written(requests=8, seconds=0.002)
+    >>> gathering.expected(), gathering.seconds
+    (8, 0.002)
+    >>> gathering.ended(complete=False)
+    >>> gathering.expected(), gathering.expected()
+    (1, 8)
+    """
+
+    def __init__(self) -> None:
+        self.seconds = 0.0  # that the next group may wait
+        self._requests = 1  # in the group before, and in the queue when it was written
+        self._skip = self._skipped = 0  # groups that do not wait
+
+    def written(self, requests: int, seconds: float) -> None:
+        """Note how many requests there were when a group was written, and how long that took."""
+        self._requests = min(requests, _MANY)
+        self.seconds = min(seconds, _GATHER)
+
+    def expected(self) -> int:
+        """Return how many requests the next group waits for."""
+        if self._skipped < self._skip:
+            self._skipped += 1
+            return 1
+        return self._requests
+
+    def ended(self, complete: bool) -> None:
+        """Note whether they came."""
+        self._skip = 0 if complete else min(max(1, 2 * self._skip), _MANY)
+        self._skipped = 0
 
 
 class Engine:
@@ -88,6 +130,7 @@ class Engine:
         self._replayed = False
         self._closing = False
         self._writer_done = False
+        self._changing = threading.Lock()  # held while the list of versions changes
         self._saver = Saver(name, self._snapshots, self.admission)
         self._threads: list[threading.Thread] = []
 
@@ -202,13 +245,14 @@ class Engine:
         """
         if not self._replayed:
             raise UnavailableError("the log is being replayed; try again later")
-        answer = self.versions[self.champion].predict(rows.x)
+        answer = self.versions[self.champion].predict(rows)
         if not rows.identified:
             return answer, None
         served = {str(answer.version): answer.raw}
         for version, live in self.versions.items():
             if version != answer.version and live.error is None:
-                served[str(version)] = live.raw(rows.x)
+                with suppress(InvalidInputError):  # a shadow may be stricter
+                    served[str(version)] = live.raw(rows)
         return answer, self.admission.keep(rows, served)
 
     def learn(self, rows: Rows) -> Promise:
@@ -226,26 +270,25 @@ class Engine:
     # -- the writer ------------------------------------------------------------------------------
 
     def _write_loop(self) -> None:
-        last = 0  # requests in the group before
-        queue = self.admission.queue
+        queue, gathering = self.admission.queue, Gathering()
         while True:
             with self._gate:
                 self._wake_writer.wait_for(lambda: queue or self._closing)
-                # Clients that were answered with the group before are about to send again; a
-                # client that is alone waits for nobody.
-                expected = min(last, _MANY)
+                expected = gathering.expected()
                 if len(queue) < expected and not self._closing:
                     self.admission.wake_at = expected
                     self._wake_writer.wait_for(
-                        lambda: len(queue) >= self.admission.wake_at or self._closing, _GATHER
+                        lambda: len(queue) >= self.admission.wake_at or self._closing,
+                        gathering.seconds,
                     )
                     self.admission.wake_at = 1
+                    gathering.ended(len(queue) >= expected)
                 if not queue:
                     self._writer_done = True
                     self._wake_learner.notify_all()
                     return
                 group = self.admission.next_group()
-                last = len(group)
+            started = time.monotonic()
             records = [one.record for one in group if one.record is not None]
             try:
                 if records:
@@ -263,6 +306,7 @@ class Engine:
             with self._gate:
                 self._written.extend(one for one in group if one.record is not None)
                 self._wake_learner.notify_all()
+                gathering.written(len(group) + len(queue), time.monotonic() - started)
             for one in group:
                 one.future.set_result(one.outcome)
 
@@ -386,22 +430,31 @@ class Engine:
             raise InvalidInputError(
                 "a version must have the task and the classes of the champion, and be able to learn"
             )
-        with self._gate:
-            if self.admission.closed is not None:
-                raise UnavailableError(self.admission.closed)
-            version = max(self.versions) + 1
-            start, before = self.admission.barrier()
-            info = Version(self.name, version, "shadow", origin, time.time(), start)
-            live = Live(info, model, start, self._snapshots)
-        before.result()  # a version must not be ahead of the log
-        live.write(*live.content(start))
-        self._store.add_version(self.name, version, origin, start)
-        with self._gate:
-            self.versions = {**self.versions, version: live}
+        with self._changing:
+            if len(self.versions) >= self.settings.versions:
+                raise InvalidInputError(
+                    f"a model has at most {self.settings.versions} versions; remove one first"
+                )
+            version = self._store.next_version(self.name)
+            with self._gate:
+                if self.admission.closed is not None:
+                    raise UnavailableError(self.admission.closed)
+                start, before = self.admission.barrier()
+                info = Version(self.name, version, SHADOW, origin, time.time(), start)
+                live = Live(info, model, start, self._snapshots)
+            before.result()  # a version must not be ahead of the log
+            live.write(*live.content(start))
+            self._store.add_version(self.name, version, origin, start)
+            with self._gate:
+                self.versions = {**self.versions, version: live}
         return version
 
     def promote(self, version: int) -> None:
         """Make a version the champion; the previous champion continues as a shadow."""
+        with self._changing:
+            self._promote(version)
+
+    def _promote(self, version: int) -> None:
         live = self.versions.get(version)
         if live is None:
             raise InvalidInputError(f"there is no version {version}")
@@ -421,20 +474,24 @@ class Engine:
 
     def roll_back(self) -> int:
         """Make the previous champion the champion again, and return its number."""
-        previous = self._store.previous(self.name)
-        if previous is None or previous not in self.versions:
-            raise InvalidInputError("there is no version to roll back to")
-        self.promote(previous)
+        with self._changing:
+            previous = self._store.previous(self.name)
+            if previous is None or previous not in self.versions:
+                raise InvalidInputError("there is no version to roll back to")
+            self._promote(previous)
         return previous
 
     def remove_version(self, version: int) -> None:
         """Remove a shadow."""
-        if version == self.champion:
-            raise InvalidInputError("the champion cannot be removed; promote another version first")
-        live = self.versions.get(version)
-        if live is None:
-            raise InvalidInputError(f"there is no version {version}")
-        self._store.remove_version(self.name, version)
-        with self._gate:
-            self.versions = {n: one for n, one in self.versions.items() if n != version}
-        live.remove()
+        with self._changing:
+            if version == self.champion:
+                raise InvalidInputError(
+                    "the champion cannot be removed; promote another version first"
+                )
+            live = self.versions.get(version)
+            if live is None:
+                raise InvalidInputError(f"there is no version {version}")
+            self._store.remove_version(self.name, version)
+            with self._gate:
+                self.versions = {n: one for n, one in self.versions.items() if n != version}
+            live.remove()

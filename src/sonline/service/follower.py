@@ -102,7 +102,7 @@ class Follower:
                 "this process only predicts and keeps no rows for later labels: leave the id out, "
                 "or send this request to the process that writes"
             )
-        return self.versions[self.champion].predict(rows.x), None
+        return self.versions[self.champion].predict(rows), None
 
     def _loop(self) -> None:
         while not self._closing.is_set():

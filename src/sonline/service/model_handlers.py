@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
@@ -117,13 +118,13 @@ class ModelHandlers:
     async def remove_version(self, request: Request) -> Response:
         """Remove a shadow."""
         engine = self._service.writer(request.path_params["name"])
-        await run_in_threadpool(engine.remove_version, request.path_params["version"])
+        await run_in_threadpool(engine.remove_version, _version(request))
         return Response(status_code=204)
 
     async def promote(self, request: Request) -> Response:
         """Make a version the champion."""
         engine = self._service.writer(request.path_params["name"])
-        await run_in_threadpool(engine.promote, request.path_params["version"])
+        await run_in_threadpool(engine.promote, _version(request))
         return as_json({"champion": engine.champion})
 
     async def roll_back(self, request: Request) -> Response:
@@ -140,7 +141,7 @@ class ModelHandlers:
 
     async def download(self, request: Request) -> Response:
         """Return a version as a model file."""
-        name, version = request.path_params["name"], request.path_params["version"]
+        name, version = request.path_params["name"], _version(request)
         engine = self._service.engine(name)
         live = engine.versions.get(version)
         if live is None:
@@ -180,6 +181,13 @@ class ModelHandlers:
     async def prometheus(self, request: Request) -> Response:
         """Return the metrics in the text format of Prometheus."""
         return Response(self._metrics.text(), media_type=self._metrics.media_type)
+
+
+def _version(request: Request) -> int:
+    text: str = request.path_params["version"]
+    if not re.fullmatch("[0-9]{1,9}", text):
+        raise UnknownModelError(f"there is no version {text[:20]!r}")
+    return int(text)
 
 
 def _loaded(body: bytes) -> Model:

@@ -46,8 +46,7 @@ class RowHandlers:
         name = request.path_params["name"]
         engine = self._service.engine(name)
         row = bodies.decode_one(body, PredictRow)
-        x = bodies.features(row.x, self._limits.features)
-        answer, kept = engine.predict(Rows([x], 1, [row.id]))
+        answer, kept = engine.predict(bodies.rows_to_predict([row], self._limits.features))
         reply = Reply(bodies.encode(_content(answer, row.id, 0)))
         seconds = time.perf_counter() - started
         self._service.watched[name].latencies.append(seconds)
@@ -81,8 +80,7 @@ class RowHandlers:
             decoded = [bodies.decode_one(body, PredictRow)]
         else:
             decoded = bodies.decode_lines(body, PredictRow, self._limits)
-        x = [bodies.features(row.x, self._limits.features) for row in decoded]
-        return Rows(x, len(x), [row.id for row in decoded])
+        return bodies.rows_to_predict(decoded, self._limits.features)
 
     # -- learning --------------------------------------------------------------------------------
 

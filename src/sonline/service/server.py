@@ -21,7 +21,7 @@ from sonline.model import Model
 from sonline.service import demo
 from sonline.service.app import create_app
 from sonline.service.bodies import Limits
-from sonline.service.memory import return_large_blocks
+from sonline.service.memory import collect_less, return_large_blocks
 from sonline.service.protocol import QuickProtocol
 from sonline.service.security import LOOPBACK
 from sonline.service.service import Service
@@ -125,6 +125,7 @@ def run(
                     service.create(name, model, "file")
             if with_demo:
                 demo.start(service)
+            collect_less()
             for end in (signal.SIGINT, signal.SIGTERM):  # from now on, not only once uvicorn runs
                 signal.signal(end, server.handle_exit)
             shown = f"[{host}]" if ":" in host else host

@@ -13,6 +13,7 @@ class Settings:
     label_bytes: int = 256 << 20  # of all rows that wait
     remembered: int = 200_000  # ids that are recognized when they come again
     classes: int = 1000
+    versions: int = 20  # of a model; each is learned and written with every snapshot
     backlog: int = 100_000  # events that may wait to be learned
     backlog_bytes: int = 64 << 20
     group_bytes: int = 8 << 20  # of a frame

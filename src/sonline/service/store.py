@@ -19,7 +19,7 @@ from typing import Any, Self
 from sonline.errors import InvalidInputError, ParameterError
 
 SCOPES = ("predict", "learn", "admin")
-CHAMPION, SHADOW = "champion", "shadow"
+CHAMPION, SHADOW, REMOVED = "champion", "shadow", "removed"
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _PREFIX = "son_"
 
@@ -144,10 +144,15 @@ class Store:
     def versions(self, name: str) -> list[Version]:
         """Return the versions of a model."""
         query = (
-            "select name, version, role, origin, created, start from versions where name = ? "
-            "order by version"
+            "select name, version, role, origin, created, start from versions "
+            "where name = ? and role != ? order by version"
         )
-        return [Version(*row) for row in self._run((query, (name,)))]
+        return [Version(*row) for row in self._run((query, (name, REMOVED)))]
+
+    def next_version(self, name: str) -> int:
+        """Return the number of the next version; numbers of removed ones are not used again."""
+        rows = self._run(("select max(version) from versions where name = ?", (name,)))
+        return int(rows[0][0]) + 1
 
     def add_version(self, name: str, version: int, origin: str, start: int) -> None:
         """Store a shadow."""
@@ -160,14 +165,15 @@ class Store:
 
     def remove_version(self, name: str, version: int) -> None:
         """Remove a version."""
-        self._run(("delete from versions where name = ? and version = ?", (name, version)))
+        query = "update versions set role = ? where name = ? and version = ?"
+        self._run((query, (REMOVED, name, version)))
 
     def promote(self, name: str, version: int) -> None:
         """Make a version the champion; the previous champion becomes a shadow."""
         old = f"select version from versions where name = ? and role = '{CHAMPION}'"  # noqa: S608
         self._run(
             (f"update models set previous = ({old}) where name = ?", (name, name)),  # noqa: S608
-            ("update versions set role = ? where name = ?", (SHADOW, name)),
+            ("update versions set role = ? where name = ? and role != ?", (SHADOW, name, REMOVED)),
             (
                 "update versions set role = ? where name = ? and version = ?",
                 (CHAMPION, name, version),

@@ -154,7 +154,8 @@ class Live:
         rows = _together(parts)
         try:
             with self._lock:
-                learned = self.model.learn(rows.x, rows.y, rows.weights)
+                x = rows.features(self.model.parameters.missing)
+                learned = self.model.learn(x, rows.y, rows.weights)
                 self.next = parts[-1].end
                 judged = self._served(learned, rows.served)
                 self.model.update_progress(judged, rows.weights)
@@ -185,8 +186,9 @@ class Live:
             raw[:, row] = values
         return replace(learned, raw=raw)
 
-    def predict(self, x: Any) -> Answer:
+    def predict(self, rows: Rows) -> Answer:
         """Return predictions of rows."""
+        x = rows.features(self.model.parameters.missing)
         if isinstance(x, list) and len(x) == 1:
             return self._predict_one(x[0])
         with self._lock:
@@ -228,13 +230,14 @@ class Live:
             self._words = table, words, order
         return words, order
 
-    def raw(self, x: Any) -> list[list[float]]:
+    def raw(self, rows: Rows) -> list[list[float]]:
         """Return raw predictions of rows."""
+        x = rows.features(self.model.parameters.missing)
         with self._lock:
             if isinstance(x, list) and len(x) == 1:
                 return [self.model.predict_one(x[0])]
-            rows: list[list[float]] = self.model.predict(x).T.tolist()
-            return rows
+            raw: list[list[float]] = self.model.predict(x).T.tolist()
+            return raw
 
     @contextmanager
     def paused(self) -> Iterator[None]:
@@ -330,6 +333,7 @@ def _cut(part: Part) -> Iterator[Part]:
                 rows.y[start:end],
                 None if rows.weights is None else rows.weights[start:end],
                 None if rows.served is None else rows.served[start:end],
+                gaps=rows.gaps,
             ),
         )
 
@@ -368,4 +372,5 @@ def _together(parts: list[Part]) -> Rows:
         [y for one in every for y in one.y],
         weights,
         [s for one in every for s in (one.served or [None] * one.count)],
+        gaps=any(one.gaps for one in every),
     )
