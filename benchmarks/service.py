@@ -34,7 +34,7 @@ import numpy as np
 from sonline.service import bodies
 from sonline.service.bodies import LabelRow
 from sonline.service.engine import Engine
-from sonline.service.memory import return_large_blocks
+from sonline.service.memory import collect_less, return_large_blocks
 from sonline.service.settings import Settings
 from sonline.service.store import Store
 from sonline.service.versions import new_model
@@ -245,6 +245,7 @@ def replay(events: int) -> None:
 def memory(events: int) -> None:
     """Print the memory of a process while predictions get their labels 1,000 events later."""
     return_large_blocks()  # as `sonline serve` does
+    collect_less()
     part, names = rows(1000), iter(range(1 << 60))
     late: deque[list[LabelRow]] = deque()
     with tempfile.TemporaryDirectory() as name, engine(Path(name), keep_bytes=1 << 28) as made:

@@ -2,6 +2,7 @@
 
 import os
 
+import httpx
 import pytest
 from helpers_service import served
 
@@ -54,6 +55,20 @@ def test_the_page_is_alive(browser, expect, demo, name, settings):
         page.wait_for_timeout(int(os.environ.get("SONLINE_SCREENSHOT_WAIT", "1000")))
         page.screenshot(path=f"{SHOTS}/{name}.png", full_page=True)
     page.close()
+
+
+def test_a_model_that_is_created_later_can_be_chosen(browser, expect, tmp_path):
+    with served("--data", str(tmp_path)) as process:
+        httpx.post(f"{process.url}v1/models", json={"name": "first"}).raise_for_status()
+        page = opened(browser, process.url)
+        expect(page.locator("#model option")).to_have_text(["first"])
+        httpx.post(f"{process.url}v1/models", json={"name": "second"}).raise_for_status()
+        expect(page.locator("#model option")).to_have_text(["first", "second"])
+        assert page.input_value("#model") == "first"
+        page.select_option("#model", "second")
+        expect(page.locator("#learn-command")).to_contain_text("/v1/models/second/learn")
+        assert page.problems == []
+        page.close()
 
 
 def test_the_description_of_the_interface(browser, demo):

@@ -56,7 +56,7 @@ async function begin() {
     $("login").hidden = true;
     $("empty").hidden = models.length > 0;
     $("model").hidden = !models.length;
-    $("model").replaceChildren(...models.map(({ name }) => new Option(name, name)));
+    list(models);
     const wanted = decodeURIComponent(location.hash.slice(1));
     if (models.some(({ name }) => name === wanted)) $("model").value = wanted;
     if (models.length) follow($("model").value);
@@ -71,6 +71,20 @@ async function begin() {
       setTimeout(begin, 2000);
     }
   }
+}
+
+function list(models) {
+  const chosen = $("model").value;
+  $("model").replaceChildren(...models.map(({ name }) => new Option(name, name)));
+  if (models.some(({ name }) => name === chosen)) $("model").value = chosen;
+}
+
+async function refresh() { // models that were created since the page was opened
+  if ($("model").hidden || document.activeElement === $("model")) return;
+  try {
+    const { models } = await (await get("/v1/models")).json();
+    if (models.length !== $("model").options.length) list(models);
+  } catch { /* the stream says that there is no connection */ }
 }
 
 async function follow(name) {
@@ -184,7 +198,7 @@ function draw(id, height, lines, times, unit = (value) => short(value)) {
     axes: [{ ...axis, values: (_, ticks) => ticks.map(clock), space: 80, size: 34 }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => unit(tick)) }],
     series: [{ value: (_, t) => (t ? clock(t) : "–") },
       ...lines.map(([label, name, , width, dash]) => ({ label, stroke: colour(name), width, dash,
-        points: { show: samples.length < 3 }, value: (_, v) => unit(v) }))],
+        points: { show: (plot) => plot.data[0].length < 3 }, value: (_, v) => unit(v) }))],
   }, data, box);
   charts[id] = { plot, key, height };
 }
@@ -279,5 +293,6 @@ addEventListener("DOMContentLoaded", () => {
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => {
     if (samples.length) show(samples[samples.length - 1]);
   });
+  setInterval(refresh, 3000);
   begin();
 });
