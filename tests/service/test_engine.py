@@ -1,6 +1,7 @@
 """Events are checked, written, acknowledged, learned: once each, in the order of the log."""
 
 import errno
+import itertools
 import os
 import shutil
 import threading
@@ -366,6 +367,38 @@ def test_an_existing_model_goes_on(tmp_path):
     engine.learn(to_learn(drawn(500, 1, "more"))).result()
     assert_same_bits(settled(engine), one_pass(tmp_path / "service", learner))
     engine.close()
+
+
+def test_a_copy_made_while_it_learns_can_be_restored(tmp_path):
+    """Names first, then snapshots, which never change, then the log, which only grows."""
+    settings = Settings(snapshot_events=200, segment_bytes=20_000)
+    engine = make(tmp_path / "first", settings=settings)
+    stopped = threading.Event()
+
+    def work():
+        for turn in itertools.count():
+            engine.learn(to_learn(drawn(5, turn, f"{turn}-"))).result()
+            if stopped.is_set():
+                return
+
+    worker = threading.Thread(target=work)
+    worker.start()
+    while engine.events < 1000:
+        time.sleep(0.01)
+    copy = tmp_path / "copy"
+    (copy / NAME / "snapshots").mkdir(parents=True)
+    for path in (tmp_path / "first").glob("store.db*"):
+        shutil.copy2(path, copy)
+    for path in snapshots(tmp_path / "first" / NAME / "snapshots", 1)[-1:]:
+        shutil.copy2(path, copy / NAME / "snapshots")
+    shutil.copytree(tmp_path / "first" / NAME / "log", copy / NAME / "log")
+    stopped.set()
+    worker.join()
+    engine.close()
+    again = make(copy, settings=settings)
+    assert 1000 <= again.versions[1].model.stats()["rounds"] <= engine.events
+    assert_same_bits(again.versions[1].model, one_pass(copy))
+    again.close()
 
 
 def test_larger_limits_than_usual_do_not_stop_a_replay(tmp_path):

@@ -215,3 +215,13 @@ def test_the_client_repeats_what_was_not_answered():
     seen.clear()
     with pytest.raises(ServiceError, match="no answer from http://localhost: away"):
         client.learn({"f": 1.0}, 1)
+
+
+def test_the_client_says_where_a_token_goes():
+    transport = httpx.MockTransport(lambda _: httpx.Response(401, json={"error": "not known"}))
+    for token, message in ((None, "SONLINE_TOKEN"), ("son_a.b", "not known")):
+        with (
+            Client("http://localhost", NAME, token, transport=transport) as client,
+            pytest.raises(ServiceError, match=message),
+        ):
+            client.describe()

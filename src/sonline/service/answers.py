@@ -182,7 +182,7 @@ class Answers:
                 "method": request.method,
                 "path": request.url.path[:200],
                 "status": answer.status_code,
-                "client": client,
+                "client": client or (request.client.host if request.client else ""),
                 "seconds": round(seconds, 6),
             }
             log.info("request", extra={"facts": facts})

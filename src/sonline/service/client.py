@@ -155,6 +155,8 @@ class Client:
 
 
 def _message(answer: httpx.Response) -> str:
+    if answer.status_code == 401 and "authorization" not in answer.request.headers:
+        return "the service needs a token: Client(..., token=...), or SONLINE_TOKEN in a shell"
     try:
         return str(answer.json()["error"])
     except (ValueError, KeyError, TypeError):
