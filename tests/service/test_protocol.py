@@ -35,6 +35,7 @@ def running(folder):
         assert connection.ask("/v1/models", {"name": NAME})[0] == 201
         connection.service = app.state.service
         connection.app = app
+        connection.server = server
         yield connection
     finally:
         connection.close()
@@ -248,6 +249,51 @@ def test_a_head_is_known_only_with_a_body_of_its_length(heads, connection):
     connection.socket.sendall(whole)
     assert connection.answer() == expected
     assert heads == []
+
+
+def in_two_pieces(connection, path, content, seconds=0.02):
+    """Send the body some time after the head, as many clients do."""
+    head, body = request(path, content).split(b"\r\n\r\n")
+    connection.socket.sendall(head + b"\r\n\r\n")
+    time.sleep(seconds)
+    connection.socket.sendall(body)
+    return connection.answer()
+
+
+def test_a_known_head_waits_for_its_body(heads, tasks, connection, monkeypatch):
+    path = f"{MODEL}/predict"
+    expected = connection.ask(path, {"x": {"f": 1.25}})
+    tasks.clear()
+    heads.clear()
+    assert in_two_pieces(connection, path, {"x": {"f": 1.25}}) == expected
+    assert (heads, tasks) == ([], [])
+    whole = request(path, {"x": {"f": 1.25}})
+    end = whole.index(b"\r\n\r\n") + 4
+    for piece in (whole[:end], whole[end : end + 3], whole[end + 3 :] + whole[:end], whole[end:]):
+        connection.socket.sendall(piece)
+        time.sleep(0.02)
+    assert [connection.answer(), connection.answer()] == [expected] * 2
+    monkeypatch.setattr(protocol, "_MOMENT", 0.01)
+    heads.clear()
+    assert in_two_pieces(connection, path, {"x": {"f": 1.25}}, 0.1) == expected
+    assert len(heads) == 1  # it took too long: uvicorn parses it, and limits the time of the body
+    connection.socket.sendall(whole[:end])
+    connection.again()
+    assert connection.ask(path, {"x": {"f": 1.25}}) == expected
+
+
+def test_a_body_that_comes_while_the_service_stops_is_answered(tmp_path):
+    with running(tmp_path) as connection:
+        row = ROW | {"y": 1}
+        assert connection.ask(f"{MODEL}/learn", row)[0] == 200
+        head, body = request(f"{MODEL}/learn", row).split(b"\r\n\r\n")
+        connection.socket.sendall(head + b"\r\n\r\n")
+        time.sleep(0.02)
+        connection.server.should_exit = True
+        time.sleep(0.2)
+        connection.socket.sendall(body)
+        assert connection.answer()[0] == 200
+        assert connection.file.read() == b""  # closed
 
 
 @pytest.mark.parametrize("rest", [{"connection": "close"}, {"version": "1.0"}, {"chunked": True}])

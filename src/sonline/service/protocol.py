@@ -4,14 +4,16 @@ uvicorn starts a task for each request, which reads the body and sends the respo
 coroutines. A request with one of the three frequent paths that arrives in one piece needs no task:
 it is answered as soon as the parser has seen its end, with one write. A client sends the same head
 again and again, so what uvicorn made of it is kept: the next request with the same bytes up to the
-body, and a body of the same length, is the same request but for the body. Everything else is left
-to uvicorn: parsing, keep-alive, pipelining and flow control. With a version of uvicorn that starts
-its tasks in another way, all requests go the usual way.
+body, and a body of the same length, is the same request but for the body. Many clients send head
+and body in two pieces; a known head waits a moment for its body. Everything else is left to
+uvicorn: parsing, keep-alive, pipelining and flow control. With a version of uvicorn that starts its
+tasks in another way, all requests go the usual way.
 """
 
 from __future__ import annotations
 
 import logging
+from asyncio import TimerHandle
 from collections.abc import Sized
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 MOST = 1 << 16  # bytes of a body that is decoded in the event loop
 HEADS = 1024  # heads that are kept
 _LONGEST = 4096  # bytes of a head that is kept
+_MOMENT = 1.0  # seconds that a known head waits for its body; the usual way has limits of its own
 _END = b"\r\n\r\n"
 log = logging.getLogger("sonline.service")
 
@@ -64,6 +67,7 @@ class QuickProtocol(HttpToolsProtocol):
         self._single = app.single if quick else None
         # By head, with the length of the body; shared by all connections.
         self._heads: dict[bytes, tuple[int, Single]] = app.heads if quick else {}
+        self._head: tuple[bytes, TimerHandle] | None = None  # a known head that waits for its body
         self._between = True  # no request has begun of which the end has not been seen
         self._piece: bytes | None = None  # what is being parsed, if it begins with a request
         self._parsing = False
@@ -80,16 +84,36 @@ class QuickProtocol(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Answer a request whose head is known, or parse a piece of one."""
+        if self._head is not None:
+            data = self._head[0] + data
+            self._head[1].cancel()
+            self._head = None
         if self._between:
             end = data.find(_END) + len(_END)
             known = self._heads.get(data[:end])
-            if known is not None and known[0] == len(data) - end and self._free():
-                self._unset_keepalive_if_required()
-                cycle: Any = _Cycle()
-                self.cycle = cycle
-                self._answer(known[1], cycle, data[end:])
-                return
+            if known is not None and self._free():
+                rest = len(data) - end
+                if rest == known[0]:
+                    self._unset_keepalive_if_required()
+                    cycle: Any = _Cycle()
+                    self.cycle = cycle
+                    self._answer(known[1], cycle, data[end:])
+                    return
+                if not rest:
+                    self._unset_keepalive_if_required()
+                    self._head = data, self.loop.call_later(_MOMENT, self._parse_head)
+                    return
             self._piece = data
+        self._parse(data)
+
+    def _parse_head(self) -> None:
+        """Parse a head whose body has not come."""
+        if self._head is not None:
+            (data, timer), self._head = self._head, None
+            timer.cancel()
+            self._parse(data)
+
+    def _parse(self, data: bytes) -> None:
         self._parsing = True
         super().data_received(data)
         self._parsing, self._piece = False, None
@@ -102,6 +126,18 @@ class QuickProtocol(HttpToolsProtocol):
         before = self.cycle
         answered = before is None or (before.response_complete and before.keep_alive)
         return answered and not self.flow.write_paused
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a head that waits."""
+        if self._head is not None:
+            self._head[1].cancel()
+            self._head = None
+        super().connection_lost(exc)
+
+    def shutdown(self) -> None:
+        """Close the connection, or let it answer the request that has begun."""
+        self._parse_head()
+        super().shutdown()
 
     def on_message_begin(self) -> None:
         """Begin a request."""
