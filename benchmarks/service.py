@@ -292,7 +292,8 @@ def main() -> None:
     loads = [
         Load("predict, single, 4 connections", ask, ask, 1, 4),
         Load("learn, single, 1 connection", singles, singles_of_peer, 1, 1),
-        Load("learn, single, 16 connections", singles, singles_of_peer, 1, 16),
+        Load("learn, single, 8 connections", singles, singles_of_peer, 1, 8),
+        Load("learn, single, 32 connections", singles, singles_of_peer, 1, 32),
         Load("learn, single, 128 connections", singles, singles_of_peer, 1, 128),
         Load("learn, JSON lines of 100, 32 connections", hundreds, hundreds, 100, 32),
         Load("learn, the same with ids", with_ids(options), None, 100, 32),
