@@ -419,6 +419,7 @@ def where_the_time_goes() -> None:
                     print(f"{name + ', fdatasync':58} {took} for a group of {rows_:,.0f} rows")
 
     with tempfile.TemporaryDirectory() as folder:
+        collect_less()  # as `sonline serve` does
         asyncio.run(run(folder))
 
 
