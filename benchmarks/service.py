@@ -372,9 +372,8 @@ def where_the_time_goes() -> None:
             await call(app, "/v1/models", "application/json", json.dumps({"name": NAME}).encode())
             made = app.state.service.writer(NAME)
             syncs: list[tuple[float, float]] = []
-            sync = made.log._sync  # noqa: SLF001
 
-            def timed(handle: int) -> None:
+            def timed(handle: int, sync: Any = made.log._sync) -> None:  # noqa: SLF001
                 wall, used = time.perf_counter(), time.thread_time()
                 sync(handle)
                 syncs.append((time.perf_counter() - wall, time.thread_time() - used))
