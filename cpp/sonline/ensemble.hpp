@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 
 #include "sonline/archive.hpp"
@@ -40,6 +41,18 @@ class Ensemble {
     for (double& share : share_) share = (1 - mixed) * (share / sum) + even;
   }
 
+  // The likelihood that the other experts gave: if an expert has this, its share does not change (a
+  // sleeping expert, Freund et al. 1997).
+  double without(size_t expert, const Vector& likelihoods) const {
+    double sum = 0, shares = 0;
+    for (size_t e = 0; e < share_.size(); ++e) {
+      if (e == expert) continue;
+      sum += share_[e] * likelihoods[e];
+      shares += share_[e];
+    }
+    return sum / shares;
+  }
+
   template <class Archive>
   void state(Archive& archive, const char* name) {
     archive.array(name, share_);
@@ -73,6 +86,51 @@ class EffectiveRows {
 
  private:
   double sum_ = 0, squares_ = 0;
+};
+
+// Which rows an expert with a short memory learns, and which judge it. Its weights are so close to
+// the last rows that the next row, which is often like them, says little about later ones. So it
+// learns the first 100 of every 150 rows, and the other 50 judge it.
+inline bool is_held_out(uint64_t row) { return row % 150 >= 100; }
+
+// The labels -1 and 1 as an expert with a short memory needs to know them.
+class LabelBalance {
+ public:
+  // How much a row tells about its label, 4p(1 - p): if one label is rare, a memory must be longer.
+  double information() const { return (1 - usual_) * (1 + usual_); }
+
+  // How much a row counts if labels come in runs: the label that is more frequent among the last
+  // rows than usual counts less, so that both have their usual odds. Otherwise the expert would
+  // learn little more than the label of the run.
+  double weight(double y) const {
+    const double prior = kPrior / information();
+    const double recent = (kRecent * recent_ + prior * usual_) / (kRecent + prior);
+    const double odds = (1 + recent) * (1 - usual_), usual_odds = (1 - recent) * (1 + usual_);
+    return std::min(1.0, y > 0 ? usual_odds / odds : odds / usual_odds);
+  }
+
+  void take_in(double y, uint64_t rows) {
+    const double t = static_cast<double>(rows) + 1;
+    recent_ += (y - recent_) / std::min(kRecent, t);
+    usual_ += (y - usual_) / std::min(kUsual, t);
+  }
+
+  template <class Archive>
+  void state(Archive& archive) {
+    if constexpr (Archive::reading)
+      if (!archive.has("labels.recent")) return;  // a file of an earlier version
+    archive.scalar("labels.recent", recent_);
+    archive.scalar("labels.usual", usual_);
+    if constexpr (Archive::reading)
+      if (!(std::fabs(recent_) < 1 && std::fabs(usual_) < 1))
+        archive.fail("labels.recent", "is not a mean of labels");
+  }
+
+ private:
+  static constexpr double kRecent = 50, kUsual = 3000;  // rows
+  static constexpr double kPrior = 10;                  // rows that the usual odds count as
+
+  double recent_ = 0, usual_ = 0;  // means of the labels
 };
 
 // The mean of the losses of a stream of numbers, in which one outlier counts for little. The next

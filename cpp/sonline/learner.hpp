@@ -219,6 +219,8 @@ class Learner {
   static constexpr double kWorst = 5;           // typical losses that an expert can lose by a row
   static constexpr uint64_t kFirstLabels = 16;  // their mean is the offset
   static constexpr double kYoung = 64;
+  static constexpr double kShortMemory = 1000;    // rows, of classes
+  static constexpr double kCounted = 0.6;         // of what such an expert gains
   static constexpr double kFollowerAlpha = 0.03;  // its steps go most of the way to the label
 
   template <class Archive>
@@ -234,6 +236,7 @@ class Learner {
     ensemble_.state(archive, "ensemble.share");
     typical_.state(archive);
     effective_.state(archive);
+    balance_.state(archive);
     follower_.state(archive, "follower.share");
     archive.scalar("follower.margin", follower_margin_);
   }
@@ -365,6 +368,9 @@ class Learner {
     sketch_.commit(row(), blocks_, row().slots_seen, size);
     if (blended) {
       become_likelihoods(fits_);
+      for (size_t e = 0; e < fits_.size(); ++e)
+        if (has_short_memory(e)) fits_[e] = fit_of_short_memory(e);
+      if (config_.loss->binary) balance_.take_in(y, rounds_);
       ensemble_.learn(fits_, weight / effective_.unit());
     }
     if (config_.follow_labels) follow(z, y, weight);
@@ -472,14 +478,44 @@ class Learner {
       if (config_.clip) margins_[e] = clipped(margins_[e]);
       energies_[e] = sketch_.energy(alpha_beside_sketch(e));
       reaches_[e] = row().energy > 0 ? pull * energies_[e] / alpha(e) : 0;
+      if (has_short_memory(e)) reaches_[e] *= balance_.weight(y);
     }
+    for (size_t e = 0; e < K; ++e)
+      if (!learns(e)) margins_[e] = as_sure_as_others(e, y);
     config_.loss->implicit_steps(margins_.data(), y, reaches_.data(), K, fits_.data(),
                                  moves_.data());
     const double most = most_moved();
-    for (size_t e = 0; e < K; ++e)
+    for (size_t e = 0; e < K; ++e) {
+      if (!learns(e)) moves_[e] = 0;
       if (moves_[e] != 0)
         sketch_.descend(e, -std::clamp(moves_[e], -most, most) / energies_[e],
                         alpha_beside_sketch(e));
+    }
+  }
+
+  // Of classes. (Numbers have a level that the last rows tell best.)
+  bool has_short_memory(size_t e) const {
+    const double memory = config_.experts[e].memory;
+    return config_.loss->binary && memory > 0 && memory < kShortMemory;
+  }
+  // Whether the expert learns the row at hand; otherwise the row judges it.
+  bool learns(size_t e) const { return !(has_short_memory(e) && is_held_out(rounds_)); }
+
+  // In doubt a longer memory is the better one when the model is frozen, so that not all of what a
+  // short memory gains counts. The rows that it learns do not judge it.
+  double fit_of_short_memory(size_t e) const {
+    const double others = ensemble_.without(e, fits_);
+    if (learns(e)) return others;
+    return fits_[e] > others ? others * std::pow(fits_[e] / others, kCounted) : fits_[e];
+  }
+
+  // The margin by which an expert with a short memory is judged: few rows can often be separated,
+  // and it gets no credit for being surer than the others, but all the blame.
+  double as_sure_as_others(size_t expert, double y) const {
+    double most = 1;
+    for (size_t e = 0; e < margins_.size(); ++e)
+      if (e != expert) most = std::max(most, std::fabs(margins_[e]));
+    return y > 0 ? std::min(margins_[expert], most) : std::max(margins_[expert], -most);
   }
 
   // How far a step may move a prediction: blended experts do not get sure of a class by one row.
@@ -508,7 +544,9 @@ class Learner {
   // Which part of A an expert keeps. A = α I + part · S is part times (α / part) I + S, which is
   // how energy() and descend() know it: both give αA⁻¹x.
   double remembered(size_t e) const {
-    const double memory = config_.experts[e].memory, t = effective_.count();
+    const double t = effective_.count();
+    double memory = config_.experts[e].memory;
+    if (has_short_memory(e)) memory /= balance_.information();
     return memory > 0 && t > memory ? memory / t : 1.0;
   }
   double alpha_beside_sketch(size_t e) const { return alpha(e) / remembered(e); }
@@ -571,6 +609,7 @@ class Learner {
   Ensemble ensemble_, follower_{2};
   TypicalLoss typical_;
   EffectiveRows effective_;
+  LabelBalance balance_;
   Vector margins_, fits_, energies_, reaches_, moves_;  // of the experts, in this round
   Vector followed_ = Vector(2), follower_fits_ = Vector(2), follower_moves_ = Vector(2);
   double follower_margin_ = 0;

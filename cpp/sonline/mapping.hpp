@@ -291,11 +291,15 @@ class MappingReader {
     auto text = nanobind::steal(PyObject_Repr(object));
     if (!text.is_valid()) {
       clear_error();
-      return "<" + type_of(object) + ">";
+      return unnamed(object);
     }
     const bool cut = PyUnicode_GetLength(text.ptr()) > kShown;
     if (cut) text = nanobind::steal(PyUnicode_Substring(text.ptr(), 0, kShown));
-    return text_of(text.release().ptr(), "<" + type_of(object) + ">") + (cut ? "..." : "");
+    return text_of(text.release().ptr(), unnamed(object)) + (cut ? "..." : "");
+  }
+  static std::string unnamed(PyObject* object) {
+    std::string text(1, '<');
+    return text.append(type_of(object)).append(1, '>');
   }
   static std::string text_of(PyObject* text, std::string otherwise) {
     const auto held = nanobind::steal(text);

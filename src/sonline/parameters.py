@@ -37,11 +37,9 @@ DEFAULT_RELATIVE_ALPHA = 0.1
 # alpha="auto": (relative alpha, memory in rows) of the weight vectors that share the sketch. With a
 # memory, steps keep their size once the stream is longer than it; 0 means steps that decay for
 # ever. docs/decisions/blend-of-alpha-auto.md has the evidence.
-EXPERTS = ((0.0001, 0.0), (0.01, 0.0), (0.003, 3000.0))
+EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (0.03, 100.0))
 # Numbers may change their level, which the last rows tell. The larger alpha keeps the short memory
 # from learning what so few rows cannot tell, such as the slope over a column that grows slowly.
-# (With classes, so short a memory repeats the last labels, and the frozen model is worse than it
-# was live.)
 REGRESSION_EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (1.0, 50.0))
 PLAIN_EXPERTS = ((0.02, 0.0), (0.1, 0.0), (0.5, 0.0), (2.0, 0.0))
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.

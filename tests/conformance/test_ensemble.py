@@ -19,7 +19,10 @@ def stream(kind: str, *, binary: bool, seed: int = 3) -> tuple[np.ndarray, np.nd
     if kind == "growing":
         X *= np.linspace(0.01, 1, ROUNDS)[:, None] ** np.linspace(0, 2, FEATURES)
     target = X @ rng.normal(size=FEATURES) + 0.3 * rng.normal(size=ROUNDS)
-    return X, np.where(target > 0, 1.0, -1.0) if binary else target
+    if not binary:
+        return X, target
+    wrong = rng.random(ROUNDS) < (0.1 if kind == "sparse" else 0.0)  # all experts may be far off
+    return X, np.where((target > 0) != wrong, 1.0, -1.0)
 
 
 def experts_of(loss: str, sketch: str = "isotropic") -> list[tuple[float, float]]:

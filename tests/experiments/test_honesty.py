@@ -5,7 +5,7 @@ import functools
 import numpy as np
 import pytest
 from benchmarks.accuracy.protocol import with_delay
-from benchmarks.accuracy.streams import imbalanced, label_runs
+from benchmarks.accuracy.streams import hyperplane, imbalanced, label_runs
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import recall_score, roc_auc_score
 
@@ -70,7 +70,7 @@ def ordered(data_dir):
             X, y = data.X, data.y
         else:
             pytest.skip(f"the folder has no {name}")
-        return X[:20_000], np.where(y[:20_000] > 0, 1.0, -1.0)
+        return X[:40_000], np.where(y[:40_000] > 0, 1.0, -1.0)
 
     return load
 
@@ -90,7 +90,35 @@ def test_rows_in_the_order_of_their_file_with_late_labels(ordered, name, delay):
     assert late_error(X, y, delay) <= CLOSE * best_single(late_error, X, y, delay)
 
 
-# -- rare positives --------------------------------------------------------------------------------
+# -- classes that change ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("period", "most"), [(2_000, 0.25), (8_000, 0.08)])
+def test_a_rule_that_turns_is_followed(period, most):
+    """The angle between the rule and its weights grows by 180 degrees in half a period."""
+    rng = np.random.default_rng(0)
+    rows = 12_000
+    X, angle = rng.normal(size=(rows, 10)), np.arange(rows) * 2 * np.pi / period
+    target = X[:, 0] * np.cos(angle) + X[:, 1] * np.sin(angle) + 0.05 * rng.normal(size=rows)
+    assert wrong(OnlineLearner().learn(X, np.sign(target)), target) <= most
+
+
+def test_a_rule_that_changes_every_1000_rows_is_followed():
+    rng = np.random.default_rng(1)
+    X, rules = rng.normal(size=(12_000, 10)), rng.normal(size=(12, 10))
+    target = np.einsum("nd,nd->n", X, rules[np.arange(12_000) // 1000])
+    assert wrong(OnlineLearner().learn(X, np.sign(target)), target) <= 0.15
+
+
+@pytest.mark.parametrize("speed", [0.001, 0.01])
+def test_a_hyperplane_that_drifts_is_followed(speed):
+    """5 % of the labels are wrong; steps that only shrink have 17 to 22 % errors."""
+    X, y = (part[:20_000] for part in hyperplane(speed))
+    assert wrong(OnlineLearner().learn(X, y), y) <= 0.14
+    assert wrong(OnlineLearner(alpha="relative:0.1").learn(X, y), y) > 0.17
+
+
+# -- rare positives ------------------------------------------------------------------------------
 
 
 @functools.cache

@@ -249,8 +249,10 @@ def test_names_are_united_by_name(hash_bits):
         assert merged.features()[: len(shards[0].features())] == shards[0].features()
         only = (set(words[:15]), set(words[25:]))
         for one, own in zip(shards, only, strict=True):
-            for word in own:  # what one shard alone has seen keeps its sign
-                assert np.sign(merged.weights()[word]) == np.sign(one.weights()[word])
+            largest = max(abs(weight) for weight in one.weights().values())
+            for word in own:  # what one shard alone has seen keeps its sign, if it is not near 0
+                weight = one.weights()[word]
+                assert abs(weight) < 0.1 * largest or merged.weights()[word] * weight > 0
     X, y = rows(1000, words)
     errors = [np.mean(np.sign(one.predict(X)) != y) for one in (merged, *shards)]
     assert errors[0] < 0.7 * min(errors[1:])

@@ -30,6 +30,8 @@ struct LogisticLoss {
   static double sigma(double C) { return sigma_of_exp_concave(exp_of(-C), C, lipschitz(C)); }
 
  private:
+  static constexpr double kLeastOdds = 9.357622968840175e-14;  // e^-30
+
   SONLINE_AVX2 static void implicit_steps_avx2(const double* z, double y, const double* q, size_t n,
                                                double* fits, double* steps) {
     n <= 2 ? implicit_steps_of<Pair>(z, y, q, n, fits, steps)
@@ -41,7 +43,7 @@ struct LogisticLoss {
     for (size_t i = 0; i < n; i += detail::kLanes<V>) {
       const V margins = y * load_some<V>(z + i, n - i), e = exp_of(margins);
       // The probability of the label, but not so small that a quotient of two means nothing.
-      const V odds = larger_of(all<V>(1e-13), smaller_of(all<V>(1e13), e));
+      const V odds = larger_of(all<V>(kLeastOdds), smaller_of(all<V>(1e13), e));
       store_some(fits + i, n - i, odds / (1.0 + odds));
       store_some(steps + i, n - i, y * gains(margins, e, load_some<V>(q + i, n - i)));
     }

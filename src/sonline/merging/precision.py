@@ -150,6 +150,11 @@ def _numbers(learners: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]
         total += sum(learner.numbers[count] * learner.numbers[name] - total for learner in learners)
         return max(total, 0.0) / max(added(count), 1.0)
 
+    def label(name: str) -> float:
+        rounds = sum(learner.rounds for learner in learners)
+        total = sum(learner.rounds * learner.numbers[name] for learner in learners)
+        return total / max(rounds, 1.0)
+
     learned = [learner for learner in learners if learner.rounds > 0] or list(learners)
     return {
         "rounds": added("rounds"),
@@ -159,6 +164,8 @@ def _numbers(learners: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]
         "label_offset": _heaviest(learners).numbers["label_offset"],
         "nonzeros": added("nonzeros"),
         "scales.unit": _unit(learned),
+        "labels.recent": label("labels.recent"),
+        "labels.usual": label("labels.usual"),
         "follower.margin": 0.0,
         "ensemble.mean_loss": mean("ensemble.mean_loss", "ensemble.rounds"),
         "ensemble.rounds": added("ensemble.rounds"),

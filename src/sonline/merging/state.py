@@ -39,7 +39,7 @@ _SCALARS = (
     "weights.squares",
     "follower.margin",
 )
-_OPTIONAL = ("tail", "total", "capacity")
+_OPTIONAL = ("tail", "total", "capacity", "labels.recent", "labels.usual")
 
 
 @dataclass
@@ -206,5 +206,7 @@ def with_opposite_labels(state: State) -> State:
         "weights": -state["weights"],
         "label_low": -state["label_high"],
         "label_high": -state["label_low"],
+        "labels.recent": -state["labels.recent"],
+        "labels.usual": -state["labels.usual"],
         "follower.margin": -state["follower.margin"],
     }

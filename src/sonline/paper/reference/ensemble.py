@@ -16,6 +16,10 @@ from sonline.paper.reference.sketches import Array
 
 WORST_LOSS = 5.0
 FIXED_SHARE = 1e-3
+SHORT_MEMORY = 1000  # rows
+COUNTED = 0.6  # of what an expert with a short memory gains
+PERIOD, LEARNED = 150, 100  # of so many rows, an expert with a short memory learns the first ones
+RECENT, USUAL, PRIOR = 50, 3000, 10  # rows
 FIRST_LABELS = 16
 YOUNG_ROWS = 64
 FOLLOWER_ALPHA = 0.03
@@ -60,6 +64,7 @@ class ReferenceEnsemble(ReferenceLearner):
         self.shares: Array = np.full(len(experts), 1.0 / len(experts))
         self.mean_loss, self.mean_loss_count = 0.0, 0.0
         self.weight_sum, self.weight_squares = 0.0, 0.0
+        self.recent_label, self.usual_label = 0.0, 0.0  # means of the labels -1 and 1
         self.offset = 0.0
         self.follower, self.follower_shares = 0.0, np.array([0.5, 0.5])
 
@@ -100,28 +105,43 @@ class ReferenceEnsemble(ReferenceLearner):
         self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
         self.sketch.dimension = int(self.seen.sum())
 
+        moved = self._step_experts(margins, scaled, y, weight)
+        if self.hessian:  # the curvature where the step ends
+            root = math.sqrt(weight * self._curvature(float(self.shares @ moved), y))
+        self.sketch.update_times(root * scaled, times)
+        held_out = [self._is_held_out(e) for e in range(margins.size)]
+        self._judge_experts(np.where(held_out, moved, margins), y, weight)
+        if self.follow_labels:
+            both = np.array([z, self.follower])
+            losses = self._losses(both, y)
+            self.follower_shares = self._new_shares(self.follower_shares, losses, weight)
+            self.follower = self._ahead(self.follower, y, weight / FOLLOWER_ALPHA)
+        self._choose_unit()
+        self._raise_limits(*beyond)
+        return prediction
+
+    def _step_experts(self, margins: Array, scaled: Array, y: float, weight: float) -> Array:
+        """Take the step of each expert with the A of before; return the margins after it.
+
+        Of an expert that does not learn the row: the margin by which the row judges it.
+        """
         pull = weight * self._pull_of_labels()
         moved = margins.copy()
-        for e, margin in enumerate(margins):  # with A from before this round
+        for e, margin in enumerate(margins):
+            if self._is_held_out(e):  # no credit for being surer than the others
+                most = max(1.0, float(np.abs(np.delete(margins, e)).max()))
+                moved[e] = y * min(y * margin, most)
+                continue
             direction = self._solve(e, scaled)
-            step = self._implicit_step(direction, scaled, float(margin), y, pull)
+            balance = self._balance(y) if self._has_short_memory(e) else 1.0
+            step = self._implicit_step(direction, scaled, float(margin), y, pull * balance)
             move = -float(step @ scaled)
             moved[e] += move
             rows = self._effective_rows()
             if self.loss.binary and rows < YOUNG_ROWS and abs(move) > rows:
                 step *= rows / abs(move)
             self.W[e] -= step
-        if self.hessian:  # the curvature where the step ends
-            root = math.sqrt(weight * self._curvature(float(self.shares @ moved), y))
-        self.sketch.update_times(root * scaled, times)
-        self.shares = self._new_shares(self.shares, margins, y, weight)
-        if self.follow_labels:
-            both = np.array([z, self.follower])
-            self.follower_shares = self._new_shares(self.follower_shares, both, y, weight)
-            self.follower = self._ahead(self.follower, y, weight / FOLLOWER_ALPHA)
-        self._choose_unit()
-        self._raise_limits(*beyond)
-        return prediction
+        return moved
 
     def _unit_of_weights(self) -> float:
         """Return the weight of one effective row."""
@@ -179,14 +199,47 @@ class ReferenceEnsemble(ReferenceLearner):
         """``A^-1 x`` of one expert, whose A is ``alpha I + part S``."""
         factor, memory = self.experts[e]
         rows = self._effective_rows()
+        if self._has_short_memory(e):
+            memory /= self._label_information()
         part = memory / rows if 0 < memory < rows else 1.0
         self.sketch.base_alpha = factor * self.mean_norm2 * self._unit_of_weights() / part
         return self.sketch.solve(x) / part
 
-    def _new_shares(self, shares: Array, margins: Array, y: float, weight: float) -> Array:
-        losses = np.array([self.loss.value(float(m), y) for m in margins])
+    def _has_short_memory(self, e: int) -> bool:
+        return self.loss.binary and 0 < self.experts[e][1] < SHORT_MEMORY
+
+    def _is_held_out(self, e: int) -> bool:
+        return self._has_short_memory(e) and self.rounds % PERIOD >= LEARNED
+
+    def _label_information(self) -> float:
+        """Return 4p(1 - p) of the usual labels."""
+        return (1 - self.usual_label) * (1 + self.usual_label)
+
+    def _balance(self, y: float) -> float:
+        """Return the weight that gives the labels of the last rows their usual odds, at most 1."""
+        prior = PRIOR / self._label_information()
+        recent = (RECENT * self.recent_label + prior * self.usual_label) / (RECENT + prior)
+        odds = (1 + recent) / (1 - recent) * (1 - self.usual_label) / (1 + self.usual_label)
+        return min(1.0, float(odds ** -math.copysign(1.0, y)))
+
+    def _judge_experts(self, margins: Array, y: float, weight: float) -> None:
+        losses = self._losses(margins, y)
+        for e in range(losses.size):
+            if self._has_short_memory(e):  # part of a gain counts, nothing if it learned the row
+                likelihood, others = np.exp(-np.delete(losses, e)), np.delete(self.shares, e)
+                neutral = -math.log(float(others @ likelihood) / float(others.sum()))
+                gain = neutral - losses[e] if self._is_held_out(e) else 0.0
+                losses[e] = neutral - min(gain, COUNTED * gain)
         if self.loss.binary:
-            losses = np.minimum(losses, 30.0)
+            self.recent_label += (y - self.recent_label) / min(RECENT, self.rounds + 1)
+            self.usual_label += (y - self.usual_label) / min(USUAL, self.rounds + 1)
+        self.shares = self._new_shares(self.shares, losses, weight)
+
+    def _losses(self, margins: Array, y: float) -> Array:
+        losses = np.array([self.loss.value(float(m), y) for m in margins])
+        return np.minimum(losses, 30.0) if self.loss.binary else losses
+
+    def _new_shares(self, shares: Array, losses: Array, weight: float) -> Array:
         unit = 1.0 if self.loss.binary else 2.0 * self.mean_loss
         excess = (losses - losses.min()) / unit if unit > 0.0 else np.zeros_like(losses)
         rows = weight / self._unit_of_weights()
