@@ -493,10 +493,10 @@ class Learner {
     }
   }
 
-  // Of classes. (Numbers have a level that the last rows tell best.)
+  // Whether the expert remembers so few of the rows so far that the last ones count most. (Numbers
+  // have a level, which these rows tell best.)
   bool has_short_memory(size_t e) const {
-    const double memory = config_.experts[e].memory;
-    return config_.loss->binary && memory > 0 && memory < kShortMemory;
+    return config_.loss->binary && config_.experts[e].memory < kShortMemory && remembered(e) < 1;
   }
   // Whether the expert learns the row at hand; otherwise the row judges it.
   bool learns(size_t e) const { return !(has_short_memory(e) && is_held_out(rounds_)); }
@@ -546,7 +546,7 @@ class Learner {
   double remembered(size_t e) const {
     const double t = effective_.count();
     double memory = config_.experts[e].memory;
-    if (has_short_memory(e)) memory /= balance_.information();
+    if (config_.loss->binary && memory < kShortMemory) memory /= balance_.information();
     return memory > 0 && t > memory ? memory / t : 1.0;
   }
   double alpha_beside_sketch(size_t e) const { return alpha(e) / remembered(e); }

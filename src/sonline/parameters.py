@@ -37,7 +37,7 @@ DEFAULT_RELATIVE_ALPHA = 0.1
 # alpha="auto": (relative alpha, memory in rows) of the weight vectors that share the sketch. With a
 # memory, steps keep their size once the stream is longer than it; 0 means steps that decay for
 # ever. docs/decisions/blend-of-alpha-auto.md has the evidence.
-EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (0.03, 100.0))
+EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (0.01, 100.0))
 # Numbers may change their level, which the last rows tell. The larger alpha keeps the short memory
 # from learning what so few rows cannot tell, such as the slope over a column that grows slowly.
 REGRESSION_EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (1.0, 50.0))

@@ -70,7 +70,7 @@ def ordered(data_dir):
             X, y = data.X, data.y
         else:
             pytest.skip(f"the folder has no {name}")
-        return X[:40_000], np.where(y[:40_000] > 0, 1.0, -1.0)
+        return X[:20_000], np.where(y[:20_000] > 0, 1.0, -1.0)
 
     return load
 

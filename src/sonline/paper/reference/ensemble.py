@@ -197,16 +197,20 @@ class ReferenceEnsemble(ReferenceLearner):
 
     def _solve(self, e: int, x: Array) -> Array:
         """``A^-1 x`` of one expert, whose A is ``alpha I + part S``."""
-        factor, memory = self.experts[e]
-        rows = self._effective_rows()
-        if self._has_short_memory(e):
-            memory /= self._label_information()
-        part = memory / rows if 0 < memory < rows else 1.0
+        factor, part = self.experts[e][0], self._remembered(e)
         self.sketch.base_alpha = factor * self.mean_norm2 * self._unit_of_weights() / part
         return self.sketch.solve(x) / part
 
+    def _remembered(self, e: int) -> float:
+        """Return the part of A that an expert keeps."""
+        memory, rows = self.experts[e][1], self._effective_rows()
+        if self.loss.binary and memory < SHORT_MEMORY:
+            memory /= self._label_information()
+        return memory / rows if 0 < memory < rows else 1.0
+
     def _has_short_memory(self, e: int) -> bool:
-        return self.loss.binary and 0 < self.experts[e][1] < SHORT_MEMORY
+        short = self.loss.binary and self.experts[e][1] < SHORT_MEMORY
+        return short and self._remembered(e) < 1
 
     def _is_held_out(self, e: int) -> bool:
         return self._has_short_memory(e) and self.rounds % PERIOD >= LEARNED
