@@ -192,7 +192,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
     absent = [str(label) for label in settings.class_weights if label not in known]
     if absent and not quiet:
         sys.stderr.write(f"warning: --class-weight: no row has the label {', '.join(absent)}\n")
-    if (warning := run.next_rows.warning()) and not quiet:
+    if (warning := run.next_rows.warning(" (--validation)")) and not quiet:
         sys.stderr.write(f"warning: {warning}\n")
     if json:
         typer.echo(jsonlib.dumps(report(run, model, display.seconds()), indent=1))

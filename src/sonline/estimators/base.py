@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import os
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -26,9 +27,9 @@ from sonline.errors import (
     require,
 )
 from sonline.estimators.rows import Order, known_rows
-from sonline.evaluate import Curve
+from sonline.evaluate import Curve, Progress
 from sonline.labels import ClassTable, plain
-from sonline.model import Model, to_merge
+from sonline.model import Model, NextRows, to_merge
 from sonline.parameters import RENAMED, Parameters, check_integer
 from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
@@ -44,6 +45,8 @@ FACE = {
     "feature_names_in": (None, [str]),
     "n_iter": COUNT,
 }
+
+FEW_ROWS = 20  # of a batch
 
 # Names of losses in scikit-learn, for those who come from there.
 SGD_LOSSES = {"log_loss": "logistic", "squared_error": "squared"}
@@ -153,6 +156,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         else:
             model = Model(parameters, table)
             self._first_values = self._values(self)
+            self.__dict__.pop("_next_rows", None)
         count = len(labels)
         sample_weights = row_weights(sample_weight, count)
         if sample_weights is not None and not sample_weights.any():
@@ -181,9 +185,22 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         model = self._model
         sample_weights = row_weights(sample_weight, len(labels))
         weights = self._weights(sample_weights, labels)
-        rows = model.rows(X, add=True, bounded=True)
-        learned = model.learn(rows, labels, weights, threads=self._threads(model))
+        rows, threads = model.rows(X, add=True, bounded=True), self._threads(model)
+        next_rows: NextRows = self.__dict__.setdefault("_next_rows", NextRows())
+        # In a batch of few rows the frozen model is as good as the one that learns.
+        seen = model.progress.loss.rows
+        compared = len(labels) >= FEW_ROWS and next_rows.is_due(len(labels), seen)
+        frozen = model.predict(rows, threads=threads) if compared else None
+        learned = model.learn(rows, labels, weights, threads=threads)
         model.update_progress(learned, sample_weights)
+        if frozen is not None:
+            next_rows.compare(model, learned, frozen, sample_weights)
+            self._warn_if_frozen_is_worse(next_rows)
+
+    def _warn_if_frozen_is_worse(self, next_rows: NextRows) -> None:
+        if not self.__dict__.get("_warned") and (warning := next_rows.warning()):
+            self._warned = True
+            warnings.warn(warning, stacklevel=4)
 
     def _weights(self, weights: Floats | None, labels: Any) -> Floats | None:
         """Return the weights of the rows, times those of their classes."""
@@ -281,6 +298,21 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def progressive_loss_(self) -> float:
         """Mean loss of the predictions made before each row was learned for the first time."""
         return self._attribute("progressive_loss_").progress.loss.average
+
+    @property
+    def frozen_loss_(self) -> float:
+        """Mean loss of batches of `partial_fit` that the model predicted before learning them."""
+        return self._frozen("frozen_loss_").loss.average
+
+    def _frozen(self, name: str) -> Progress:
+        """Return the measures of the frozen model; without any, the attribute does not exist."""
+        measures: Progress = self.__dict__.get("_next_rows", NextRows()).frozen
+        if measures.loss.weight == 0:
+            raise AttributeError(
+                f"{type(self).__name__} has no {name!r} before some batches of partial_fit: they "
+                f"need {FEW_ROWS} rows each, and ten times as many rows before them"
+            )
+        return measures
 
     def _attribute(self, name: str) -> Model:
         """Return the model for an attribute that exists only after fitting."""

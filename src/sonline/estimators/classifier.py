@@ -84,6 +84,10 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         Accuracy of those predictions.
     progress_ : sonline.evaluate.Curve
         `progressive_loss_` after 1, 2, 4, 8, ... rows.
+    frozen_loss_, frozen_score_ : float
+        Mean loss and accuracy on about one in ten batches of `partial_fit`, predicted before any of
+        their rows was learned, as a deployed model would. If this is clearly worse than the
+        progressive figures, the order of the rows matters.
 
     See Also
     --------
@@ -320,6 +324,11 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
             return dict(zip(self.classes_.tolist(), shares.tolist(), strict=True))
 
     # -- inspection ------------------------------------------------------------------------------
+
+    @property
+    def frozen_score_(self) -> float:
+        """Accuracy on batches of `partial_fit` that the model predicted before learning them."""
+        return self._frozen("frozen_score_").accuracy
 
     @property
     def progressive_score_(self) -> float:

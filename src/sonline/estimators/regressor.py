@@ -65,6 +65,10 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
         R² of those predictions.
     progress_ : sonline.evaluate.Curve
         `progressive_loss_` after 1, 2, 4, 8, ... rows.
+    frozen_loss_, frozen_score_ : float
+        Mean loss and R² on about one in ten batches of `partial_fit`, predicted before any of
+        their rows was learned, as a deployed model would. If this is clearly worse than the
+        progressive figures, the order of the rows matters.
 
     See Also
     --------
@@ -164,6 +168,11 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
         return predictions
 
     # -- inspection ------------------------------------------------------------------------------
+
+    @property
+    def frozen_score_(self) -> float:
+        """R² on batches of `partial_fit` that the model predicted before learning them."""
+        return self._frozen("frozen_score_").r2.value
 
     @property
     def progressive_score_(self) -> float:

@@ -409,15 +409,21 @@ class Model(Inspection):
         return loss, wrong
 
     def update_progress(self, learned: LearnResult, weights: Floats | None = None) -> None:
-        """Add the predictions made before rows were learned to `progress`.
+        """Add the predictions made before rows were learned to `progress`."""
+        self.measure(learned, self.progress, weights)
+
+    def measure(
+        self, learned: LearnResult, progress: Progress, weights: Floats | None = None
+    ) -> None:
+        """Add predictions to measures.
 
         The first row of a regression has no weight there: a model without labels predicts 0.
         """
         loss, wrong = self.measures(learned)
         weights = learned.counted(weights)
-        self.progress.update(loss, wrong, weights)
+        progress.update(loss, wrong, weights)
         if self.table is None:
-            self.progress.r2.update(learned.targets, learned.raw[0], weights)
+            progress.r2.update(learned.targets, learned.raw[0], weights)
 
     def choose(self, raw: Floats) -> Codes:
         """Return the number of the predicted class of each row."""

@@ -16,16 +16,15 @@ from sonline import streams
 from sonline.display import Display, PlainConsole
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Point, Progress
-from sonline.model import LearnResult, Model
+from sonline.model import LearnResult, Model, NextRows
 from sonline.parameters import Parameters
-from sonline.rows import Floats
+from sonline.rows import CoreRows, Floats
 from sonline.streams import Batch, Position, Stream
 from sonline.streams.shuffling import shuffled
 from sonline.streams.sources import expand, fingerprint
-from sonline.training.frozen import NextRows
 from sonline.training.outputs import GrowingFiles
 from sonline.training.predictions import prediction_lines
-from sonline.training.settings import Settings
+from sonline.training.settings import THREADS, Settings
 from sonline.training.signals import CTRL_C, interruptible
 from sonline.training.task import (
     DECIDING_ROWS,
@@ -250,7 +249,7 @@ class Training:
             return
         weights, held = self._weights(batch)
         if len(batch):
-            learned = self.next_rows.learn(model, batch, weights, self.rows)
+            learned = self._learn(model, batch, weights)
             self._measure(model, batch, learned, held)
         self.rows += len(batch)
         self.turn_rows += len(batch)
@@ -258,6 +257,19 @@ class Training:
         model.reading.columns = dict(stream.columns)
         if self.display.is_live:
             self.display.update(**self._now(model, stream))
+
+    def _learn(self, model: Model, batch: Batch, weights: Floats | None) -> LearnResult:
+        """Learn a batch; in the first pass some are also predicted by the frozen model."""
+        if batch.start.turn > 0 or not self.next_rows.is_due(len(batch), self.rows):
+            return model.learn_batch(batch, weights, THREADS)
+        frozen: list[Floats] = []
+
+        def predict(rows: CoreRows) -> None:
+            frozen.append(model.predict(rows, threads=THREADS))
+
+        learned = model.learn_batch(batch, weights, THREADS, predict)
+        self.next_rows.compare(model, learned, frozen[0])
+        return learned
 
     def _pass_is_last(self) -> bool:
         """Start the next pass, or return True if validation shows no more progress."""

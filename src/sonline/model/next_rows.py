@@ -7,10 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from sonline.evaluate import Progress
-from sonline.model import LearnResult, Model
-from sonline.rows import CoreRows, Floats
-from sonline.streams import Batch
-from sonline.training.settings import THREADS
+from sonline.model.model import Model
+from sonline.model.predictions import LearnResult
+from sonline.rows import Floats
 
 EVERY = 10  # about one batch in this many is also predicted by the frozen model
 WORSE = 1.25  # warn if the frozen error is this many times the progressive one, beyond chance
@@ -19,8 +18,8 @@ WORSE = 1.25  # warn if the frozen error is this many times the progressive one,
 class NextRows:
     """Compares the frozen model with the model that keeps learning, on the same rows.
 
-    About one row in ten, in whole batches of the first pass, is also predicted by the model as it
-    was before the batch. Like a deployed model, it does not see the labels of the batch.
+    About one row in ten, in whole batches, is also predicted by the model as it was before the
+    batch. Like a deployed model, it does not see the labels of the batch.
 
     Attributes
     ----------
@@ -32,35 +31,29 @@ class NextRows:
         self.frozen, self.live = Progress(), Progress()
         self._next = 0  # row
 
-    def learn(self, model: Model, batch: Batch, weights: Floats | None, rows: int) -> LearnResult:
-        """Learn a batch with a model that has learned ``rows`` rows; measure if it is time to."""
+    def is_due(self, count: int, rows: int) -> bool:
+        """Return whether to measure a batch of ``count`` rows after ``rows`` others."""
         # A young model improves within a batch, and the comparison would show that instead.
-        if rows < max(self._next, EVERY * len(batch)) or batch.start.turn > 0:
-            return model.learn_batch(batch, weights, THREADS)
-        self._next = rows + EVERY * len(batch)
-        frozen: list[Floats] = []
+        if rows < max(self._next, EVERY * count):
+            return False
+        self._next = rows + EVERY * count
+        return True
 
-        def predict(rows: CoreRows) -> None:
-            frozen.append(model.predict(rows, threads=THREADS))
-
-        learned = model.learn_batch(batch, weights, THREADS, predict)
-        self._compare(model, learned, frozen[0])
-        return learned
-
-    def _compare(self, model: Model, learned: LearnResult, raw: Floats) -> None:
-        """Add the predictions of both to the measures."""
+    def compare(
+        self, model: Model, learned: LearnResult, raw: Floats, weights: Floats | None = None
+    ) -> None:
+        """Add the predictions of a batch: ``raw`` those of the frozen model."""
         if len(learned.class_counts) > 1 or raw.shape != learned.raw.shape:
             return  # the batch had new classes
         for progress, result in ((self.frozen, replace(learned, raw=raw)), (self.live, learned)):
-            loss, wrong = model.measures(result)
-            progress.update(loss, wrong)
+            model.measure(result, progress, weights)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the measures of the frozen model, if there are any."""
         curves = {"frozen_loss": self.frozen.loss, "frozen_error": self.frozen.error}
         return {name: curve.average for name, curve in curves.items() if curve.weight > 0}
 
-    def warning(self) -> str:
+    def warning(self, hint: str = "") -> str:
         """Return a warning if the frozen model is clearly worse, otherwise an empty string."""
         frozen, live = self.frozen.error, self.live.error
         if frozen.weight == 0:
@@ -71,5 +64,5 @@ class NextRows:
         return (
             f"the error is {live.average:.4f} while learning, but {frozen.average:.4f} if the "
             "model is frozen and predicts the next rows: the order of the rows matters, so judge "
-            "the model on later rows (--validation), or shuffle the rows"
+            f"the model on later rows{hint}, or shuffle the rows"
         )
