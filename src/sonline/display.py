@@ -14,6 +14,8 @@ from typing import Any, Self
 from sonline.evaluate import Point
 from sonline.files import discard_output
 
+CELL = 10  # characters of a label in the table
+
 HEADER = (
     f"{'average':>9} {'since':>9} {'average':>9} {'row':>12} {'label':>10} {'predicted':>10} "
     f"{'features':>9}\n{'loss':>9} {'last':>9} {'error':>9} {'counter':>12} {'':>10} {'':>10} "
@@ -53,6 +55,18 @@ def number(value: float | None) -> str:
     ('0.250000', '-')
     """
     return "-" if value is None or math.isnan(value) else f"{value:.6f}"
+
+
+def in_a_cell(value: float, form: str) -> str:
+    """Return a number in at most `CELL` characters: in this format, or with fewer digits.
+
+    Examples
+    --------
+    >>> in_a_cell(0.25, ".4f"), in_a_cell(1000339.5, "g"), in_a_cell(-1e200 / 3, ".4f")
+    ('0.2500', '1000339.5', '-3.33e+199')
+    """
+    forms = (form, *(f".{digits}g" for digits in range(8, 0, -1)))
+    return next(text for each in forms if len(text := format(value, each)) <= CELL)
 
 
 @dataclass
@@ -138,7 +152,7 @@ class Display:
         average, since_last = self._losses(point)
         self.say(
             f"{average:>9} {since_last:>9} {number(error):>9} "
-            f"{point.rows:>12} {label[:10]:>10} {predicted()[:10]:>10} {features:>9}"
+            f"{point.rows:>12} {label[:CELL]:>{CELL}} {predicted()[:CELL]:>{CELL}} {features:>9}"
         )
 
     def update(self, **facts: Any) -> None:

@@ -72,6 +72,16 @@ def test_every_command_has_json_and_quiet(name):
         assert {"--json", "--quiet"} <= options
 
 
+@pytest.mark.parametrize("name", cli.COMMANDS)
+def test_help_shows_no_value_for_flags(name):
+    command = load(name)
+    for sub in getattr(command, "commands", {name: command}).values():
+        flags = [option for option in sub.params if getattr(option, "is_flag", False)]
+        assert {option.metavar for option in flags} <= {""}
+        for option in set(sub.params) - set(flags):
+            assert option.metavar != ""
+
+
 def test_no_arguments_show_the_help_and_count_as_wrong_usage():
     shown = run()
     assert shown.returncode == cli.WRONG_USAGE

@@ -71,6 +71,16 @@ def test_labels_that_cannot_be_used_have_a_place_and_can_be_skipped(
     assert (tmp_path / "bad.svm").read_text() == lines[row]
 
 
+def test_labels_that_are_all_unknown_are_an_error(sonline, tmp_path):
+    (tmp_path / "m.csv").write_text("a,city,label\n" + "1,Graz,yes\n-1,Linz,no\n" * 5)
+    sonline("train", "m.csv", "-o", "m.son", "-q")
+    for more in ([], ["--json"]):
+        refused = sonline("evaluate", "m.csv", "-m", "m.son", "--label", "city", *more, code=3)
+        assert "none of the 10 rows has a label of the model (no, yes)" in refused.stderr
+        assert "--label" in refused.stderr
+        assert refused.stdout == ""
+
+
 def test_rows_with_unknown_labels_are_counted_and_in_no_measure(sonline, tmp_path):
     text = svmlight(500, classes=4)
     (tmp_path / "c.svm").write_text(text)

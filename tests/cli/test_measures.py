@@ -48,6 +48,9 @@ def test_models_are_merged_as_the_library_merges_them(sonline, tmp_path):
     first.merge(others).save(tmp_path / "library.son")
     assert tensors(tmp_path / "all.son") == tensors(tmp_path / "library.son")
     sonline("predict", "0.svm", "-m", "all.son")
+    sonline("train", "0.svm", "--loss", "hinge", "-o", "hinge.son", "-q")
+    other = sonline("merge", "0.son", "1.son", "hinge.son", "-o", "a.son", code=2)
+    assert "hinge.son has loss='hinge', 0.son has 'logistic'" in other.stderr
     assert "two models" in sonline("merge", "0.son", "-o", "a.son", code=2).stderr
     assert "is read" in sonline("merge", "0.son", "1.son", "-o", "1.son", code=2).stderr
 

@@ -264,6 +264,26 @@ def test_a_damaged_model_is_refused(sonline, data, tmp_path):
     assert "damaged" in sonline("predict", data, "-m", "m.son", code=4).stderr
 
 
+def test_inspect_takes_the_model_as_the_other_commands_do(sonline, data):
+    sonline("train", data, "-o", "m.son", "-q")
+    shown = sonline("inspect", "m.son").stdout
+    assert sonline("inspect", "-m", "m.son").stdout == shown
+    assert sonline("inspect", "--model", "m.son").stdout == shown
+    for arguments in ([], ["m.son", "-m", "m.son"]):
+        refused = sonline("inspect", *arguments, code=2)
+        assert "sonline inspect MODEL" in refused.stderr
+
+
+def test_large_labels_keep_their_exponent(sonline, tmp_path):
+    (tmp_path / "m.csv").write_text(
+        "a,label\n" + "1,1000399.3493858154\n2,1000569.7503500677\n" * 4
+    )
+    shown = sonline("train", "m.csv", "--loss", "squared").stderr
+    label, predicted = shown.splitlines()[-1].split()[-3:-1]
+    assert float(label) == pytest.approx(1000500, abs=100)
+    assert float(predicted) == pytest.approx(1000500, abs=100)
+
+
 def test_inspect_draws(sonline, data, tmp_path):
     sonline("train", data, "-o", "m.son", "-q")
     sonline("inspect", "m.son", "--plot", "m.html", "--quiet")

@@ -82,6 +82,10 @@ class LazyGroup(typer.core.TyperGroup):
             command = typer.main.get_command(module.app)
             command.name = name
             command.help = command.help or COMMANDS[name]  # a group has no docstring
+            for one in getattr(command, "commands", {name: command}).values():
+                for option in one.params:
+                    if getattr(option, "is_flag", False):
+                        option.metavar = ""  # the help shows no value: a flag takes none
         return name, command, rest
 
 
@@ -114,12 +118,18 @@ def _show_version(wanted: bool) -> None:
 def _sonline(
     version: Annotated[
         bool,
-        typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version."),
+        typer.Option(
+            "--version",
+            callback=_show_version,
+            is_eager=True,
+            help="Show the version.",
+            metavar="",
+        ),
     ] = False,
 ) -> None:
-    """Train linear models on streams: second order, at first-order cost.
+    """Train linear models on files and streams that may be larger than memory.
 
-    Example: sonline demo
+    Example: sonline train clicks.csv --label click -o clicks.son
     """
 
 

@@ -16,7 +16,7 @@ from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs
 from sonline.cli.progress import watched
 from sonline.display import number
-from sonline.errors import ParameterError
+from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import AUC, R2, Confusion, Curve, measures
 from sonline.labels import NEW, ClassTable
 from sonline.model import Model, probabilities
@@ -75,6 +75,16 @@ class Scores:
         elif model.probabilistic and targets.size:
             chance = probabilities(raw, classes)[targets, np.arange(targets.size)]
             self._log.update(-np.log(np.maximum(chance, 1e-300)), known_weights)
+
+    def refuse_unknown(self) -> None:
+        """Raise an error if there are rows, but none has a label that the model knows."""
+        table = self._model.table
+        if table is not None and self.unknown and not self._error.rows:
+            labels = ", ".join(map(str, table.sorted_labels()[:MOST_SHOWN]))
+            raise InvalidInputError(
+                f"none of the {self.unknown} rows has a label of the model ({labels}); "
+                "name the label column with --label"
+            )
 
     def as_dict(self) -> dict[str, Any]:
         """Return the metrics by name; None where there is nothing to measure."""
@@ -150,7 +160,7 @@ def evaluate(
     ] = None,
     label: Annotated[
         str | None,
-        typer.Option(help="Tables: the label column [default: that of the training]."),
+        typer.Option(help="Tables: the label column [default: as in training]."),
     ] = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
@@ -160,8 +170,8 @@ def evaluate(
 ) -> None:
     """Evaluate a model on labelled rows: loss, error, AUC, F1, confusion matrix, RMSE.
 
-    Precision, recall and F1 are those of the second of two labels in sorted order. With more than
-    two, they are means over the classes.
+    With two classes, precision, recall and F1 are those of the class that sorts last, such as 1 or
+    yes. With more classes, they are means over the classes.
 
     Example: sonline evaluate test.svm.gz -m clicks.son --json
     """
@@ -192,6 +202,7 @@ def evaluate(
                 else:
                     raw = loaded.predict(batch, threads=THREADS)
                     scores.add(raw, targets_of(loaded, batch), batch.weights)
+    scores.refuse_unknown()
     result = {
         **scores.as_dict(),
         "loss_name": loaded.parameters.loss,

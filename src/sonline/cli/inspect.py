@@ -30,7 +30,13 @@ PICTURES = (".png", ".svg", ".pdf", ".html")
 @app.command()
 def inspect(
     *,
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)],
+    model: Annotated[
+        Path | None, typer.Argument(metavar="MODEL", help="Model file.", show_default=False)
+    ] = None,
+    named: Annotated[
+        Path | None,
+        typer.Option("--model", "-m", help="Model file, as in predict -m.", show_default=False),
+    ] = None,
     top: Annotated[int, typer.Option(min=0, help="Number of weights to show.")] = 20,
     plot: Annotated[
         Path | None,
@@ -45,9 +51,12 @@ def inspect(
     """
     if plot is not None and plot.suffix.lower() not in PICTURES:
         raise ParameterError(f"--plot {plot}: the name must end in one of {', '.join(PICTURES)}")
-    check_outputs([str(model)], plot=plot)
-    loaded = Model.load(model)
-    facts = describe(loaded, model, top)
+    path = model or named
+    if path is None or (model and named):
+        raise ParameterError("name one model file: sonline inspect MODEL")
+    check_outputs([str(path)], plot=plot)
+    loaded = Model.load(path)
+    facts = describe(loaded, path, top)
     if plot is not None:
         _draw(loaded, facts, plot)
     if json:

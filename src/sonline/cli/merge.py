@@ -12,6 +12,7 @@ from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs
 from sonline.errors import ParameterError
+from sonline.merging import check_same_parameters
 from sonline.model import Model
 
 app = command_app()
@@ -21,7 +22,7 @@ app = command_app()
 def merge(
     *,
     models: Annotated[
-        list[Path], typer.Argument(metavar="MODEL...", help="Model files.", show_default=False)
+        list[Path], typer.Argument(metavar="MODEL", help="Model files.", show_default=False)
     ],
     output: Annotated[
         Path, typer.Option("--output", "-o", help="File for the merged model.", show_default=False)
@@ -29,7 +30,7 @@ def merge(
     start: Annotated[
         Path | None,
         typer.Option(
-            "--from", help="The model that all of them continued from. It is counted once."
+            "--from", help="The model from which all of them continued training, if there is one."
         ),
     ] = None,
     json: shared.Json = False,
@@ -46,6 +47,7 @@ def merge(
         raise ParameterError("name two models or more")
     check_outputs([*map(str, models), *([] if start is None else [str(start)])], output=output)
     first, *others = [Model.load(path) for path in models]
+    check_same_parameters(first.parameters, [one.parameters for one in others], models)
     merged = first.merge(others, None if start is None else Model.load(start))
     merged.save(output, {"name": "command line"})
     stats = merged.stats()

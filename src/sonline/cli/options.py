@@ -63,11 +63,14 @@ LabelColumn = Annotated[
 WeightColumn = Annotated[
     str | None,
     typer.Option(
-        "--weight", help="Tables: the column of sample weights. svmlight: label, for 1:0.5 3:2 ..."
+        "--weight",
+        help="Tables: the column of sample weights. svmlight: label, if labels are written as "
+        "LABEL:WEIGHT.",
     ),
 ]
 TagColumn = Annotated[
-    str | None, typer.Option("--tag", help="Tables: the column with the name of each row.")
+    str | None,
+    typer.Option("--tag", help="Tables: the column with a name for each row. predict prints it."),
 ]
 TextColumns = Annotated[
     list[str] | None,
@@ -75,7 +78,10 @@ TextColumns = Annotated[
 ]
 IgnoredColumns = Annotated[
     list[str] | None,
-    typer.Option("--ignore", help="A column to ignore; for .vw, the first letter of a namespace."),
+    typer.Option(
+        "--ignore",
+        help="Leave out this column; for .vw, the first letter of a namespace. May be repeated.",
+    ),
 ]
 Interactions = Annotated[
     list[str] | None,
@@ -85,8 +91,9 @@ Ngrams = Annotated[
     list[str] | None,
     typer.Option(
         "--ngrams",
-        help="COLUMN:N: split a text column into words and n-grams of up to N words. For .vw "
-        "with --hash-bits, the first letter of a namespace and N.",
+        help="COLUMN:N, such as title:2: split a text column into words and n-grams of up to N "
+        "words. For .vw with --hash-bits: a namespace (its first letter) instead of a column. "
+        "May be repeated.",
     ),
 ]
 Delimiter = Annotated[
@@ -104,7 +111,8 @@ NoHeader = Annotated[
 NaValues = Annotated[
     list[str] | None,
     typer.Option(
-        "--na-values", help="CSV, TSV: another marker of missing cells, besides ?, NA, ..."
+        "--na-values",
+        help="CSV, TSV: treat this text as a missing cell, besides ?, NA, ... May be repeated.",
     ),
 ]
 OnError = Annotated[

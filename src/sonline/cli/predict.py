@@ -38,9 +38,9 @@ def predict(
         str,
         typer.Option(
             "--as",
-            help="What to print: probability (with two classes, of the second label in sorted "
-            "order; with more, of each class), label or raw. auto is probability for the "
-            "logistic loss, raw otherwise.",
+            help="What to print: probability, label or raw. With two classes, probability is that "
+            "of the class that sorts last, such as 1 or yes; with more, one number per class. "
+            "auto: probability for the logistic loss, raw otherwise.",
         ),
     ] = "auto",
     format: shared.Format = "auto",  # noqa: A002 - the name of the option

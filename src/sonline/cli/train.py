@@ -311,7 +311,6 @@ def summary(result: dict[str, Any]) -> str:
     where = result["model"] or "not saved"
     lines += [
         f"features        {result['features']:,}",
-        f"sweeps          {result['sweeps']:,}",
         f"time            {result['seconds']:.2f} s",
         f"model           {where} ({result['model_bytes']:,} bytes in memory)",
     ]

@@ -169,13 +169,16 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
     return small, {**write(small, blend), **{name: state[name] for name in NAMES}}
 
 
-def check_same_parameters(first: Parameters, others: Sequence[Parameters]) -> None:
-    """Raise an error if the parameters of learners differ."""
+def check_same_parameters(
+    first: Parameters, others: Sequence[Parameters], names: Sequence[object] = ()
+) -> None:
+    """Raise an error if the parameters of learners differ; it uses their names, if known."""
     expected = first.as_dict()
-    for number, other in enumerate(others, 1):
+    known = names or ["the first", *(f"model {number}" for number in range(2, len(others) + 2))]
+    for whose, other in zip(known[1:], others, strict=True):
         for name, value in other.as_dict().items():
             if value != expected[name]:
                 raise ParameterError(
-                    f"learner {number} of those to be merged has {name}={value!r}, the first has "
-                    f"{expected[name]!r}; only learners with the same parameters can be merged"
+                    f"{whose} has {name}={value!r}, {known[0]} has {expected[name]!r}; "
+                    "only models with the same parameters can be merged"
                 )

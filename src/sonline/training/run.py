@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline import streams
-from sonline.display import Display, PlainConsole
+from sonline.display import Display, PlainConsole, in_a_cell
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Point, Progress
 from sonline.model import LearnResult, Model, NextRows
@@ -334,7 +334,7 @@ class Training:
     ) -> None:
         table = model.table
         target = learned.targets[row]
-        label = f"{target:g}" if table is None else str(table.labels[int(target)])
+        label = in_a_cell(target, "g") if table is None else str(table.labels[int(target)])
 
         def predicted() -> str:
             for rows, raw, classes in learned.parts():
@@ -343,7 +343,7 @@ class Training:
                     line = prediction_lines(
                         model, raw[:, column : column + 1], "label", None, classes
                     )
-                    return f"{raw[0, column]:.4f}" if table is None else line.strip()
+                    return in_a_cell(raw[0, column], ".4f") if table is None else line.strip()
             return ""
 
         features = int(batch.indptr[row + 1] - batch.indptr[row])
