@@ -51,7 +51,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
                 raise OSError(error.errno, error.strerror, os.fspath(path)) from error
             raise
         return
-    target = Path(os.path.realpath(path))
+    target = _target(path)
     _remove_leftovers(target)
     part, file = _begin(target)
     try:
@@ -99,9 +99,7 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         if not os.access(path, os.W_OK):
             raise PermissionError(f"{os.fspath(path)} cannot be written")
         return
-    target = Path(os.path.realpath(path))
-    if not target.parent.is_dir():
-        raise FileNotFoundError(f"{os.fspath(path)}: there is no folder {target.parent}; make it")
+    target = _target(path)
     try:
         part, file = _begin(target)
     except OSError as error:
@@ -110,6 +108,14 @@ def check_writable(path: str | os.PathLike[str]) -> None:
         ) from error
     part.unlink(missing_ok=True)
     file.close()
+
+
+def _target(path: str | os.PathLike[str]) -> Path:
+    """Return the file to replace, without links; raise an error if its folder is missing."""
+    target = Path(os.path.realpath(path))
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"{os.fspath(path)}: there is no folder {target.parent}; make it")
+    return target
 
 
 def _begin(target: Path) -> tuple[Path, IO[bytes]]:

@@ -38,7 +38,9 @@ def test_decimals_are_numbers_also_zero() -> None:
 @pytest.mark.parametrize("kind", ESTIMATORS)
 def test_rows_that_scikit_learn_does_not_take(kind) -> None:
     rows = FRAME.to_dict("records")
-    with pytest.raises(InvalidInputError, match=r"X is a list of mappings; pass pandas.DataFrame"):
+    with pytest.raises(
+        InvalidInputError, match=r"X is a list of dictionaries; pass pandas.DataFrame"
+    ):
         kind().fit(rows, Y)
     fitted = kind().fit(FRAME, Y)
     assert fitted.predict(rows).tolist() == fitted.predict(FRAME).tolist()
@@ -49,6 +51,16 @@ def test_rows_that_scikit_learn_does_not_take(kind) -> None:
     for names in ([("u", "v"), ("u", "w")], ["a", 3]):
         with pytest.raises(InvalidInputError, match="the name of a column must be text, got"):
             kind().fit(FRAME.set_axis(names, axis=1), Y)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_text_without_column_names(kind) -> None:
+    fitted = kind().fit([[1.0], [2.0]] * 3, Y[:6])
+    for text in (np.array([[1.0, "x"], [2.0, "y"]], dtype=object), ["good phone", "bad phone"]):
+        with pytest.raises(InvalidInputError, match=r"X has text .*pandas.DataFrame.*Vectorizer"):
+            kind().fit(text, Y[:2])
+        with pytest.raises(InvalidInputError, match="X has text"):
+            fitted.predict(text)
 
 
 def test_streams_of_other_things(tmp_path: Path) -> None:

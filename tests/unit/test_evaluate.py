@@ -87,6 +87,18 @@ def test_r2_of_labels_far_from_zero():
     assert metric.value == pytest.approx(r2_score(y, y + 1), rel=1e-9)
 
 
+def test_progress_is_short_where_a_notebook_shows_it():
+    progress = evaluate.Progress()
+    progress.update([0.5] * 1000, [True, False] * 500)
+    assert repr(progress) == "<Progress: 1000 rows, loss 0.5, error 0.5>"
+    progress = evaluate.Progress()
+    progress.update([2.0, 2.5])
+    progress.r2.update([1.0, 2.0], [1.0, 2.0])
+    assert repr(progress) == "<Progress: 2 rows, loss 2.25, R² 1>"
+    assert repr(evaluate.Progress()) == "<Progress: 0 rows>"
+    assert repr(progress.loss) == "<Curve: 2 rows, average 2.25, 2 points>"
+
+
 def test_curve_has_points_at_powers_of_two_and_survives_json():
     values = np.arange(1.0, 101.0)
     curve = evaluate.Curve()

@@ -78,7 +78,7 @@ def test_estimators_take_text_and_gaps(library):
     np.testing.assert_array_equal(
         model.decision_function(made(library, table)), learner.predict(made(library, table))
     )
-    with pytest.raises(AttributeError, match=r"'plan=\w+' is no column of X.* weights\(\)"):
+    with pytest.raises(AttributeError, match=r"'plan=\w+' is not a column of X.* weights\(\)"):
         _ = model.coef_
     other = made(library, {name: table[name] for name in reversed(table)})
     np.testing.assert_allclose(model.decision_function(other), learner.predict(other), rtol=1e-12)

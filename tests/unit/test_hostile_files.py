@@ -541,7 +541,7 @@ def test_names_without_columns(tmp_path: Path) -> None:
     assert not hasattr(model, "coef_")
     with pytest.raises(AttributeError, match=r"no coef_: feature 'a' .* weights\(\)"):
         _ = model.coef_
-    with pytest.raises(InvalidInputError, match="feature 'a' is no column of X"):
+    with pytest.raises(InvalidInputError, match="feature 'a' is not a column of X"):
         model.value_limits()
     with pytest.raises(InvalidInputError, match="column"):
         model.to_onnx()

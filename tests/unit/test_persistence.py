@@ -107,7 +107,7 @@ def test_files_that_are_not_there(tmp_path: Path, model: OnlineLearner) -> None:
         OnlineLearner.load(tmp_path / "missing")
     with pytest.raises(FileNotFoundError):
         OnlineLearner.load(tmp_path)
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*no folder; make it"):
         model.save(tmp_path / "no folder" / "a.sonline")
 
 

@@ -336,9 +336,9 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             column = feature if isinstance(feature, int) else numbers.get(feature)
             if column is None:
                 raise InvalidInputError(
-                    f"feature {feature!r} is no column of X, which has text: a weight for each "
-                    "column (coef_, ONNX) needs columns of numbers, such as those of "
-                    "OneHotEncoder; weights() has the weights by feature"
+                    f"feature {feature!r} is not a column of X: coef_ and ONNX need one weight per "
+                    "column, so encode text first (OneHotEncoder); weights() returns the weights "
+                    "by feature"
                 )
             chosen.append(column)
         width = getattr(self, "n_features_in_", max(chosen, default=-1) + 1)

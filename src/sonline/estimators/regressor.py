@@ -19,6 +19,7 @@ from sonline.estimators.rows import (
     is_named,
     known_rows,
     refuse_rows,
+    text_without_names,
 )
 from sonline.model import Model
 from sonline.parameters import REGRESSION_LOSSES, documented
@@ -149,10 +150,10 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
         if is_named(X):
             return checked_rows(self, X, reset), _numbers(y)
         refuse_rows(X)
-        refuse_unusable("y", y)
-        with beyond_all_floats():
+        numbers = y if y is None else _numbers(y)
+        with beyond_all_floats(), text_without_names():
             rows, labels = validate_data(
-                self, X, y, reset=reset, y_numeric=True, ensure_min_samples=least, **CHECKS
+                self, X, numbers, reset=reset, y_numeric=True, ensure_min_samples=least, **CHECKS
             )
         return by_name(self, rows), contiguous(labels, np.float64)
 

@@ -37,7 +37,7 @@ def checked_rows(estimator: Any, X: Any, reset: bool, least: int = 1) -> Rows:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
     refuse_rows(X)
-    with beyond_all_floats():
+    with beyond_all_floats(), text_without_names():
         rows = validate_data(estimator, X, reset=reset, ensure_min_samples=least, **CHECKS)
     return by_name(estimator, rows)
 
@@ -53,11 +53,25 @@ def beyond_all_floats() -> Iterator[None]:
         ) from error
 
 
+@contextmanager
+def text_without_names() -> Iterator[None]:
+    """Turn scikit-learn's error about text that is no number into one that says what to do."""
+    try:
+        yield
+    except ValueError as error:
+        if "could not convert string to float" not in str(error):
+            raise
+        raise InvalidInputError(
+            f"X has text ({error}); pass columns with text as pandas.DataFrame(X), and documents "
+            "through TfidfVectorizer or HashingVectorizer"
+        ) from error
+
+
 def refuse_rows(X: Any) -> None:
     """Raise an error about rows that scikit-learn would misread, or complain about unclearly."""
     if is_list_of_mappings(X):
         raise InvalidInputError(
-            "X is a list of mappings; pass pandas.DataFrame(X), or use OnlineLearner"
+            "X is a list of dictionaries; pass pandas.DataFrame(X), or use OnlineLearner"
         )
     refuse_unusable("X", X)
 

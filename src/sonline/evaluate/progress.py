@@ -25,7 +25,7 @@ class Point:
     since_last: float
 
 
-@dataclass
+@dataclass(repr=False)
 class Curve:
     """A progressive average with points after 1, 2, 4, 8, ... rows.
 
@@ -47,6 +47,10 @@ class Curve:
     weight: float = 0.0
     _last: tuple[float, float] = (0.0, 0.0)  # total and weight at the last point
     _next: int = 1
+
+    def __repr__(self) -> str:
+        points = f"{len(self.points)} points"
+        return f"<Curve: {self.rows} rows, average {self.average:.6g}, {points}>"
 
     def update(self, values: ArrayLike, weights: ArrayLike | None = None) -> list[Point]:
         """Add the losses of a batch of rows; return the points that they completed."""
@@ -168,7 +172,7 @@ class Curve:
         return Point(rows, self.average, total / weight if weight > 0 else math.nan)
 
 
-@dataclass
+@dataclass(repr=False)
 class Progress:
     """Progressive loss, error rate and, for regression, R².
 
@@ -188,6 +192,15 @@ class Progress:
     loss: Curve = field(default_factory=Curve)
     error: Curve = field(default_factory=Curve)
     r2: R2 = field(default_factory=R2)
+
+    def __repr__(self) -> str:
+        measures = {
+            "loss": self.loss.average,
+            "error": self.error.average,
+            "R²": self.r2.value,
+        }
+        known = [f"{name} {value:.6g}" for name, value in measures.items() if not math.isnan(value)]
+        return f"<Progress: {', '.join([f'{self.loss.rows} rows', *known])}>"
 
     def update(
         self, loss: ArrayLike, wrong: ArrayLike | None = None, weights: ArrayLike | None = None

@@ -59,15 +59,16 @@ class Reading:
 
 def to_merge(others: Any, start: Any) -> list[Any]:
     """Return the learners or estimators that `merge` was given, if that is what they are."""
-    listed = list(others) if isinstance(others, Iterable) else [others]
-    wrong = [] if isinstance(others, Iterable) else [others]
-    involved = [*listed, *([] if start is None else [start])]
-    wrong += [one for one in involved if not hasattr(type(one), "from_model")]
-    if wrong:
-        raise InvalidInputError(
-            f"merge takes a sequence of learners, and start is one, got {shown(wrong[0])}"
-        )
-    return listed
+    listed = list(others) if isinstance(others, Iterable) else None
+    for one in [others] if listed is None else listed:
+        if listed is None or not hasattr(type(one), "from_model"):
+            raise InvalidInputError(
+                "merge takes a list of learners or estimators: model.merge([other, ...]); "
+                f"got {shown(one)}"
+            )
+    if start is not None and not hasattr(type(start), "from_model"):
+        raise InvalidInputError(f"start must be a learner or an estimator, got {shown(start)}")
+    return listed or []
 
 
 class Model(Inspection):

@@ -15,7 +15,7 @@ from sonline.errors import DataFormatError, ParameterError
 from sonline.rows import LARGEST_VALUES, NO_VALUE
 from sonline.streams.batch import BadRow, Position
 from sonline.streams.interactions import column_pairs
-from sonline.streams.rows import check_names, label_column, ngram_columns
+from sonline.streams.rows import check_columns, check_names, label_column, ngram_columns
 from sonline.streams.sources import refuse_other_files
 from sonline.streams.text import BYTE_ORDER_MARK, TextReader, seek
 
@@ -114,9 +114,7 @@ class CsvReader(TextReader):
         options = self._options
         check_names(names, file)
         label = label_column(options, names, file)
-        for wanted in (options.weight, options.tag, *self._ngrams):
-            if wanted is not None and wanted not in names:
-                raise ParameterError(f"{file}: no column {wanted!r}")
+        check_columns((options.weight, options.tag, *self._ngrams), names, file)
         if not options.header:
             most = max((int(known[1:]) for known in self._types), default=0)
             if len(names) < most:

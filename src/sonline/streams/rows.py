@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -181,6 +181,17 @@ def check_names(columns: list[str], file: str) -> None:
         seen.add(name)
 
 
+def check_columns(wanted: Iterable[str | None], columns: list[str], file: str) -> None:
+    """Raise an error if a column that an option names is not there."""
+    for name in wanted:
+        if name is not None and name not in columns:
+            raise ParameterError(f"{file}: no column {name!r} (there are {_listed(columns)})")
+
+
+def _listed(columns: list[str]) -> str:
+    return ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+
+
 def label_column(options: Options, columns: list[str], file: str) -> str | None:
     """Return the label column; None if there is none and none is needed."""
     wanted = options.label or "label"
@@ -188,12 +199,11 @@ def label_column(options: Options, columns: list[str], file: str) -> str | None:
         return wanted
     if options.unlabelled:
         return None
-    shown = ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
     alike = [name for name in columns if name.strip().lower() == wanted.strip().lower()]
     meant = f", such as {alike[0]!r}" if alike else ""
     data = any(re.fullmatch(r"\s*[+-]?\d+([.,]\d+)?\s*", name) for name in columns)
     hint = "; if the first row is data, use header=False (--no-header)" if data else ""
     raise ParameterError(
         f"{file}: no column {wanted!r}; name the column of the label, label=NAME or --label NAME"
-        f"{meant} (there are {shown}){hint}"
+        f"{meant} (there are {_listed(columns)}){hint}"
     )

@@ -23,6 +23,7 @@ from sonline.streams.interactions import column_pairs, product
 from sonline.streams.rows import (
     RowBuilder,
     add_bad_weights,
+    check_columns,
     check_names,
     label_column,
     ngram_columns,
@@ -114,9 +115,7 @@ class TableReader:
         check_names(table.schema.names, name)
         label = label_column(options, table.schema.names, name)
         reasons: dict[int, str] = {}
-        for wanted in (options.weight, options.tag, *self._ngrams):
-            if wanted is not None and wanted not in table.schema.names:
-                raise ParameterError(f"{name}: no column {wanted!r}")
+        check_columns((options.weight, options.tag, *self._ngrams), table.schema.names, name)
         features = [c for c in table.schema.names if c != label and c not in special]
         rows = table.num_rows
         names: list[str] = []  # by number of the cell's feature
