@@ -271,7 +271,7 @@ def test_far_and_sparse_indices_are_united():
 
 
 def test_learners_of_another_kind_are_refused():
-    with pytest.raises(ParameterError, match=r"learner 2 .*sketch_size=5, the first has 4"):
+    with pytest.raises(ParameterError, match=r"model 3 has sketch_size=5, the first has 4"):
         learner().merge([learner(), learner(sketch_size=5)])
     with pytest.raises(ParameterError, match="alpha"):
         learner().merge([], start=learner(alpha=1.0))
