@@ -63,6 +63,26 @@ def test_text_without_column_names(kind) -> None:
             fitted.predict(text)
 
 
+@pytest.mark.parametrize(
+    "option", [{"ngrams": ["note:2"]}, {"interactions": ["age*note"]}], ids=["ngrams", "products"]
+)
+def test_frames_for_a_model_of_split_or_multiplied_columns(option, tmp_path: Path) -> None:
+    frame = pd.DataFrame({"age": [20.0, 30.0] * 9, "note": ["good phone", "bad phone"] * 9})
+    file = tmp_path / "rows.csv"
+    frame.assign(label=[1, 0] * 9).to_csv(file, index=False)
+    learner = OnlineLearner()
+    learner.learn_stream(file, **option)
+    learner.save(tmp_path / "model.son")
+    estimator = SONClassifier.load(tmp_path / "model.son")
+    message = r"trained on files with (ngrams|interactions)=.*not to data frames.*sonline predict"
+    for call in (learner.predict, learner.predict_proba, estimator.predict):
+        with pytest.raises(InvalidInputError, match=message):
+            call(frame)
+    with pytest.raises(InvalidInputError, match=message):
+        learner.learn(frame, [1, 0] * 9)
+    assert learner.predict(frame[["age"]]).shape == (18,)
+
+
 def test_streams_of_other_things(tmp_path: Path) -> None:
     data = tmp_path / "rows.csv"
     FRAME.assign(label=Y).to_csv(data, index=False)

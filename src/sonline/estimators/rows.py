@@ -62,8 +62,8 @@ def text_without_names() -> Iterator[None]:
         if "could not convert string to float" not in str(error):
             raise
         raise InvalidInputError(
-            f"X has text ({error}); pass a table as pandas.DataFrame(X, columns=[...]), with a name "
-            "for each column, and documents through TfidfVectorizer or HashingVectorizer"
+            f"X has text ({error}); pass a table as pandas.DataFrame(X, columns=[...]), with a "
+            "name for each column, and documents through TfidfVectorizer or HashingVectorizer"
         ) from error
 
 

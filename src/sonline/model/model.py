@@ -214,7 +214,9 @@ class Model(Inspection):
         )
 
     def _refuse_other_features(self, X: Rows, add: bool) -> None:
-        """Raise an error if features have names here and indices there."""
+        """Raise an error if the features of X cannot be those that the model was trained on."""
+        if self.reading.table.get("ngrams") or self.reading.table.get("interactions"):
+            self._refuse_plain_columns(X)
         if self.parameters.hash_bits is not None:
             return
         named = self.core.name_count() > 0
@@ -233,6 +235,19 @@ class Model(Inspection):
             raise InvalidInputError(
                 "this model knows its features by name, X has none; pass a data frame or mappings"
             )
+
+    def _refuse_plain_columns(self, X: Rows) -> None:
+        """Raise an error about columns of a frame that streams split into words or multiply."""
+        columns = set(names_of(X)) if is_frame(X) else set()
+        for option, separator in (("ngrams", ":"), ("interactions", "*")):
+            for each in self.reading.table.get(option, []):
+                used = each.split(separator)
+                if columns.issuperset(used[:1] if option == "ngrams" else used):
+                    raise InvalidInputError(
+                        f"this model was trained on files with {option}=[{each!r}], which applies "
+                        "to files, not to data frames; pass batches of sonline.streams.open with "
+                        "the same options, or use sonline predict"
+                    )
 
     def _has_indices(self) -> bool:
         """Return whether some features have indices, although others have names."""
