@@ -56,6 +56,9 @@ class Ensemble {
   template <class Archive>
   void state(Archive& archive, const char* name) {
     archive.array(name, share_);
+    if constexpr (Archive::reading)
+      for (const double share : share_)
+        if (!(share > 0 && share <= 1)) archive.fail(name, "is not a share");
   }
 
  private:

@@ -137,6 +137,15 @@ def test_pickles_of_other_versions_say_what_to_do(model: OnlineLearner) -> None:
             other.__setstate__(state)
 
 
+@pytest.mark.parametrize(("name", "value"), [("ensemble.share", 0.0), ("labels.usual", 1.0)])
+def test_shares_and_means_of_labels_are_checked(name: str, value: float, tmp_path: Path) -> None:
+    document, tensors = small_model("isotropic").__getstate__()
+    tensors[f"0.{name}"] = np.full_like(tensors[f"0.{name}"], value)
+    persistence.write(tmp_path / "a", document, tensors)
+    with pytest.raises(ModelFileError, match="is not a"):
+        OnlineLearner.load(tmp_path / "a")
+
+
 @pytest.mark.parametrize("sketch", SKETCHES)
 def test_inconsistent_fields_are_refused(sketch: str, tmp_path: Path) -> None:
     """Even with a right checksum: each field missing, of another type, shape or value."""
