@@ -118,7 +118,7 @@ def _text(facts: dict[str, Any]) -> str:
         + (f", classes {', '.join(map(str, facts['classes'][:20]))}" if facts["classes"] else ""),
         f"rows        {facts['rows']:,}"
         + (f" from {', '.join(facts['files'])}" if facts["files"] else ""),
-        f"rounds      {facts['rounds']:,} ({facts['sweeps']:,} sweeps)",
+        f"rounds      {facts['rounds']:,}",
         f"features    {facts['features']:,} by {facts['features_by']}",
         *(
             f"{name.replace('_', ' '):<12}{number(value)}"
@@ -134,7 +134,7 @@ def _text(facts: dict[str, Any]) -> str:
     if len(facts["spectrum"]) > SPECTRA:
         out.append(f"            and {len(facts['spectrum']) - SPECTRA} more, which --json shows")
     if facts["largest_weights"]:
-        out.append("largest weights: for features of the same typical size, and as used")
+        out.append("largest weights: scaled to compare features, and for the values as they are")
     for entry in facts["largest_weights"]:
         whose = f"  (class {entry['class']})" if "class" in entry else ""
         out.append(f"{entry['scaled']:>14.6g} {entry['weight']:>14.6g}  {entry['feature']}{whose}")

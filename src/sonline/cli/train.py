@@ -116,7 +116,7 @@ def train(
     Each row is predicted before the model trains on it, so the reported loss and error are those
     of rows that the model had not seen.
 
-    Example: sonline train clicks.svm.gz -o clicks.son --checkpoint clicks.part
+    Example: sonline train clicks.csv.gz --label click -o clicks.son
     """
     if save_to is not None:
         check_outputs(data, save_config=save_to)
