@@ -173,7 +173,7 @@ def load(  # noqa: PLR0917 - as they are read
 @contextmanager
 def sonline() -> Iterator[tuple[int, int]]:
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "sonline.cli", "serve", "--data", folder, "--port", "0"]
+        command = [sys.executable, "-m", "sonline", "serve", "--data", folder, "--port", "0"]
         with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
             try:
                 assert process.stdout is not None

@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 service = subprocess.Popen(
-    [sys.executable, "-m", "sonline.cli", "serve", "--data", tempfile.mkdtemp(), "--port", "0"],
+    [sys.executable, "-m", "sonline", "serve", "--data", tempfile.mkdtemp(), "--port", "0"],
     stdout=subprocess.PIPE,
     text=True,
 )
