@@ -50,7 +50,7 @@ class Ensemble {
       sum += share_[e] * likelihoods[e];
       shares += share_[e];
     }
-    return sum / shares;
+    return shares > 0 ? sum / shares : likelihoods[expert];
   }
 
   template <class Archive>
@@ -58,7 +58,7 @@ class Ensemble {
     archive.array(name, share_);
     if constexpr (Archive::reading)
       for (const double share : share_)
-        if (!(share > 0 && share <= 1)) archive.fail(name, "is not a share");
+        if (!(share >= 0 && share < 1.001)) archive.fail(name, "is not a share");
   }
 
  private:
