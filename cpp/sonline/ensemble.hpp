@@ -56,9 +56,6 @@ class Ensemble {
   template <class Archive>
   void state(Archive& archive, const char* name) {
     archive.array(name, share_);
-    if constexpr (Archive::reading)
-      for (const double share : share_)
-        if (!(share >= 0 && share < 1.001)) archive.fail(name, "is not a share");
   }
 
  private:
@@ -113,9 +110,9 @@ class LabelBalance {
   }
 
   void take_in(double y, uint64_t rows) {
-    const double t = static_cast<double>(rows) + 1;
-    recent_ += (y - recent_) / std::min(kRecent, t);
-    usual_ += (y - usual_) / std::min(kUsual, t);
+    const double label = y > 0 ? 1 : -1, t = std::max(static_cast<double>(rows), 1.0) + 1;
+    recent_ += (label - recent_) / std::min(kRecent, t);
+    usual_ += (label - usual_) / std::min(kUsual, t);
   }
 
   template <class Archive>

@@ -137,8 +137,8 @@ def test_pickles_of_other_versions_say_what_to_do(model: OnlineLearner) -> None:
             other.__setstate__(state)
 
 
-@pytest.mark.parametrize(("name", "value"), [("ensemble.share", -1.0), ("labels.usual", 1.0)])
-def test_shares_and_means_of_labels_are_checked(name: str, value: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "value"), [("labels.recent", -1.0), ("labels.usual", 1.0)])
+def test_means_of_labels_are_checked(name: str, value: float, tmp_path: Path) -> None:
     document, tensors = small_model("isotropic").__getstate__()
     tensors[f"0.{name}"] = np.full_like(tensors[f"0.{name}"], value)
     persistence.write(tmp_path / "a", document, tensors)
