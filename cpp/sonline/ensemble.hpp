@@ -111,8 +111,8 @@ class LabelBalance {
 
   void take_in(double y, uint64_t rows) {
     const double label = y > 0 ? 1 : -1, t = std::max(static_cast<double>(rows), 1.0) + 1;
-    recent_ += (label - recent_) / std::min(kRecent, t);
-    usual_ += (label - usual_) / std::min(kUsual, t);
+    recent_ = std::clamp(recent_ + (label - recent_) / std::min(kRecent, t), -kMost, kMost);
+    usual_ = std::clamp(usual_ + (label - usual_) / std::min(kUsual, t), -kMost, kMost);
   }
 
   template <class Archive>
@@ -122,13 +122,14 @@ class LabelBalance {
     archive.scalar("labels.recent", recent_);
     archive.scalar("labels.usual", usual_);
     if constexpr (Archive::reading)
-      if (!(std::fabs(recent_) < 1 && std::fabs(usual_) < 1))
+      if (!(std::fabs(recent_) <= kMost && std::fabs(usual_) <= kMost))
         archive.fail("labels.recent", "is not a mean of labels");
   }
 
  private:
   static constexpr double kRecent = 50, kUsual = 3000;  // rows
   static constexpr double kPrior = 10;                  // rows that the usual odds count as
+  static constexpr double kMost = 1 - 1e-12;            // odds must be finite
 
   double recent_ = 0, usual_ = 0;  // means of the labels
 };
