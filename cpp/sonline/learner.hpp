@@ -220,7 +220,6 @@ class Learner {
   static constexpr uint64_t kFirstLabels = 16;  // their mean is the offset
   static constexpr double kYoung = 64;
   static constexpr double kShortMemory = 1000;    // rows, of classes
-  static constexpr double kCounted = 0.6;         // of what such an expert gains
   static constexpr double kFollowerAlpha = 0.03;  // its steps go most of the way to the label
 
   template <class Archive>
@@ -481,7 +480,7 @@ class Learner {
       if (has_short_memory(e)) reaches_[e] *= balance_.weight(y);
     }
     for (size_t e = 0; e < K; ++e)
-      if (!learns(e)) margins_[e] = as_sure_as_others(e, y);
+      if (!learns(e)) margins_[e] = as_sure_as_others(e);
     config_.loss->implicit_steps(margins_.data(), y, reaches_.data(), K, fits_.data(),
                                  moves_.data());
     const double most = most_moved();
@@ -501,21 +500,21 @@ class Learner {
   // Whether the expert learns the row at hand; otherwise the row judges it.
   bool learns(size_t e) const { return !(has_short_memory(e) && is_held_out(rounds_)); }
 
-  // In doubt a longer memory is the better one when the model is frozen, so that not all of what a
-  // short memory gains counts. The rows that it learns do not judge it.
+  // In doubt a longer memory is the better one when the model is frozen, so that only half of what
+  // a short memory gains counts. The rows that it learns do not judge it.
   double fit_of_short_memory(size_t e) const {
     const double others = ensemble_.without(e, fits_);
     if (learns(e)) return others;
-    return fits_[e] > others ? others * std::pow(fits_[e] / others, kCounted) : fits_[e];
+    return fits_[e] > others ? std::sqrt(others * fits_[e]) : fits_[e];
   }
 
   // The margin by which an expert with a short memory is judged: few rows can often be separated,
-  // and it gets no credit for being surer than the others, but all the blame.
-  double as_sure_as_others(size_t expert, double y) const {
+  // so being surer than all others counts neither for it nor against it.
+  double as_sure_as_others(size_t expert) const {
     double most = 1;
     for (size_t e = 0; e < margins_.size(); ++e)
       if (e != expert) most = std::max(most, std::fabs(margins_[e]));
-    return y > 0 ? std::min(margins_[expert], most) : std::max(margins_[expert], -most);
+    return std::clamp(margins_[expert], -most, most);
   }
 
   // How far a step may move a prediction: blended experts do not get sure of a class by one row.

@@ -93,7 +93,7 @@ def test_rows_in_the_order_of_their_file_with_late_labels(ordered, name, delay):
 # -- classes that change ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("period", "most"), [(2_000, 0.25), (8_000, 0.08)])
+@pytest.mark.parametrize(("period", "most"), [(2_000, 0.2), (8_000, 0.07)])
 def test_a_rule_that_turns_is_followed(period, most):
     """The angle between the rule and its weights grows by 180 degrees in half a period."""
     rng = np.random.default_rng(0)
@@ -107,14 +107,14 @@ def test_a_rule_that_changes_every_1000_rows_is_followed():
     rng = np.random.default_rng(1)
     X, rules = rng.normal(size=(12_000, 10)), rng.normal(size=(12, 10))
     target = np.einsum("nd,nd->n", X, rules[np.arange(12_000) // 1000])
-    assert wrong(OnlineLearner().learn(X, np.sign(target)), target) <= 0.15
+    assert wrong(OnlineLearner().learn(X, np.sign(target)), target) <= 0.13
 
 
 @pytest.mark.parametrize("speed", [0.001, 0.01])
 def test_a_hyperplane_that_drifts_is_followed(speed):
     """5 % of the labels are wrong; steps that only shrink have 17 to 22 % errors."""
     X, y = (part[:20_000] for part in hyperplane(speed))
-    assert wrong(OnlineLearner().learn(X, y), y) <= 0.14
+    assert wrong(OnlineLearner().learn(X, y), y) <= 0.12
     assert wrong(OnlineLearner(alpha="relative:0.1").learn(X, y), y) > 0.17
 
 

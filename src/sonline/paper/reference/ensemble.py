@@ -17,7 +17,7 @@ from sonline.paper.reference.sketches import Array
 WORST_LOSS = 5.0
 FIXED_SHARE = 1e-3
 SHORT_MEMORY = 1000  # rows
-COUNTED = 0.6  # of what an expert with a short memory gains
+COUNTED = 0.5  # of what an expert with a short memory gains
 PERIOD, LEARNED = 150, 100  # of so many rows, an expert with a short memory learns the first ones
 RECENT, USUAL, PRIOR = 50, 3000, 10  # rows
 FIRST_LABELS = 16
@@ -128,9 +128,9 @@ class ReferenceEnsemble(ReferenceLearner):
         pull = weight * self._pull_of_labels()
         moved = margins.copy()
         for e, margin in enumerate(margins):
-            if self._is_held_out(e):  # no credit for being surer than the others
+            if self._is_held_out(e):  # it is judged as if it were no surer than the others
                 most = max(1.0, float(np.abs(np.delete(margins, e)).max()))
-                moved[e] = y * min(y * margin, most)
+                moved[e] = np.clip(margin, -most, most)
                 continue
             direction = self._solve(e, scaled)
             balance = self._balance(y) if self._has_short_memory(e) else 1.0
