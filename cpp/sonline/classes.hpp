@@ -4,12 +4,19 @@
 // others. With sign[k] = -1 it learns the opposite and its prediction is negated, which by the
 // symmetry of the losses is the same learner. So when a third class appears, the copy of the model
 // of two classes with sign -1 becomes class 0.
+//
+// Slots and scales of a row do not depend on its label. Models that have learned the same rows are
+// alike: one of them prepares each row, and the others take it over.
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <exception>
+#include <memory>
+#include <numeric>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "sonline/batch.hpp"
@@ -49,12 +56,38 @@ class Classes {
   // in step: one that cannot learn a row leaves it out and goes on, and the error comes at the end.
   void learn(const Batch& batch, const int64_t* codes, const double* weights, double* out,
              size_t stride, size_t threads) {
-    for_each_index(size(), threads, [&](size_t k) {
-      std::vector<double> labels(batch.rows);
-      for (size_t row = 0; row < batch.rows; ++row) labels[row] = label(k, codes[row]);
-      learn_rows(k, batch, labels.data(), weights, out + k * stride);
-      turn(k, out + k * stride, batch.rows);
-    });
+    std::vector<std::exception_ptr> errors(size());
+    std::vector<std::unique_ptr<PreparedBatch>> prepared(size());
+    const size_t end = batch.first + batch.rows;
+    for (size_t first = 0, rows; first < batch.rows; first += rows) {
+      rows = rows_to_prepare(batch, first);
+      const Batch part = slice(batch, first, rows);
+      const std::vector<size_t> leaders = leaders_of(part);
+      const auto learn_part = [&](size_t k) {
+        std::vector<double> labels(rows);
+        for (size_t row = 0; row < rows; ++row) labels[row] = label(k, codes[first + row]);
+        double* predictions = out + k * stride + first;
+        const bool leads = leaders[k] == k;
+        try {
+          learn_rows(k, part, labels.data(), weights ? weights + first : nullptr, predictions, end,
+                     leads ? nullptr : prepared[leaders[k]].get(), prepared[k].get());
+        } catch (const Diverged&) {
+          if (!errors[k]) errors[k] = std::current_exception();
+        }
+        turn(k, predictions, rows);
+      };
+      std::vector<size_t> first_turn, second_turn;
+      for (size_t k = 0; k < size(); ++k) {
+        (leaders[k] == k ? first_turn : second_turn).push_back(k);
+        if (leaders[k] != k && !prepared[leaders[k]])
+          prepared[leaders[k]] = models_[leaders[k]]->new_prepared();
+      }
+      for (const auto& turn : {first_turn, second_turn})
+        for_each_index(turn.size(), threads, [&](size_t i) { learn_part(turn[i]); });
+      stay_alike(leaders, errors);
+    }
+    for (const auto& error : errors)
+      if (error) std::rethrow_exception(error);
   }
 
   void learn_row(const Batch& row, int64_t code, double weight) {
@@ -62,7 +95,7 @@ class Classes {
     for (size_t k = 0; k < size(); ++k) try {
         const double y = label(k, code);
         double prediction;
-        learn_rows(k, row, &y, &weight, &prediction);
+        learn_rows(k, row, &y, &weight, &prediction, row.first + row.rows);
       } catch (const Diverged&) {
         if (!failed) failed = std::current_exception();
       }
@@ -99,8 +132,49 @@ class Classes {
   // The least work that pays for starting a thread, some 20 microseconds.
   static constexpr size_t kNumbersPerThread = 1 << 14;
 
+  // How many non-zeros are prepared at a time: they should stay in a cache.
+  static constexpr size_t kPrepared = 1 << 15;
+
+  // How many rows from `first` on are prepared together.
+  static size_t rows_to_prepare(const Batch& batch, size_t first) {
+    size_t rows = 0, numbers = 0;
+    for (; first + rows < batch.rows && numbers < kPrepared; ++rows)
+      numbers += length(batch, first + rows);
+    return rows;
+  }
+  static size_t length(const Batch& batch, size_t row) {
+    size_t length = 0;
+    with_row(batch, row, [&](auto, auto, size_t n) { length = n; });
+    return length;
+  }
+
+  // For each model the first one that is like it.
+  std::vector<size_t> leaders_of(const Batch& part) {
+    std::vector<size_t> leaders(size());
+    std::iota(leaders.begin(), leaders.end(), size_t{0});
+    if (part.rows < 2 || size() < 2) return leaders;
+    size_t numbers = 0;
+    for (size_t row = 0; row < part.rows; ++row) numbers += length(part, row);
+    std::unordered_map<uint64_t, size_t> first;
+    for (size_t k = 0; k < size(); ++k)
+      if (const uint64_t number = models_[k]->alike(numbers))
+        leaders[k] = first.emplace(number, k).first->second;
+    return leaders;
+  }
+
+  // After a part that models alike have learned, they are alike again.
+  void stay_alike(const std::vector<size_t>& leaders,
+                  const std::vector<std::exception_ptr>& errors) {
+    static std::atomic<uint64_t> parts = 0;
+    const uint64_t part = 2 * ++parts * size();  // even, unlike hashes
+    for (size_t k = 0; k < size(); ++k)
+      if (!errors[k] && !errors[leaders[k]]) models_[k]->set_alike(part + 2 * leaders[k]);
+  }
+
+  // Up to row `end` of the caller's batch, all rows will have been learned.
   void learn_rows(size_t k, const Batch& batch, const double* labels, const double* weights,
-                  double* out) {
+                  double* out, size_t end, const PreparedBatch* ready = nullptr,
+                  PreparedBatch* made = nullptr) {
     if (size() == 1) {  // no other model to keep in step with: it stops before the row
       models_[k]->learn(batch, labels, weights, out);
       return;
@@ -108,15 +182,18 @@ class Classes {
     std::string failed;
     for (size_t first = 0; first < batch.rows;) try {
         const Batch rest = slice(batch, first, batch.rows - first);
-        models_[k]->learn(rest, labels + first, weights ? weights + first : nullptr, out + first);
+        models_[k]->learn(rest, labels + first, weights ? weights + first : nullptr, out + first,
+                          ready, made);
         first = batch.rows;
       } catch (const Diverged& error) {
         const size_t row = first + error.row;
         if (!weights || weights[row] != 0) models_[k]->add_features(batch, row);
+        ready = nullptr;  // it is no longer like the others
+        made = nullptr;
         if (failed.empty())
           failed = "row " + std::to_string(batch.first + row) + ": " + error.cause +
                    ". The learner of class number " + std::to_string(targets_[k]) +
-                   " has left this row out; " + std::to_string(batch.first + batch.rows) +
+                   " has left this row out; " + std::to_string(end) +
                    " rows were learned otherwise. Leave the row out, or give numbers of a "
                    "reasonable size";
         first = row + 1;

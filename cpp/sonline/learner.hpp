@@ -40,6 +40,7 @@
 #include "sonline/ensemble.hpp"
 #include "sonline/errors.hpp"
 #include "sonline/features.hpp"
+#include "sonline/hashing.hpp"
 #include "sonline/merge_slots.hpp"
 #include "sonline/resolve.hpp"
 #include "sonline/row.hpp"
@@ -69,14 +70,19 @@ class Learner {
 
   // Learns the rows of the batch, with the predictions made before each. `row_number` says how far
   // it came if there is an exception. While a row is learned, the blocks of the next are fetched.
+  // The rows are those that a learner alike has prepared, where they are `ready`; as they are here,
+  // they go to `made`, if there is one.
   void learn(const Batch& batch, const double* labels, const double* weights, double* predictions,
-             size_t& row_number) {
+             size_t& row_number, const PreparedRows<T>* ready, PreparedRows<T>* made) {
     const auto weight = [&](size_t row) { return weights ? weights[row] : 1.0; };
     const auto resolve_next = [&](size_t row) {
       if (row == batch.rows) return;
-      weight(row) == 0 ? resolve<false>(batch, row, rows_[at_ ^ 1])
-                       : resolve<true>(batch, row, rows_[at_ ^ 1]);
+      const PreparedRow<T>* prepared = ready ? ready->find(row) : nullptr;
+      prepared           ? take_over(*prepared, rows_[at_ ^ 1])
+      : weight(row) == 0 ? resolve<false>(batch, row, rows_[at_ ^ 1])
+                         : resolve<true>(batch, row, rows_[at_ ^ 1]);
     };
+    alike_ = 0;
     size_t slots = index_.size();  // before the row at hand
     row_number = 0;
     try {
@@ -85,6 +91,7 @@ class Learner {
         at_ ^= 1;
         resolve_next(row_number + 1);
         const double w = weight(row_number);
+        made_ = made ? &(*made)[row_number] : nullptr;
         predictions[row_number] = w == 0 ? predict_row() : step(labels[row_number], w);
         if (w != 0) slots = row().slots_seen;
       }
@@ -96,6 +103,7 @@ class Learner {
 
   // Adds the features of a row without learning it.
   void add_features(const Batch& batch, size_t row_number) {
+    alike_ = 0;
     resolve<true>(batch, row_number, row());
   }
 
@@ -104,6 +112,15 @@ class Learner {
     resolve<false>(batch, row_number, row());
     return predict_row();
   }
+
+  // A number that learners have in common only if they resolve and scale every row alike. If it was
+  // not set, it is the hash of at most so many features. 0 if there is none.
+  uint64_t alike(size_t most) {
+    if (alike_ == 0 && scales_.ignore_labels() && index_.size() <= most)
+      alike_ = hash_of_rows() | 1;
+    return alike_;
+  }
+  void set_alike(uint64_t number) { alike_ = number; }
 
   size_t features() const { return index_.size() - !config_.intercept; }
   uint64_t rounds() const { return rounds_; }
@@ -154,6 +171,7 @@ class Learner {
 
   // Fills an empty learner with what write_knowledge() has written.
   void read_knowledge(StateReader& archive) {
+    alike_ = 0;
     common_state(archive);
     const auto keys = archive.any_array<Key>("features");
     const auto squares = archive.any_array<double>("squares");
@@ -184,6 +202,7 @@ class Learner {
   void state(Archive& archive) {
     common_state(archive);
     if constexpr (Archive::reading) {
+      alike_ = 0;
       const auto keys = archive.template any_array<Key>("features");
       if (keys.empty()) archive.fail("features", "is empty");
       const auto& stored = archive.template get<T>("blocks", 2);
@@ -267,6 +286,33 @@ class Learner {
     blocks_.locate(row.slots.data(), row.size, row.blocks.data());
   }
 
+  void take_over(const PreparedRow<T>& prepared, Row<T>& row) {
+    for (const Key key : prepared.new_keys) index_.add(key);
+    row.take_over(prepared);
+    blocks_.reserve(row.slots_seen);
+    blocks_.locate(row.slots.data(), row.size, row.blocks.data());
+  }
+  void prepare(PreparedRow<T>& prepared) const {
+    const Row<T>& from = row();
+    prepared.slots.assign(from.slots.begin(),
+                          from.slots.begin() + static_cast<std::ptrdiff_t>(from.size));
+    prepared.new_keys = from.new_keys;
+    prepared.slots_seen = from.slots_seen;
+    scales_.prepare(from, prepared);
+    prepared.ready = true;
+  }
+
+  uint64_t hash_of_rows() const {
+    uint64_t hash = mix_bits(rounds_) + nonzeros_;
+    for (const uint64_t number :
+         {uint64_t{config_.sketch_every}, static_cast<uint64_t>(config_.hash_bits),
+          config_.hash_seed, uint64_t{config_.intercept}, uint64_t{sizeof(T)}})
+      hash = mix_bits(hash ^ number) + hash;
+    for (const Key key : index_.keys()) hash = mix_bits(hash ^ key) + hash;
+    for (Slot slot = 0; slot < index_.size(); ++slot) hash = scales_.hash(blocks_.at(slot), hash);
+    return scales_.hash(hash);
+  }
+
   double predict_row() {
     scales_.apply(row(), group());
     if constexpr (requires { sketch_.view(row()); }) sketch_.view(row());
@@ -340,7 +386,11 @@ class Learner {
   double learn_row(double y, double weight) {
     const size_t every = group(), times = drawn(every) ? every : 0;
     if constexpr (requires { sketch_.begin_row(); }) sketch_.begin_row();
-    scales_.take_in(row(), every, times > 0);
+    if (row().prepared)
+      scales_.take_over(row());
+    else
+      scales_.take_in(row(), every, times > 0);
+    if (made_) prepare(*made_);
     read_margins();
     const bool projected = rounds_ > 0 && project_onto_bound();
     double z = blend();
@@ -604,6 +654,8 @@ class Learner {
   BlockStore<T> blocks_;
   Row<T> rows_[2];  // the one at hand and the next
   unsigned at_ = 0;
+  PreparedRow<T>* made_ = nullptr;  // where the row at hand is to be written down
+  uint64_t alike_ = 0;              // 0 if it is not known
   SlotMerger merge_;
   Ensemble ensemble_, follower_{2};
   TypicalLoss typical_;

@@ -30,8 +30,8 @@ class ModelOf final : public Model {
  public:
   explicit ModelOf(const Config& config) : config_(config), learner_(config) {}
 
-  void learn(const Batch& batch, const double* labels, const double* weights,
-             double* predictions) override {
+  void learn(const Batch& batch, const double* labels, const double* weights, double* predictions,
+             const PreparedBatch* ready, PreparedBatch* made) override {
     validate(batch, kLargestValue<T>);
     size_t row = 0;
     const auto refused = [&](const std::exception& error) {
@@ -42,13 +42,22 @@ class ModelOf final : public Model {
       return text;
     };
     try {
-      learner_.learn(batch, labels, weights, predictions, row);
+      auto* prepared = dynamic_cast<PreparedRows<T>*>(made);
+      if (prepared) prepared->start(batch.rows);
+      learner_.learn(batch, labels, weights, predictions, row,
+                     dynamic_cast<const PreparedRows<T>*>(ready), prepared);
     } catch (const Diverged& error) {
       throw Diverged(refused(error) + advice(), row, error.what());
     } catch (const BadInput& error) {
       throw BadInput(refused(error));
     }
   }
+
+  std::unique_ptr<PreparedBatch> new_prepared() const override {
+    return std::make_unique<PreparedRows<T>>();
+  }
+  uint64_t alike(size_t most) override { return learner_.alike(most); }
+  void set_alike(uint64_t number) override { learner_.set_alike(number); }
 
   void add_features(const Batch& batch, size_t row) override { learner_.add_features(batch, row); }
 

@@ -11,6 +11,7 @@
 #include "sonline/batch.hpp"
 #include "sonline/config.hpp"
 #include "sonline/features.hpp"
+#include "sonline/prepared.hpp"
 #include "sonline/sketch/sweep.hpp"
 
 namespace sonline {
@@ -30,8 +31,17 @@ class Model {
 
   // Both check the whole batch first (BadInput). `weights` may be null: all 1.
   // Diverged says the row; the rows before it have been learned.
+  // With rows that a model alike has prepared, and rows to prepare for others, see classes.hpp.
   virtual void learn(const Batch& batch, const double* labels, const double* weights,
-                     double* predictions) = 0;
+                     double* predictions, const PreparedBatch* ready, PreparedBatch* made) = 0;
+  void learn(const Batch& batch, const double* labels, const double* weights, double* predictions) {
+    learn(batch, labels, weights, predictions, nullptr, nullptr);
+  }
+  virtual std::unique_ptr<PreparedBatch> new_prepared() const = 0;
+  // Models that resolve and scale every row alike have the same number; 0 if it is not known and
+  // there are more than `most` features to look at.
+  virtual uint64_t alike(size_t most) = 0;
+  virtual void set_alike(uint64_t number) = 0;
   // Adds the features of a row of a batch that has been checked, as if it had been learned.
   virtual void add_features(const Batch& batch, size_t row) = 0;
   virtual void predict(const Batch& batch, double* predictions) = 0;

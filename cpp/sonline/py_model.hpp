@@ -45,6 +45,7 @@ class PyModel {
     const std::scoped_lock lock(shared_->mutex);
     auto twin = std::make_unique<PyModel>(config_, single_, shared_);
     twin->model_->restore(model_->save());
+    twin->model_->set_alike(model_->alike(0));
     return twin;
   }
 
@@ -102,6 +103,12 @@ class PyModel {
     for (const auto name : names)
       keys.push_back(add ? shared_->names.find_or_add(name) : shared_->names.find(name));
     return to_numpy(keys.data(), {keys.size()});
+  }
+
+  // For rows as mappings, of this model and all that share its names.
+  void refuse_columns(MappingReader::Refused groups) {
+    const std::scoped_lock lock(shared_->mutex);
+    shared_->reader.refuse(std::move(groups));
   }
 
   NameTable name_table() {

@@ -2,12 +2,24 @@
 
 namespace sonline {
 
+namespace {
+
+template <class T>
+Slot added(Key key, FeatureIndex& index, Row<T>& row) {
+  row.new_keys.push_back(key);
+  return index.add(key);
+}
+
+}  // namespace
+
 template <bool add, class T>
 void find_features(const Batch& batch, size_t row_number, bool intercept, int hash_bits,
                    FeatureIndex& index, Row<T>& row) {
   with_row(batch, row_number, [&](auto keys, auto values, size_t n) {
     row.reserve(n + 1);
     row.unknown = false;
+    row.prepared = nullptr;
+    row.new_keys.clear();
     size_t size = 0;
     Slot* slots = row.slots.data();
     T* raw = row.raw.data();
@@ -22,7 +34,7 @@ void find_features(const Batch& batch, size_t row_number, bool intercept, int ha
       if (known < n)
         for (size_t i = 0; i < n; ++i)
           if (slots[size + i] == kInterceptSlot)
-            slots[size + i] = index.add(static_cast<Key>(keys[i]));
+            slots[size + i] = added(static_cast<Key>(keys[i]), index, row);
       for (size_t i = 0; i < n; ++i) raw[size + i] = static_cast<T>(values[i]);
       row.size = size + n;
       row.slots_seen = index.size();
@@ -43,7 +55,7 @@ void find_features(const Batch& batch, size_t row_number, bool intercept, int ha
           row.unknown = true;
           continue;
         }
-        slot = index.add(key);
+        slot = added(key, index, row);
       }
       slots[size] = slot;
       raw[size] = static_cast<T>(values[i]);

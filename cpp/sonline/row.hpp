@@ -1,12 +1,14 @@
 // One row, resolved: for every non-zero the block of its feature and the number that multiplies it.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <type_traits>
 #include <vector>
 
 #include "sonline/cpu.hpp"
 #include "sonline/features.hpp"
+#include "sonline/prepared.hpp"
 
 namespace sonline {
 
@@ -16,6 +18,7 @@ struct Row {
   static constexpr double kTiny = std::is_same_v<T, float> ? 1e-74 : 1e-290;
 
   std::vector<Slot> slots;
+  std::vector<Key> new_keys;  // of the slots that this row added
   std::vector<T*> blocks;
   std::vector<T> raw;     // the unscaled values
   std::vector<T> scaled;  // … divided by the scales
@@ -25,6 +28,7 @@ struct Row {
   size_t slots_seen = 0;  // slots assigned when this row was resolved, including its own
   bool unknown = false;   // it had features that were never seen; they are left out
   bool ascending = true;  // no key occurs twice
+  const PreparedRow<T>* prepared = nullptr;  // by another learner, if it is to be learned
 
   // Makes room for n non-zeros; may lose the content.
   void reserve(size_t n) {
@@ -34,6 +38,17 @@ struct Row {
     blocks.resize(capacity);
     raw.resize(capacity);
     scaled.resize(capacity);
+  }
+
+  // Makes this row what another learner has prepared; the blocks are missing.
+  void take_over(const PreparedRow<T>& other) {
+    size = other.slots.size();
+    reserve(size);
+    std::copy(other.slots.begin(), other.slots.end(), slots.begin());
+    slots_seen = other.slots_seen;
+    unknown = false;
+    ascending = true;
+    prepared = &other;
   }
 
   void measure() {

@@ -24,6 +24,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 #include <unordered_map>
@@ -34,6 +35,7 @@
 #include "sonline/config.hpp"
 #include "sonline/cpu.hpp"
 #include "sonline/errors.hpp"
+#include "sonline/hashing.hpp"
 #include "sonline/row.hpp"
 
 namespace sonline {
@@ -88,10 +90,11 @@ class FeatureScales {
 
   // Raises the limits of the features with large values in the row, once it has been learned.
   void raise_limits(const Row<T>& row) {
+    const T* raw = row.prepared ? row.prepared->raw.data() : row.raw.data();
     for (const size_t i : beyond_) {
       const Slot slot = row.slots[i];
-      const T limit = limit_of(slot, old_squares_[i]);
-      if (row.raw[i] * row.raw[i] <= 4 * limit && std::isfinite(4 * limit))
+      const T limit = limit_of(slot, row.prepared ? row.prepared->old_squares[i] : old_squares_[i]);
+      if (raw[i] * raw[i] <= 4 * limit && std::isfinite(4 * limit))
         limits_[slot] = 4 * limit;
       else if (row.blocks[i][at_ + 1] < kYoung)
         limits_.erase(slot);
@@ -100,10 +103,56 @@ class FeatureScales {
 
   // Takes back what the last row did to the scales.
   void undo(const Row<T>& row) {
+    const T* squares = row.prepared ? row.prepared->old_squares.data() : old_squares_.data();
+    const T* counts = row.prepared ? row.prepared->old_counts.data() : old_counts_.data();
     for (size_t i = 0; i < changed_; ++i) {
-      row.blocks[i][at_] = old_squares_[i];
-      if (counts_rows()) row.blocks[i][at_ + 1] = old_counts_[i];
+      row.blocks[i][at_] = squares[i];
+      if (counts_rows()) row.blocks[i][at_ + 1] = counts[i];
     }
+  }
+
+  // Writes down what take_in() has made of a row that changes nothing but what is in there.
+  void prepare(const Row<T>& row, PreparedRow<T>& prepared) const {
+    const size_t n = row.size;
+    prepared.raw.assign(row.raw.begin(), row.raw.begin() + static_cast<std::ptrdiff_t>(n));
+    prepared.x.assign(row.x, row.x + n);
+    prepared.beyond = beyond_;
+    const auto copy = [this](const std::vector<T>& from, std::vector<T>& to) {
+      to.assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(changed_));
+    };
+    copy(old_squares_, prepared.old_squares);
+    copy(old_counts_, prepared.old_counts);
+    copy(stored_, prepared.squares);
+    copy(new_counts_, prepared.counts);
+  }
+
+  // The same as take_in() for a row that a learner with the same scales has prepared.
+  void take_over(Row<T>& row) {
+    const PreparedRow<T>& prepared = *row.prepared;
+    row.x = prepared.x.data();
+    beyond_ = prepared.beyond;
+    changed_ = prepared.squares.size();
+    const T *squares = prepared.squares.data(), *counts = prepared.counts.data();
+#pragma GCC unroll 4
+    for (size_t i = 0; i < changed_; ++i) {
+      row.blocks[i][at_] = squares[i];
+      row.blocks[i][at_ + 1] = counts[i];
+    }
+  }
+
+  // Whether rows are scaled alike whatever their labels are.
+  bool ignore_labels() const { return scaling_ != Scaling::gradient; }
+  // A hash of everything that decides how rows are scaled but the blocks.
+  uint64_t hash(uint64_t seed) const {
+    std::vector<std::pair<Slot, T>> limits(limits_.begin(), limits_.end());
+    std::sort(limits.begin(), limits.end());
+    for (const auto& [slot, limit] : limits) seed = hash_number(limit, mix_bits(seed + slot));
+    seed = hash_number(unit_, mix_bits(seed + static_cast<uint64_t>(scaling_)));
+    return hash_number(frequency_unit_, seed);
+  }
+  uint64_t hash(const T* block, uint64_t seed) const {
+    for (size_t i = 0; i < width(); ++i) seed = hash_number(block[at_ + i], seed);
+    return seed;
   }
 
   // How many features there are, and how many values have been seen of all of them.
@@ -179,6 +228,12 @@ class FeatureScales {
   }
 
  private:
+  static uint64_t hash_number(T number, uint64_t seed) {
+    uint64_t bits = 0;
+    std::memcpy(&bits, &number, sizeof number);
+    return mix_bits(seed ^ bits) + seed;
+  }
+
   static constexpr double kFirstSquare = 0.1;  // D_1
   static constexpr T kCountLimit = kMostCounted;
   static constexpr T kCommon = 4;       // times the mean count: features that are there more often

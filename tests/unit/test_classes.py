@@ -268,3 +268,52 @@ def test_learners_stay_in_step_when_one_cannot_learn_a_row(tmp_path):
         loaded = Model.load(tmp_path / "model")
         np.testing.assert_array_equal(loaded.weights(), model.weights())
     np.testing.assert_array_equal(by_row.weights(), by_name.weights())
+
+
+@pytest.mark.parametrize("scaling", ["auto", "rms", "gradient", "none"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("hash_bits", [None, 5])
+def test_rows_prepared_for_all_classes_are_those_of_each_class(scaling, dtype, hash_bits):
+    """Batches of several rows share slots and scales; single rows do not."""
+    rng = np.random.default_rng(5)
+    X = sp.random(240, 400, 0.03, "csr", random_state=6)
+    X.data *= rng.lognormal(0, 3, X.nnz)  # long tails raise limits
+    X.indices[: X.indptr[30]] = rng.integers(0, 20, X.indptr[30])  # unsorted and repeated
+    X.has_sorted_indices = X.has_canonical_format = False
+    y, weights = rng.integers(0, 5, 240), rng.choice([0.0, 0.5, 1.0, 3.0], 240)
+    parameters = Parameters(scaling=scaling, dtype=dtype, hash_bits=hash_bits)
+    whole, single, mixed = (model_of(parameters, 3, growing=True) for _ in range(3))
+    raw = whole.learn(X, y, weights).raw
+    for row in range(240):
+        single.learn(X[row], y[row : row + 1], weights[row : row + 1])
+    for start, end in ((0, 50), (50, 51), (51, 53), (53, 200)):
+        mixed.learn(X[start:end], y[start:end], weights[start:end])
+        if start == 50:
+            mixed = pickle.loads(pickle.dumps(mixed))
+    mixed.learn(X[200:], y[200:], weights[200:])
+    assert np.isfinite(raw).all()
+    assert state_of(single) == state_of(whole)
+    assert state_of(mixed) == state_of(whole)
+
+
+@pytest.mark.parametrize("odd", [0, 1, 2, 3])
+def test_a_learner_that_left_a_row_out_has_its_own_scales(odd):
+    """The others go on sharing theirs."""
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(60, 6)), rng.integers(0, 4, 60)
+    parameters = Parameters(sketch="none", alpha=1e-25, step="explicit", loss="squared_hinge")
+    together, apart = (model_of(parameters, 4, growing=False) for _ in range(2))
+    X[20], y[20] = 1e17, odd
+
+    def learn(model, rows):
+        try:
+            model.learn(X[rows], y[rows])
+        except DivergenceError:
+            return 1
+        return 0
+
+    failed = learn(together, slice(0, 30)) + learn(together, slice(30, 60))
+    failed_apart = sum(learn(apart, slice(row, row + 1)) for row in range(60))
+    assert failed
+    assert failed_apart
+    assert state_of(together) == state_of(apart)
