@@ -6,9 +6,22 @@ own. `tests/unit/test_parameters.py` compares names, defaults and text with `Par
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from sonline.parameters import Parameters
+
+_Function = TypeVar("_Function", bound=Callable[..., None])
+
+
+def _of(name: str) -> Callable[[_Function], _Function]:
+    """Name the class that users know in the errors about wrong arguments."""
+
+    def rename(function: _Function) -> _Function:
+        function.__qualname__ = f"{name}.__init__"
+        return function
+
+    return rename
 
 
 def _arguments(local: dict[str, Any]) -> dict[str, Any]:
@@ -19,6 +32,7 @@ def _arguments(local: dict[str, Any]) -> dict[str, Any]:
 class LearnerConstructor:
     """`sonline.OnlineLearner`."""
 
+    @_of("OnlineLearner")
     def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
         self,
         loss: str = Parameters.loss,
@@ -52,6 +66,7 @@ class LearnerConstructor:
 class ClassifierConstructor:
     """`sonline.SONClassifier`."""
 
+    @_of("SONClassifier")
     def __init__(
         self,
         loss: str = Parameters.loss,
@@ -86,6 +101,7 @@ class ClassifierConstructor:
 class RegressorConstructor:
     """`sonline.SONRegressor`."""
 
+    @_of("SONRegressor")
     def __init__(
         self,
         loss: str = "squared",
@@ -118,6 +134,7 @@ class RegressorConstructor:
 class RiverClassifierConstructor:
     """`sonline.river.SONClassifier`."""
 
+    @_of("SONClassifier")
     def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
         self,
         loss: str = Parameters.loss,
@@ -151,6 +168,7 @@ class RiverClassifierConstructor:
 class RiverRegressorConstructor:
     """`sonline.river.SONRegressor`."""
 
+    @_of("SONRegressor")
     def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
         self,
         loss: str = "squared",
