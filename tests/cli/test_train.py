@@ -390,3 +390,29 @@ def test_memory_does_not_grow_with_the_file(sonline, tmp_path):
         peaks.append(int(done.stdout) / 1024)
     assert peaks[1] < 200
     assert peaks[1] - peaks[0] < 40  # the larger file has 65 MB more
+
+
+@pytest.mark.parametrize("option", ["--ignore", "--text"])
+def test_a_misspelt_column_is_an_error(sonline, tmp_path, option):
+    (tmp_path / "a.csv").write_text("user_id,price,label\n7,2.5,1\n8,3.5,-1\n")
+    done = sonline("train", "a.csv", option, "user_ld", code=2)
+    assert "no column 'user_ld'; did you mean 'user_id'? (there are user_id, price" in done.stderr
+    assert "warning" not in sonline("train", "a.csv", option, "user_id", "-o", "m").stderr
+
+
+def test_files_may_lack_a_column_that_a_model_leaves_out(sonline, tmp_path):
+    (tmp_path / "a.csv").write_text("user_id,price,label\n7,2.5,1\n8,3.5,-1\n")
+    (tmp_path / "b.csv").write_text("price,label\n2.5,1\n3.5,-1\n")
+    sonline("train", "a.csv", "b.csv", "--ignore", "user_id", "-o", "m")
+    for command in (["predict", "b.csv", "-m", "m"], ["evaluate", "b.csv", "-m", "m"]):
+        sonline(*command)
+    sonline("train", "b.csv", "--from", "m", "-o", "n")
+
+
+def test_a_column_that_no_json_line_has_is_warned_of(sonline, tmp_path):
+    (tmp_path / "a.jsonl").write_text(
+        '{"user": {"id": 7}, "price": 2.5, "label": 1}\n{"price": 3.5, "label": -1}\n'
+    )
+    done = sonline("train", "a.jsonl", "--ignore", "user.ld", "--text", "prize")
+    assert "warning: no row has the column 'prize', 'user.ld', which an option names" in done.stderr
+    assert "warning" not in sonline("train", "a.jsonl", "--ignore", "user.id").stderr

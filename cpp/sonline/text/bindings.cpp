@@ -272,6 +272,10 @@ void bind_parser(nb::module_& m) {
       .def("set_json_columns", &set_json_columns, "roles"_a, "text"_a, "ngrams"_a, "products"_a,
            "Set what columns of JSON lines are, by name, before anything is fed.")
       .def_prop_ro(
+          "columns",
+          [](PyParser& self) { return self.locked([](Parser& p) { return p.columns(); }); },
+          "JSON lines: the columns that rows had so far.")
+      .def_prop_ro(
           "line",
           [](PyParser& self) { return self.locked([](Parser& p) { return p.position().line; }); },
           "Number of the first line that is not parsed yet, counted from 1.")

@@ -98,6 +98,12 @@ class JsonParser final : public LineParser {
     columns_.emplace_back();  // the row itself
   }
 
+  std::vector<std::string> columns() const override {
+    std::vector<std::string> names;
+    for (const Column& column : columns_) names.emplace_back(path(column));
+    return names;
+  }
+
   void set_json_layout(JsonLayout layout) override {
     layout_ = std::move(layout);
     products_.resize(layout_.products.size());

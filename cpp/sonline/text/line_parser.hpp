@@ -57,6 +57,8 @@ class LineParser {
   // The next bytes are the start of a row.
   virtual void begin_line() {}
   virtual void set_layout(CsvLayout) { throw std::logic_error("only CSV has columns"); }
+  // The columns that rows had so far, where the parser finds them by itself.
+  virtual std::vector<std::string> columns() const { return {}; }
   virtual void set_json_layout(JsonLayout) { throw std::logic_error("only for JSON lines"); }
 };
 

@@ -40,6 +40,8 @@ class Parser {
   // The same for JSON lines, before anything is fed.
   void set_json_layout(JsonLayout layout) { format_->set_json_layout(std::move(layout)); }
 
+  std::vector<std::string> columns() const { return format_->columns(); }
+
   Position position() const { return position_; }  // of the first line that is not parsed yet
   size_t pending() const { return held_; }         // bytes of that line that have been fed
   bool failed() const { return failed_; }

@@ -192,6 +192,9 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
     absent = [str(label) for label in settings.class_weights if label not in known]
     if absent and not quiet:
         sys.stderr.write(f"warning: --class-weight: no row has the label {', '.join(absent)}\n")
+    if run.absent_columns and not quiet:
+        names = ", ".join(map(repr, run.absent_columns))
+        sys.stderr.write(f"warning: no row has the column {names}, which an option names\n")
     if (warning := run.next_rows.warning(" (--validation)")) and not quiet:
         sys.stderr.write(f"warning: {warning}\n")
     if json:

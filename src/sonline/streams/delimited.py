@@ -115,6 +115,8 @@ class CsvReader(TextReader):
         check_names(names, file)
         label = label_column(options, names, file)
         check_columns((options.weight, options.tag, *self._ngrams), names, file)
+        if not self._types and not options.frozen:  # later files may lack them
+            check_columns((*options.ignore, *options.text), names, file)
         if not options.header:
             most = max((int(known[1:]) for known in self._types), default=0)
             if len(names) < most:

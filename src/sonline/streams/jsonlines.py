@@ -40,6 +40,12 @@ class JsonReader(TextReader):
             [split_pair(words) for words in options.interactions],
         )
 
+    def absent_columns(self) -> list[str]:
+        """Return the columns that options name and that no row had."""
+        options = self._options
+        named = (*options.ignore, *options.text, *ngram_columns(options.ngrams))
+        return sorted({*named} - {*self._parser.columns})
+
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         word = error.word.decode("utf-8", "replace")
         column = error.name.decode()

@@ -185,7 +185,13 @@ def check_columns(wanted: Iterable[str | None], columns: list[str], file: str) -
     """Raise an error if a column that an option names is not there."""
     for name in wanted:
         if name is not None and name not in columns:
-            raise ParameterError(f"{file}: no column {name!r} (there are {_listed(columns)})")
+            from difflib import get_close_matches  # noqa: PLC0415 - only for the message
+
+            similar = get_close_matches(name, columns, 1)
+            meant = f"; did you mean {similar[0]!r}?" if similar else ""
+            raise ParameterError(
+                f"{file}: no column {name!r}{meant} (there are {_listed(columns)})"
+            )
 
 
 def _listed(columns: list[str]) -> str:

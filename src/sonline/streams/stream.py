@@ -128,6 +128,8 @@ class Stream:
         Format and compression of the files, and how they were detected.
     columns : dict
         The type of each column of tables seen so far.
+    absent_columns : list of str
+        JSON lines, at the end of the stream: columns that options name and that no row had.
     """
 
     def __init__(
@@ -151,6 +153,7 @@ class Stream:
             self._first.close()
             raise
         self.columns: dict[str, str] = dict(options.columns)
+        self.absent_columns: list[str] = []
         self._sizes = [os.path.getsize(name) if os.path.isfile(name) else 0 for name in files]  # noqa: PTH113, PTH202
         self._done = sum(self._sizes) * self._start.turn + sum(self._sizes[: self._start.file])
         if self._first.seekable:
@@ -286,6 +289,8 @@ class Stream:
                 finally:
                     source.close()
                 position = Position(turn=turn, file=number + 1)
+            if hasattr(reader, "absent_columns"):
+                self.absent_columns = reader.absent_columns()
             if whole and not read:  # nor will there be anything in the next pass
                 return
             position = Position(turn=turn + 1)

@@ -116,6 +116,8 @@ class TableReader:
         label = label_column(options, table.schema.names, name)
         reasons: dict[int, str] = {}
         check_columns((options.weight, options.tag, *self._ngrams), table.schema.names, name)
+        if not self._columns and not options.frozen:  # later files may lack them
+            check_columns((*options.ignore, *options.text), table.schema.names, name)
         features = [c for c in table.schema.names if c != label and c not in special]
         rows = table.num_rows
         names: list[str] = []  # by number of the cell's feature

@@ -97,6 +97,11 @@ class Training:
         )
 
     @property
+    def absent_columns(self) -> list[str]:
+        """JSON lines: columns that options name and that no row had."""
+        return self._stream.absent_columns if self._stream else []
+
+    @property
     def resumable(self) -> Path | None:
         """The file that a later run resumes from."""
         return self.settings.checkpoint or self.settings.output
