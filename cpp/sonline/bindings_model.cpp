@@ -119,6 +119,7 @@ void bind_model_class(nb::module_& module) {
           "predict_rows",
           [](PyModel& self, nb::sequence rows, OutDoubles out) { self.predict_rows(rows, out); },
           "rows"_a, "out"_a)
+      .def("refuse_columns", &PyModel::refuse_columns, "groups"_a)
       .def("name_keys", &PyModel::name_keys, "names"_a, "add"_a = true)
       .def("name_count", &PyModel::name_count)
       .def("names", &PyModel::names)

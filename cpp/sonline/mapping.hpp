@@ -48,6 +48,10 @@ class MappingReader {
     seen_.clear();
   }
 
+  // Columns that rows must not have, all of a group together, and what the error says then.
+  using Refused = std::vector<std::pair<std::vector<std::string>, std::string>>;
+  void refuse(Refused groups) { refused_ = std::move(groups); }
+
   // Both check the rows and look their names up. The objects must stay as they are until the batch
   // has been made. The second says how many there were: a sequence may not say so twice.
   void read(nanobind::handle mapping) {
@@ -125,7 +129,17 @@ class MappingReader {
     indptr_.assign(1, 0);
   }
 
+  void check_columns(PyObject* mapping) const {
+    for (const auto& [columns, message] : refused_) {
+      const auto has = [&](const std::string& name) {
+        return PyMapping_HasKeyString(mapping, name.c_str()) != 0;
+      };
+      if (std::all_of(columns.begin(), columns.end(), has)) throw BadInput(message);
+    }
+  }
+
   void add_row(nanobind::handle mapping) {
+    if (!refused_.empty()) check_columns(mapping.ptr());
     if (PyDict_Check(mapping.ptr())) {
       add_dict(mapping.ptr());
     } else {
@@ -363,6 +377,7 @@ class MappingReader {
   static constexpr unsigned kSeenBits = 13;  // 8192 names, 262 kB
 
   NameKeys& names_;
+  Refused refused_;
   double largest_;
   std::vector<Key> keys_;
   std::vector<double> values_;

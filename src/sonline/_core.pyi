@@ -41,6 +41,8 @@ class Model:
 
     def predict_rows(self, rows: Sequence, out: Annotated[NDArray[numpy.float64], dict(shape=(None,), order='C', device='cpu')]) -> None: ...
 
+    def refuse_columns(self, groups: Sequence[tuple[Sequence[str], str]]) -> None: ...
+
     def name_keys(self, names: Sequence[str], add: bool = True) -> NDArray[numpy.uint64]: ...
 
     def name_count(self) -> int: ...
@@ -308,6 +310,10 @@ class TextParser:
 
     def set_json_columns(self, roles: Mapping[str, str], text: Sequence[str], ngrams: Mapping[str, int], products: Sequence[tuple[str, str]]) -> None:
         """Set what columns of JSON lines are, by name, before anything is fed."""
+
+    @property
+    def columns(self) -> list[str]:
+        """JSON lines: the columns that rows had so far."""
 
     @property
     def line(self) -> int:

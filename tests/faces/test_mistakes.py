@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from decimal import Decimal
 from pathlib import Path
 
@@ -11,6 +12,8 @@ import pytest
 
 from sonline import OnlineLearner, SONClassifier, SONRegressor
 from sonline.errors import InvalidInputError, ParameterError
+from sonline.river import SONClassifier as RiverClassifier
+from sonline.river import SONRegressor as RiverRegressor
 
 RNG = np.random.default_rng(0)
 FRAME = pd.DataFrame({"a": RNG.normal(size=40), "b": RNG.normal(size=40)})
@@ -81,6 +84,17 @@ def test_frames_for_a_model_of_split_or_multiplied_columns(option, tmp_path: Pat
     with pytest.raises(InvalidInputError, match=message):
         learner.learn(frame, [1, 0] * 9)
     assert learner.predict(frame[["age"]]).shape == (18,)
+    rows = frame.to_dict("records")
+    river = RiverClassifier.load(tmp_path / "model.son")
+    for model in (learner, OnlineLearner.load(tmp_path / "model.son"), copy.deepcopy(river)):
+        with pytest.raises(InvalidInputError, match=message):
+            model.learn_one(rows[0], 1)
+        with pytest.raises(InvalidInputError, match=message):
+            model.predict_one(rows[0])
+        model.predict_one({"age": 20.0})
+    for call in (learner.predict, estimator.predict):
+        with pytest.raises(InvalidInputError, match=message):
+            call(rows)
 
 
 def test_streams_of_other_things(tmp_path: Path) -> None:
@@ -119,3 +133,12 @@ def test_river_takes_frames_of_pandas() -> None:
         for call in (lambda X, m=model: m.learn_many(X, Y), model.predict_many):
             with pytest.raises(InvalidInputError, match=r"pandas DataFrame.*got polars.*to_pandas"):
                 call(polars.from_pandas(FRAME))
+
+
+@pytest.mark.parametrize(
+    "kind", [OnlineLearner, SONClassifier, SONRegressor, RiverClassifier, RiverRegressor]
+)
+def test_an_unknown_parameter_names_the_class(kind) -> None:
+    message = rf"^{kind.__name__}\.__init__\(\) got an unexpected keyword argument 'learning_rate'"
+    with pytest.raises(TypeError, match=message):
+        kind(learning_rate=1)

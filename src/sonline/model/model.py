@@ -155,11 +155,23 @@ class Model(Inspection):
         if self.only_predicts:
             self.learn_one = lambda *_: self.refuse_if_compact()
         self._set_labels(self.table)
+        self.core.refuse_columns(self._file_columns())
 
     def _set_labels(self, table: ClassTable | None) -> None:
         """Keep labels and their numbers as attributes, for single rows."""
         self.numbers: dict[Any, int] = {} if table is None else table.numbers
         self.known_labels: tuple[Any, ...] = () if table is None else table.labels
+
+    @property
+    def reading(self) -> Reading:
+        """How streams are read for it."""
+        return self._reading
+
+    @reading.setter
+    def reading(self, reading: Reading) -> None:
+        self._reading = reading
+        if "learners" in vars(self):
+            self.core.refuse_columns(self._file_columns())
 
     # -- what it is ------------------------------------------------------------------------------
 
@@ -215,8 +227,11 @@ class Model(Inspection):
 
     def _refuse_other_features(self, X: Rows, add: bool) -> None:
         """Raise an error if the features of X cannot be those that the model was trained on."""
-        if self.reading.table.get("ngrams") or self.reading.table.get("interactions"):
-            self._refuse_plain_columns(X)
+        if is_frame(X):
+            columns = set(names_of(X))
+            for used, message in self._file_columns():
+                if columns.issuperset(used):
+                    raise InvalidInputError(message)
         if self.parameters.hash_bits is not None:
             return
         named = self.core.name_count() > 0
@@ -236,18 +251,22 @@ class Model(Inspection):
                 "this model knows its features by name, X has none; pass a data frame or mappings"
             )
 
-    def _refuse_plain_columns(self, X: Rows) -> None:
-        """Raise an error about columns of a frame that streams split into words or multiply."""
-        columns = set(names_of(X)) if is_frame(X) else set()
+    def _file_columns(self) -> list[tuple[list[str], str]]:
+        """Return groups of columns that only streams split into words or multiply.
+
+        With each comes the error about other rows that have them.
+        """
+        groups = []
         for option, separator in (("ngrams", ":"), ("interactions", "*")):
             for each in self.reading.table.get(option, []):
                 used = each.split(separator)
-                if columns.issuperset(used[:1] if option == "ngrams" else used):
-                    raise InvalidInputError(
-                        f"this model was trained on files with {option}=[{each!r}], which applies "
-                        "to files, not to data frames; pass batches of sonline.streams.open with "
-                        "the same options, or use sonline predict"
-                    )
+                message = (
+                    f"this model was trained on files with {option}=[{each!r}], which applies to "
+                    "files, not to data frames or mappings; pass batches of sonline.streams.open "
+                    "with the same options, or use sonline predict"
+                )
+                groups.append((used[:1] if option == "ngrams" else used, message))
+        return groups
 
     def _has_indices(self) -> bool:
         """Return whether some features have indices, although others have names."""
