@@ -14,12 +14,12 @@ template <class T>
 struct PreparedRow {
   std::vector<Slot> slots;
   std::vector<Key> new_keys;  // of the features that the row adds, in the order of their slots
-  std::vector<T> raw, x;      // the values, unscaled and scaled
-  double energy = 0;          // |x|^2
+  std::vector<T> x;           // the scaled values
   size_t slots_seen = 0;
   // Scales and counts before and after the row; empty if it does not change them.
   std::vector<T> old_squares, old_counts, squares, counts;
-  std::vector<size_t> beyond;  // places of values beyond their limits
+  std::vector<size_t> beyond;  // places of values beyond their limits, and then …
+  std::vector<T> raw;          // … the unscaled values
   bool ready = false;          // rows of weight 0 are not prepared
 };
 

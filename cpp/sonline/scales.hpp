@@ -111,12 +111,14 @@ class FeatureScales {
     }
   }
 
-  // Writes down what take_in() has made of a row that changes nothing but what is in there.
+  // Writes down what take_in() has made of the row.
   void prepare(const Row<T>& row, PreparedRow<T>& prepared) const {
     const size_t n = row.size;
-    prepared.raw.assign(row.raw.begin(), row.raw.begin() + static_cast<std::ptrdiff_t>(n));
     prepared.x.assign(row.x, row.x + n);
     prepared.beyond = beyond_;
+    prepared.raw.clear();
+    if (!beyond_.empty())
+      prepared.raw.assign(row.raw.begin(), row.raw.begin() + static_cast<std::ptrdiff_t>(n));
     const auto copy = [this](const std::vector<T>& from, std::vector<T>& to) {
       to.assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(changed_));
     };
