@@ -4,8 +4,13 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdlib>
 #include <limits>
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
 
 namespace sonline {
 
@@ -50,9 +55,34 @@ struct FourOf {
 };
 template <class T>
 [[gnu::always_inline]] inline Quad widen_quad(const T* from) {
-  const typename FourOf<T>::Vector four =
-      *reinterpret_cast<const typename FourOf<T>::InMemory*>(from);
-  return __builtin_convertvector(four, Quad);
+  // One by one: GCC makes one instruction of this, but four of __builtin_convertvector.
+  return Quad{static_cast<double>(from[0]), static_cast<double>(from[1]),
+              static_cast<double>(from[2]), static_cast<double>(from[3])};
+}
+// Bit j is set where number j is not 0; at most 64 numbers.
+template <class T>
+[[gnu::always_inline]] inline uint64_t nonzeros(const T* from, size_t n) {
+  uint64_t bits = 0;
+  size_t j = 0;
+#if defined(__SSE2__)
+  if constexpr (sizeof(T) == sizeof(float)) {
+    const auto zeros = [&](size_t at) __attribute__((always_inline)) {
+      return _mm_castps_si128(_mm_cmpeq_ps(_mm_loadu_ps(from + at), _mm_setzero_ps()));
+    };
+    for (; j + 16 <= n; j += 16) {
+      const __m128i low = _mm_packs_epi32(zeros(j), zeros(j + 4));
+      const __m128i high = _mm_packs_epi32(zeros(j + 8), zeros(j + 12));
+      const int zero = _mm_movemask_epi8(_mm_packs_epi16(low, high));
+      bits |= static_cast<uint64_t>(~zero & 0xFFFF) << j;
+    }
+    for (; j + 4 <= n; j += 4) {
+      const int zero = _mm_movemask_ps(_mm_castsi128_ps(zeros(j)));
+      bits |= static_cast<uint64_t>(~zero & 0xF) << j;
+    }
+  }
+#endif
+  for (; j < n; ++j) bits |= static_cast<uint64_t>(from[j] != 0) << j;
+  return bits;
 }
 // Whether all numbers fit into type T, infinities and NaN excluded. An int and no early exit: the
 // loop becomes vector code.

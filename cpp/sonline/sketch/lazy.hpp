@@ -19,6 +19,7 @@
 #pragma once
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -37,12 +38,9 @@
 namespace sonline {
 namespace detail {
 
-typedef uint64_t Word
-    __attribute__((may_alias));  // of one or two numbers, to see whether all are 0
-
 // A part, `quads` wide, of one feature [w̄ | z] under a map, which has a column of `width` numbers
 // for each number of z: sums += map · z. Of z, `dense` numbers are doubles; the rest is still in
-// the block, whole words: columns that only few rows of an epoch have filled. `kDense` is `dense`
+// the block: columns that only few rows of an epoch have filled. `kDense` is `dense`
 // where that is known when this is compiled, or 0.
 template <size_t kDense, size_t quads, class T>
 [[gnu::always_inline]] inline void map_quads(const double* map, size_t width, const double* z,
@@ -59,17 +57,14 @@ template <size_t kDense, size_t quads, class T>
     for (size_t j = 0; j < dense; ++j) add(z[j], map + j * width);
   }
   map += dense * width;
-  constexpr size_t kEach = sizeof(Word) / sizeof(T), kGroup = 4 * kEach;
-  const auto add_word = [&](size_t at) __attribute__((always_inline)) {
-    if (*reinterpret_cast<const Word*>(rest + at) == 0) return;
-    for (size_t i = at; i < at + kEach; ++i) add(rest[i], map + i * width);
-  };
-  for (; rest + kGroup <= end; rest += kGroup, map += kGroup * width) {
-    const auto* words = reinterpret_cast<const Word*>(rest);
-    if ((words[0] | words[1] | words[2] | words[3]) == 0) continue;
-    for (size_t at = 0; at < kGroup; at += kEach) add_word(at);
+  // Few branches: which columns are filled cannot be predicted.
+  for (size_t n; rest < end; rest += n, map += n * width) {
+    n = std::min<size_t>(static_cast<size_t>(end - rest), 64);
+    for (uint64_t filled = nonzeros(rest, n); filled != 0; filled &= filled - 1) {
+      const size_t j = static_cast<size_t>(std::countr_zero(filled));
+      add(rest[j], map + j * width);
+    }
   }
-  for (; rest < end; rest += kEach, map += kEach * width) add_word(0);
 }
 
 // w_k += (b_k - a_k)·z for `K` rows, `stride` numbers apart, of which n count.
@@ -272,8 +267,9 @@ class LazyColumns {
 
  private:
   static constexpr size_t kMostEvents = size_t{1} << 31;
-  static constexpr size_t kUnits = 8;      // of a level in a unit of the next
-  static constexpr size_t kMostMaps = 16;  // 8¹⁵ is more than kMostEvents
+  static constexpr size_t kUnitBits = 3,
+                          kUnits = size_t{1} << kUnitBits;  // of a level in a unit of the next
+  static constexpr size_t kMostMaps = 16;                   // 8¹⁵ is more than kMostEvents
 
   // A unit of level l is 8ˡ generations and starts at a multiple of 8ˡ.
   struct Level {
@@ -445,20 +441,20 @@ class LazyColumns {
   size_t path(size_t g, const double** maps) const {
     const size_t end = generation_.back();
     size_t count = 0;
-    for (size_t level = 0, unit = 1; g < end;) {
+    for (size_t level = 0, bits = 0; g < end;) {  // a unit is 2^bits generations
       const Level& at = levels_[level];
-      const size_t units = end / unit - g / unit;
+      const size_t units = (end >> bits) - (g >> bits);
       if (units == 0) {  // it is the start of the last unit, which is not over
         --level;
-        unit /= kUnits;
+        bits -= kUnitBits;
       } else if (units <= at.recent.size()) {
         maps[count++] = at.recent[units - 1].data();
         break;
       } else {
-        maps[count++] = at.ups.data() + g / unit * (level == 0 ? n_ : m_) * width_;
+        maps[count++] = at.ups.data() + (g >> bits) * (level == 0 ? n_ : m_) * width_;
         ++level;
-        unit *= kUnits;
-        g = (g / unit + 1) * unit;
+        bits += kUnitBits;
+        g = ((g >> bits) + 1) << bits;
       }
     }
     return count;
