@@ -13,6 +13,7 @@
 #include <limits>
 #include <vector>
 
+#include "sonline/exponential.hpp"
 #include "sonline/matrix.hpp"
 
 namespace sonline {
@@ -41,7 +42,8 @@ class SecularSolver {
       inverse_ = Matrix(n, whole_quads(n));
     }
     invert_distances();
-    for (size_t j = 0; j < active; ++j) find_root(j);
+    guess_roots();
+    for (size_t j = 0; j < active; j += kQuad) find_roots(j);
     fit_weights();
     assemble(n);
   }
@@ -88,44 +90,20 @@ class SecularSolver {
     w_.resize(padded);
     products_.resize(padded);
     q_active_.resize(padded);
+    before_.resize(padded);
+    guesses_.resize(padded + 1);
+    sum_of_weights_ = norm * (1 + 1e-12);  // the first root may be the bound itself
     for (size_t k = 0; k < poles_.size(); ++k) {
       d_active_[k] = d_[poles_[k]];
       q_active_[k] = q_[poles_[k]];
       w_[k] = q_active_[k] * q_active_[k];
+      before_[k] = d_active_[k > 0 ? k - 1 : 0];
     }
     for (size_t k = poles_.size(); k < padded; ++k) {  // poles without weight, far away
       d_active_[k] = -std::numeric_limits<double>::infinity();
       w_[k] = 0;
       q_active_[k] = 0;
     }
-  }
-
-  // Root j lies in (d_j, d_{j-1}), the first one in (d_0, d_0 + |q|^2).
-  void find_root(size_t j) {
-    const double* d = d_active_.data();
-    const size_t n = poles_.size();
-    double width = 0;
-    if (j == 0) {
-      for (size_t i = 0; i < n; ++i) width += w_[i];
-      width *= 1 + 1e-12;  // the root may be the bound itself
-    } else {
-      width = d[j - 1] - d[j];
-    }
-    // A root that moves little from its pole is about w_j / (1 + what the other poles say there).
-    const double guess = w_[j] / others_at(j);
-    if (j == 0 || (guess > 0 && guess < 0.25 * width)) {
-      const double s = refine(j, j, 0, width, guess);
-      if (j == 0 || s <= 0.5 * width) return;
-    }
-    // The nearer pole is the better origin; on which side of the middle the root is, f says there.
-    const double *w = w_.data(), pole = d[j], half = 0.5 * width;
-    Quad middle{};
-    for (size_t i = 0; i < n; i += kQuad)
-      middle += load_quad(w + i) / ((load_quad(d + i) - pole) - half);
-    if (1 + sum_of(middle) >= 0)
-      refine(j, j, 0, 0.5 * width, guess);
-    else
-      refine(j, j - 1, -0.5 * width, 0, w_[j - 1] / others_at(j - 1));
   }
 
   // 1 / (d_i − d_j) in row j, and 0 on the diagonal.
@@ -140,8 +118,15 @@ class SecularSolver {
     }
   }
 
-  // The secular function at a pole without that pole's own term.
-  double others_at(size_t j) const { return 1 + dot_quads(w_.data(), inverse_[j], poles_.size()); }
+  // A root that moves little from its pole is about w_j / (1 + what the other poles say there).
+  void guess_roots() {
+    const size_t n = poles_.size();
+    for (size_t j = 0; j < n; j += kQuad) {
+      Quad sum{};
+      for (size_t i = 0; i < n; ++i) sum += w_[i] * load_quad(inverse_[i] + j);
+      store_quad(&guesses_[j + 1], load_quad(&w_[j]) / (1.0 - sum));
+    }
+  }
 
   // Over whole quads: the numbers beyond n are 0.
   [[gnu::always_inline]] static inline double dot_quads(const double* a, const double* b,
@@ -151,61 +136,95 @@ class SecularSolver {
     return sum_of(sum);
   }
 
-  // Solves for root j as d_base + s in the bracket; leaves d_i - root in row j of gaps_.
-  double refine(size_t j, size_t base, double low, double high, double s) {
+  // Four roots at a time, from `first` on. Root j
+  // lies in (d_j, d_{j-1}), root 0 in (d_0, d_0 + |q|²). It is found as d_base + s, where d_base is
+  // the nearer pole: on which side of the middle the root is, the sign of f says there. Leaves d_i
+  // - root in row j of gaps_.
+  [[gnu::always_inline]] inline void find_roots(size_t first) {
     const size_t n = poles_.size();
-    const double *d = d_active_.data(), *w = w_.data(), origin = d[base];
-    double* delta = gaps_[j];
-    if (!(s > low && s < high)) s = 0.5 * (low + high);
+    const double *d = d_active_.data(), *w = w_.data();
+    const Quad pole = load_quad(d + first), before = load_quad(&before_[first]);
+    const auto single = pole == before;
+    const Quad none{}, width = single ? none + sum_of_weights_ : before - pole;
+    const Quad half = 0.5 * width;
+    Quad middle = Quad{} + 1.0;
+    for (size_t i = 0; i < n; ++i) middle += w[i] / ((d[i] - pole) - half);
+    const auto near = single | (middle >= 0.0);
+    const Quad origin = near ? pole : before;
+    Quad low = near ? none : -half, high = single ? width : near ? half : none;
+    Quad s = near ? load_quad(&guesses_[first + 1]) : load_quad(&guesses_[first]);
+    s = (s > low) & (s < high) ? s : 0.5 * (low + high);
+
     constexpr double eps = std::numeric_limits<double>::epsilon();
-    for (int iteration = 0; iteration < 100; ++iteration) {
+    auto open = load_quad(w + first) > 0.0;
+    for (int iteration = 0; iteration < 100 && any_of(open); ++iteration) {
       // φ: poles to the right, positive terms; ψ: those to the left.
-      Quad phis{}, phi_slopes{}, psis{}, psi_slopes{};
-      for (size_t i = 0; i < n; i += kQuad) {
-        const Quad gap = (load_quad(d + i) - origin) - s, inverse = 1.0 / gap;
-        const Quad term = load_quad(w + i) * inverse, slope = term * inverse;
-        const auto right = gap > 0;
-        store_quad(delta + i, gap);
-        phis += chosen(term, right);
-        psis += chosen(term, ~right);
-        phi_slopes += chosen(slope, right);
-        psi_slopes += chosen(slope, ~right);
+      Quad phi{}, phi_slope{}, psi{}, psi_slope{};
+      const auto term_of = [&](size_t i, Quad& term, Quad& slope)
+                               __attribute__((always_inline)) -> Quad {
+        const Quad gap = (d[i] - origin) - s, inverse = 1.0 / gap;
+        term = w[i] * inverse;
+        slope = term * inverse;
+        return gap;
+      };
+      Quad term, slope;
+      size_t i = 0;
+      for (; i < first; ++i) {
+        term_of(i, term, slope);
+        phi += term;
+        phi_slope += slope;
       }
-      const Pair values = sums_of(phis, psis), slopes = sums_of(phi_slopes, psi_slopes);
-      const double phi = values[0], phi_slope = slopes[0], psi = values[1], psi_slope = slopes[1];
-      const double f = 1 + psi + phi;
-      if (std::fabs(f) <= eps * static_cast<double>(n) * (1 + phi - psi)) break;
-      (f < 0 ? low : high) = s;
-      double next = s + next_step(j, f, psi_slope, phi_slope, delta);
-      const bool inside = next > low && next < high;
-      if (!inside) next = 0.5 * (low + high);
-      const double moved = std::fabs(next - s);
-      s = next;
+      for (; i < std::min(first + kQuad - 1, n); ++i) {
+        const auto right = term_of(i, term, slope) > 0.0;
+        phi += chosen(term, right);
+        phi_slope += chosen(slope, right);
+        psi += chosen(term, ~right);
+        psi_slope += chosen(slope, ~right);
+      }
+      for (; i < n; ++i) {
+        term_of(i, term, slope);
+        psi += term;
+        psi_slope += slope;
+      }
+      const Quad f = (1.0 + psi) + phi;
+      open &= size_of(f) > eps * static_cast<double>(n) * ((1.0 + phi) - psi);
+      low = f < 0.0 ? s : low;
+      high = f < 0.0 ? high : s;
+      const Quad left = (pole - origin) - s, right = (before - origin) - s;
+      Quad next = s + (single ? one_pole(f, left, psi_slope)
+                              : two_poles(f, left, right, psi_slope, phi_slope));
+      const auto inside = (next > low) & (next < high);
+      next = inside ? next : 0.5 * (low + high);
+      const Quad moved = size_of(next - s);
+      s = open ? next : s;
       // Convergence is quadratic: after so small a step nothing is left to gain.
-      if ((inside && moved <= 1e-9 * std::fabs(s)) ||
-          high - low <= eps * std::max(std::fabs(low), std::fabs(high)))
-        break;
+      open &= ~((inside & (moved <= 1e-9 * size_of(s))) |
+                (high - low <= eps * larger_of(size_of(low), size_of(high))));
     }
-    for (size_t i = 0; i < n; i += kQuad) store_quad(delta + i, (load_quad(d + i) - origin) - s);
-    roots_[j] = origin + s;
-    return s;
+    for (size_t l = 0; l < kQuad && first + l < n; ++l) {
+      double* gaps = gaps_[first + l];
+      for (size_t i = 0; i < n; i += kQuad)
+        store_quad(gaps + i, (load_quad(d + i) - origin[l]) - s[l]);
+      roots_[first + l] = origin[l] + s[l];
+    }
   }
 
-  static double next_step(size_t j, double f, double psi_slope, double phi_slope,
-                          const double* delta) {
-    const double left = delta[j];  // negative: the pole d_j is to the left
-    if (j == 0) {
-      // One pole: f ~ c + w / (d_0 - s).
-      const double c = f - left * psi_slope;
-      return c == 0 ? 0 : f * left / c;
-    }
-    const double right = delta[j - 1];
-    const double c = f - left * psi_slope - right * phi_slope;
-    const double a = (left + right) * f - left * right * (psi_slope + phi_slope);
-    const double b = left * right * f;
-    if (c == 0) return b / a;
-    const double root = std::sqrt(std::max(a * a - 4 * b * c, 0.0));
-    return a <= 0 ? (a - root) / (2 * c) : 2 * b / (a + root);
+  // A step for f ~ c + w / (d_0 - s), and for f ~ c + terms of the poles on both sides.
+  [[gnu::always_inline]] static inline Quad one_pole(Quad f, Quad left, Quad slope) {
+    return f * left / (f - left * slope);
+  }
+  [[gnu::always_inline]] static inline Quad two_poles(Quad f, Quad left, Quad right, Quad psi_slope,
+                                                      Quad phi_slope) {
+    const Quad c = (f - left * psi_slope) - right * phi_slope;
+    const Quad a = (left + right) * f - left * right * (psi_slope + phi_slope);
+    const Quad b = left * right * f;
+    const Quad root = square_root(larger_of(a * a - 4.0 * b * c, Quad{}));
+    return a > 0.0 ? 2.0 * b / (a + root) : (a - root) / (2.0 * c);
+  }
+  [[gnu::always_inline]] static inline Quad square_root(Quad quad) {
+    Quad root;
+    for (size_t l = 0; l < kQuad; ++l) root[l] = std::sqrt(quad[l]);
+    return root;
   }
 
   // The q for which the computed roots are exact: q_i^2 = prod_j (s_j - d_i) / prod_{j!=i} (d_j -
@@ -227,22 +246,28 @@ class SecularSolver {
   }
 
   void assemble(size_t n) {
+    values.resize(n);
+    if (vectors.rows() < n) vectors = Matrix(n, whole_quads(n));
+    if (poles_.size() < n) {
+      assemble_deflated(n);
+      return;
+    }
+    for (size_t r = 0; r < n; ++r) {
+      values[r] = roots_[r];
+      unit_quotient(gaps_[r], n, vectors[r]);
+    }
+  }
+
+  void assemble_deflated(size_t n) {
     order_.clear();
     for (size_t j = 0; j < poles_.size(); ++j) order_.push_back({roots_[j], j});
     for (size_t i = 0; i < n; ++i)
       if (!active_[i]) order_.push_back({d_[i], n + i});
-    if (poles_.size() < n)  // otherwise the roots are in order already
-      std::stable_sort(order_.begin(), order_.end(),
-                       [](const Ranked& a, const Ranked& b) { return a.value > b.value; });
-    values.resize(n);
-    if (vectors.rows() < n) vectors = Matrix(n, whole_quads(n));
+    std::stable_sort(order_.begin(), order_.end(),
+                     [](const Ranked& a, const Ranked& b) { return a.value > b.value; });
     for (size_t r = 0; r < n; ++r) {
       values[r] = order_[r].value;
       double* row = vectors[r];
-      if (poles_.size() == n) {
-        unit_quotient(gaps_[order_[r].pole], n, row);
-        continue;
-      }
       std::fill(row, row + n, 0.0);
       if (order_[r].pole >= n) {
         row[order_[r].pole - n] = 1;
@@ -285,6 +310,8 @@ class SecularSolver {
 
   // Of the active poles, padded to whole quads (but for the roots), as are the scratch vectors.
   Vector d_active_, w_, products_, q_active_, roots_;
+  Vector before_, guesses_;  // of each pole: the one before it, and how far that one's root may be
+  double sum_of_weights_ = 0;
   Vector d_, q_;
   Matrix gaps_, inverse_;
   std::vector<unsigned char> active_;
