@@ -32,6 +32,7 @@
 #include <vector>
 
 #include "sonline/blocks.hpp"
+#include "sonline/columns.hpp"
 #include "sonline/config.hpp"
 #include "sonline/cpu.hpp"
 #include "sonline/errors.hpp"
@@ -261,10 +262,14 @@ class FeatureScales {
     }
     read(row);
     if (counts_rows()) {
-      if (any_rare(row))
-        for (size_t i = 0; i < row.size; ++i) squares_[i] = updates_of(row, i, every, false).used;
-      else
-        use_unit(row);
+      if (any_rare(row)) {
+        if (update(row, every, false))
+          for (size_t i = 0; i < row.size; ++i)
+            if (is_beyond(row, i)) used_[i] = update_beyond(row, i).used;
+        squares_.swap(used_);
+      } else {
+        use_unit(row, squares_);
+      }
     }
     divide_by_root(row);
   }
@@ -282,15 +287,16 @@ class FeatureScales {
     read(row);
     if (drawn || any_rare(row)) {
       const size_t n = row.size;
-      stored_.resize(squares_.size());
-      new_counts_.resize(squares_.size());
-      for (size_t i = 0; i < n; ++i) {
-        if (is_beyond(row, i)) beyond_.push_back(i);
-        const Updates updates = updates_of(row, i, every, drawn);
-        squares_[i] = updates.used;
-        stored_[i] = updates.stored;
-        new_counts_[i] = updates.count;
-      }
+      if (update(row, every, drawn))
+        for (size_t i = 0; i < n; ++i) {
+          if (!is_beyond(row, i)) continue;
+          beyond_.push_back(i);
+          const Updates updates = update_beyond(row, i);
+          used_[i] = updates.used;
+          stored_[i] = updates.stored;
+          new_counts_[i] = updates.count;
+        }
+      squares_.swap(used_);
       refuse_overflow(n);
       remember(row);
       for (size_t i = 0; i < n; ++i) {
@@ -298,7 +304,7 @@ class FeatureScales {
         row.blocks[i][at_ + 1] = new_counts_[i];
       }
     } else {
-      use_unit(row);
+      use_unit(row, squares_);
     }
     divide_by_root(row);
   }
@@ -307,7 +313,7 @@ class FeatureScales {
   void read(const Row<T>& row) {
     const size_t n = row.size;
     const T offset = scaling_ == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
-    squares_.resize(std::max(squares_.size(), n));
+    squares_.resize(std::max(squares_.size(), (n + kLanes - 1) / kLanes * kLanes));
     counts_.resize(squares_.size());
     T* squares = squares_.data();
     T* counts = counts_.data();
@@ -347,27 +353,53 @@ class FeatureScales {
            square > limit_of(row.slots[i], squares_[i]);
   }
 
-  Updates updates_of(const Row<T>& row, size_t i, size_t every, bool drawn) const {
-    const T raw = row.raw[i], before = squares_[i];
-    const bool young = is_young(i);
-    const T stands_for = young ? T{1} : static_cast<T>(every), count = counts_[i] + stands_for;
-    // However many rows it stands for, a row is no large part of what is known.
-    const T part = std::min(stands_for / count, young ? T{1} : 1 / kYoung);
-    const T square = raw * raw;
-    if (young) {
-      const T stored = before + (square - before) * part;
-      return {in_unit(stored, row.slots[i]), stored, std::min(count, kCountLimit)};
+  // What the row does to the scales, for values within their limits; whether there may be others.
+  bool update(const Row<T>& row, size_t every, bool drawn) {
+    for (std::vector<T>* room : {&used_, &stored_, &new_counts_}) room->resize(squares_.size());
+    const T *raw = row.raw.data(), *squares = squares_.data(), *counts = counts_.data();
+    for (size_t i = 0; i < row.size; ++i) used_[i] = raw[i] * raw[i];
+    int far = 0;
+    for (size_t i = 0; i < row.size; ++i)
+      far |= (counts[i] >= kYoung) & (used_[i] > kFar * kFar * squares[i]);
+    update_within(row.size, static_cast<T>(every), drawn);
+    use_unit(row, used_);
+    return far;
+  }
+  // Vectors and choices: GCC makes branches of these.
+  void update_within(size_t n, T group, bool drawn) {
+    const Lanes none{}, one = none + 1, groups = none + group, small = none + 1 / kYoung;
+    const Lanes most = none + kCountLimit;
+    const auto draw = none < (none + (drawn ? T{1} : T{0}));
+    for (size_t i = 0; i < n; i += kLanes) {
+      const Lanes before = load(squares_, i), seen = load(counts_, i), square = load(used_, i);
+      const auto young = (seen < kYoung) | (before == none), taken = young | draw;
+      const Lanes stands_for = young ? one : groups, count = seen + stands_for;
+      // However many rows it stands for, a row is no large part of what is known.
+      const Lanes whole = stands_for / count, part = young | (whole < small) ? whole : small;
+      const Lanes mean = before + (square - before) * part;
+      store(used_, i, young ? mean : before);
+      store(stored_, i, taken ? mean : before);
+      store(new_counts_, i, taken ? (count < most ? count : most) : seen);
     }
-    const T used = in_unit(before, row.slots[i]);
-    if (is_beyond(row, i)) {
-      const T limit = limit_of(row.slots[i], before), excess = square / limit;
-      if (excess > 4) return {used * excess, before, counts_[i] / 2};
-      // Not left to the draw, and the scale rests on less: it may be out of date.
-      return {used * excess, before + (limit - before) / std::max(counts_[i], kYoung),
-              std::max(counts_[i] / 2, kYoung)};
-    }
-    if (drawn) return {used, before + (square - before) * part, std::min(count, kCountLimit)};
-    return {used, before, counts_[i]};
+  }
+  static constexpr size_t kLanes = 32 / sizeof(T);
+  using Lanes = typename detail::Simd<T, kLanes>::Vector;
+  using LanesInMemory = typename detail::Simd<T, kLanes>::InMemory;
+  [[gnu::always_inline]] static inline Lanes load(const std::vector<T>& from, size_t i) {
+    return *reinterpret_cast<const LanesInMemory*>(from.data() + i);
+  }
+  [[gnu::always_inline]] static inline void store(std::vector<T>& to, size_t i, Lanes lanes) {
+    *reinterpret_cast<LanesInMemory*>(to.data() + i) = lanes;
+  }
+
+  // The same for a value beyond its limit, which is not left to the draw.
+  Updates update_beyond(const Row<T>& row, size_t i) const {
+    const T before = squares_[i], limit = limit_of(row.slots[i], before);
+    const T excess = row.raw[i] * row.raw[i] / limit, used = in_unit(before, row.slots[i]) * excess;
+    if (excess > 4) return {used, before, counts_[i] / 2};
+    // The scale rests on less: it may be out of date.
+    return {used, before + (limit - before) / std::max(counts_[i], kYoung),
+            std::max(counts_[i] / 2, kYoung)};
   }
 
   // The squared scale of a feature with this mean square: that of the unit if they are alike, its
@@ -381,9 +413,9 @@ class FeatureScales {
     const T factor = std::max(T{1}, std::min(ratio, slope * (ratio - kAlike) + 1));
     return square > unit ? unit * factor : unit / factor;
   }
-  void use_unit(const Row<T>& row) {
+  void use_unit(const Row<T>& row, std::vector<T>& of_row) const {
     if (unit_ == 0 || row.size == 0) return;
-    T* __restrict squares = squares_.data();
+    T* __restrict squares = of_row.data();
     const T unit = unit_, first = squares[0];
     for (size_t i = 0; i < row.size; ++i) squares[i] = measured(squares[i], unit);
     if (row.slots[0] == kInterceptSlot) squares[0] = first;
@@ -456,10 +488,10 @@ class FeatureScales {
 
   Scaling scaling_;
   size_t at_;
-  T frequency_unit_ = 0;                                   // features / (kCommon · values seen)
-  T unit_ = 0;                                             // squared; 0 if there is none
-  std::vector<T> squares_, counts_, stored_, new_counts_;  // of the row at hand
-  std::vector<T> old_squares_, old_counts_;                // … before it
+  T frequency_unit_ = 0;  // features / (kCommon · values seen)
+  T unit_ = 0;            // squared; 0 if there is none
+  std::vector<T> squares_, counts_, used_, stored_, new_counts_;  // of the row at hand
+  std::vector<T> old_squares_, old_counts_;                       // … before it
   size_t changed_ = 0;
   std::vector<size_t> beyond_;          // places in the row of values beyond their limits
   std::unordered_map<Slot, T> limits_;  // squared; of the features that have another than the first
