@@ -64,7 +64,9 @@ class Learner {
         fits_(margins_),
         energies_(margins_),
         reaches_(margins_),
-        moves_(margins_) {
+        moves_(margins_),
+        beside_sketch_(margins_),
+        is_short_(margins_.size()) {
     blocks_.reserve(1);
   }
 
@@ -187,13 +189,7 @@ class Learner {
   }
   double scale(Slot slot) const { return scales_.usual_size(blocks_.at(slot)); }
   double limit(Slot slot) const { return scales_.limit(slot, blocks_.at(slot)); }
-  double alpha(size_t expert) const {
-    const double unit = !config_.relative ? 1.0
-                        : config_.root    ? std::sqrt(mean_energy_)
-                                          : mean_energy_;
-    const double weight = shares().size() > 1 ? effective_.unit() : 1.0;
-    return config_.experts[expert].alpha * (unit * weight) + sketch_.tail() * remembered(expert);
-  }
+  double alpha(size_t expert) const { return alpha(expert, remembered(expert), unit_of_alpha()); }
 
   std::pair<double, double> label_range() const { return {label_low_, label_high_}; }
   const Vector& shares() const { return ensemble_.shares(); }
@@ -418,7 +414,7 @@ class Learner {
     if (blended) {
       become_likelihoods(fits_);
       for (size_t e = 0; e < fits_.size(); ++e)
-        if (has_short_memory(e)) fits_[e] = fit_of_short_memory(e);
+        if (is_short_[e]) fits_[e] = fit_of_short_memory(e);
       if (config_.loss->binary) balance_.take_in(y, rounds_);
       ensemble_.learn(fits_, weight / effective_.unit());
     }
@@ -522,12 +518,15 @@ class Learner {
   // The step of each expert with the A of the rounds before.
   void implicit_steps(double y, double weight) {
     const size_t K = margins_.size();
-    const double pull = weight * pull_of_labels();
+    const double pull = weight * pull_of_labels(), unit = unit_of_alpha();
     for (size_t e = 0; e < K; ++e) {
       if (config_.clip) margins_[e] = clipped(margins_[e]);
-      energies_[e] = sketch_.energy(alpha_beside_sketch(e));
-      reaches_[e] = row().energy > 0 ? pull * energies_[e] / alpha(e) : 0;
-      if (has_short_memory(e)) reaches_[e] *= balance_.weight(y);
+      const double part = remembered(e), alpha = this->alpha(e, part, unit);
+      is_short_[e] = has_short_memory(e, part);
+      beside_sketch_[e] = alpha / part;
+      energies_[e] = sketch_.energy(e, beside_sketch_[e]);
+      reaches_[e] = row().energy > 0 ? pull * energies_[e] / alpha : 0;
+      if (is_short_[e]) reaches_[e] *= balance_.weight(y);
     }
     for (size_t e = 0; e < K; ++e)
       if (!learns(e)) margins_[e] = as_sure_as_others(e);
@@ -537,18 +536,17 @@ class Learner {
     for (size_t e = 0; e < K; ++e) {
       if (!learns(e)) moves_[e] = 0;
       if (moves_[e] != 0)
-        sketch_.descend(e, -std::clamp(moves_[e], -most, most) / energies_[e],
-                        alpha_beside_sketch(e));
+        sketch_.descend(e, -std::clamp(moves_[e], -most, most) / energies_[e], beside_sketch_[e]);
     }
   }
 
   // Whether the expert remembers so few of the rows so far that the last ones count most. (Numbers
   // have a level, which these rows tell best.)
-  bool has_short_memory(size_t e) const {
-    return config_.loss->binary && config_.experts[e].memory < kShortMemory && remembered(e) < 1;
+  bool has_short_memory(size_t e, double part) const {
+    return part < 1 && config_.loss->binary && config_.experts[e].memory < kShortMemory;
   }
   // Whether the expert learns the row at hand; otherwise the row judges it.
-  bool learns(size_t e) const { return !(has_short_memory(e) && is_held_out(rounds_)); }
+  bool learns(size_t e) const { return !(is_short_[e] && is_held_out(rounds_)); }
 
   // In doubt a longer memory is the better one when the model is frozen, so that only half of what
   // a short memory gains counts. The rows that it learns do not judge it.
@@ -569,9 +567,10 @@ class Learner {
 
   // How far a step may move a prediction: blended experts do not get sure of a class by one row.
   double most_moved() const {
+    constexpr double kAny = std::numeric_limits<double>::infinity();
+    if (margins_.size() == 1 || !config_.loss->binary) return kAny;
     const double rows = effective_.count();
-    const bool young = config_.loss->binary && margins_.size() > 1 && rows < kYoung;
-    return young ? rows : std::numeric_limits<double>::infinity();
+    return rows < kYoung ? rows : kAny;
   }
 
   // The blend of the margins after the steps. The curvature is smaller there, above all in the
@@ -593,10 +592,21 @@ class Learner {
   // Which part of A an expert keeps. A = α I + part · S is part times (α / part) I + S, which is
   // how energy() and descend() know it: both give αA⁻¹x.
   double remembered(size_t e) const {
-    const double t = effective_.count();
     double memory = config_.experts[e].memory;
+    if (!(memory > 0)) return 1.0;
     if (config_.loss->binary && memory < kShortMemory) memory /= balance_.information();
-    return memory > 0 && t > memory ? memory / t : 1.0;
+    const double t = effective_.count();
+    return t > memory ? memory / t : 1.0;
+  }
+  double unit_of_alpha() const {
+    const double unit = !config_.relative ? 1.0
+                        : config_.root    ? std::sqrt(mean_energy_)
+                                          : mean_energy_;
+    const double weight = shares().size() > 1 ? effective_.unit() : 1.0;
+    return unit * weight;
+  }
+  double alpha(size_t e, double part, double unit) const {
+    return config_.experts[e].alpha * unit + sketch_.tail() * part;
   }
   double alpha_beside_sketch(size_t e) const { return alpha(e) / remembered(e); }
 
@@ -626,7 +636,7 @@ class Learner {
       const double excess = std::fabs(margins_[e]) - config_.bound;
       if (!(excess > 0)) continue;
       const double target = std::copysign(config_.bound, margins_[e]);
-      const double alpha = alpha_beside_sketch(e), energy = sketch_.energy(alpha);
+      const double alpha = alpha_beside_sketch(e), energy = sketch_.energy(e, alpha);
       if (energy > 0) sketch_.descend(e, (margins_[e] - target) / energy, alpha);
       margins_[e] = target;
       moved = true;
@@ -661,7 +671,10 @@ class Learner {
   TypicalLoss typical_;
   EffectiveRows effective_;
   LabelBalance balance_;
-  Vector margins_, fits_, energies_, reaches_, moves_;  // of the experts, in this round
+  // Of the experts, in this round. The last two: alpha beside the sketch, and whether the memory is
+  // short.
+  Vector margins_, fits_, energies_, reaches_, moves_, beside_sketch_;
+  std::vector<unsigned char> is_short_;
   Vector followed_ = Vector(2), follower_fits_ = Vector(2), follower_moves_ = Vector(2);
   double follower_margin_ = 0;
   double offset_ = 0;  // of the labels

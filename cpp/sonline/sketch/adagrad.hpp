@@ -51,17 +51,9 @@ class AdaGrad {
 
   // Σ x²/√(Σ(gx)²), with the gradient of this round if it has been absorbed. Leaves the squares and
   // x/√squares for commit().
-  double energy(double) {
+  double energy(size_t, double) {
     prepare();
-    const size_t n = row_->size;
-    const T *x = row_->x, *directions = directions_.data();
-    T* parts = parts_.data();
-    for (size_t i = 0; i < n; ++i) parts[i] = x[i] * directions[i];
-    Pair sum{};
-    size_t i = 0;
-    for (; i + 2 <= n; i += 2)
-      sum += Pair{static_cast<double>(parts[i]), static_cast<double>(parts[i + 1])};
-    return sum[0] + sum[1] + (i < n ? static_cast<double>(parts[i]) : 0.0);
+    return has_avx2() ? sum_of_parts_avx2() : sum_of_parts();
   }
 
   void descend(size_t, double step, double) { (g_ != 0 ? after_ : before_) -= step; }
@@ -117,6 +109,26 @@ class AdaGrad {
  private:
   static constexpr size_t kWeight = 0, kSquares = 1;
   static constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
+
+  [[gnu::always_inline]] inline double sum_of_parts() const {
+    const size_t n = row_->size;
+    const T *x = row_->x, *directions = directions_.data();
+    Quad even{}, odd{};
+    size_t i = 0;
+    for (; i + 2 * kQuad <= n; i += 2 * kQuad) {
+      even += part_of(x + i, directions + i);
+      odd += part_of(x + i + kQuad, directions + i + kQuad);
+    }
+    double rest = 0;
+    for (; i < n; ++i) rest += x[i] * directions[i];
+    return sum_of(even + odd) + rest;
+  }
+  SONLINE_AVX2 double sum_of_parts_avx2() const { return sum_of_parts(); }
+  [[gnu::always_inline]] static inline Quad part_of(const T* x, const T* directions) {
+    T parts[kQuad];
+    for (size_t j = 0; j < kQuad; ++j) parts[j] = x[j] * directions[j];
+    return widen_quad(parts);
+  }
 
   // Squares with the gradient g_, and x/√squares; 0 where there is no square yet. The loops are
   // vector code, roots and divisions included.

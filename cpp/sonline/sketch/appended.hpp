@@ -85,7 +85,7 @@ class Appended {
 
   double margin(size_t) const { return margin_; }
 
-  double energy(double alpha) const {
+  double energy(size_t, double alpha) const {
     double shrunk = 0;
     for (size_t i = 0; i < k_; ++i) shrunk += shrink(i, alpha) * p_[i] * p_[i];
     return rest_ + shrunk;
@@ -202,7 +202,7 @@ class Appended {
   // rounding error of |x|² - |Vx|²: V is orthonormal up to rounding only, and could otherwise take
   // back more of a step than there is, which would lead away from the label.
   double shrink(size_t i, double alpha) const {
-    const double factor = 1 / (1 + spectrum_.ev[i] / alpha);
+    const double factor = alpha / (alpha + spectrum_.ev[i]);
     return rest_ > 0 ? std::max(factor, kLeast) : factor;
   }
 

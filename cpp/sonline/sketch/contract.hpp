@@ -52,7 +52,7 @@ concept Sketch = requires(S sketch, const S& fixed, const Row<T>& row, const Blo
   { S::kTakesCurvature } -> std::convertible_to<bool>;
   sketch.project(row);
   { fixed.margin(n) } -> std::same_as<double>;
-  { sketch.energy(number) } -> std::same_as<double>;
+  { sketch.energy(n, number) } -> std::same_as<double>;
   sketch.descend(n, number, number);
   sketch.absorb(number, number, number, n, number);
   sketch.commit(row, blocks, n, number);

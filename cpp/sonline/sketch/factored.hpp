@@ -108,6 +108,8 @@ class Factored {
         beta_before_(K_, m_),
         beta_after_(K_, m_),
         beta_next_(K_, m_),
+        factors_(K_, m_),
+        factors_for_(K_),
         kappa_(K_),
         kappa_after_(K_),
         kappa_next_(K_),
@@ -161,6 +163,7 @@ class Factored {
     energy_ = row.energy;
     rest_ = outside(p_.data(), k_);
     std::fill(kappa_.begin(), kappa_.end(), 0.0);
+    forget_factors();
     beta_before_ = beta_;
     absorbed_ = false;
   }
@@ -175,24 +178,24 @@ class Factored {
 
   // α xᵀA⁻¹x, as a sum of non-negative terms: the paper's difference cancels when x is in the span.
   // Not less than its rounding error, or a projection onto the bound would magnify that of w·x.
-  double energy(double alpha) const {
+  double energy(size_t expert, double alpha) {
+    if (k_ == 0) return rest_;
+    const double* factors = shrink(expert, alpha);
     double shrunk = 0;
-    for (size_t i = 0; i < k_; ++i) shrunk += shrink(i, alpha) * p_[i] * p_[i];
+    for (size_t i = 0; i < k_; ++i) shrunk += factors[i] * p_[i] * p_[i];
     return rest_ + shrunk;
   }
 
   // w_expert ← w_expert − step · αA⁻¹x.
   void descend(size_t expert, double step, double alpha) {
     const double along_x = rest_ > 0 ? 1.0 : 0.0;
-    if (absorbed_) {
-      kappa_after_[expert] -= step * along_x;
-      for (size_t i = 0; i < next_.rank; ++i)
-        beta_after_(expert, i) += step * (along_x - shrink(i, alpha)) * next_.p[i];
-    } else {
-      kappa_[expert] -= step * along_x;
-      for (size_t i = 0; i < k_; ++i)
-        beta_(expert, i) += step * (along_x - shrink(i, alpha)) * p_[i];
-    }
+    (absorbed_ ? kappa_after_ : kappa_)[expert] -= step * along_x;
+    const size_t k = absorbed_ ? next_.rank : k_;
+    if (k == 0) return;
+    const double* factors = shrink(expert, alpha);
+    const double* p = (absorbed_ ? next_.p : p_).data();
+    double* beta = (absorbed_ ? beta_after_ : beta_)[expert];
+    for (size_t i = 0; i < k; ++i) beta[i] += step * (along_x - factors[i]) * p[i];
   }
 
   // SketchUpdate(c x), `times` times; the weights keep their value.
@@ -216,6 +219,7 @@ class Factored {
                  next_);
     absorbed_ = true;
     rest_ = outside(next_.p.data(), next_.rank);
+    forget_factors();
     std::fill(kappa_after_.begin(), kappa_after_.end(), 0.0);
     std::fill(beta_after_.values().begin(), beta_after_.values().end(), 0.0);
   }
@@ -291,12 +295,24 @@ class Factored {
     return rest > inside() * energy_ ? rest : 0.0;
   }
 
-  // The factor αA⁻¹ on direction i. If x has a part outside of the basis, it is at least the
+  // The factors αA⁻¹ on the directions. If x has a part outside of the basis, they are at least the
   // rounding error of |x|² - |Vx|²: V is orthonormal up to rounding only, and could otherwise take
   // back more of a step than there is, which would lead away from the label.
-  double shrink(size_t i, double alpha) const {
-    const double factor = 1 / (1 + rule_.ev()[i] / alpha);
-    return rest_ > 0 ? std::max(factor, least()) : factor;
+  const double* shrink(size_t expert, double alpha) {
+    double* factors = factors_[expert];
+    if (alpha == factors_for_[expert]) return factors;
+    has_avx2() ? shrink_avx2(alpha, factors) : shrink_any(alpha, factors);
+    factors_for_[expert] = alpha;
+    return factors;
+  }
+  [[gnu::always_inline]] inline void shrink_any(double alpha, double* factors) const {
+    const double *ev = rule_.ev().data(), floor = rest_ > 0 ? least() : 0.0;
+    for (size_t i = 0; i < m_; ++i) factors[i] = std::max(alpha / (alpha + ev[i]), floor);
+  }
+  SONLINE_AVX2 void shrink_avx2(double alpha, double* factors) const { shrink_any(alpha, factors); }
+  // A, or what of x is outside of V, has changed.
+  void forget_factors() {
+    std::fill(factors_for_.begin(), factors_for_.end(), std::numeric_limits<double>::quiet_NaN());
   }
 
   // w̄·x and Zx of the blocks.
@@ -631,6 +647,8 @@ class Factored {
   // The round at hand: the step along x (kappa) and on V (beta), and the step after the
   // absorption, on V'.
   Matrix beta_before_, beta_after_, beta_next_;
+  Matrix factors_;      // of each expert: see shrink()
+  Vector factors_for_;  // the alpha for which they were computed
   Vector kappa_, kappa_after_, kappa_next_;
   std::vector<T> sums_, update_, copies_;
   Vector exact_sums_, exact_update_, margins_, p_, p_hat_, Zx_, room_, mapped_;

@@ -67,7 +67,7 @@ class Full {
 
   // αxᵀA⁻¹x, or xᵀA†x with α = 0 (the projection then only meets x in the range: outside of it the
   // prediction is 0).
-  double energy(double alpha) {
+  double energy(size_t, double alpha) {
     refresh(alpha);
     double sum = 0;
     for (size_t i = 0; i < row_->size; ++i) sum += row_->x[i] * direction_[row_->slots[i]];
