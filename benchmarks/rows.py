@@ -180,7 +180,7 @@ def epochs(settings: Settings) -> Iterator[Result]:
 
 
 def classes(settings: Settings) -> Iterator[Result]:
-    """Ten classes on one core and on two: by the clock on the wall."""
+    """Ten classes on one core and on two: elapsed time."""
     rows = data.generated(data.MAIN, settings.size(5000))
     y = np.random.default_rng(1).integers(0, 10, rows.X.shape[0])
     for count in (1, 2):
