@@ -417,7 +417,14 @@ class FeatureScales {
     if (unit_ == 0 || row.size == 0) return;
     T* __restrict squares = of_row.data();
     const T unit = unit_, first = squares[0];
-    for (size_t i = 0; i < row.size; ++i) squares[i] = measured(squares[i], unit);
+    if (row.slots[0] == kInterceptSlot) squares[0] = unit;
+    int unlike = 0;  // most tables: no divisions
+    for (size_t i = 0; i < row.size; ++i)
+      unlike |= (squares[i] > kAlike * unit) | (kAlike * squares[i] < unit);
+    if (unlike)
+      for (size_t i = 0; i < row.size; ++i) squares[i] = measured(squares[i], unit);
+    else
+      std::fill_n(squares, row.size, unit);
     if (row.slots[0] == kInterceptSlot) squares[0] = first;
   }
 
@@ -466,10 +473,11 @@ class FeatureScales {
 
   // x / √squares, and 0 where there is no square yet. Vector code, roots and division included.
   void divide_by_root(Row<T>& row) {
-    if (frequency_unit_ > 0)
-      divide(row, frequency_unit_);
-    else
-      divide(row, nullptr);
+    int any_common = 0;
+    const T *counts = counts_.data(), unit = frequency_unit_;
+    if (unit > 0)
+      for (size_t i = 0; i < row.size; ++i) any_common |= counts[i] * unit > 1;
+    any_common ? divide(row, unit) : divide(row, nullptr);
   }
   template <class Unit>
   void divide(Row<T>& row, Unit unit) const {
