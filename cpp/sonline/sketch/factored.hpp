@@ -143,12 +143,14 @@ class Factored {
   void refresh(const Row<T>& row) {
     if (m_ == 0) return;
     upkeep_.caught_up += lazy_.catch_up(row, first_, room_.data());
+    current_ = true;
   }
 
   // The same for a row that is only predicted: its blocks become copies.
   void view(Row<T>& row) {
     // Numbers in double are read where they are, see sum_exact().
     if (m_ > 0 && !lazy_.all_exact()) lazy_.view(row, first_, width_, copies_, room_.data());
+    current_ = false;
   }
 
   // Sx and w·x; starts a step.
@@ -348,7 +350,7 @@ class Factored {
   // As they are now: a row that is only predicted does not bring its features up to date.
   [[gnu::always_inline]] inline const double* exact_numbers(const Row<T>& row, size_t i) {
     const Slot slot = row.slots[i];
-    if (lazy_.is_current(slot)) return lazy_.exact(slot);
+    if (current_ || lazy_.is_current(slot)) return lazy_.exact(slot);
     lazy_.read(slot, row.blocks[i], room_.data());
     return room_.data();
   }
@@ -406,14 +408,11 @@ class Factored {
       any = any || kappa_next_[e] != 0;
     }
     if (!any) return;
-    if (absorbed_) {
-      std::fill(exact_update_.begin() + static_cast<std::ptrdiff_t>(K_), exact_update_.end(), 0.0);
-      if (next_.append) {
-        exact_update_[K_ + k_] = 1 / std::sqrt(energy_);
-      } else {
-        for (size_t j = 0; j < k_; ++j) exact_update_[K_ + j] = c_ * next_.delta[j];
-      }
-    }
+    std::fill(exact_update_.begin() + static_cast<std::ptrdiff_t>(K_), exact_update_.end(), 0.0);
+    if (absorbed_ && next_.append)
+      exact_update_[K_ + k_] = 1 / std::sqrt(energy_);
+    else if (absorbed_)
+      for (size_t j = 0; j < k_; ++j) exact_update_[K_ + j] = c_ * next_.delta[j];
     const size_t written = absorbed_ ? K_ + m_ : K_;
     std::fill(update_.begin() + static_cast<std::ptrdiff_t>(written), update_.end(), T{0});
     for (size_t j = 0; j < written; ++j) update_[j] = static_cast<T>(exact_update_[j]);
@@ -427,10 +426,9 @@ class Factored {
       k_ = next_.rank;
       rule_.accept(next_);
     }
-    if (absorbed_)
-      columns_.scatter(changed, x, n, width_, update_.data());
-    else
-      weight_columns_.scatter(changed, x, n, weights_width(), update_.data());
+    if (!(kFloat && lazy_.all_exact()))  // otherwise write_exact() writes all of them
+      (absorbed_ ? columns_ : weight_columns_)
+          .scatter(changed, x, n, absorbed_ ? width_ : weights_width(), update_.data());
     if (first_)
       for (size_t j = 0; j < written; ++j) intercept_[j] += exact_update_[j] * row.x[0];
     if (kFloat && m_ > 0) has_avx2() ? write_exact_avx2(row, written) : write_exact(row, written);
@@ -440,7 +438,8 @@ class Factored {
   [[gnu::always_inline]] inline void write_exact(const Row<T>& row, size_t written) {
     using Four = FourOf<T>;
     const double* update = exact_update_.data();
-    const size_t most = lazy_.most_exact(), quads = written / kQuad * kQuad;
+    const size_t most = lazy_.most_exact(), padded = whole_quads(written);
+    const size_t quads = padded <= K_ + m_ ? padded : written / kQuad * kQuad;  // updates of 0
     for (size_t i = first_; i < row.size; ++i) {
       if (row.slots[i] >= most) continue;
       double* numbers = lazy_.exact(row.slots[i]);
@@ -655,7 +654,8 @@ class Factored {
   Transition next_;
   double energy_ = 0, rest_ = 0, c_ = 0, rho_ = 0;  // rest: |x|² outside of the basis
   bool absorbed_ = false;
-  bool exact_ = false;  // all features are kept in double
+  bool current_ = false;  // the features of the row are up to date
+  bool exact_ = false;    // all features are kept in double
 };
 
 }  // namespace sonline
