@@ -67,9 +67,7 @@ def markdown(run: dict[str, Any], results: list[Result], drawn: dict[str, str]) 
     if run["quick"]:
         lines += ["", "**A quick look: small sizes, two rounds. Not to be quoted.**"]
     wrong = [f"{result.case}: {result.contender}" for result in results if result.impossible]
-    lines.append(
-        f"- results with more processor time than elapsed time, on one core: {len(wrong)}"
-    )
+    lines.append(f"- results with more processor time than elapsed time, on one core: {len(wrong)}")
     lines += [f"  - {name}" for name in wrong]
     lines += ["", "## The targets", "", *target_table(results)]
     lines += ["## Straight lines", "", *fit_table(results)]
