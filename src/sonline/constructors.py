@@ -6,6 +6,7 @@ own. `tests/unit/test_parameters.py` compares names, defaults and text with `Par
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -29,7 +30,15 @@ def _arguments(local: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in local.items() if name != "self"}
 
 
-class LearnerConstructor:
+class _Started(ABC):
+    """A face that makes its empty model at once, not when it is first trained."""
+
+    @abstractmethod
+    def _start(self, arguments: dict[str, Any]) -> None:
+        """Make the empty model."""
+
+
+class LearnerConstructor(_Started):
     """`sonline.OnlineLearner`."""
 
     @_of("OnlineLearner")
@@ -57,10 +66,6 @@ class LearnerConstructor:
         missing: str = Parameters.missing,
     ) -> None:
         self._start(_arguments(locals()))
-
-    def _start(self, arguments: dict[str, Any]) -> None:
-        """Make the empty model."""
-        raise NotImplementedError
 
 
 class ClassifierConstructor:
@@ -131,7 +136,7 @@ class RegressorConstructor:
         vars(self).update(_arguments(locals()))
 
 
-class RiverClassifierConstructor:
+class RiverClassifierConstructor(_Started):
     """`sonline.river.SONClassifier`."""
 
     @_of("SONClassifier")
@@ -157,15 +162,10 @@ class RiverClassifierConstructor:
         seed: int = Parameters.seed,
         missing: str = Parameters.missing,
     ) -> None:
-        vars(self).update(_arguments(locals()))
-        self._start()
-
-    def _start(self) -> None:
-        """Make the empty model."""
-        raise NotImplementedError
+        self._start(_arguments(locals()))
 
 
-class RiverRegressorConstructor:
+class RiverRegressorConstructor(_Started):
     """`sonline.river.SONRegressor`."""
 
     @_of("SONRegressor")
@@ -192,9 +192,4 @@ class RiverRegressorConstructor:
         quantile: float = Parameters.quantile,
         missing: str = Parameters.missing,
     ) -> None:
-        vars(self).update(_arguments(locals()))
-        self._start()
-
-    def _start(self) -> None:
-        """Make the empty model."""
-        raise NotImplementedError
+        self._start(_arguments(locals()))

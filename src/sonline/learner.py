@@ -336,17 +336,14 @@ class OnlineLearner(LearnerConstructor):
         X : array, sparse matrix, data frame, sequence of mappings, or Batch
             The rows.
         """
-        self._model.probabilities(np.zeros((1, 0)))  # raises the error before the work
+        self._model.check_probabilistic()
         with self._core.hold():  # no other thread may add a class
             raw = self._model.in_order(self._model.predict(X))
             return self._model.probabilities(raw).T
 
     def predict_proba_one(self, x: Mapping[Feature, float | str]) -> dict[Any, float]:
         """Return the probability of each label for one row given as a mapping."""
-        with self._core.hold():  # no other thread may add a class
-            raw = self._model.in_order(np.array(self._model.predict_one(x))[:, np.newaxis])
-            shares = self._model.probabilities(raw)[:, 0].tolist()
-            return dict(zip(self.classes or [], shares, strict=True))
+        return self._model.probabilities_one(x)
 
     def explain_one(self, x: Mapping[Feature, float | str], label: Any = None) -> dict[Any, float]:
         """Return what each feature of a row adds to its raw prediction, largest first.

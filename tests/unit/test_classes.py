@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from sonline import OnlineLearner, _core
 from sonline.errors import DivergenceError, InvalidInputError
 from sonline.labels import ClassTable
-from sonline.model import Model
+from sonline.model import Model, probabilities
+from sonline.model.predictions import probabilities_one
 from sonline.parameters import LOSSES, SKETCHES, Parameters
 
 BINARY = [name for name, info in LOSSES.items() if info["binary"]]
@@ -317,3 +318,18 @@ def test_a_learner_that_left_a_row_out_has_its_own_scales(odd):
     assert failed
     assert failed_apart
     assert state_of(together) == state_of(apart)
+
+
+@pytest.mark.parametrize("classes", [1, 2, 3, 30])
+def test_probabilities_of_one_row_are_those_of_many(classes):
+    """One row is computed without arrays."""
+    rng = np.random.default_rng(classes)
+    sizes = [0.0, 1e-300, 1e-9, 1.0, 30.0, 800.0, 1e300]
+    raw = rng.choice([-1.0, 1.0], (1 if classes == 2 else classes, 200)) * rng.choice(
+        sizes, (1 if classes == 2 else classes, 200)
+    )
+    many = probabilities(raw, classes)
+    for margins, wanted in zip(raw.T.tolist(), many.T, strict=True):
+        chances = probabilities_one(margins, classes)
+        assert sum(chances) == pytest.approx(1.0, rel=1e-14)
+        np.testing.assert_allclose(chances, wanted, rtol=1e-13, atol=1e-300)

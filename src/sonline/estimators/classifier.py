@@ -18,15 +18,16 @@ from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.labels import Labels, as_labels, table_of
 from sonline.estimators.rows import checked_rows, known_rows
 from sonline.labels import ClassTable
-from sonline.model import PROBABILISTIC as LOGISTIC
-from sonline.model import Model, probabilities
+from sonline.model import PROBABILISTIC, Model, probabilities
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
 from sonline.rows import Floats, check_class_weights
 
 
 def _is_logistic(estimator: Any) -> bool:
-    if estimator.loss != LOGISTIC:
-        raise AttributeError(f"probabilities need loss={LOGISTIC!r}, this is {estimator.loss!r}")
+    if estimator.loss != PROBABILISTIC:
+        raise AttributeError(
+            f"probabilities need loss={PROBABILISTIC!r}, this is {estimator.loss!r}"
+        )
     return True
 
 
@@ -318,10 +319,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         row : mapping, or sequence of numbers
             By name or column, or all columns.
         """
-        with self._fitted().core.hold():
-            margins = self._model.in_order(np.array(self._fitted().predict_one(self._mapping(row))))
-            shares = probabilities(margins[:, np.newaxis], self.classes_.size)[:, 0]
-            return dict(zip(self.classes_.tolist(), shares.tolist(), strict=True))
+        return self._fitted().probabilities_one(self._mapping(row))
 
     # -- inspection ------------------------------------------------------------------------------
 

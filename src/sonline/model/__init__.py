@@ -1,6 +1,8 @@
 """`Model`: learns, predicts, merges and saves, behind every face of sonline.
 
-- `model`: the class;
+- `model`: the class, which learns and predicts;
+- `inspection`, `files`: its base classes, which look inside, and which save and load;
+- `features`: whether rows have the features of a model;
 - `predictions`: the result of learning a batch, and probabilities;
 - `batches`: rows of streams;
 - `next_rows`: how the frozen model does on the next rows;
@@ -8,7 +10,8 @@
 - `schema`: the document of a model file.
 """
 
-from sonline.model.model import PROBABILISTIC, Model, Reading, to_merge
+from sonline.model.files import Reading
+from sonline.model.model import PROBABILISTIC, Model, to_merge
 from sonline.model.next_rows import NextRows
 from sonline.model.predictions import LearnResult, probabilities, sigmoid
 

@@ -36,6 +36,11 @@ class Inspection:
         return 0 if self.table is None else len(self.table)
 
     @property
+    def growing(self) -> bool:
+        """Whether new classes may appear."""
+        return self.table is not None and self.table.growing
+
+    @property
     def outputs(self) -> int:
         """How many raw predictions a row has: one for numbers and two classes, else one each."""
         return 1 if self.table is None or self.classes == 2 else self.classes

@@ -11,12 +11,10 @@ the result is the same, bit for bit, as if all classes had been known from the b
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +24,15 @@ from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, s
 from sonline.evaluate import Progress, measures
 from sonline.labels import SIGNS, ClassTable, Codes
 from sonline.model.batches import StreamKeys, batch_codes
-from sonline.model.inspection import Inspection
-from sonline.model.learners import learners_with, numbered, restored_learners
-from sonline.model.predictions import LearnResult, class_counts, probabilities
-from sonline.model.schema import check_document
+from sonline.model.features import check_features, file_columns
+from sonline.model.files import ModelFiles, Reading
+from sonline.model.learners import learners_with
+from sonline.model.predictions import (
+    LearnResult,
+    class_counts,
+    probabilities,
+    probabilities_one,
+)
 from sonline.parameters import Parameters
 from sonline.persistence import NAMES
 from sonline.rows import (
@@ -38,23 +41,12 @@ from sonline.rows import (
     Floats,
     Rows,
     check_finite,
-    is_frame,
-    names_of,
     rows_of,
     vector,
 )
 
 NEVER = -1  # the target of the learner that takes every row as "not this class"
 PROBABILISTIC = "logistic"  # the loss whose predictions are logarithms of odds
-
-
-@dataclass
-class Reading:
-    """How a stream of rows for a model is read."""
-
-    features: str = ""  # "index", "name" or "hash"; "" as long as no stream was read
-    columns: dict[str, str] = field(default_factory=dict)  # of tables: "number" or "text"
-    table: dict[str, Any] = field(default_factory=dict)  # special columns: label, weight, ...
 
 
 def to_merge(others: Any, start: Any) -> list[Any]:
@@ -71,7 +63,7 @@ def to_merge(others: Any, start: Any) -> list[Any]:
     return listed or []
 
 
-class Model(Inspection):
+class Model(ModelFiles):
     """One or several learners of the core with labels, names and files.
 
     Parameters
@@ -114,8 +106,8 @@ class Model(Inspection):
         self.table = table
         self.reading = Reading()
         self.progress = Progress()
-        self.run: dict[str, Any] = {}
-        self.face: dict[str, Any] = {}
+        self.run = {}
+        self.face = {}
         self.row_weight = 1.0
         self.only_predicts = False
         self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
@@ -155,30 +147,14 @@ class Model(Inspection):
         if self.only_predicts:
             self.learn_one = lambda *_: self.refuse_if_compact()
         self._set_labels(self.table)
-        self.core.refuse_columns(self._file_columns())
+        self.core.refuse_columns(file_columns(self.reading.table))
 
     def _set_labels(self, table: ClassTable | None) -> None:
         """Keep labels and their numbers as attributes, for single rows."""
         self.numbers: dict[Any, int] = {} if table is None else table.numbers
         self.known_labels: tuple[Any, ...] = () if table is None else table.labels
 
-    @property
-    def reading(self) -> Reading:
-        """How streams are read for it."""
-        return self._reading
-
-    @reading.setter
-    def reading(self, reading: Reading) -> None:
-        self._reading = reading
-        if "learners" in vars(self):
-            self.core.refuse_columns(self._file_columns())
-
     # -- what it is ------------------------------------------------------------------------------
-
-    @property
-    def growing(self) -> bool:
-        """Whether new classes may appear."""
-        return self.table is not None and self.table.growing
 
     @property
     def task(self) -> str:
@@ -203,6 +179,14 @@ class Model(Inspection):
         """Whether predictions can be turned into probabilities."""
         return self.table is not None and self.parameters.loss == PROBABILISTIC
 
+    def check_probabilistic(self) -> None:
+        """Raise an error if predictions cannot be turned into probabilities."""
+        if not self.probabilistic:
+            raise InvalidInputError(
+                "probabilities need classes and loss='logistic', this model has "
+                f"loss={self.parameters.loss!r}" + (" and numbers" if self.table is None else "")
+            )
+
     # -- rows, labels and names ------------------------------------------------------------------
 
     def rows(self, X: Rows, add: bool, bounded: bool = False) -> CoreRows:
@@ -215,7 +199,7 @@ class Model(Inspection):
         if hasattr(X, "indptr") and hasattr(X, "new_names"):
             stream = self._learned_stream if add else self._predicted_stream
             return stream.rows(self.core, X, add)
-        self._refuse_other_features(X, add)
+        check_features(self, X, add)
         largest = LARGEST_VALUES[self.parameters.dtype]
         return rows_of(
             X,
@@ -224,55 +208,6 @@ class Model(Inspection):
             missing=self.parameters.missing,
             bounded=bounded,
         )
-
-    def _refuse_other_features(self, X: Rows, add: bool) -> None:
-        """Raise an error if the features of X cannot be those that the model was trained on."""
-        if is_frame(X):
-            columns = set(names_of(X))
-            for used, message in self._file_columns():
-                if columns.issuperset(used):
-                    raise InvalidInputError(message)
-        if self.parameters.hash_bits is not None:
-            return
-        named = self.core.name_count() > 0
-        if add and not named and type(X) is np.ndarray:
-            return
-        frame = is_frame(X)
-        if not (frame or hasattr(X, "shape")):
-            return
-        by_index = not named and self.core.stats()["features"] > 1  # the first is the intercept
-        if frame and by_index and any(isinstance(name, str) for name in names_of(X)):
-            raise InvalidInputError(
-                "this model knows its features by index, X has names; pass X.to_numpy() with the "
-                "columns in the order of the training"
-            )
-        if not frame and named and self.features() and not self._has_indices():
-            raise InvalidInputError(
-                "this model knows its features by name, X has none; pass a data frame or mappings"
-            )
-
-    def _file_columns(self) -> list[tuple[list[str], str]]:
-        """Return groups of columns that only streams split into words or multiply.
-
-        With each comes the error about other rows that have them.
-        """
-        groups = []
-        for option, separator in (("ngrams", ":"), ("interactions", "*")):
-            for each in self.reading.table.get(option, []):
-                used = each.split(separator)
-                message = (
-                    f"this model was trained on files with {option}=[{each!r}], which applies to "
-                    "files, not to data frames or mappings; pass batches of sonline.streams.open "
-                    "with the same options, or use sonline predict"
-                )
-                groups.append((used[:1] if option == "ngrams" else used, message))
-        return groups
-
-    def _has_indices(self) -> bool:
-        """Return whether some features have indices, although others have names."""
-        if self.core.stats()["features"] > 1 + self.core.name_count():  # true without a search
-            return True
-        return any(isinstance(name, int) for name in self.features())
 
     def targets(self, y: Any) -> tuple[NDArray[Any], ClassTable | None]:
         """Return labels as numbers, or numbers of classes, and the table with those that are new.
@@ -478,12 +413,16 @@ class Model(Inspection):
         For two classes it is that of the logistic model. For more, it is proportional to
         ``p / sqrt(1 - p)``, p the probability of "this class or not".
         """
-        if not self.probabilistic:
-            raise InvalidInputError(
-                "probabilities need classes and loss='logistic', this model has "
-                f"loss={self.parameters.loss!r}" + (" and numbers" if self.table is None else "")
-            )
+        self.check_probabilistic()
         return probabilities(raw, self.classes)
+
+    def probabilities_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+        """Return the probability of each label for one mapping, sorted by label."""
+        self.check_probabilistic()
+        with self.core.hold():  # no other thread may add a class
+            table = cast(ClassTable, self.table)
+            chances = probabilities_one(self.predict_one(x), len(table))
+            return {table.labels[number]: chances[number] for number in table.order.tolist()}
 
     # -- classes ---------------------------------------------------------------------------------
 
@@ -533,98 +472,6 @@ class Model(Inspection):
         from sonline.model.merge import merge  # noqa: PLC0415 - imports merging
 
         return merge([self, *others], start)
-
-    # -- files -----------------------------------------------------------------------------------
-
-    def document(self) -> dict[str, Any]:
-        """Return everything but the arrays, as values that JSON can hold."""
-        table = self.table
-        return self._document(None if table is None else table.as_dict(), self.signs)
-
-    def _document(self, classes: Any, signs: Sequence[float]) -> dict[str, Any]:
-        return {
-            "parameters": self.parameters.as_dict(),
-            "classes": classes,
-            "signs": signs,
-            "reading": vars(self.reading),
-            "row_weight": self.row_weight,
-            "only_predicts": self.only_predicts,
-            "progress": self.progress.as_dict(),
-            "run": self.run,
-            "face": self.face,
-        }
-
-    def tensors(self) -> persistence.Tensors:
-        """Return the arrays, all of the same moment."""
-        return numbered(_core.Classes.states(self.learners, knowledge=False))
-
-    def _snapshot(self, pickled: bool = False) -> tuple[dict[str, Any], persistence.Tensors]:
-        """Return document and arrays of the same moment, also if another thread adds a class."""
-        with self.core.hold():
-            table = self.table
-            if table is None or (pickled and not table.storable):
-                classes: Any = table
-            else:
-                classes = table.as_dict()
-            return self._document(classes, self.signs), self.tensors()
-
-    def save(self, path: str | os.PathLike[str], face: Mapping[str, Any] | None = None) -> None:
-        """Write everything to a file, with a note of the face."""
-        document, tensors = self._snapshot()
-        persistence.write(path, document | ({} if face is None else {"face": dict(face)}), tensors)
-
-    def to_bytes(self) -> bytes:
-        """Return the content of a model file."""
-        return persistence.pack(*self._snapshot())
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that any face saved."""
-        return cls._of(*persistence.read(path), os.fspath(path))
-
-    @classmethod
-    def from_bytes(cls, data: bytes) -> Self:
-        """Make a model from the content of a model file."""
-        return cls._of(*persistence.unpack(data, "the model"), "the model")
-
-    @classmethod
-    def _of(cls, document: dict[str, Any], tensors: persistence.Tensors, name: str) -> Self:
-        model = cls.__new__(cls)
-        with persistence.reading(name):
-            check_document(document)
-            model._restore(document, tensors)  # noqa: SLF001 - of the same class
-        return model
-
-    def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
-        return self._snapshot(pickled=True)
-
-    def __setstate__(self, state: tuple[dict[str, Any], persistence.Tensors]) -> None:
-        try:
-            with persistence.reading():
-                self._restore(*state)
-        except ModelFileError as error:
-            raise ModelFileError(
-                f"a pickle of another version of sonline, or damaged ({error}); use save and load "
-                "to keep models"
-            ) from error
-
-    def _restore(self, document: dict[str, Any], tensors: persistence.Tensors) -> None:
-        classes = document["classes"]
-        if isinstance(classes, Mapping):
-            classes = ClassTable.from_dict(dict(classes))
-        self.parameters = Parameters(**document["parameters"])
-        self.table = classes
-        self.reading = Reading(**document["reading"])
-        self.progress = Progress.from_dict(document["progress"])
-        self.run, self.face = dict(document["run"]), dict(document["face"])
-        self.row_weight = float(document["row_weight"])
-        self.only_predicts = bool(document["only_predicts"])
-        self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
-        signs = [float(sign) for sign in document["signs"]]
-        growing = self.growing and self.classes > 1
-        if len(signs) != max(self.outputs, 1) + growing or not set(signs) <= {1.0, -1.0}:
-            raise ModelFileError(f"classes and signs {signs} of the learners do not fit together")
-        self._set_learners(restored_learners(self.parameters, tensors, len(signs)), signs)
 
     def set_knowledge(self, states: Sequence[persistence.Tensors], signs: Sequence[float]) -> None:
         """Use learners with this knowledge, as merging returns it; the first has the names."""

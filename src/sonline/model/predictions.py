@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -90,6 +91,26 @@ def probabilities(margins: Floats, classes: int) -> Floats:
     scores = share_score(margins)
     chances = np.exp(scores - scores.max(axis=0))
     return np.asarray(chances / chances.sum(axis=0))
+
+
+def probabilities_one(margins: Sequence[float], classes: int) -> list[float]:
+    """Return `probabilities` of one row, without arrays, which would take most of the time.
+
+    Examples
+    --------
+    >>> from sonline.model.predictions import probabilities_one
+    >>> probabilities_one([0.0], 2)
+    [0.5, 0.5]
+    """
+    if classes == 2:
+        small = math.exp(-abs(margins[0]))
+        larger, smaller = 1 / (1 + small), small / (1 + small)
+        return [smaller, larger] if margins[0] >= 0 else [larger, smaller]
+    scores = [(z + min(z, 0.0) - math.log1p(math.exp(-abs(z)))) / 2 for z in margins]
+    top = max(scores, default=0.0)
+    chances = [math.exp(score - top) for score in scores]
+    total = sum(chances)
+    return [chance / total for chance in chances]
 
 
 def share_score(margins: Floats) -> Floats:

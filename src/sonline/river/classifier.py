@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +11,8 @@ from river import base
 from sonline.constructors import RiverClassifierConstructor
 from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable, plain
-from sonline.model import PROBABILISTIC as LOGISTIC
-from sonline.model import Model
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
-from sonline.river.common import RiverEstimator, cleaned, parameters_of
+from sonline.river.common import RiverEstimator, cleaned
 from sonline.rows import LARGEST, row_weights
 
 if TYPE_CHECKING:
@@ -23,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @documented
-class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchClassifier):
+class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchClassifier):
     """Linear classifier for River, without feature scaling or a learning rate.
 
     Labels can be any dictionary keys and can appear at any time: the result is the same, bit for
@@ -50,9 +47,7 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
     """
 
     face = "river.SONClassifier"
-
-    def _start(self) -> None:
-        self._model = Model(parameters_of(self, CLASSIFICATION_LOSSES), ClassTable(growing=True))
+    losses = CLASSIFICATION_LOSSES
 
     @property
     def _multiclass(self) -> bool:
@@ -85,7 +80,6 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
             model.learn_one(cleaned(x, self.missing), number, w)
 
     def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
-        weights = row_weights(w, len(rows), "w")
         table = self._model.table
         try:
             first = [plain(label) for label in labels[:1]]
@@ -94,9 +88,10 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
             raise InvalidInputError(f"y: a label must be a number or a text: {error}") from error
         if first and isinstance(first[0], bool) and not table:
             both, codes = ClassTable((False, True)).encode(labels)
+            weights = row_weights(w, len(rows), "w")
             self._model.learn_targets(self._model.rows(rows, add=True), codes, both, weights)
-            return
-        self._model.learn(rows, labels, weights)
+        else:
+            super()._learn(rows, labels, w)
 
     def predict_one(self, x: Mapping[Any, Any]) -> Any:  # type: ignore[override]  # no kwargs
         """Return the most likely label; None before the first label.
@@ -127,21 +122,10 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
 
         """
         self._refuse_without_probabilities()
-        with self._model.core.hold():  # no other thread may add a class
-            labels = self._model.known_labels
-            try:
-                scores = self._model.predict_one(x)
-            except InvalidInputError:  # n-grams and scalers of River need `cleaned`
-                scores = self._model.predict_one(cleaned(x, self.missing))
-        if len(labels) == 2:
-            return {labels[0]: _sigmoid(-scores[0]), labels[1]: _sigmoid(scores[0])}
-        if not labels:
-            return {}
-        shares = [(z + min(z, 0.0) - math.log1p(math.exp(-abs(z)))) / 2 for z in scores]
-        top = max(shares)
-        chances = [math.exp(share - top) for share in shares]  # as sonline.model.probabilities
-        total = sum(chances)
-        return {label: chance / total for label, chance in zip(labels, chances, strict=True)}
+        try:
+            return self._model.probabilities_one(x)
+        except InvalidInputError:  # n-grams and scalers of River need `cleaned`
+            return self._model.probabilities_one(cleaned(x, self.missing))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the most likely label of each row.
@@ -168,24 +152,15 @@ class SONClassifier(RiverClassifierConstructor, RiverEstimator, base.MiniBatchCl
         import pandas as pd  # noqa: PLC0415 - River itself does without it
 
         self._refuse_without_probabilities()
-        labels = self._labels()
+        table = self._model.table
+        labels = [] if table is None else table.sorted_labels()
         rows = [self.predict_proba_one(row) for row in self._records(X)]
         chances = [[row[label] for label in labels] for row in rows]
         return pd.DataFrame(chances, index=X.index, columns=labels, dtype=np.float64)
 
-    def _labels(self) -> list[Any]:
-        table = self._model.table
-        return [] if table is None else table.sorted_labels()
-
     def _refuse_without_probabilities(self) -> None:
-        if self.loss != LOGISTIC:
+        """Raise the error that River's classifiers without probabilities raise."""
+        if not self._model.probabilistic:
             raise NotImplementedError(
-                f"probabilities need loss={LOGISTIC!r}, this is loss={self.loss!r}"
+                f"probabilities need loss='logistic', this is loss={self.loss!r}"
             )
-
-
-def _sigmoid(z: float) -> float:
-    if z >= 0:
-        return 1 / (1 + math.exp(-z))
-    small = math.exp(z)
-    return small / (1 + small)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import inspect
 import os
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from river import base
 
 from sonline import persistence
 from sonline.errors import InvalidInputError, ModelFileError
-from sonline.labels import plain
+from sonline.labels import ClassTable, plain
 from sonline.learner import Feature
 from sonline.model import Model, to_merge
 from sonline.parameters import Parameters, check_choice
-from sonline.rows import is_missing
+from sonline.rows import is_missing, row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,9 +25,16 @@ class RiverEstimator:
     """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
 
     face: str  # the name of this class in model files
+    losses: ClassVar[tuple[str, ...]]
     loss: str
     missing: str
     _model: Model
+
+    def _start(self, arguments: dict[str, Any]) -> None:
+        vars(self).update(arguments)
+        check_choice("loss", self.loss, self.losses)
+        table = ClassTable(growing=True) if isinstance(self, base.Classifier) else None
+        self._model = Model(Parameters(**arguments), table)
 
     @property
     def model(self) -> Model:
@@ -174,7 +181,7 @@ class RiverEstimator:
 
     def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
         """Train on rows, given as mappings."""
-        raise NotImplementedError
+        self._model.learn(rows, labels, row_weights(w, len(rows), "w"))
 
     def _records(self, X: pd.DataFrame) -> list[dict[Any, Any]]:
         """Return the rows of a frame as mappings that the core takes."""
@@ -192,13 +199,6 @@ class RiverEstimator:
     @property
     def _raw_memory_usage(self) -> int:
         return int(super()._raw_memory_usage + self._model.stats()["bytes"])  # type: ignore[misc]  # River's
-
-
-def parameters_of(model: Any, losses: tuple[str, ...]) -> Parameters:
-    """Return the learner's parameters, checked."""
-    check_choice("loss", model.loss, losses)
-    names = [name for name in Parameters.names() if hasattr(model, name)]
-    return Parameters(**{name: getattr(model, name) for name in names})
 
 
 def cleaned(x: Mapping[Any, Any], missing: str) -> dict[Any, Any]:

@@ -9,9 +9,8 @@ from river import base
 
 from sonline.constructors import RiverRegressorConstructor
 from sonline.errors import InvalidInputError
-from sonline.model import Model
 from sonline.parameters import REGRESSION_LOSSES, documented
-from sonline.river.common import RiverEstimator, cleaned, parameters_of
+from sonline.river.common import RiverEstimator, cleaned
 from sonline.rows import LARGEST, row_weights
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @documented
-class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegressor):
+class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegressor):
     """Linear regression for River, without feature scaling or a learning rate.
 
     Parameters
@@ -41,9 +40,7 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
     """
 
     face = "river.SONRegressor"
-
-    def _start(self) -> None:
-        self._model = Model(parameters_of(self, REGRESSION_LOSSES))
+    losses = REGRESSION_LOSSES
 
     def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
         """Learn from one row.
@@ -80,9 +77,6 @@ class SONRegressor(RiverRegressorConstructor, RiverEstimator, base.MiniBatchRegr
             return self._model.core.predict_one(x)
         except InvalidInputError:
             return self._model.core.predict_one(cleaned(x, self.missing))
-
-    def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
-        self._model.learn(rows, labels, row_weights(w, len(rows), "w"))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the prediction for each row.

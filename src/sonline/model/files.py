@@ -1,0 +1,140 @@
+"""Models as files and pickles (docs/model-files.md)."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self, cast
+
+from sonline import _core, persistence
+from sonline.errors import ModelFileError
+from sonline.evaluate import Progress
+from sonline.labels import ClassTable
+from sonline.model.batches import StreamKeys
+from sonline.model.features import file_columns
+from sonline.model.inspection import Inspection
+from sonline.model.learners import numbered, restored_learners
+from sonline.model.schema import check_document
+from sonline.parameters import Parameters
+
+
+@dataclass
+class Reading:
+    """How a stream of rows for a model is read."""
+
+    features: str = ""  # "index", "name" or "hash"; "" as long as no stream was read
+    columns: dict[str, str] = field(default_factory=dict)  # of tables: "number" or "text"
+    table: dict[str, Any] = field(default_factory=dict)  # special columns: label, weight, ...
+
+
+class ModelFiles(Inspection):
+    """The part of `Model` that writes and reads files and pickles."""
+
+    _reading: Reading
+    progress: Progress
+    run: dict[str, Any]
+    face: dict[str, Any]
+    row_weight: float
+    only_predicts: bool
+    _learned_stream: StreamKeys
+    _predicted_stream: StreamKeys
+
+    @property
+    def reading(self) -> Reading:
+        """How streams are read for it."""
+        return self._reading
+
+    @reading.setter
+    def reading(self, reading: Reading) -> None:
+        self._reading = reading
+        if "learners" in vars(self):
+            self.core.refuse_columns(file_columns(reading.table))
+
+    @abstractmethod
+    def _set_learners(self, learners: list[_core.Model], signs: Sequence[float]) -> None:
+        """Use these learners."""
+
+    def document(self, pickled: bool = False) -> dict[str, Any]:
+        """Return everything but the arrays, as values that JSON, or only a pickle, can hold."""
+        table = self.table
+        as_it_is = table is None or (pickled and not table.storable)
+        return {
+            "parameters": self.parameters.as_dict(),
+            "classes": table if as_it_is else cast(ClassTable, table).as_dict(),
+            "signs": self.signs,
+            "reading": vars(self.reading),
+            "row_weight": self.row_weight,
+            "only_predicts": self.only_predicts,
+            "progress": self.progress.as_dict(),
+            "run": self.run,
+            "face": self.face,
+        }
+
+    def tensors(self) -> persistence.Tensors:
+        """Return the arrays, all of the same moment."""
+        return numbered(_core.Classes.states(self.learners, knowledge=False))
+
+    def _snapshot(self, pickled: bool = False) -> tuple[dict[str, Any], persistence.Tensors]:
+        """Return document and arrays of the same moment, also if another thread adds a class."""
+        with self.core.hold():
+            return self.document(pickled), self.tensors()
+
+    def save(self, path: str | os.PathLike[str], face: Mapping[str, Any] | None = None) -> None:
+        """Write everything to a file, with a note of the face."""
+        document, tensors = self._snapshot()
+        persistence.write(path, document | ({} if face is None else {"face": dict(face)}), tensors)
+
+    def to_bytes(self) -> bytes:
+        """Return the content of a model file."""
+        return persistence.pack(*self._snapshot())
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Self:
+        """Read a model that any face saved."""
+        return cls._of(*persistence.read(path), os.fspath(path))
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        """Make a model from the content of a model file."""
+        return cls._of(*persistence.unpack(data, "the model"), "the model")
+
+    @classmethod
+    def _of(cls, document: dict[str, Any], tensors: persistence.Tensors, name: str) -> Self:
+        model = cls.__new__(cls)
+        with persistence.reading(name):
+            check_document(document)
+            model._restore(document, tensors)  # noqa: SLF001 - of the same class
+        return model
+
+    def __getstate__(self) -> tuple[dict[str, Any], persistence.Tensors]:
+        return self._snapshot(pickled=True)
+
+    def __setstate__(self, state: tuple[dict[str, Any], persistence.Tensors]) -> None:
+        try:
+            with persistence.reading():
+                self._restore(*state)
+        except ModelFileError as error:
+            raise ModelFileError(
+                f"a pickle of another version of sonline, or damaged ({error}); use save and load "
+                "to keep models"
+            ) from error
+
+    def _restore(self, document: dict[str, Any], tensors: persistence.Tensors) -> None:
+        classes = document["classes"]
+        if isinstance(classes, Mapping):
+            classes = ClassTable.from_dict(dict(classes))
+        self.parameters = Parameters(**document["parameters"])
+        self.table = classes
+        self.reading = Reading(**document["reading"])
+        self.progress = Progress.from_dict(document["progress"])
+        self.run, self.face = dict(document["run"]), dict(document["face"])
+        self.row_weight = float(document["row_weight"])
+        self.only_predicts = bool(document["only_predicts"])
+        self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
+        signs = [float(sign) for sign in document["signs"]]
+        growing = self.growing and self.classes > 1
+        if len(signs) != max(self.outputs, 1) + growing or not set(signs) <= {1.0, -1.0}:
+            raise ModelFileError(f"classes and signs {signs} of the learners do not fit together")
+        self._set_learners(restored_learners(self.parameters, tensors, len(signs)), signs)
