@@ -122,6 +122,11 @@ class ClassTable:
     def __len__(self) -> int:
         return len(self.labels)
 
+    @property
+    def text(self) -> bool:
+        """Whether the labels are text."""
+        return bool(self.labels) and isinstance(self.labels[0], str)
+
     @cached_property
     def numbers(self) -> dict[Any, int]:
         """The number of each label."""

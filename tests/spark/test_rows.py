@@ -7,6 +7,7 @@ import pytest
 from sonline.distributed import spark
 from sonline.distributed.spark.params import LEARNER, SONParams
 from sonline.distributed.spark.rows import Layout, RowReader, array_cells, vector_cells, words_of
+from sonline.labels import ClassTable
 from sonline.parameters import Parameters
 from sonline.streams import Options
 
@@ -35,6 +36,7 @@ def table(*columns):
 
 def layout(kind, columns=("features",), label="label", weight=None, classes=None, **options):
     given = {"features": "index", "on_error": "skip", "format": "arrow", "label": label} | options
+    classes = None if classes is None else ClassTable(tuple(classes))
     return Layout(kind, tuple(columns), label, weight, classes, Options(**given))
 
 

@@ -10,6 +10,7 @@
 - `schema`: the document of a model file.
 """
 
+from sonline.model.features import known_by
 from sonline.model.files import Reading
 from sonline.model.model import PROBABILISTIC, Model, to_merge
 from sonline.model.next_rows import NextRows
@@ -21,6 +22,7 @@ __all__ = [
     "Model",
     "NextRows",
     "Reading",
+    "known_by",
     "probabilities",
     "sigmoid",
     "to_merge",

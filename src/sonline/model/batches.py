@@ -60,11 +60,21 @@ class StreamKeys:
         self._names, self._keys = batch.names, keys
 
 
+def known_codes(table: ClassTable, batch: Any, words: bool = False) -> Codes:
+    """Return the class of each row of a batch; `NEW` if it is not in the table.
+
+    If ``words``, labels are the words of the stream, also those that are numbers.
+    """
+    # The stream has codes for its labels, so each label is looked up once.
+    labels = range(batch.label_count)
+    known = [batch.names.words[code] if words else batch.names.label(code) for code in labels]
+    codes: Codes = np.append(table.codes(known), NEW)[batch.codes]
+    return codes
+
+
 def batch_codes(table: ClassTable, batch: Any) -> tuple[Codes, ClassTable]:
     """Return the class of each row of a batch, and the table with the labels that are new."""
-    # The stream has codes for its labels, so each label is looked up once.
-    numbers = table.codes([batch.names.label(code) for code in range(batch.label_count)])
-    codes = np.append(numbers, NEW)[batch.codes]
+    codes = known_codes(table, batch)
     if codes.size and codes.min() == NEW:
         try:
             table, codes = table.encode(batch.label_values())

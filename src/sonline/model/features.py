@@ -22,22 +22,28 @@ def check_features(model: Model, X: Rows, add: bool) -> None:
                 raise InvalidInputError(message)
     if model.parameters.hash_bits is not None:
         return
-    named = model.core.name_count() > 0
-    if add and not named and type(X) is np.ndarray:
+    if add and type(X) is np.ndarray and not model.core.name_count():
         return
     frame = is_frame(X)
     if not (frame or hasattr(X, "shape")):
         return
-    by_index = not named and model.core.stats()["features"] > 1  # the first is the intercept
-    if frame and by_index and any(isinstance(name, str) for name in names_of(X)):
+    known = known_by(model)
+    if frame and known == "index" and any(isinstance(name, str) for name in names_of(X)):
         raise InvalidInputError(
             "this model knows its features by index, X has names; pass X.to_numpy() with the "
             "columns in the order of the training"
         )
-    if not frame and named and model.features() and not _has_indices(model):
+    if not frame and known == "name" and model.features() and not _has_indices(model):
         raise InvalidInputError(
             "this model knows its features by name, X has none; pass a data frame or mappings"
         )
+
+
+def known_by(model: Model) -> str:
+    """Return how a model knows its features: by "name" or "index", or "" before the first one."""
+    if model.core.name_count():
+        return "name"
+    return "index" if model.core.stats()["features"] > 1 else ""  # the first is the intercept
 
 
 def file_columns(table: dict[str, Any]) -> list[tuple[list[str], str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any, Self
 
 from pyspark.ml.base import Predictor
@@ -17,6 +18,7 @@ from sonline.distributed.spark.params import SONParams, param
 from sonline.distributed.spark.rows import Layout
 from sonline.distributed.spark.training import train
 from sonline.errors import InvalidInputError, ParameterError
+from sonline.labels import ClassTable
 from sonline.parameters import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, check_choice
 
 
@@ -121,8 +123,9 @@ class SONClassifier(
         check_choice("loss", parameters.loss, losses)
         layout = layout_of(self, parameters, dataset.schema)
         frame = prepared(self, dataset, layout)
-        classes = self._classes(frame, layout) if start is None else tuple(start.classes)
-        model, rounds, width = train(self, parameters, frame, layout.of(classes), start)
+        table = ClassTable(self._classes(frame, layout)) if start is None else start.model.table
+        layout = replace(layout, table=table)
+        model, rounds, width = train(self, parameters, frame, layout, start)
         fitted = SONClassificationModel.of(model, rounds, width)
         return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
 

@@ -9,7 +9,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any, NoReturn
 
@@ -22,15 +22,8 @@ from sonline.distributed.rounds import name_of
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.distributed.spark.rows import Layout, RowReader
 from sonline.errors import DataFormatError, DivergenceError, SonlineError
-from sonline.labels import ClassTable
 from sonline.model import Model
-from sonline.parameters import Parameters
 from sonline.streams import Batch
-
-
-def fresh(parameters: Parameters, classes: Sequence[Any] | None) -> Model:
-    """Return an untrained model."""
-    return Model(parameters, None if classes is None else ClassTable(tuple(classes)))
 
 
 @dataclass(frozen=True)
@@ -98,9 +91,7 @@ class Work:
 
     def _learn_batch(self, model: Model, batch: Batch, figures: Figures) -> None:
         """Learn a batch, and add its predictions to the model's progress."""
-        targets: Any = batch.labels
-        if batch.codes is not None and model.table is not None:
-            targets = model.table.order[batch.codes]  # codes are places among the sorted labels
+        targets: Any = batch.labels if model.table is None else batch.codes
         try:
             learned = model.learn_targets(
                 model.rows(batch, add=True), targets, model.table, batch.weights

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeAlias, cast
 
@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sonline.labels import label_or_none
+from sonline.labels import NEW, ClassTable
+from sonline.model.batches import known_codes
 from sonline.streams import Batch
-from sonline.streams.rows import UNKNOWN
 
 Label: TypeAlias = float | str
 
@@ -37,22 +37,10 @@ class Lines:
         return b""
 
 
-class KnownClasses:
-    """Turns labels that are words into numbers of classes; rows of other classes are bad rows."""
-
-    def __init__(self, classes: Sequence[Label]) -> None:
-        self._numbers = {label: number for number, label in enumerate(classes)}
-        self._text = any(isinstance(label, str) for label in classes)  # then 1 is text, too
-        self._codes: list[int] = []  # of each word so far, in the order of the parser's codes
-
-    def codes(self, batch: Batch) -> Batch:
-        """Return the batch with numbers of classes as codes, without rows of other classes."""
-        for word in batch.new_labels:
-            label = word if self._text else label_or_none(word)
-            self._codes.append(UNKNOWN if label is None else self._numbers.get(label, UNKNOWN))
-        assert batch.codes is not None  # noqa: S101 - of text
-        codes = np.array([*self._codes, UNKNOWN], np.int64)[batch.codes]
-        unknown = np.flatnonzero(codes == UNKNOWN).tolist()
-        if unknown:
-            batch = batch.without(dict.fromkeys(unknown, "the label is none of the classes"))
-        return replace(batch, codes=codes[codes != UNKNOWN])
+def of_classes(batch: Batch, table: ClassTable) -> Batch:
+    """Return a batch with numbers of classes as codes, without rows of other classes."""
+    codes = known_codes(table, batch, words=table.text)  # where labels are text, 1 is text, too
+    unknown = np.flatnonzero(codes == NEW).tolist()
+    if unknown:
+        batch = batch.without(dict.fromkeys(unknown, "the label is none of the classes"))
+    return replace(batch, codes=codes[codes != NEW])

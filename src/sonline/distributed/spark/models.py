@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from abc import abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Any, Generic, Self, TypeVar
 
@@ -191,8 +192,9 @@ class _Fitted(SONParams, MLWritable):
             result = result.withColumn(name, F.col(temporary)[name])
         return result.drop(temporary)
 
+    @abstractmethod
     def _outputs(self) -> Outputs:
-        raise NotImplementedError
+        """Return the columns that `transform` makes."""
 
     def _schema(self) -> StructType:
         outputs = self._outputs()

@@ -7,7 +7,7 @@ lines in svmlight or Vowpal Wabbit format. All are read through Arrow, and none 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias, cast
 
@@ -16,9 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sonline.distributed.spark.lines import KnownClasses, Label, Lines
+from sonline.distributed.spark.lines import Lines, of_classes
 from sonline.errors import InvalidInputError
-from sonline.model import Model
+from sonline.labels import NEW, ClassTable
+from sonline.model import Model, known_by
 from sonline.rows import LARGEST_VALUES, Floats
 from sonline.rows import Indices as Integers
 from sonline.streams import BadRow, Batch, Options, Position
@@ -45,8 +46,8 @@ class Layout:
     label, weight : str, optional
         The columns of label and weight; lines have both inside. Without a label, rows are for
         prediction.
-    classes : tuple of labels, optional
-        The classes, sorted, all numbers or all text; None for regression.
+    table : ClassTable, optional
+        The classes, all numbers or all text; None for regression.
     options : Options
         How lines and columns are read.
     """
@@ -55,7 +56,7 @@ class Layout:
     features: tuple[str, ...]
     label: str | None
     weight: str | None
-    classes: tuple[Label, ...] | None
+    table: ClassTable | None
     options: Options
 
     @property
@@ -67,10 +68,6 @@ class Layout:
         """Return the same layout for rows without labels, to predict."""
         options = replace(self.options, unlabelled=True, frozen=True, on_error="skip", weight=None)
         return replace(self, label=None, weight=None, options=options)
-
-    def of(self, classes: Sequence[Label]) -> Layout:
-        """Return the same layout with these classes."""
-        return replace(self, classes=tuple(classes))
 
 
 @dataclass
@@ -102,7 +99,7 @@ class RowReader:
     def read(self, record_batches: Iterable[pa.RecordBatch]) -> Iterator[Batch]:
         """Yield batches; their ``bad`` has the bad rows.
 
-        The codes of class labels are positions in ``layout.classes``.
+        The codes of class labels are their numbers in ``layout.table``.
         """
         layout = self._layout
         tables = (_renamed(table, layout) for table in record_batches)
@@ -117,18 +114,16 @@ class RowReader:
         else:
             batches = self._vectors.read(coded)
         for batch in batches:
-            if layout.classes is not None and batch.labels is not None and layout.label:
+            if layout.table is not None and batch.labels is not None and layout.label:
                 batch.codes, batch.labels = batch.labels.astype(np.int64), None
             yield batch
 
     def _lines(self, tables: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
         options = self._layout.options
-        known = None
-        if self._layout.classes is not None and not options.unlabelled:
-            known = KnownClasses(self._layout.classes)
+        table = None if options.unlabelled else self._layout.table
         source = cast(Source, Lines(self.name, tables))
         for batch in TextReader(options, {}).read(source, Position()):
-            yield batch if known is None else known.codes(batch)
+            yield batch if table is None else of_classes(batch, table)
 
 
 def words_of(layout: Layout, record_batches: Iterable[pa.RecordBatch]) -> list[str]:
@@ -145,13 +140,11 @@ def _renamed(table: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 
 def refuse_other_features(model: Model, by_name: bool) -> None:
     """Raise an error if a model and the rows do not both have features by name, or by index."""
-    named = model.core.name_count() > 0
-    fresh = model.core.stats()["features"] <= 1  # the first is the intercept
-    if model.parameters.hash_bits is None and by_name != named and not fresh:
-        known, given = ("name", "index") if named else ("index", "name")
+    known, given = known_by(model), "name" if by_name else "index"
+    if model.parameters.hash_bits is None and known not in ("", given):
         raise InvalidInputError(
             f"this model knows its features by {known}, and the rows have them by {given}: "
-            + ("name their columns in featureCols" if named else "pass vectors or arrays")
+            + ("pass vectors or arrays" if by_name else "name their columns in featureCols")
         )
 
 
@@ -165,23 +158,19 @@ def check_width(first: int, second: int, what: str) -> None:
 
 
 def _with_codes(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
-    """Replace labels by the positions of their classes, or by numbers; null if there is none."""
+    """Replace labels by the numbers of their classes, or by numbers; null if there is none."""
     if layout.label is None:
         return batch
     column = batch.schema.names.index(layout.label)
     labels = batch.column(column)
-    if layout.classes is None:
-        codes = labels.cast(pa.float64())
-    elif isinstance(layout.classes[0], str):
-        codes = pc.index_in(labels, value_set=pa.array(layout.classes, labels.type))
-        codes = codes.cast(pa.float64())
-    else:
-        numbers = _numbers(labels)
-        classes = np.array(layout.classes, dtype=np.float64)
-        positions = np.searchsorted(classes, numbers)
-        known = classes.take(positions, mode="clip") == numbers
-        codes = pa.array(positions.astype(np.float64), mask=~known)
-    return batch.set_column(column, layout.label, codes)
+    if layout.table is None or not layout.table.text:
+        labels = labels.cast(pa.float64())
+    if layout.table is not None:
+        encoded = labels.dictionary_encode()
+        numbers = layout.table.codes(encoded.dictionary.to_pylist()).astype(np.float64)
+        known = pa.array(numbers, mask=numbers == NEW)
+        labels = known.take(encoded.indices)
+    return batch.set_column(column, layout.label, labels)
 
 
 # -- columns and lines, through the readers of files ----------------------------------------------
@@ -278,7 +267,7 @@ class _VectorReader:
             return np.full(table.num_rows, np.nan)
         labels = _numbers(table.column(1))
         for row in np.flatnonzero(~np.isfinite(labels)).tolist():
-            what = "number" if self._layout.classes is None else "class"
+            what = "number" if self._layout.table is None else "class"
             reasons.setdefault(row, f"no {what} in the label column {label!r}")
         return labels
 

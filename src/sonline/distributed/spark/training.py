@@ -19,7 +19,7 @@ from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Round, train_rounds
 from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
-from sonline.distributed.spark.learning import Work, fresh, raise_again
+from sonline.distributed.spark.learning import Work, raise_again
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.rows import Layout, check_width, refuse_other_features
 from sonline.errors import InvalidInputError
@@ -44,7 +44,7 @@ def train(
     Partitions continue from the fitted model ``start``, if there is one. Returns the model, the
     figures of each round, and the size of the vectors (-1 without).
     """
-    model = fresh(parameters, layout.classes) if start is None else start.copyOfModel()
+    model = Model(parameters, layout.table) if start is None else start.copyOfModel()
     check_same_parameters(parameters, [model.parameters])
     refuse_other_features(model, layout.options.features == "name")
     checkpoints = None
