@@ -46,19 +46,84 @@ class _OverPartitions(OnlineEstimator):
         y: Any,
         sample_weight: Any = None,
         *,
+        classes: Any = None,
         on_error: str = "stop",
         checkpoint: str | os.PathLike[str] | None = None,
         resume: bool = False,
         verbose: bool = False,
         client: Client | None = None,
     ) -> Self:
-        """Learn from partitions; the arguments are those of `SONClassifier.fit` here."""
+        """Learn from partitions.
+
+        Parameters
+        ----------
+        X : dask array, dask data frame, or list of delayed arrays or frames
+            The rows. An array that is chunked by columns, too, is rechunked.
+        y : dask array or series, list of delayed ones, or str
+            The labels, in the same partitions, or the name of their column in the frame.
+        sample_weight : like y, optional
+            Importance of each row.
+        classes : array, optional
+            The labels of a classifier; by default they are collected from y first. With
+            ``discover_classes``, each partition discovers its own.
+        on_error : {"stop", "skip"}, default="stop"
+            Whether a row with missing or infinite numbers is an error that names partition and
+            row, or is skipped and counted.
+        checkpoint : path-like, optional
+            Folder for finished partitions, on the calling machine.
+        resume : bool, default=False
+            Use the finished partitions of an earlier call.
+        verbose : bool, default=False
+            Show partitions as they are finished, with rows and progressive loss, on standard
+            error: as a bar on a terminal, as lines elsewhere.
+        client : distributed.Client, optional
+            The cluster; by default the one in use, or else Dask's local scheduler.
+        """
         if not is_collection(X):
             return cast(Self, self._here.fit(X, y, sample_weight))
+        check_choice("on_error", on_error, ON_ERROR)
         with self._as_before_on_error():
-            self._fit_partitions(
-                X, y, sample_weight, None, on_error, checkpoint, resume, verbose, client
-            )
+            X, y, sample_weight = by_name(X, y, sample_weight)
+            if classes is None:
+                classes = self._declared_classes(y, client)
+            parameters = self._parameters()
+            continuing = self.warm_start and self.__sklearn_is_fitted__()
+            if continuing:
+                self._check_same_parameters()
+            blocks = partitions(X, y, sample_weight)
+            settings = {"classes": classes, "on_error": on_error}
+            tasks = [
+                Task(number, f"partition {number}", _train, (number, settings, *block))
+                for number, block in enumerate(blocks)
+            ]
+            checkpoints = None
+            if checkpoint is not None:
+                description = {
+                    "parameters": parameters.as_dict(),
+                    "partitions": len(tasks),
+                    "rounds": self.max_iter,
+                    "data": token_of(itertools.chain.from_iterable(blocks)),
+                    "rows_before": self.progress_.rows if continuing else 0,
+                }
+                checkpoints = Checkpoints(checkpoint, type(self), description, resume)
+            model = self if continuing else type(self)(**self.get_params(deep=False))
+            with watching(verbose, len(tasks)) as watch:
+                outcome = train_rounds(
+                    DaskEngine(client),
+                    tasks,
+                    model,
+                    continuing=continuing,
+                    rounds=self.max_iter,
+                    checkpoints=checkpoints,
+                    watch=watch,
+                )
+            arguments = self.get_params(deep=False)
+            self.__dict__.update(outcome.model.__dict__)
+            self.set_params(**arguments)
+            self.n_iter_ = self.max_iter
+            self.rounds_ = outcome.rounds
+            for shard in self.rounds_:
+                shard.model = None  # only the figures are public
         return self
 
     def predict(self, X: Any) -> Any:
@@ -83,58 +148,9 @@ class _OverPartitions(OnlineEstimator):
         """The methods of the local estimator."""
         return super()
 
-    def _fit_partitions(  # noqa: PLR0917 - the arguments of fit
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any,
-        classes: Any,
-        on_error: str,
-        checkpoint: str | os.PathLike[str] | None,
-        resume: bool,
-        verbose: bool,
-        client: Client | None,
-    ) -> None:
-        check_choice("on_error", on_error, ON_ERROR)
-        X, y, sample_weight = by_name(X, y, sample_weight)
-        parameters = self._parameters()
-        continuing = self.warm_start and self.__sklearn_is_fitted__()
-        if continuing:
-            self._check_same_parameters()
-        blocks = partitions(X, y, sample_weight)
-        settings = {"classes": classes, "on_error": on_error}
-        tasks = [
-            Task(number, f"partition {number}", _train, (number, settings, *block))
-            for number, block in enumerate(blocks)
-        ]
-        checkpoints = None
-        if checkpoint is not None:
-            description = {
-                "parameters": parameters.as_dict(),
-                "partitions": len(tasks),
-                "rounds": self.max_iter,
-                "data": token_of(itertools.chain.from_iterable(blocks)),
-                "rows_before": self.progress_.rows if continuing else 0,
-            }
-            checkpoints = Checkpoints(checkpoint, type(self), description, resume)
-        model = self if continuing else type(self)(**self.get_params(deep=False))
-        with watching(verbose, len(tasks)) as watch:
-            outcome = train_rounds(
-                DaskEngine(client),
-                tasks,
-                model,
-                continuing=continuing,
-                rounds=self.max_iter,
-                checkpoints=checkpoints,
-                watch=watch,
-            )
-        arguments = self.get_params(deep=False)
-        self.__dict__.update(outcome.model.__dict__)
-        self.set_params(**arguments)
-        self.n_iter_ = self.max_iter
-        self.rounds_ = outcome.rounds
-        for shard in self.rounds_:
-            shard.model = None  # only the figures are public
+    def _declared_classes(self, y: Any, client: Client | None) -> Any:
+        """Return the classes that `partial_fit` of a partition is given; None for numbers."""
+        return None
 
     def _by_partition(self, method: str, X: Any, meta: Any) -> Any:
         """Return a lazy collection: a method of the fitted estimator, applied to each block."""
@@ -185,55 +201,8 @@ class SONClassifier(_OverPartitions, LocalClassifier):
     True
     """
 
-    def fit(
-        self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        *,
-        classes: Any = None,
-        on_error: str = "stop",
-        checkpoint: str | os.PathLike[str] | None = None,
-        resume: bool = False,
-        verbose: bool = False,
-        client: Client | None = None,
-    ) -> Self:
-        """Learn from partitions.
-
-        Parameters
-        ----------
-        X : dask array, dask data frame, or list of delayed arrays or frames
-            The rows. An array that is chunked by columns, too, is rechunked.
-        y : dask array or series, list of delayed ones, or str
-            The labels, in the same partitions, or the name of their column in the frame.
-        sample_weight : like y, optional
-            Importance of each row.
-        classes : array, optional
-            The labels; by default they are collected from y first. With ``discover_classes``,
-            each partition discovers its own.
-        on_error : {"stop", "skip"}, default="stop"
-            Whether a row with missing or infinite numbers is an error that names partition and
-            row, or is skipped and counted.
-        checkpoint : path-like, optional
-            Folder for finished partitions, on the calling machine.
-        resume : bool, default=False
-            Use the finished partitions of an earlier call.
-        verbose : bool, default=False
-            Show partitions as they are finished, with rows and progressive loss, on standard
-            error: as a bar on a terminal, as lines elsewhere.
-        client : distributed.Client, optional
-            The cluster; by default the one in use, or else Dask's local scheduler.
-        """
-        if not is_collection(X):
-            return super().fit(X, y, sample_weight)
-        with self._as_before_on_error():
-            X, y, sample_weight = by_name(X, y, sample_weight)
-            if classes is None and not self.discover_classes:
-                classes = distinct(y, client)
-            self._fit_partitions(
-                X, y, sample_weight, classes, on_error, checkpoint, resume, verbose, client
-            )
-        return self
+    def _declared_classes(self, y: Any, client: Client | None) -> Any:
+        return None if self.discover_classes else distinct(y, client)
 
     def decision_function(self, X: Any) -> Any:
         """Return the raw predictions; lazily for a Dask collection."""
