@@ -82,8 +82,8 @@ class LazyGroup(typer.core.TyperGroup):
             command = typer.main.get_command(module.app)
             command.name = name
             command.help = command.help or COMMANDS[name]  # a group has no docstring
-            for one in getattr(command, "commands", {name: command}).values():
-                for option in one.params:
+            for subcommand in getattr(command, "commands", {name: command}).values():
+                for option in subcommand.params:
                     if getattr(option, "is_flag", False):
                         option.metavar = ""  # the help shows no value: a flag takes none
         return name, command, rest

@@ -47,7 +47,7 @@ def merge(
         raise ParameterError("name two models or more")
     check_outputs([*map(str, models), *([] if start is None else [str(start)])], output=output)
     first, *others = [Model.load(path) for path in models]
-    check_same_parameters(first.parameters, [one.parameters for one in others], models)
+    check_same_parameters(first.parameters, [other.parameters for other in others], models)
     merged = first.merge(others, None if start is None else Model.load(start))
     merged.save(output, {"name": "command line"})
     stats = merged.stats()

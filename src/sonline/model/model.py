@@ -52,11 +52,11 @@ PROBABILISTIC = "logistic"  # the loss whose predictions are logarithms of odds
 def to_merge(others: Any, start: Any) -> list[Any]:
     """Return the learners or estimators that `merge` was given, if that is what they are."""
     listed = list(others) if isinstance(others, Iterable) else None
-    for one in [others] if listed is None else listed:
-        if listed is None or not hasattr(type(one), "from_model"):
+    for item in [others] if listed is None else listed:
+        if listed is None or not hasattr(type(item), "from_model"):
             raise InvalidInputError(
                 "merge takes a list of learners or estimators: model.merge([other, ...]); "
-                f"got {shown(one)}"
+                f"got {shown(item)}"
             )
     if start is not None and not hasattr(type(start), "from_model"):
         raise InvalidInputError(f"start must be a learner or an estimator, got {shown(start)}")

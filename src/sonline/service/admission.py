@@ -112,9 +112,9 @@ class Admission:
             return self._admit(Record(KEEP, LINES, len(kept), payload), None, Outcome(), kept=names)
 
     def _keep(self, rows: Sequence[LoggedRow], seq: int, now: float) -> list[str]:
-        for place, row in enumerate(rows):
-            one = Kept(seq + place, now, bodies.encode(row.x), bodies.encode(row.served))
-            self.waiting.keep(str(row.id), one)
+        for number, row in enumerate(rows):
+            entry = Kept(seq + number, now, bodies.encode(row.x), bodies.encode(row.served))
+            self.waiting.keep(str(row.id), entry)
         return [str(row.id) for row in rows]
 
     def learn(self, rows: Rows) -> Promise:
@@ -145,8 +145,8 @@ class Admission:
         """Raise an error about rows that cannot be learned: an empty model predicts them."""
         x = rows.features(self._checked_rows.parameters.missing)
         if rows.count <= _FEW and isinstance(x, list):  # faster for a few
-            for one in x:
-                self._checked_rows.core.predict_one(one)
+            for row in x:
+                self._checked_rows.core.predict_one(row)
             return
         self._checked_rows.predict(x)
 
@@ -249,11 +249,11 @@ class Admission:
     ) -> tuple[Sequence[str], Sequence[tuple[str, Kept]]]:
         """Remember ids and remove rows that waited; return both, to undo it."""
         names, taken, now = [], [], self.clock.now()
-        for place, name in enumerate(rows.ids):
+        for number, name in enumerate(rows.ids):
             if name is None:
                 continue
             names.append(name)
-            self.remembered.add(name, self.next + place)
+            self.remembered.add(name, self.next + number)
             row = self.waiting.take(name, now)
             if row is not None:
                 taken.append((name, row))
@@ -377,10 +377,10 @@ class Admission:
             self._keep(decoded, record.seq, record.time)
             return None
         rows = rows_of(record)
-        for place, name in enumerate(rows.ids):
+        for number, name in enumerate(rows.ids):
             if name is not None:
                 self.waiting.forget(name)
-                self.remembered.add(name, record.seq + place)
+                self.remembered.add(name, record.seq + number)
         return rows
 
 

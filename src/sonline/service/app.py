@@ -161,16 +161,16 @@ def _single(
 
 
 def _one_per_path(routes: list[Route]) -> list[Route]:
-    """Put methods of one path together, so that the others are answered with 405."""
+    """Put methods of the same path together, so that the others are answered with 405."""
     by_path: dict[str, list[Route]] = {}
-    for one in routes:
-        by_path.setdefault(one.path, []).append(one)
+    for route in routes:
+        by_path.setdefault(route.path, []).append(route)
     merged = []
     for path, some in by_path.items():
         if len(some) == 1:
             merged += some
             continue
-        ends = {method: one.endpoint for one in some for method in one.methods or ()}
+        ends = {method: route.endpoint for route in some for method in route.methods or ()}
 
         def chosen(ends: dict[str, Any]) -> Callable[[Request], Awaitable[Response]]:
             async def endpoint(request: Request) -> Response:

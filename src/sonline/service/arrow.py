@@ -119,14 +119,14 @@ def _refuse_compressed(body: bytes) -> None:
     The head of each message is a flatbuffer, of which one field is looked at; see Message.fbs and
     Schema.fbs of Arrow.
     """
-    place = 0
-    while place + 8 <= len(body):
-        marker, length = struct.unpack_from("<II", body, place)
+    offset = 0
+    while offset + 8 <= len(body):
+        marker, length = struct.unpack_from("<II", body, offset)
         if marker != 0xFFFFFFFF:
             raise InvalidInputError("not an Arrow IPC stream (a file has another form)")
         if length == 0:
             return
-        head = body[place + 8 : place + 8 + length]
+        head = body[offset + 8 : offset + 8 + length]
         (root,) = struct.unpack_from("<I", head, 0)
         kind_at, table_at, size_at = (_field(head, root, number) for number in (1, 2, 3))
         kind = head[kind_at] if kind_at else 0
@@ -140,11 +140,11 @@ def _refuse_compressed(body: bytes) -> None:
                 raise InvalidInputError("compressed Arrow buffers are not supported")
         if size < 0:
             raise InvalidInputError("not an Arrow IPC stream: a negative length")
-        place += 8 + length + size
+        offset += 8 + length + size
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Return the place of a field of a flatbuffer's table; 0 if it is not there."""
+    """Return the offset of a field of a flatbuffer's table; 0 if it is not there."""
     (back,) = struct.unpack_from("<i", data, table)
     directory = table - back
     if directory < 0:
@@ -188,7 +188,7 @@ def _ids(column: Any) -> list[str | None]:
     if not (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
         raise InvalidInputError(f"column 'id' must hold text, has {column.type}")
     ids: list[str | None] = column.to_pylist()
-    if any(one is not None and not 1 <= len(one) <= 200 for one in ids):
+    if any(name is not None and not 1 <= len(name) <= 200 for name in ids):
         raise InvalidInputError("an id has 1 to 200 characters")
     return ids
 

@@ -73,7 +73,7 @@ def start(service: Service, rate: float = 400.0) -> threading.Thread:
 def _feed(service: Service, engine: Engine, rate: float) -> None:
     stream, number = Stream(), 0
     delayed: deque[tuple[float, LabelRow]] = deque()
-    begun = jumped = time.monotonic()
+    started = jumped = time.monotonic()
     chance = np.random.default_rng(1)
     prefix = f"{time.time_ns():x}"
     while not service.stopping.wait(0.05):
@@ -82,22 +82,22 @@ def _feed(service: Service, engine: Engine, rate: float) -> None:
             jumped = now
             stream.jump()
         # The first seconds are faster, so that there is something to see.
-        wanted = rate * 0.05 * (4.0 if now - begun < 5.0 else 1.0)
+        wanted = rate * 0.05 * (4.0 if now - started < 5.0 else 1.0)
         rows = stream.rows(int(chance.poisson(wanted)))
         try:
             for x, y in rows[::2]:
                 number += 1
                 name = f"{prefix}-{number}"
-                started = time.perf_counter()
+                asked = time.perf_counter()
                 engine.predict(Rows([x], 1, [name]))
-                service.watched[NAME].latencies.append(time.perf_counter() - started)
+                service.watched[NAME].latencies.append(time.perf_counter() - asked)
                 delayed.append((now + chance.exponential(1.0), LabelRow(name, y)))
             if rows[1::2]:
                 lines = [LearnRow(x, y) for x, y in rows[1::2]]
                 payload = b"\n".join(map(bodies.encode, lines))
                 engine.learn(bodies.rows_to_learn(lines, payload)).result()
             due = [label for when, label in delayed if when <= now]
-            delayed = deque(one for one in delayed if one[0] > now)
+            delayed = deque(pair for pair in delayed if pair[0] > now)
             if due:
                 outcome = engine.label(due).result()
                 service.watched[NAME].delays.extend(outcome.delays)

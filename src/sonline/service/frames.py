@@ -48,11 +48,11 @@ class LogError(SonlineError):
 
 
 class BadFrameError(LogError):
-    """There is no good frame at this place."""
+    """There is no good frame at this offset."""
 
-    def __init__(self, place: int) -> None:
-        super().__init__(f"no frame at byte {place}")
-        self.place = place
+    def __init__(self, offset: int) -> None:
+        super().__init__(f"no frame at byte {offset}")
+        self.offset = offset
 
 
 class Record(msgspec.Struct, frozen=True, gc=False):
@@ -91,10 +91,13 @@ def pack(records: Sequence[Record], salt: bytes, seq: int, time: float) -> bytes
     """Return a group of records as a frame."""
     body = b"".join(
         part
-        for one in records
-        for part in (RECORD.pack(one.kind, one.encoding, one.count, len(one.payload)), one.payload)
+        for record in records
+        for part in (
+            RECORD.pack(record.kind, record.encoding, record.count, len(record.payload)),
+            record.payload,
+        )
     )
-    count = sum(one.count for one in records)
+    count = sum(record.count for record in records)
     head = FRAME.pack(MARK, len(body), 0, seq, count, time)
     return FRAME.pack(MARK, len(body), checksum(salt, head, body), seq, count, time) + body
 
@@ -114,63 +117,62 @@ def read_header(file: BinaryIO) -> bytes:
 
 def read_frame(file: BinaryIO, salt: bytes, expected: int) -> tuple[Head, bytes] | None:
     """Return head and body of the next frame, checked; None at the end of the file."""
-    place = file.tell()
+    offset = file.tell()
     data = file.read(FRAME.size)
     if not data:
         return None
     if len(data) < FRAME.size:
-        raise BadFrameError(place)
+        raise BadFrameError(offset)
     head = Head(*FRAME.unpack(data))
     if head.mark != MARK or head.seq != expected:
-        raise BadFrameError(place)
+        raise BadFrameError(offset)
     if head.length > os.fstat(file.fileno()).st_size:
-        raise BadFrameError(place)
+        raise BadFrameError(offset)
     body = file.read(head.length)
     if len(body) < head.length or checksum(salt, data, body) != head.checksum:
-        raise BadFrameError(place)
+        raise BadFrameError(offset)
     return head, body
 
 
 def frames(path: Path, first: int, size: int | None = None) -> Iterator[tuple[int, Head, bytes]]:
-    """Yield place, head and body of the frames of a segment, up to a size, all checked."""
-    expected, place = first, HEADER
+    """Yield offset, head and body of the frames of a segment, up to a size, all checked."""
+    expected, offset = first, HEADER
     with path.open("rb") as file:
         salt = read_header(file)
-        while size is None or place < size:
+        while size is None or offset < size:
             frame = read_frame(file, salt, expected)
             if frame is None:
                 return
             head, body = frame
-            yield place, head, body
-            place += FRAME.size + len(body)
+            yield offset, head, body
+            offset += FRAME.size + len(body)
             expected = head.end
 
 
-def good_frame_after(path: Path, salt: bytes, place: int, seq: int) -> bool:
-    """Return whether there is a whole frame, with events from a number on, after a place."""
+def good_frame_after(path: Path, salt: bytes, offset: int, seq: int) -> bool:
+    """Return whether there is a whole frame, with events from a number on, after an offset."""
     data = path.read_bytes()
-    found = place
-    while (found := data.find(MARK, found + 1)) >= 0:
-        start = found + FRAME.size
+    while (offset := data.find(MARK, offset + 1)) >= 0:
+        start = offset + FRAME.size
         if start > len(data):
             return False
-        head = Head(*FRAME.unpack(data[found:start]))
+        head = Head(*FRAME.unpack(data[offset:start]))
         end = start + head.length
         if head.seq >= seq and end <= len(data):
             body = memoryview(data)[start:end]
-            if checksum(salt, data[found:start], body) == head.checksum:
+            if checksum(salt, data[offset:start], body) == head.checksum:
                 return True
     return False
 
 
 def records(head: Head, body: bytes) -> Iterator[Record]:
     """Yield the records of a frame."""
-    seq, place = head.seq, 0
-    while place < len(body):
-        kind, encoding, count, length = RECORD.unpack_from(body, place)
-        place += RECORD.size
-        yield Record(kind, encoding, count, body[place : place + length], seq, head.time)
-        place += length
+    seq, offset = head.seq, 0
+    while offset < len(body):
+        kind, encoding, count, length = RECORD.unpack_from(body, offset)
+        offset += RECORD.size
+        yield Record(kind, encoding, count, body[offset : offset + length], seq, head.time)
+        offset += length
         seq += count
 
 

@@ -107,12 +107,12 @@ class Log:
     @property
     def time(self) -> float:
         """The time of the last frame."""
-        return max((one.time for one in self.segments), default=0.0)
+        return max((segment.time for segment in self.segments), default=0.0)
 
     @property
     def size(self) -> int:
         """Bytes of all segments."""
-        return sum(one.size for one in self.segments)
+        return sum(segment.size for segment in self.segments)
 
     def append(self, records: Sequence[Record], time: float) -> int:
         """Write a group to disk and return the number of its first event.
@@ -122,7 +122,7 @@ class Log:
         DiskFullError, LogError
             If that was not possible; then nothing of the group is kept.
         """
-        count = sum(one.count for one in records)
+        count = sum(record.count for record in records)
         first = self.next
         try:
             segment = self._room()
@@ -258,18 +258,18 @@ class Log:
                 )
             segment = Segment(path, first, HEADER, first, _salt(path))
             try:
-                for place, head, body in frames.frames(path, first):
-                    segment.size = place + frames.FRAME.size + len(body)
+                for offset, head, body in frames.frames(path, first):
+                    segment.size = offset + frames.FRAME.size + len(body)
                     segment.end, segment.time = head.end, head.time
             except BadFrameError as bad:
-                after = segment.salt, bad.place, segment.end
+                after = segment.salt, bad.offset, segment.end
                 if path != paths[-1] or frames.good_frame_after(path, *after):
                     raise LogError(
-                        f"{path}: damaged at byte {bad.place}, after event {segment.end - 1}, with "
-                        "good events after it; restore the file from a copy"
+                        f"{path}: damaged at byte {bad.offset}, after event {segment.end - 1}, "
+                        "with good events after it; restore the file from a copy"
                     ) from None
                 self.cut = path.stat().st_size - segment.size
-                if not bad.place:  # the file had just been created
+                if not bad.offset:  # the file had just been created
                     path.unlink()
                     break
                 with path.open("r+b") as file:

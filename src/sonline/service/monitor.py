@@ -92,13 +92,13 @@ class Monitor:
     def _calibrate(self, model: Model, learned: LearnResult) -> None:
         shares = model.probabilities(learned.raw)
         if model.classes == 2:
-            said, right = shares[1], learned.targets == 1
+            confidence, right = shares[1], learned.targets == 1
         else:
-            said, right = shares.max(axis=0), shares.argmax(axis=0) == learned.targets
-        places = np.minimum((said * BINS).astype(np.int64), BINS - 1)
+            confidence, right = shares.max(axis=0), shares.argmax(axis=0) == learned.targets
+        bins = np.minimum((confidence * BINS).astype(np.int64), BINS - 1)
         self._bins *= np.exp(-len(learned) / _FADE)
-        for line, values in enumerate((np.ones(said.size), said, right.astype(float))):
-            self._bins[line] += np.bincount(places, values, minlength=BINS)
+        for line, values in enumerate((np.ones(confidence.size), confidence, right.astype(float))):
+            self._bins[line] += np.bincount(bins, values, minlength=BINS)
 
     def values(self) -> dict[str, Any]:
         """Return the means over the window; None before the first event."""
@@ -110,9 +110,13 @@ class Monitor:
 
     def calibration(self) -> list[list[float]]:
         """Return, for each bin with events: probability, how often it was right, and how many."""
-        count, said, right = self._bins
+        count, confidence, right = self._bins
         return [
-            [float(said[bin_] / count[bin_]), float(right[bin_] / count[bin_]), float(count[bin_])]
+            [
+                float(confidence[bin_] / count[bin_]),
+                float(right[bin_] / count[bin_]),
+                float(count[bin_]),
+            ]
             for bin_ in range(BINS)
             if count[bin_] > 1e-9
         ]

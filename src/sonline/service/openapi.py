@@ -90,7 +90,7 @@ def document(limits: Limits) -> dict[str, Any]:
         "description": "Wait until rows with an id are on disk.",
         "schema": {"type": "boolean"},
     }
-    model, one = "/v1/models/{name}", "/v1/models/{name}/versions/{version}"
+    model, of_version = "/v1/models/{name}", "/v1/models/{name}/versions/{version}"
     any_object = {"type": "object"}
     paths = {
         "/healthz": {"get": _operation("The process runs.", None, content=_json(any_object))},
@@ -182,13 +182,13 @@ def document(limits: Limits) -> dict[str, Any]:
                 content=_json(_object(["events"], events={"type": "integer"})),
             )
         },
-        one: {"delete": _operation("Remove a shadow.", "admin", "204")},
-        f"{one}/promote": {
+        of_version: {"delete": _operation("Remove a shadow.", "admin", "204")},
+        f"{of_version}/promote": {
             "post": _operation(
                 "Make a version the champion.", "admin", content=_json(_ref("Champion"))
             )
         },
-        f"{one}/file": {
+        f"{of_version}/file": {
             "get": _operation(
                 "Download a version as a model file.", "admin", content={_FILE: _BINARY}
             )

@@ -93,12 +93,14 @@ class Saver:
                 self._remove_segments(log, numbers)
             except (OSError, SonlineError) as error:
                 self.error = str(error)
-                for one in asked:
-                    one.set_exception(UnavailableError(f"no snapshot could be written: {error}"))
+                for promise in asked:
+                    promise.set_exception(
+                        UnavailableError(f"no snapshot could be written: {error}")
+                    )
                 return
             self.error = None
-            for one in asked:
-                one.set_result(last)
+            for promise in asked:
+                promise.set_result(last)
 
         self._writing = self._thread.submit(write)
         if now:

@@ -141,7 +141,7 @@ class Service:
     @property
     def ready(self) -> bool:
         """Whether every model can predict and learn."""
-        return not self.stopping.is_set() and all(one.ready for one in self.engines.values())
+        return not self.stopping.is_set() and all(engine.ready for engine in self.engines.values())
 
     def writer(self, name: str) -> Engine:
         """Return the engine of a model that can be changed."""
@@ -201,7 +201,7 @@ class Watched:
         if self._before is not None and now > self._before[0]:
             rate = (events - self._before[1]) / (now - self._before[0])
         self._before = now, events
-        found: dict[str, Any] = {
+        state: dict[str, Any] = {
             "time": time.time(),
             "ready": engine.ready,
             "problem": engine.failure or engine.disk,
@@ -212,10 +212,10 @@ class Watched:
             "champion": engine.champion,
             "versions": {str(n): self._version(live) for n, live in engine.versions.items()},
         }
-        found["p50"], found["p99"] = _quantiles(self.latencies, 1e3)
-        found["delay50"], found["delay99"] = _quantiles(self.delays, 1.0)
-        self.history.append(found)
-        return found
+        state["p50"], state["p99"] = _quantiles(self.latencies, 1e3)
+        state["delay50"], state["delay99"] = _quantiles(self.delays, 1.0)
+        self.history.append(state)
+        return state
 
     @staticmethod
     def _version(live: Live) -> dict[str, Any]:
@@ -281,7 +281,7 @@ class Watched:
         self._weights = version, now
         order = np.argsort(-np.abs(now - before), kind="stable")[:_MOVED].tolist()
         names = model.features()
-        return [[str(names[place]), float(now[place]), float(before[place])] for place in order]
+        return [[str(names[number]), float(now[number]), float(before[number])] for number in order]
 
 
 def _quantiles(values: deque[float], factor: float) -> tuple[float | None, float | None]:

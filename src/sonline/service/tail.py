@@ -85,7 +85,7 @@ class Tail:
             try:
                 frame = read_frame(self._file, self._salt, self._expected)
             except BadFrameError as bad:
-                raise LogError(f"{self._file.name}: damaged at byte {bad.place}") from None
+                raise LogError(f"{self._file.name}: damaged at byte {bad.offset}") from None
             if frame is None:  # the log continues in another segment
                 self.close()
                 continue

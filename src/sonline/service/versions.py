@@ -142,7 +142,9 @@ class Live:
 
     def learn(self, parts: Sequence[Part]) -> None:
         """Learn records in the order of the log, except those it has learned already."""
-        for part in _joined(part for one in parts if one.seq >= self.next for part in _cut(one)):
+        for part in _joined(
+            part for record in parts if record.seq >= self.next for part in _cut(record)
+        ):
             if self.error is not None:
                 return
             try:
@@ -157,9 +159,9 @@ class Live:
                 x = rows.features(self.model.parameters.missing)
                 learned = self.model.learn(x, rows.y, rows.weights)
                 self.next = parts[-1].end
-                judged = self._served(learned, rows.served)
-                self.model.update_progress(judged, rows.weights)
-                self.monitor.update(self.model, judged)
+                served = self._served(learned, rows.served)
+                self.model.update_progress(served, rows.weights)
+                self.monitor.update(self.model, served)
         except InvalidInputError:  # nothing was learned
             if len(parts) > 1:
                 for part in parts:
@@ -174,15 +176,15 @@ class Live:
         if served is None or len(learned.class_counts) > 1:
             return learned
         name = str(self.info.version)
-        found = [
-            (row, one[name])
-            for row, one in enumerate(served)
-            if one is not None and len(one.get(name, ())) == learned.raw.shape[0]
+        known = [
+            (row, predictions[name])
+            for row, predictions in enumerate(served)
+            if predictions is not None and len(predictions.get(name, ())) == learned.raw.shape[0]
         ]
-        if not found:
+        if not known:
             return learned
         raw = learned.raw.copy()
-        for row, values in found:
+        for row, values in known:
             raw[:, row] = values
         return replace(learned, raw=raw)
 
@@ -361,16 +363,16 @@ def _together(parts: list[Part]) -> Rows:
         return parts[0].rows
     every = [part.rows for part in parts]
     weights = None
-    if any(one.weights is not None for one in every):
+    if any(rows.weights is not None for rows in every):
         weights = np.concatenate(
-            [np.ones(one.count) if one.weights is None else one.weights for one in every]
+            [np.ones(rows.count) if rows.weights is None else rows.weights for rows in every]
         )
     return Rows(
-        [x for one in every for x in one.x],
-        sum(one.count for one in every),
+        [x for rows in every for x in rows.x],
+        sum(rows.count for rows in every),
         (),
-        [y for one in every for y in one.y],
+        [y for rows in every for y in rows.y],
         weights,
-        [s for one in every for s in (one.served or [None] * one.count)],
-        gaps=any(one.gaps for one in every),
+        [s for rows in every for s in (rows.served or [None] * rows.count)],
+        gaps=any(rows.gaps for rows in every),
     )

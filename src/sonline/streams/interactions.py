@@ -85,13 +85,13 @@ def add_grams(
     for code, letter in enumerate(letters.tolist()):
         most, skips = grams.get(letter, grams.get(ALL, (1, 0)))
         for length in range(2, most + 1):
-            for places in gram_places(length, skips):
-                first = np.arange(max(order.size - places[-1], 0))
-                inside = group[first] == group[first + places[-1]]
+            for positions in gram_places(length, skips):
+                first = np.arange(max(order.size - positions[-1], 0))
+                inside = group[first] == group[first + positions[-1]]
                 first = first[inside & (codes[order[first]] == code)]
                 keys = slots[order[first]]
-                for place in places[1:]:
-                    keys = keys * _GRAM_FACTOR + slots[order[first + place]]
+                for position in positions[1:]:
+                    keys = keys * _GRAM_FACTOR + slots[order[first + position]]
                 parts.append(
                     (
                         rows[order[first]],

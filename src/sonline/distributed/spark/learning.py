@@ -128,13 +128,13 @@ def _digest(first: pa.RecordBatch) -> str:
 def error_as_json(error: SonlineError) -> str:
     """Return an error in a form that another machine can raise again."""
     if isinstance(error, DataFormatError):
-        place = {"file": error.file, "line": error.line, "column": error.column}
-        return json.dumps(["DataFormatError", error.message, place | {"text": error.text}])
+        location = {"file": error.file, "line": error.line, "column": error.column}
+        return json.dumps(["DataFormatError", error.message, location | {"text": error.text}])
     return json.dumps([type(error).__name__, str(error), {}])
 
 
 def raise_again(text: str) -> NoReturn:
     """Raise the error that `error_as_json` described."""
-    name, message, place = json.loads(text)
+    name, message, location = json.loads(text)
     kind = getattr(errors, name)
-    raise kind(message, **place)
+    raise kind(message, **location)

@@ -28,7 +28,7 @@ from sonline.model import Model
 from sonline.parameters import Parameters
 
 RESULT = "partition int, figures string, width int, error string, model binary"
-NODE = "place int, model binary"
+NODE = "position int, model binary"
 ON_DRIVER = 1 << 26  # bytes of models that the driver merges by itself
 
 
@@ -139,20 +139,20 @@ def _merged(shards: DataFrame, filled: Sequence[Figures], start: Any) -> Model |
     """
     if not filled:
         return None
-    places = {part.partition: place for place, part in enumerate(filled)}
+    positions = {part.partition: position for position, part in enumerate(filled)}
     models = shards.where(F.col("model").isNotNull())
     number = F.col("partition")
-    if any(partition != place for partition, place in places.items()):
-        pairs = [F.lit(end) for pair in places.items() for end in pair]
+    if any(partition != position for partition, position in positions.items()):
+        pairs = [F.lit(end) for pair in positions.items() for end in pair]
         number = F.element_at(F.create_map(*pairs), number)
-    level = models.select(number.alias("place"), "model")
+    level = models.select(number.alias("position"), "model")
     count, size = len(filled), sum(part.bytes for part in filled)
     while size > ON_DRIVER and count > 1:
-        node = F.floor(F.col("place") / FAN_IN).cast("int")
+        node = F.floor(F.col("position") / FAN_IN).cast("int")
         level = level.groupBy(node.alias("node")).applyInArrow(_node(start), NODE)
         nodes = len(groups(range(count)))
         count, size = nodes, size * nodes // count
-    rows = sorted(collected(level), key=lambda row: row["place"])
+    rows = sorted(collected(level), key=lambda row: row["position"])
     return merge_packed([bytes(row["model"]) for row in rows], start)
 
 
@@ -160,10 +160,10 @@ def _node(start: Any) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
     """Return a function that merges the models of one node of the tree, on an executor."""
 
     def merge(key: tuple[pa.Scalar, ...], table: pa.Table) -> pa.Table:
-        rows = sorted(zip(*table.select(["place", "model"]).to_pydict().values(), strict=True))
+        rows = sorted(zip(*table.select(["position", "model"]).to_pydict().values(), strict=True))
         merged = merge_packed([model for _, model in rows], start).to_bytes()
         columns = [pa.array([key[0].as_py()], "int32"), pa.array([merged], "binary")]
-        return pa.Table.from_arrays(columns, ["place", "model"])
+        return pa.Table.from_arrays(columns, ["position", "model"])
 
     return merge
 

@@ -74,16 +74,21 @@ class Dataset:
         """Return a sentence about how the file differs from the registry."""
         rows, width = self.X.shape
         density = self.X.nnz / max(rows, 1)
-        found = []
+        differences = []
         if rows != self.info.rows:
-            found.append(f"{rows} rows, expected {self.info.rows}")
+            differences.append(f"{rows} rows, expected {self.info.rows}")
         if width > self.info.features:
-            found.append(f"{width} features, expected {self.info.features}")
+            differences.append(f"{width} features, expected {self.info.features}")
         if abs(density - self.info.nonzeros) > 0.0051:  # the paper gives two decimals
-            found.append(f"{density:.2f} non-zeros in a row, expected {self.info.nonzeros:.2f}")
-        if not found and self.info.fingerprint not in {None, fingerprint(self.X, self.labels)}:
-            found.append("other values than those with which the rates were reproduced")
-        return found
+            differences.append(
+                f"{density:.2f} non-zeros in a row, expected {self.info.nonzeros:.2f}"
+            )
+        if not differences and self.info.fingerprint not in {
+            None,
+            fingerprint(self.X, self.labels),
+        }:
+            differences.append("other values than those with which the rates were reproduced")
+        return differences
 
 
 def names() -> list[str]:
@@ -123,7 +128,7 @@ def locate(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path | 
             f"data_dir: {os.fspath(folder)} is not a folder; name the one that holds the data sets"
         )
     places = [Path(folder), cache_dir()] if folder is not None else [cache_dir()]
-    return next((path for place in places if (path := contents.find(place, name))), None)
+    return next((path for folder in places if (path := contents.find(folder, name))), None)
 
 
 def load(
@@ -170,13 +175,13 @@ def load(
 
 
 def _signs(known: Info, labels: Floats, path: Path) -> Floats:
-    found = set(np.unique(labels))
+    distinct = set(np.unique(labels))
     # A file may hold the binary task already.
-    positive = {1.0} if found <= {-1.0, 1.0} or found <= {0.0, 1.0} else known.positive
+    positive = {1.0} if distinct <= {-1.0, 1.0} or distinct <= {0.0, 1.0} else known.positive
     y = np.where(np.isin(labels, list(positive)), 1.0, -1.0)
     if np.unique(y).size < 2:
         raise DataFormatError(
-            f"labels are {sorted(found)[:5]}, of which {known.name} needs some that are "
+            f"labels are {sorted(distinct)[:5]}, of which {known.name} needs some that are "
             f"{sorted(positive)} and some that are not ({known.task})",
             file=str(path),
         )
@@ -235,12 +240,12 @@ def fetch(
         kept = np.isin(labels, list(known.keep))
         X, labels = X[kept], labels[kept]
     target = folder / f"{name}{FETCHED}"
-    found = Dataset(known, X, labels, labels, target).differences()
-    if found:
+    differences = Dataset(known, X, labels, labels, target).differences()
+    if differences:
         _forget(paths)
         raise DownloadError(
-            f"{name}: the files fetched hold {'; '.join(found)}; they are removed: fetch again, or "
-            "see whether the publisher has changed them"
+            f"{name}: the files fetched hold {'; '.join(differences)}; they are removed: fetch "
+            "again, or see whether the publisher has changed them"
         )
     from sklearn.datasets import dump_svmlight_file  # noqa: PLC0415 - a second to import
 

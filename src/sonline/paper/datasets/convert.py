@@ -97,8 +97,8 @@ def newsgroups(paths: Sequence[Path]) -> Rows:
     )
     X = sp.csr_matrix(bunch.data, dtype=np.float64)
     X.sort_indices()
-    distinct, place = np.unique(X.data, return_inverse=True)
-    X.data = np.array([float(f"{value:.6g}") for value in distinct])[place]
+    distinct, inverse = np.unique(X.data, return_inverse=True)
+    X.data = np.array([float(f"{value:.6g}") for value in distinct])[inverse]
     return X, bunch.target.astype(np.float64) + 1
 
 
@@ -163,9 +163,9 @@ def _one_hot(table: list[list[str]]) -> sp.csr_matrix:
             places = {word: (width, number) for word, number in zip(words, numbers, strict=True)}
             width += 1
         present = [(i, *places[word]) for i, word in enumerate(column) if word != MISSING]
-        row, place, value = np.array(present).T
+        row, number, value = np.array(present).T
         rows.append(row)
-        columns.append(place)
+        columns.append(number)
         values.append(value)
     parts = (np.concatenate(rows).astype(np.int64), np.concatenate(columns).astype(np.int64))
     X = sp.csr_matrix((np.concatenate(values), parts), shape=(len(table), width))

@@ -99,13 +99,13 @@ def _continue(url: str, part: Path, progress: Progress | None) -> None:
 def _check(path: Path) -> None:
     record = path.with_name(CHECKSUMS)
     known: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
-    found = sha256(path)
+    digest = sha256(path)
     if path.name not in known:
-        known[path.name] = found
+        known[path.name] = digest
         record.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
-    elif known[path.name] != found:
+    elif known[path.name] != digest:
         raise DownloadError(
-            f"{path}: SHA-256 is {found}, but {known[path.name]} was recorded at its download; "
+            f"{path}: SHA-256 is {digest}, but {known[path.name]} was recorded at its download; "
             f"the file is damaged: delete it and fetch again (or delete its entry in {record}, if "
             "the publisher has changed it)"
         )

@@ -66,9 +66,9 @@ class Setup:
             self._last.clear()
             data = datasets.load(name, self.data_dir, download=self.fetch)
             rows = published_rows(data)
-            if found := data.differences():
-                own = f"{rows.note}; " if rows.note else ""
-                rows = replace(rows, note=f"{own}the file at hand has {'; '.join(found)}")
+            if differences := data.differences():
+                note = f"{rows.note}; " if rows.note else ""
+                rows = replace(rows, note=f"{note}the file at hand has {'; '.join(differences)}")
             self._last[name] = rows
         return self._last[name]
 

@@ -57,9 +57,9 @@ def eigenvalue_errors(
             exact += root**2 * gradients.T @ gradients
             start = end
         true = np.linalg.eigvalsh(exact)[::-1][:count]
-        found = np.zeros(true.size)
+        estimated = np.zeros(true.size)
         spectrum = learner.spectrum()[: true.size]
-        found[: spectrum.size] = spectrum
+        estimated[: spectrum.size] = spectrum
         some = true > 1e-12 * true[0]  # fewer rows than eigenvalues: the others are 0
-        errors.append(float(np.max(np.abs(found - true)[some] / true[some])))
+        errors.append(float(np.max(np.abs(estimated - true)[some] / true[some])))
     return errors

@@ -110,8 +110,8 @@ class Fig1:
         records = []
         for method in (*METHODS, *EXACT):
             for kappa, cells in self._cells(method).items():
-                found = [value(cell) for cell in cells]
-                errors = [each["error"] for each in found]
+                results = [value(cell) for cell in cells]
+                errors = [each["error"] for each in results]
                 records.append(
                     {
                         "method": method.label,
@@ -120,7 +120,7 @@ class Fig1:
                         "lowest": min(errors),
                         "highest": max(errors),
                         "seeds": len(errors),
-                        "alpha_factor": float(np.median([each["factor"] for each in found])),
+                        "alpha_factor": float(np.median([each["factor"] for each in results])),
                     }
                 )
         curves: dict[str, dict[int, float]] = {}

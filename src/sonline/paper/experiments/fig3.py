@@ -42,18 +42,18 @@ class Fig3:
 
     def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:
         """Return both scatter plots, the paper's points beside ours."""
-        found = {(c.dataset, c.column): c for c in self.table.comparisons(setup, value)}
-        names = list(dict.fromkeys(name for name, _ in found))
+        comparisons = {(c.dataset, c.column): c for c in self.table.comparisons(setup, value)}
+        names = list(dict.fromkeys(name for name, _ in comparisons))
         records: list[dict[str, Any]] = [
             {
                 "panel": title[:3],
                 "dataset": name,
                 "x": across,
                 "y": up,
-                "x_ours": found[name, across].ours.rate,
-                "y_ours": found[name, up].ours.rate,
-                "x_paper": found[name, across].paper,
-                "y_paper": found[name, up].paper,
+                "x_ours": comparisons[name, across].ours.rate,
+                "y_ours": comparisons[name, up].ours.rate,
+                "x_paper": comparisons[name, across].paper,
+                "y_paper": comparisons[name, up].paper,
             }
             for title, across, up in PANELS
             for name in names

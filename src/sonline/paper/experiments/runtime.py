@@ -71,7 +71,7 @@ class Runtime:
 
     def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:
         """Return the table and a bar chart of the ratios."""
-        found = {n: value(self._cell(setup, n)) for n in self.names if setup.has(n)}
+        results = {n: value(self._cell(setup, n)) for n in self.names if setup.has(n)}
         base = METHODS[0].label
         records: list[dict[str, Any]] = [
             {
@@ -80,7 +80,7 @@ class Runtime:
                 "nanoseconds_per_nonzero": round(1e9 * seconds / cell["nonzeros"], 2),
                 "times_adagrad": round(seconds / cell["seconds"][base], 3),
             }
-            for name, cell in found.items()
+            for name, cell in results.items()
             for label, seconds in cell["seconds"].items()
         ]
         ratios = {
@@ -93,7 +93,7 @@ class Runtime:
 
         def draw(figure: Figure) -> None:
             axes = figure.subplots()
-            number = np.arange(len(found))
+            number = np.arange(len(results))
             for i, label in enumerate(ratios):
                 heights = [r["times_adagrad"] for r in records if r["method"] == label]
                 axes.bar(number + 0.27 * (i - 1), heights, 0.25, label=label)
@@ -101,7 +101,7 @@ class Runtime:
                 RUNTIME_RATIO, color="0.5", linestyle=":", label="the paper's average, m = 10"
             )
             axes.set(ylabel="time in times of AdaGrad", xticks=number)
-            axes.set_xticklabels(list(found), rotation=45, ha="right", fontsize=7)
+            axes.set_xticklabels(list(results), rotation=45, ha="right", fontsize=7)
             axes.legend(fontsize=7)
 
         by_name = {
@@ -110,7 +110,7 @@ class Runtime:
                 for r in records
                 if r["dataset"] == name
             ]
-            for name in found
+            for name in results
         }
         return Exhibit(
             self.name,
@@ -127,7 +127,7 @@ class Runtime:
                     [[name, *cells] for name, cells in by_name.items()],
                 )
             ],
-            draw=draw if found else None,
+            draw=draw if results else None,
             size=(8.0, 4.2),
             missing=[n for n in self.names if not setup.has(n)],
         )

@@ -92,31 +92,31 @@ class TableError:
 
     def comparisons(self, setup: Setup, value: Callable[[Cell], Any]) -> list[Comparison]:
         """Return every published number of an available data set beside ours."""
-        found = []
+        comparisons = []
         for name in (n for n in self.names if setup.has(n)):
             cells = self.cells(setup, name)
             for method, cell in zip(self.methods, cells, strict=False):
                 paper = ERROR_RATES[name][ERROR_COLUMNS.index(method.label)]
                 ours = best(value(cell))
-                found.append(Comparison(name, method.label, paper, ours))
+                comparisons.append(Comparison(name, method.label, paper, ours))
                 if method is WIDER_METHOD:
                     more = best(value(cells[-1]), WIDER)
                     ours = min(ours, more, key=lambda b: b.mistakes)
-                    found.append(Comparison(name, WIDER_LABEL, paper, ours))
-        return found
+                    comparisons.append(Comparison(name, WIDER_LABEL, paper, ours))
+        return comparisons
 
     def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:
         """Return the table with the paper's number, ours and the difference in each cell."""
-        found = self.comparisons(setup, value)
+        comparisons = self.comparisons(setup, value)
         missing = [name for name in self.names if not setup.has(name)]
         notes = {n: value(self.cells(setup, n)[0])["note"] for n in self.names if setup.has(n)}
         counts = [
-            f"{column}: {sum(c.agrees for c in found if c.column == column)} of "
-            f"{sum(c.column == column for c in found)}"
-            for column in dict.fromkeys(c.column for c in found)
+            f"{column}: {sum(c.agrees for c in comparisons if c.column == column)} of "
+            f"{sum(c.column == column for c in comparisons)}"
+            for column in dict.fromkeys(c.column for c in comparisons)
         ]
         both = sum(
-            all(c.agrees for c in found if c.dataset == name and c.column in TARGETS)
+            all(c.agrees for c in comparisons if c.dataset == name and c.column in TARGETS)
             for name in notes
         )
         return Exhibit(
@@ -124,9 +124,9 @@ class TableError:
             "Error rates (table of the paper's appendix)",
             TEXT.format(steps=len(STEPS), counts="; ".join(counts), both=both, sets=len(notes))
             + "".join(f"\n\n{name}: {note}." for name, note in notes.items() if note),
-            [self._record(c) for c in found],
-            [_wide(found)],
-            draw=partial(_draw, found) if found else None,
+            [self._record(c) for c in comparisons],
+            [_wide(comparisons)],
+            draw=partial(_draw, comparisons) if comparisons else None,
             size=(12.0, 1.5 + 0.25 * len(notes)),
             missing=missing,
         )
@@ -148,17 +148,17 @@ class TableError:
         }
 
 
-def _draw(found: Sequence[Comparison], figure: Figure) -> None:
+def _draw(comparisons: Sequence[Comparison], figure: Figure) -> None:
     compare(
         figure,
-        [(c.column.replace(", ", ",\n"), c.dataset, c.paper, c.ours.rate) for c in found],
+        [(c.column.replace(", ", ",\n"), c.dataset, c.paper, c.ours.rate) for c in comparisons],
     )
 
 
-def _wide(found: Sequence[Comparison]) -> Table:
-    columns = list(dict.fromkeys(c.column for c in found))
+def _wide(comparisons: Sequence[Comparison]) -> Table:
+    columns = list(dict.fromkeys(c.column for c in comparisons))
     rows: dict[str, dict[str, str]] = {}
-    for c in found:
+    for c in comparisons:
         rows.setdefault(c.dataset, {})[c.column] = (
             f"{c.ours.rate:.6f} ({c.paper:.6f}, {percent(c.ours.rate, c.paper)})"
             + (" ✓" if c.agrees else "")
