@@ -1,6 +1,7 @@
 """Options that all tests share."""
 
 import os
+import re
 import shutil
 import signal
 from collections.abc import Iterator
@@ -11,6 +12,10 @@ import hypothesis
 import pytest
 
 DATA_VARIABLE = "SONLINE_DATA"
+# With ``SONLINE_SKIPS=fail``, as in the CI, only tests that need one of these may be skipped: data
+# sets that are not in the folder, privileges, and an older Python.
+SKIPS_FAIL = os.environ.get("SONLINE_SKIPS") == "fail"
+MAY_BE_SKIPPED = re.compile("the folder|mounting a tmpfs|the module has another interface")
 # Variables that change the output of rich and typer. Tests that need them set them.
 TERMINAL = ("COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "LINES", "NO_COLOR", "PY_COLORS")
 TERMINAL += ("TTY_COMPATIBLE", "TTY_INTERACTIVE")
@@ -66,6 +71,26 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         items[:] = [item for item in items if not item.get_closest_marker("data")]
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Iterator[Any]:
+    """Let a skipped test fail in the CI, where all that it could need is installed."""
+    return _failed_if_skipped((yield))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Iterator[Any]:
+    """The same for a module that is skipped."""
+    return _failed_if_skipped((yield))
+
+
+def _failed_if_skipped(report: Any) -> Any:
+    if SKIPS_FAIL and report.skipped and not hasattr(report, "wasxfail"):
+        reason = str(report.longrepr[2])
+        if not MAY_BE_SKIPPED.search(reason):
+            report.outcome, report.longrepr = "failed", f"{reason} (SONLINE_SKIPS=fail)"
+    return report
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     """Run the tests of each folder in `ONE_PROCESS` in one process of pytest-xdist.
@@ -102,16 +127,12 @@ def data_dir() -> Path:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Chromium, driven by Playwright. Without them tests are skipped, but in the CI they fail."""
-    required = os.environ.get("SONLINE_BROWSER") == "required"
+    """Chromium, driven by Playwright; without them tests are skipped."""
     path = next(filter(None, map(shutil.which, ("chromium", "google-chrome"))), None)
-    if path is None and not required:
+    if path is None:
         pytest.skip("no chromium (apt-get install chromium)")
-    if not required:
-        pytest.importorskip("playwright.sync_api", reason="no playwright (an extra of the tests)")
-    from playwright.sync_api import sync_playwright  # noqa: PLC0415 - an optional package
-
-    with sync_playwright() as playwright:
+    api = pytest.importorskip("playwright.sync_api", reason="no playwright (an extra of the tests)")
+    with api.sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield chromium
         chromium.close()

@@ -131,7 +131,6 @@ def test_wrong_options(tmp_path):
     assert (code, "no model file" in errors) == (3, True)
 
 
-@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate")
 def test_tokens_of_a_folder_without_a_service(tmp_path):
     missing = tmp_path / "misspelled"
     for command in (["list"], ["remove", "1f0c2a9b7d3e"]):
@@ -141,6 +140,7 @@ def test_tokens_of_a_folder_without_a_service(tmp_path):
     assert not missing.exists()
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl to make a certificate")
 def test_tls(tmp_path):
     certificate, key = tmp_path / "certificate.pem", tmp_path / "key.pem"
     names = ("-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1")

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-import re
 import struct
 
 import numpy as np
@@ -75,10 +74,7 @@ def parse_reference(fmt, data, *, tokens=False, unlabelled=False, namespaces=Fal
         except reference.LineError as error:
             errors.append((number, start + error.position + 1, error.kind))
             continue
-        if row is not None and row.base:  # the reference reads it, and nothing can learn from it
-            before = re.match(rb"[ \t]*([^ \t]+[ \t]+){2}", line[start:]).end()
-            errors.append((number, start + before + 1, "base_prediction"))
-        elif row is not None:
+        if row is not None:
             label = bits(row.label) if isinstance(row.label, float) else row.label
             rows.append(
                 (

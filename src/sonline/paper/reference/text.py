@@ -44,8 +44,6 @@ class Row:
 
     label: float | str | None = None
     weight: float = 1.0
-    base: float = 0.0
-    qid: int = -1
     tag: str = ""
     features: list[tuple[int | str, float]] = field(default_factory=list)
     namespaces: list[str] = field(default_factory=list)
@@ -133,7 +131,6 @@ def parse_svmlight(line: bytes, *, tokens: bool = False, unlabelled: bool = Fals
         digits = token[4:]
         if not re.fullmatch(rb"[0-9]+", digits) or _is_too_large(digits):
             raise LineError("query_not_integer", at)
-        row.qid = int(digits)
         at += len(token)
     while True:
         at = _skip_blanks(line, at)
@@ -189,15 +186,18 @@ def parse_vw(line: bytes, *, tokens: bool = False, unlabelled: bool = False) -> 
     if bar < 0:
         raise LineError("bar_missing", start)
     row = Row()
-    _parse_vw_head(line, start, bar, row, tokens=tokens, unlabelled=unlabelled)
+    base = _parse_vw_head(line, start, bar, row, tokens=tokens, unlabelled=unlabelled)
     for segment in re.finditer(rb"\|[^|]*", line[bar:]):
         _parse_vw_segment(line, bar + segment.start() + 1, bar + segment.end(), row)
+    if base is not None:  # the line is right, and nothing can learn from it
+        raise LineError("base_prediction", base)
     return row
 
 
 def _parse_vw_head(
     line: bytes, at: int, bar: int, row: Row, *, tokens: bool, unlabelled: bool
-) -> None:
+) -> int | None:
+    """Read label, weight and tag; return where a base prediction is, if there is one."""
     words: list[tuple[int, bytes]] = []
     while (at := _skip_blanks(line, at)) != bar:
         if len(words) == 4:
@@ -214,17 +214,17 @@ def _parse_vw_head(
             words.pop()
     if not words:
         if unlabelled:
-            return
+            return None
         raise LineError("label_missing", bar)
     if len(words) > 3:
         raise LineError("too_many_label_fields", words[3][0])
     row.label = _parse_text(words[0][1], words[0][0]) if tokens else parse_number(*words[0][::-1])
     if len(words) > 1:
         row.weight = parse_number(*words[1][::-1])
-    if len(words) > 2:
-        row.base = parse_number(*words[2][::-1])
+    base = parse_number(*words[2][::-1]) if len(words) > 2 else 0.0
     if row.weight < 0:
         raise LineError("negative_weight", words[1][0])
+    return words[2][0] if base else None
 
 
 def _parse_vw_segment(line: bytes, at: int, end: int, row: Row) -> None:
