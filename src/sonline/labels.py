@@ -144,9 +144,14 @@ class ClassTable:
         return np.array(self.labels, dtype=np.dtype(self.dtype))
 
     @cached_property
-    def order(self) -> NDArray[np.intp]:
+    def sorted_numbers(self) -> list[int]:
         """The numbers of the classes in the order of their labels."""
-        return np.array(self._sorted_numbers(len(self)), np.intp)
+        return self._sorted_numbers(len(self))
+
+    @cached_property
+    def order(self) -> NDArray[np.intp]:
+        """`sorted_numbers` as an array."""
+        return np.array(self.sorted_numbers, np.intp)
 
     def _sorted_numbers(self, count: int) -> list[int]:
         """Return the numbers of the first classes, sorted by label if labels can be compared."""

@@ -294,12 +294,16 @@ class OnlineLearner(LearnerConstructor):
             row_weights([w], 1)
         if new:
             return self._learn_one_class(x, y, w)
-        return self._core.learn_one(x, y, w)
+        try:
+            return self._core.learn_one(x, y, w)
+        except InvalidInputError as error:
+            return self._core.learn_one(self._model.cleaned(x, error), y, w)
 
     def _learn_one_class(self, x: Mapping[Feature, float | str], y: Any, w: float) -> Any:
         weights = row_weights(w, 1, "w")
         targets, table = self._model.targets([y])
-        learned = self._model.learn_targets(CoreRows("rows", ([x],), 1), targets, table, weights)
+        rows = CoreRows("rows", ([x],), 1, missing=self._model.parameters.missing)
+        learned = self._model.learn_targets(rows, targets, table, weights)
         self._settle()
         return self._shaped_one(learned.raw)
 
@@ -321,9 +325,12 @@ class OnlineLearner(LearnerConstructor):
 
     def predict_one(self, x: Mapping[Feature, float | str]) -> Any:
         """Return the raw prediction for one row given as a mapping; changes nothing."""
-        if self._plain:
-            return self._core.predict_one(x)
-        return self._shaped_one(np.array(self._model.predict_one(x))[:, np.newaxis])
+        try:
+            if self._plain:
+                return self._core.predict_one(x)
+            return self._shaped_one(np.array(self._model.predict_one(x))[:, np.newaxis])
+        except InvalidInputError as error:
+            return self.predict_one(self._model.cleaned(x, error))
 
     def predict_proba(self, X: Rows | Batch) -> Floats:
         """Return the probability of each class, a column for each of `classes`.

@@ -2,15 +2,16 @@
 
 Arrays and sparse matrices have features by index, their columns. Frames (pandas, polars, Arrow) and
 mappings have them by name: a column of numbers is a feature, a text in a column is the feature
-``column=text`` with the number 1, and what is missing is absent.
+``column=text`` with the number 1, and what is missing is absent, or an error (``missing``).
 """
 
 from __future__ import annotations
 
 import math
+import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from numbers import Real
 from typing import Any, TypeAlias
@@ -149,6 +150,7 @@ class CoreRows:
     arguments: tuple[Any, ...]
     count: int
     columns: int = 0  # that indices must stay below; 0 is no limit
+    missing: str = "absent"  # or "refuse": what None and NaN in mappings are
 
     def part(self, rows: Any) -> CoreRows:
         """Return some rows: a slice with both ends, or an array of their numbers."""
@@ -156,7 +158,8 @@ class CoreRows:
             chosen = self.arguments[0][rows]
             return CoreRows("dense", (chosen,), chosen.shape[0], self.columns)
         if self.kind == "rows":
-            return CoreRows("rows", (self.arguments[0][rows],), rows.stop - rows.start)
+            chosen = self.arguments[0][rows]
+            return replace(self, arguments=(chosen,), count=len(chosen))
         values, indices, indptr = self.arguments
         if isinstance(rows, slice):
             ends = indptr[rows.start : rows.stop + 1]
@@ -179,12 +182,31 @@ class CoreRows:
 
     def call(self, core: Any, method: str, *rest: Any) -> None:
         """Call a method of a core model with these rows."""
-        getattr(core, f"{method}_{self.kind}")(*self.arguments, *rest)
+        function = getattr(core, f"{method}_{self.kind}")
+        try:
+            function(*self.arguments, *rest)
+        except InvalidInputError as error:
+            if self.kind != "rows":
+                raise
+            function(self._cleaned(error), *rest)
 
     def call_group(self, core: Any, method: str, *rest: Any) -> None:
         """Call a method of a core model with several outputs."""
-        columns = (self.columns,) if self.kind == "csr" else ()
-        getattr(core, f"{method}_{self.kind}")(*self.arguments, *columns, *rest)
+        self.call(core, method, *((self.columns,) if self.kind == "csr" else ()), *rest)
+
+    def _cleaned(self, error: InvalidInputError) -> list[Any]:
+        """Return mappings as `cleaned` does; raise the error if that changes none of them."""
+        rows = []
+        for number, row in enumerate(self.arguments[0]):
+            try:
+                rows.append(cleaned(row, self.missing, error))
+            except InvalidInputError as problem:
+                if problem is not error:
+                    raise InvalidInputError(f"X, row {number}: {problem}") from None
+                rows.append(row)
+        if all(map(operator.is_, rows, self.arguments[0])):
+            raise error
+        return rows
 
 
 def stored_rows(indptr: NDArray[Any], rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
@@ -230,7 +252,7 @@ def rows_of(
     largest : float
         The size of a value that is allowed, of frames; the core checks all else.
     missing : {"absent", "refuse"}
-        What missing cells of frames are.
+        What missing values of frames and mappings are.
     bounded : bool, default=False
         Whether the indices of a sparse matrix must stay below its number of columns.
     """
@@ -242,7 +264,7 @@ def rows_of(
     if isinstance(X, Mapping):
         raise InvalidInputError("X is a single mapping; use learn_one or predict_one")
     if isinstance(X, Sequence) and (not len(X) or isinstance(X[0], Mapping)):
-        return CoreRows("rows", (X,), len(X))
+        return CoreRows("rows", (X,), len(X), missing=missing)
     if isinstance(X, Sequence) and isinstance(X[0], Column):
         return _named(X, len(X[0]), keys_of, largest)
     if isinstance(X, Iterator):
@@ -484,6 +506,27 @@ def is_missing(value: Any) -> bool:
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
     return isinstance(value, (float, np.floating)) and bool(np.isnan(value))
+
+
+def cleaned(x: Any, missing: str, error: InvalidInputError) -> dict[Any, Any]:
+    """Return a row that the core refuses with an error, in a form that it may take.
+
+    Missing values (None, NaN) are left out, or are an error if ``missing`` is "refuse". Names that
+    are tuples, as of River's n-grams, become text. A row without any of these raises the error.
+    """
+    try:
+        items = list(x.items())
+        present = {name: value for name, value in items if not is_missing(value)}
+    except (AttributeError, TypeError, ValueError):  # no mapping
+        raise error from None
+    if missing == "refuse" and len(present) < len(items):
+        absent = next(name for name, value in items if is_missing(value))
+        raise InvalidInputError(
+            f"feature {shown(absent)} has no value; fill it, or leave missing='absent'"
+        )
+    if len(present) == len(items) and not any(isinstance(name, tuple) for name in present):
+        raise error
+    return {str(name) if isinstance(name, tuple) else name: v for name, v in present.items()}
 
 
 def _no_feature(name: str, kind: object) -> InvalidInputError:

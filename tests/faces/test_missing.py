@@ -19,6 +19,7 @@ from sonline.model import Model
 ROWS = 12
 GAP = 7  # the row without a value
 NO_VALUE = "column 'age' has no value"
+FACES = ["SONClassifier", "SONRegressor"]  # of scikit-learn, of River and of Dask
 
 
 def frame() -> pd.DataFrame:
@@ -77,7 +78,7 @@ def test_a_file_remembers_it(tmp_path: Path) -> None:
             face.load(tmp_path / "m.son").predict(with_gap())
 
 
-@pytest.mark.parametrize("name", ["SONClassifier", "SONRegressor"])
+@pytest.mark.parametrize("name", FACES)
 def test_river(name: str) -> None:
     kind = getattr(pytest.importorskip("sonline.river"), name)
     gaps, labels = with_gap(), pd.Series(LABELS.astype(float))
@@ -95,13 +96,79 @@ def test_river(name: str) -> None:
     ]
     if name == "SONClassifier":
         calls += [
-            lambda: strict.learn_one(rows[GAP], "a new label"),
+            lambda: strict.learn_one(rows[GAP], 2.0),  # a new label
             lambda: strict.predict_proba_one(rows[GAP]),
         ]
     for call in calls:
         with pytest.raises(InvalidInputError, match="feature 'age' has no value"):
             call()
     assert strict.model.to_bytes() == before
+
+
+def without_gaps(rows: list[dict[Any, Any]]) -> list[dict[Any, Any]]:
+    return [{name: v for name, v in row.items() if not pd.isna(v)} for row in rows]
+
+
+@pytest.mark.parametrize("gap", [None, float("nan"), np.float32("nan"), pd.NA])
+def test_mappings(gap: Any) -> None:
+    """A row of a frame as a mapping is the row of the frame."""
+    rows = with_gap().astype(object).to_dict("records")
+    rows[GAP]["age"] = gap
+    labels = LABELS.tolist()
+    kinds = [OnlineLearner, *(getattr(pytest.importorskip("sonline.river"), n) for n in FACES)]
+    for kind in kinds:
+        usual, twin = kind(dtype="float64"), kind(dtype="float64")
+        for row, known, label in zip(rows, without_gaps(rows), labels, strict=True):
+            usual.learn_one(row, label)
+            twin.learn_one(known, label)
+        assert usual.model.to_bytes() == twin.model.to_bytes()
+        known = without_gaps(rows)[GAP]
+        assert usual.predict_one(rows[GAP]) == twin.predict_one(known)
+        assert usual.explain_one(rows[GAP]) == twin.explain_one(known)
+        if hasattr(usual, "predict_proba_one"):
+            assert usual.predict_proba_one(rows[GAP]) == twin.predict_proba_one(known)
+    many, twin = OnlineLearner(), OnlineLearner()
+    np.testing.assert_array_equal(many.learn(rows, labels), twin.learn(without_gaps(rows), labels))
+    np.testing.assert_array_equal(many.predict(rows), twin.predict(without_gaps(rows)))
+    three = SONClassifier().fit(frame(), [f"class {row % 3}" for row in range(ROWS)])
+    np.testing.assert_array_equal(three.predict(rows), three.predict(without_gaps(rows)))
+
+
+def test_mappings_that_are_refused() -> None:
+    rows = with_gap().to_dict("records")
+    learner = OnlineLearner(missing="refuse")
+    learner.learn(frame(), LABELS)
+    before = learner.model.to_bytes()
+    for call in (
+        lambda: learner.learn_one(rows[GAP], 1),
+        lambda: learner.predict_one(rows[GAP]),
+        lambda: learner.predict_proba_one(rows[GAP]),
+        lambda: learner.explain_one(rows[GAP]),
+    ):
+        with pytest.raises(InvalidInputError, match=r"^feature 'age' has no value"):
+            call()
+    for call in (lambda: learner.learn(rows, LABELS), lambda: learner.predict(rows)):
+        with pytest.raises(InvalidInputError, match=f"X, row {GAP}: feature 'age' has no value"):
+            call()
+    assert learner.model.to_bytes() == before
+
+
+def test_mappings_with_a_gap_and_a_mistake() -> None:
+    """The gap is no reason to take the rest, or to hide it."""
+    learner = OnlineLearner()
+    before = learner.model.to_bytes()
+    for bad, message in (
+        ({"a": float("inf")}, "feature 'a': inf"),
+        ({"a": [1.0]}, "feature 'a': expected a number"),
+        ({1.5: 1.0}, "a string or an integer, got float"),
+        ([1.0], "a row must be a mapping"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            learner.learn([{"b": None, "new": 1.0}, {}, bad], [1, 0, 1])
+        if isinstance(bad, dict):
+            with pytest.raises(InvalidInputError, match=message):
+                learner.learn_one(bad | {"b": None}, 1)
+    assert learner.model.to_bytes() == before
 
 
 def written(folder: Path, rows: pd.DataFrame, suffix: str) -> Path:

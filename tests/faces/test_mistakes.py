@@ -116,9 +116,9 @@ def test_streams_of_other_things(tmp_path: Path) -> None:
 
 
 def test_explanations_of_rows_that_cannot_be_predicted() -> None:
-    learner = OnlineLearner()
+    learner = OnlineLearner(missing="refuse")
     learner.learn(FRAME, Y)
-    for row in ({"a": float("nan")}, {"a": None}, {"a": [1.0]}, {("a", "b"): 1.0}, [1.0]):
+    for row in ({"a": float("nan")}, {"a": None}, {"a": [1.0]}, {"a": float("inf")}, [1.0]):
         with pytest.raises(InvalidInputError) as wanted:
             learner.predict_one(row)  # type: ignore[arg-type]
         with pytest.raises(InvalidInputError) as error:

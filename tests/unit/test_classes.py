@@ -149,7 +149,7 @@ def test_a_bad_batch_changes_nothing():
     rows.indices[17] = 8
     with pytest.raises(InvalidInputError, match=r"feature index 8 in row .*only 8 columns"):
         learner.learn(learner.rows(rows, add=True, bounded=True), y[100:])
-    for row in ({"new": 1.0, "worse": float("inf")}, {"new": 1.0, "large": 1e39}, {"a": None}):
+    for row in ({"new": 1.0, "worse": float("inf")}, {"new": 1.0, "large": 1e39}, {"a": []}):
         with pytest.raises(InvalidInputError):
             learner.learn_one(row, 0, 1.0)
         with pytest.raises(InvalidInputError, match="row 1"):

@@ -119,7 +119,7 @@ def test_an_error_quotes_a_long_text_in_part() -> None:
         lambda: OnlineLearner().learn_one({"a": 1.0}, long),
         lambda: OnlineLearner().learn_one({"a": 1.0}, 1, long),  # type: ignore[arg-type]
         lambda: OnlineLearner().learn_one({"a": [long]}, 1),  # type: ignore[dict-item]
-        lambda: OnlineLearner().learn_one({long: float("nan")}, 1),
+        lambda: OnlineLearner(missing="refuse").learn_one({long: float("nan")}, 1),
         lambda: OnlineLearner().learn_one({long + "\ud800": 1.0}, 1),
         lambda: OnlineLearner().learn_one({"a": 10**4000}, 1),
         lambda: OnlineLearner().learn_one({10**4000: 1.0}, 1),

@@ -68,7 +68,6 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
     "more rows in CSR": (sp.csr_matrix(np.vstack([X, X])), "X has 6 rows, y has 3 labels"),
     "one mapping": ({0: 1.0}, "use learn_one"),
     "fewer mappings": ([{0: 1.0}], "X has 1 rows, y has 3 labels"),
-    "NaN in a mapping": ([{0: 1.0}, {"b": np.nan}, {}], "row 1: feature 'b': nan"),
     "infinity in a mapping": ([{0: 1.0}, {}, {4: np.inf}], "row 2: feature 4: inf"),
     "too large in a mapping": ([{"new": 1.0}, {4: 1e200}, {}], "row 1: feature 4: 1e+200"),
     "negative key": ([{}, {"new": 1.0}, {-1: 1.0}], "row 2: feature index -1"),
@@ -76,7 +75,6 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
     "key beyond 64 bits": ([{2**200: 1.0}, {}, {}], "must be between 0 and 2^63 - 1"),
     "key of another type": ([{"new": 1.0, 1.5: 2.0}, {}, {}], "a string or an integer, got float"),
     "value of another type": ([{}, {}, {"new": 1.0, "b": [1]}], "row 2: feature 'b': expected"),
-    "value None": ([{}, {"b": None}, {}], "row 1: feature 'b': expected a number, got NoneType"),
     "key that is not text": ([{"\ud800": 1.0}, {}, {}], "cannot be encoded as UTF-8"),
     "value that is not text": ([{"a": "\ud800"}, {}, {}], "cannot be encoded as UTF-8"),
     "not all mappings": ([{0: 1.0}, [1.0], {}], "row 1: a row must be a mapping"),
@@ -106,7 +104,7 @@ BAD_CALLS: dict[str, tuple[Call, str]] = {
     "one: weight NaN": (lambda m: m.learn_one({"new": 1.0}, 1, np.nan), "sample_weight: nan"),
     "one: weight negative": (lambda m: m.learn_one({"new": 1.0}, 1, -1), "sample_weight: -1"),
     "one: weight infinite": (lambda m: m.learn_one({"new": 1.0}, 1, np.inf), "sample_weight: inf"),
-    "one: NaN": (lambda m: m.learn_one({"new": 1.0, "b": np.nan}, 1), "feature 'b': nan"),
+    "one: infinite": (lambda m: m.learn_one({"new": 1.0, "b": np.inf}, 1), "feature 'b': inf"),
     "one: negative key": (lambda m: m.learn_one({"new": 1.0, -3: 1.0}, 1), "index -3"),
     "one: label of text": (lambda m: m.learn_one({"new": 1.0}, "spam"), "y must be.*SONClassifier"),
     "one: digits": (lambda m: m.learn_one({"new": 1.0}, "1"), "y must be a number, got '1'"),
@@ -269,8 +267,8 @@ def test_a_label_of_text_is_refused_by_every_loss_with_what_to_do(loss: str) -> 
 
 def test_a_bad_row_does_not_decide_which_label_is_the_negative_one() -> None:
     model = learner()
-    with pytest.raises(InvalidInputError, match="feature 'a': nan"):
-        model.learn_one({"a": np.nan}, 0)
+    with pytest.raises(InvalidInputError, match="feature 'a': inf"):
+        model.learn_one({"a": np.inf}, 0)
     model.learn_one({"a": 1.0}, -1)
     with pytest.raises(InvalidInputError, match="label 0 in row 0"):
         model.learn_one({"a": 1.0}, 0)

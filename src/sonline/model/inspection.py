@@ -11,7 +11,7 @@ from sonline import _core
 from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable
 from sonline.parameters import Parameters
-from sonline.rows import Floats
+from sonline.rows import Floats, cleaned
 
 INTERCEPT = "(intercept)"  # its name among the parts of a prediction
 
@@ -97,12 +97,20 @@ class Inspection:
         # Another thread may have added features since.
         return dict(zip(self.features(), weights, strict=False))
 
+    def cleaned(self, x: Mapping[Any, Any], error: InvalidInputError) -> dict[Any, Any]:
+        """Return a row without missing values after an error of the core; see `rows.cleaned`."""
+        return cleaned(x, self.parameters.missing, error)
+
     def explain(self, x: Mapping[Any, Any], label: Any = None) -> dict[Any, float]:
         """Return what the intercept and each feature add to a raw prediction, largest first.
 
         Values beyond their limit are cut, as they are for the prediction.
         """
-        self.predict_one(x)  # raises the errors about rows that cannot be used
+        try:
+            self.predict_one(x)  # raises the errors about rows that cannot be used
+        except InvalidInputError as error:
+            x = self.cleaned(x, error)
+            self.predict_one(x)
         output, sign = self.output_of(label)
         bias, *weights = (sign * self.weights()[output]).tolist()
         limits = self.learners[output].limits()[1:].tolist()

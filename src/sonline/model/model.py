@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -182,10 +182,13 @@ class Model(ModelFiles):
     def check_probabilistic(self) -> None:
         """Raise an error if predictions cannot be turned into probabilities."""
         if not self.probabilistic:
-            raise InvalidInputError(
-                "probabilities need classes and loss='logistic', this model has "
-                f"loss={self.parameters.loss!r}" + (" and numbers" if self.table is None else "")
-            )
+            raise self._without_probabilities()
+
+    def _without_probabilities(self) -> InvalidInputError:
+        return InvalidInputError(
+            f"probabilities need classes and loss={PROBABILISTIC!r}, this model has "
+            f"loss={self.parameters.loss!r}" + (" and numbers" if self.table is None else "")
+        )
 
     # -- rows, labels and names ------------------------------------------------------------------
 
@@ -418,11 +421,15 @@ class Model(ModelFiles):
 
     def probabilities_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
         """Return the probability of each label for one mapping, sorted by label."""
-        self.check_probabilistic()
-        with self.core.hold():  # no other thread may add a class
-            table = cast(ClassTable, self.table)
-            chances = probabilities_one(self.predict_one(x), len(table))
-            return {table.labels[number]: chances[number] for number in table.order.tolist()}
+        try:
+            with self.core.hold():  # no other thread may add a class
+                table = self.table
+                if table is None or self.parameters.loss != PROBABILISTIC:
+                    raise self._without_probabilities()
+                labels, chances = table.labels, probabilities_one(self.predict_one(x), len(table))
+                return {labels[number]: chances[number] for number in table.sorted_numbers}
+        except InvalidInputError as error:
+            return self.probabilities_one(self.cleaned(x, error))
 
     # -- classes ---------------------------------------------------------------------------------
 

@@ -11,8 +11,9 @@ from river import base
 from sonline.constructors import RiverClassifierConstructor
 from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable, plain
+from sonline.model import PROBABILISTIC
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
-from sonline.river.common import RiverEstimator, cleaned
+from sonline.river.common import RiverEstimator
 from sonline.rows import LARGEST, row_weights
 
 if TYPE_CHECKING:
@@ -70,14 +71,14 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
         try:
             number = model.numbers[y]
         except (KeyError, TypeError):  # new, or not hashable, which is an error in what follows
-            self._learn([cleaned(x, self.missing)], [y], w)
+            self._learn([x], [y], w)
             return
         if type(w) is not float or not 0.0 <= w <= LARGEST:
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         try:
             model.learn_one(x, number, w)
-        except InvalidInputError:  # n-grams and scalers of River need `cleaned`
-            model.learn_one(cleaned(x, self.missing), number, w)
+        except InvalidInputError as error:
+            model.learn_one(model.cleaned(x, error), number, w)
 
     def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
         table = self._model.table
@@ -105,8 +106,8 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
         model = self._model
         try:
             number = model.choose_one(x)
-        except InvalidInputError:  # n-grams and scalers of River need `cleaned`
-            number = model.choose_one(cleaned(x, self.missing))
+        except InvalidInputError as error:
+            number = model.choose_one(model.cleaned(x, error))
         labels = model.known_labels
         return labels[number] if labels else None
 
@@ -122,10 +123,7 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
 
         """
         self._refuse_without_probabilities()
-        try:
-            return self._model.probabilities_one(x)
-        except InvalidInputError:  # n-grams and scalers of River need `cleaned`
-            return self._model.probabilities_one(cleaned(x, self.missing))
+        return self._model.probabilities_one(x)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the most likely label of each row.
@@ -160,7 +158,7 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
 
     def _refuse_without_probabilities(self) -> None:
         """Raise the error that River's classifiers without probabilities raise."""
-        if not self._model.probabilistic:
+        if self.loss != PROBABILISTIC:
             raise NotImplementedError(
-                f"probabilities need loss='logistic', this is loss={self.loss!r}"
+                f"probabilities need loss={PROBABILISTIC!r}, this is loss={self.loss!r}"
             )

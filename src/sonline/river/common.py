@@ -15,7 +15,7 @@ from sonline.labels import ClassTable, plain
 from sonline.learner import Feature
 from sonline.model import Model, to_merge
 from sonline.parameters import Parameters, check_choice
-from sonline.rows import is_missing, row_weights
+from sonline.rows import row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -27,7 +27,6 @@ class RiverEstimator:
     face: str  # the name of this class in model files
     losses: ClassVar[tuple[str, ...]]
     loss: str
-    missing: str
     _model: Model
 
     def _start(self, arguments: dict[str, Any]) -> None:
@@ -84,7 +83,7 @@ class RiverEstimator:
             The class, as in `weights`.
 
         """
-        return self._model.explain(cleaned(x, self.missing), label)
+        return self._model.explain(x, label)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the complete state to a file; a loaded estimator continues training exactly.
@@ -191,33 +190,8 @@ class RiverEstimator:
         columns = X.columns.tolist()
         if len(set(columns)) < len(columns):
             raise InvalidInputError(f"X has columns of the same name: {columns}")
-        records = [dict(zip(columns, row, strict=True)) for row in X.to_numpy().tolist()]
-        if X.isna().to_numpy().any() or any(isinstance(name, tuple) for name in columns):
-            return [cleaned(row, self.missing) for row in records]
-        return records
+        return [dict(zip(columns, row, strict=True)) for row in X.to_numpy().tolist()]
 
     @property
     def _raw_memory_usage(self) -> int:
         return int(super()._raw_memory_usage + self._model.stats()["bytes"])  # type: ignore[misc]  # River's
-
-
-def cleaned(x: Mapping[Any, Any], missing: str) -> dict[Any, Any]:
-    """Return a row as the core takes it: names that are tuples as text, without missing values.
-
-    n-grams of River have tuples for names, and its scalers return NaN. If ``missing`` is "refuse",
-    a missing value is an error.
-    """
-    if not hasattr(x, "items"):
-        raise InvalidInputError(
-            f"a row must be a mapping from features to numbers, got {type(x).__name__}"
-        )
-    absent = [name for name, value in x.items() if is_missing(value)]
-    if absent and missing == "refuse":
-        raise InvalidInputError(
-            f"feature {absent[0]!r} has no value; fill it, or leave missing='absent'"
-        )
-    return {
-        str(name) if isinstance(name, tuple) else name: value
-        for name, value in x.items()
-        if not is_missing(value)
-    }

@@ -10,7 +10,7 @@ from river import base
 from sonline.constructors import RiverRegressorConstructor
 from sonline.errors import InvalidInputError
 from sonline.parameters import REGRESSION_LOSSES, documented
-from sonline.river.common import RiverEstimator, cleaned
+from sonline.river.common import RiverEstimator
 from sonline.rows import LARGEST, row_weights
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegr
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         try:
             self._model.core.learn_one(x, y, w)
-        except InvalidInputError:  # n-grams and scalers of River need `cleaned`
-            self._model.core.learn_one(cleaned(x, self.missing), y, w)
+        except InvalidInputError as error:
+            self._model.core.learn_one(self._model.cleaned(x, error), y, w)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Return the prediction for one row.
@@ -75,8 +75,8 @@ class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegr
         """
         try:
             return self._model.core.predict_one(x)
-        except InvalidInputError:
-            return self._model.core.predict_one(cleaned(x, self.missing))
+        except InvalidInputError as error:
+            return self._model.core.predict_one(self._model.cleaned(x, error))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the prediction for each row.
