@@ -7,12 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
-from onnx import TensorProto, helper, numpy_helper
 from sklearn.base import is_classifier
 
-from sonline.errors import InvalidInputError
+from sonline.errors import InvalidInputError, require
+
+require("onnx", "onnx")
+
+import onnx  # noqa: E402 - says what is missing first
+from onnx import TensorProto, helper, numpy_helper  # noqa: E402
 
 __all__ = ["to_onnx"]
 

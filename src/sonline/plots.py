@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import matplotlib.pyplot as plt
-from matplotlib.ticker import MaxNLocator
-
-from sonline.errors import InvalidInputError
+from sonline.errors import InvalidInputError, require
 from sonline.evaluate import Curve
+
+require("matplotlib", "plot")
+
+import matplotlib.pyplot as plt  # noqa: E402 - says what is missing first
+from matplotlib.ticker import MaxNLocator  # noqa: E402
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

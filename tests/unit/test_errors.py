@@ -1,5 +1,7 @@
 import copy
 import pickle
+import subprocess
+import sys
 
 import pytest
 
@@ -54,3 +56,33 @@ def test_format_error_survives_copy_and_pickle(remake):
     assert type(other) is errors.DataFormatError
     assert vars(other) == vars(error)
     assert str(other) == str(error)
+
+
+WITHOUT = """
+import importlib.util, sys
+usual = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == sys.argv[2] else usual(name, *rest)
+import importlib
+try:
+    module = importlib.import_module(sys.argv[1])
+    getattr(module, "SONClassifier", None)
+except ModuleNotFoundError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "package", "extra"),
+    [
+        ("sonline.river", "river", "river"),
+        ("sonline.distributed.dask", "distributed", "dask"),
+        ("sonline.distributed.spark", "pyspark", "spark"),
+        ("sonline.plots", "matplotlib", "plot"),
+        ("sonline.export", "onnx", "onnx"),
+    ],
+)
+def test_a_missing_extra_is_named(module, package, extra):
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT, module, package], capture_output=True, text=True, check=True
+    )
+    assert done.stdout == f'{package} is missing: pip install "sonline[{extra}]"\n'

@@ -24,7 +24,6 @@ from sonline.errors import (
     InvalidInputError,
     ModelFileError,
     ParameterError,
-    require,
 )
 from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve, Progress
@@ -419,7 +418,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
         Needs matplotlib (``pip install "sonline[plot]"``); `sonline.plots` has each plot by itself.
         """
-        require("matplotlib", "plot")
         from sonline import plots  # noqa: PLC0415 - matplotlib is an extra
 
         return plots.report(self)
@@ -429,7 +427,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
         Needs onnx (``pip install "sonline[onnx]"``); see `sonline.export.to_onnx`.
         """
-        require("onnx", "onnx")
         from sonline import export  # noqa: PLC0415 - onnx is an extra
 
         return export.to_onnx(self, path)
