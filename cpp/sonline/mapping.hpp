@@ -150,12 +150,12 @@ class MappingReader {
       if (!items.is_valid()) throw nanobind::python_error();
       kept_.push_back(items);
       const auto count = static_cast<size_t>(PyList_Size(items.ptr()));
-      for (size_t place = 0; place < count; ++place) {
-        PyObject* item = PyList_GetItem(items.ptr(), static_cast<Py_ssize_t>(place));
+      for (size_t index = 0; index < count; ++index) {
+        PyObject* item = PyList_GetItem(items.ptr(), static_cast<Py_ssize_t>(index));
         if (!PyTuple_Check(item) || PyTuple_Size(item) != 2)
           throw BadInput("items() of a row must give (feature, number) tuples, got " +
                          type_of(item) + " " + repr(item));
-        add(place, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1));
+        add(index, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1));
       }
     }
     indptr_.push_back(static_cast<int64_t>(keys_.size()));
@@ -164,7 +164,7 @@ class MappingReader {
   void add_dict(PyObject* dict) {
     PyObject *key, *value;
     Py_ssize_t position = 0;
-    size_t place = 0;
+    size_t index = 0;
     const size_t start = keys_.size(), familiar = std::min(dict_size(dict), recent_.size());
     keys_.resize(start + familiar);
     values_.resize(start + familiar);
@@ -174,22 +174,22 @@ class MappingReader {
     const double largest = largest_;
     bool more = true;
     // While the keys are those of the rows before, only the values have to be read.
-    while (place < familiar && (more = PyDict_Next(dict, &position, &key, &value))) {
-      if (!PyFloat_CheckExact(value) || !recent[place].is(key)) break;
+    while (index < familiar && (more = PyDict_Next(dict, &position, &key, &value))) {
+      if (!PyFloat_CheckExact(value) || !recent[index].is(key)) break;
       const double number = float_value(value);
       if (!(std::fabs(number) <= largest)) refuse(key, number);
-      keys[place] = recent[place].id();
-      values[place++] = number;
+      keys[index] = recent[index].id();
+      values[index++] = number;
     }
-    keys_.resize(start + place);
-    values_.resize(start + place);
-    if (place < familiar && more) add(place++, key, value);
-    while (more && PyDict_Next(dict, &position, &key, &value)) add(place++, key, value);
+    keys_.resize(start + index);
+    values_.resize(start + index);
+    if (index < familiar && more) add(index++, key, value);
+    while (more && PyDict_Next(dict, &position, &key, &value)) add(index++, key, value);
   }
 
   static size_t dict_size(PyObject* dict) { return static_cast<size_t>(PyDict_Size(dict)); }
 
-  void add(size_t place, PyObject* key, PyObject* value) {
+  void add(size_t index, PyObject* key, PyObject* value) {
     double number;
     if (PyFloat_CheckExact(value)) {
       number = float_value(value);
@@ -205,19 +205,19 @@ class MappingReader {
                        repr(value));
       }
       if (!(std::fabs(number) <= largest_)) refuse(key, number);
-      look_up(place, key);
+      look_up(index, key);
       values_.push_back(number);
       return;
     }
     if (!(std::fabs(number) <= largest_)) refuse(key, number);
-    look_up(place, key);
+    look_up(index, key);
     values_.push_back(number);
   }
 
-  void look_up(size_t place, PyObject* key) {
+  void look_up(size_t index, PyObject* key) {
     if (!PyUnicode_CheckExact(key)) return look_up_other(key);
-    if (place < recent_.size() && recent_[place].is(key)) {
-      keys_.push_back(recent_[place].id());
+    if (index < recent_.size() && recent_[index].is(key)) {
+      keys_.push_back(recent_[index].id());
       return;
     }
     if (seen_.empty()) seen_.resize(size_t{1} << kSeenBits);
@@ -232,8 +232,8 @@ class MappingReader {
       return;
     }
     if (!known) seen.miss(key, id);
-    if (place >= recent_.size()) recent_.resize(place + 1);
-    recent_[place].miss(key, id);
+    if (index >= recent_.size()) recent_.resize(index + 1);
+    recent_[index].miss(key, id);
   }
 
   // A subclass of str may mean something else the next time, so it is not remembered.

@@ -18,10 +18,10 @@ class SlotMerger {
     table_.assign(capacity, {});
     size_t kept = 0;
     for (size_t i = 0; i < row.size; ++i) {
-      size_t place = (row.slots[i] * 0x9E3779B9u) & (capacity - 1);
-      while (table_[place].used && table_[place].slot != row.slots[i])
-        place = (place + 1) & (capacity - 1);
-      Entry& entry = table_[place];
+      size_t bucket = (row.slots[i] * 0x9E3779B9u) & (capacity - 1);
+      while (table_[bucket].used && table_[bucket].slot != row.slots[i])
+        bucket = (bucket + 1) & (capacity - 1);
+      Entry& entry = table_[bucket];
       if (entry.used) {
         row.raw[entry.position] += row.raw[i];
         continue;

@@ -334,10 +334,10 @@ class CsvParser final : public LineParser {
 
   Reason multiply(size_t k, Batch& batch) {
     const auto [first, second] = layout_.products[k];
-    const Column &one = columns_[first], &other = columns_[second];
-    room(batch, one.features.size() * other.features.size());
-    for (const auto& [name, value] : one.features) {
-      for (const auto& [other_name, other_value] : other.features) {
+    const Column &left = columns_[first], &right = columns_[second];
+    room(batch, left.features.size() * right.features.size());
+    for (const auto& [name, value] : left.features) {
+      for (const auto& [other_name, other_value] : right.features) {
         scratch_ = name;
         (scratch_ += '*') += other_name;
         const int64_t key = keys_.of_name(scratch_);

@@ -375,10 +375,10 @@ class JsonParser final : public LineParser {
     }
     p = begin + 1;
     uint32_t previous = kNoColumn;
-    for (uint64_t place = 0;; ++place) {
+    for (uint64_t index = 0;; ++index) {
       skip_space(p);
       char digits[20];
-      const char* const end = std::to_chars(digits, digits + sizeof digits, place).ptr;
+      const char* const end = std::to_chars(digits, digits + sizeof digits, index).ptr;
       previous = column_of(id, {digits, static_cast<size_t>(end - digits)}, previous);
       columns_[previous].row = row_;
       const Reason reason = read_cell(previous, p, depth);
