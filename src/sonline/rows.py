@@ -36,7 +36,6 @@ LARGEST_VALUES = {"float32": 1e18, "float64": 1e150}
 """The size of a value that a learner takes, by its dtype; see kLargestValue in batch.hpp."""
 NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
 UNKNOWN = np.uint64(2**64 - 1)  # the key of a name that a model does not have
-NO_VALUE = "column {!r} has no value; fill it, or leave missing='absent'"
 
 
 # -- numbers ---------------------------------------------------------------------------------------
@@ -419,7 +418,7 @@ def columns_of(frame: Any, missing: str = "absent") -> list[Column] | None:
             absent = np.isnan(column.numbers) if column.numbers is not None else column.codes == -1
             if np.any(absent):
                 row = int(np.argmax(absent))
-                raise InvalidInputError(f"X, row {row}: {NO_VALUE.format(column.name)}")
+                raise InvalidInputError(f"X, row {row}: {no_value(column.name)}")
     return columns
 
 
@@ -501,6 +500,11 @@ def _column_of_objects(name: str, values: list[Any]) -> Column:
     return Column(name, codes=codes, words=list(numbers))
 
 
+def no_value(name: object, kind: str = "column") -> str:
+    """Return a message about a value that is missing and refused."""
+    return f"{kind} {shown(name)} has no value; fill it, or use missing='absent'"
+
+
 def is_missing(value: Any) -> bool:
     """Return whether a cell is empty: None, NaN or NA of pandas."""
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
@@ -521,9 +525,7 @@ def cleaned(x: Any, missing: str, error: InvalidInputError) -> dict[Any, Any]:
         raise error from None
     if missing == "refuse" and len(present) < len(items):
         absent = next(name for name, value in items if is_missing(value))
-        raise InvalidInputError(
-            f"feature {shown(absent)} has no value; fill it, or leave missing='absent'"
-        )
+        raise InvalidInputError(no_value(absent, "feature"))
     if len(present) == len(items) and not any(isinstance(name, tuple) for name in present):
         raise error
     return {str(name) if isinstance(name, tuple) else name: v for name, v in present.items()}

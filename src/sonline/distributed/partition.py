@@ -14,7 +14,7 @@ from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, InvalidInputError
 from sonline.estimators.rows import is_named
 from sonline.evaluate import Progress
-from sonline.rows import LARGEST_VALUES, NO_VALUE
+from sonline.rows import LARGEST_VALUES, no_value
 
 FINITE = float(np.finfo(np.float64).max)
 
@@ -134,7 +134,7 @@ def _bad_rows(
             return "the weight is not a finite number of 0 or more"
         absent = [name for name in X.columns if X[name].isna().iloc[row]] if is_named(X) else []
         if absent and refuse_missing:
-            return NO_VALUE.format(absent[0])
+            return no_value(absent[0])
         return f"a feature is missing or not a number of at most {largest:g}"
 
     return bad, reason

@@ -66,9 +66,8 @@ def known_codes(table: ClassTable, batch: Any, words: bool = False) -> Codes:
     If ``words``, labels are the words of the stream, also those that are numbers.
     """
     # The stream has codes for its labels, so each label is looked up once.
-    labels = range(batch.label_count)
-    known = [batch.names.words[code] if words else batch.names.label(code) for code in labels]
-    codes: Codes = np.append(table.codes(known), NEW)[batch.codes]
+    labels = batch.names.words[: batch.label_count] if words else batch.stream_labels()
+    codes: Codes = np.append(table.codes(labels), NEW)[batch.codes]
     return codes
 
 

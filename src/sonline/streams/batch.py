@@ -146,6 +146,10 @@ class Batch:
     def __len__(self) -> int:
         return int(self.indptr.size) - 1
 
+    def stream_labels(self) -> list[Label]:
+        """Return the labels of the stream so far, in the order of their codes."""
+        return [self.names.label(code) for code in range(self.label_count)]
+
     @property
     def label_count(self) -> int:
         """How many different labels the stream has had up to the end of this batch."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
-from sonline.rows import LARGEST_VALUES, NO_VALUE
+from sonline.rows import LARGEST_VALUES, no_value
 from sonline.streams.batch import BadRow, Position
 from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import check_columns, check_names, label_column, ngram_columns
@@ -185,7 +185,7 @@ class CsvReader(TextReader):
         if kind == "weight":
             return "a weight must be a number of at least 0", word
         if error.kind == "cell_missing":
-            return NO_VALUE.format(column), ""
+            return no_value(column), ""
         if error.kind in _NOT_FINITE:
             what = f"{word} is not a number of at most {LARGEST_VALUES[options.dtype]:g}"
             return f"column {column!r}: {what}, which {options.dtype} can learn from", ""

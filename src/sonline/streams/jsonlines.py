@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sonline import _core
 from sonline.errors import DataFormatError
-from sonline.rows import LARGEST_VALUES, NO_VALUE
+from sonline.rows import LARGEST_VALUES, no_value
 from sonline.streams.batch import BadRow
 from sonline.streams.interactions import split_pair
 from sonline.streams.rows import ngram_columns
@@ -60,7 +60,7 @@ class JsonReader(TextReader):
             reason = f"no label: column {self._label!r} is missing; name another, --label NAME"
             shown = ""
         elif error.kind == "cell_missing":
-            reason, shown = NO_VALUE.format(column), ""
+            reason, shown = no_value(column), ""
         elif error.kind == "json_twice":
             reason, shown = f"column {column!r} occurs twice", ""
         elif error.kind == "json_kind":

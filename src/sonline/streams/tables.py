@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.labels import token_of
-from sonline.rows import LARGEST_VALUES, NO_VALUE, Floats, arrow_column
+from sonline.rows import LARGEST_VALUES, Floats, arrow_column, no_value
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.files import SourceFile
 from sonline.streams.interactions import column_pairs, product
@@ -130,7 +130,7 @@ class TableReader:
             )
             if options.missing == "refuse":
                 for row in np.flatnonzero(absent).tolist():
-                    reasons.setdefault(row, NO_VALUE.format(column))
+                    reasons.setdefault(row, no_value(column))
         for number, (first, second) in enumerate(products, len(features)):
             cells[:, number], values[:, number] = product(
                 names, cells[:, first], cells[:, second], values[:, first] * values[:, second]

@@ -235,7 +235,7 @@ class Training:
                 self.settings.classes,
                 "loss" in self.settings.parameters,
                 skip=stream.options.on_error == "skip",
-                place_of=lambda label: _place_of(label, first),
+                location_of=lambda label: _location_of(label, first),
             )
             self.model = Model(parameters, table)
             self.model.reading = reading_of(stream.options)
@@ -304,8 +304,7 @@ class Training:
         chosen = self.settings.class_weights
         if not chosen or batch.codes is None:
             return batch.weights
-        labels = [batch.names.label(code) for code in range(batch.label_count)]
-        factors = np.array([chosen.get(label, 1.0) for label in labels])[batch.codes]
+        factors = np.array([chosen.get(label, 1.0) for label in batch.stream_labels()])[batch.codes]
         return factors if batch.weights is None else batch.weights * factors
 
     def _measure(
@@ -481,7 +480,7 @@ class Training:
             self._stream.stop()
 
 
-def _place_of(label: Any, batches: list[Batch]) -> str:
+def _location_of(label: Any, batches: list[Batch]) -> str:
     """Return the file and line of the first row with a label, for an error."""
     for batch in batches:
         for row, code in enumerate([] if batch.codes is None else batch.codes.tolist()):

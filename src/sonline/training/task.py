@@ -30,12 +30,12 @@ def table_for(
     loss_given: bool,
     *,
     skip: bool = False,
-    place_of: Callable[[Any], str] = lambda label: "",
+    location_of: Callable[[Any], str] = lambda label: "",
 ) -> ClassTable | None:
     """Return the classes for the first labels of a stream; None for regression.
 
     A few other labels among many that are -1 and 1, or 0 and 1, are a mistake in the data or a rare
-    class: only the user knows. If bad rows are skipped, they count as such. ``place_of`` returns
+    class: only the user knows. If bad rows are skipped, they count as such. ``location_of`` returns
     the file and line of a label, for the error.
     """
     if not parameters.binary:
@@ -59,7 +59,7 @@ def table_for(
             return SIGNS
         shown = ", ".join(str(label) for label in list(others)[:4])
         raise ParameterError(
-            f"{place_of(next(iter(others)))}nearly all of the first labels are "
+            f"{location_of(next(iter(others)))}nearly all of the first labels are "
             f"{-1 if counts[-1] else 0} and 1, but there are others ({shown}): use classes multi "
             "(--classes multi) if they are classes; otherwise correct these rows, or skip them "
             "(--on-error skip)"
@@ -118,7 +118,7 @@ class LabelCheck:
 
     def _decide(self, batch: Batch, codes: Codes) -> None:
         """Let the first -1 or 0 decide which of the two is the other label beside 1."""
-        labels = [batch.names.label(code) for code in range(batch.label_count)]
+        labels = batch.stream_labels()
         negative = np.flatnonzero(
             np.isin(codes, [code for code, label in enumerate(labels) if label in (-1, 0)])
         )
@@ -185,7 +185,7 @@ def targets_of(model: Model, batch: Batch) -> NDArray[Any]:
     if batch.codes is None or model.table is None:
         assert batch.labels is not None  # noqa: S101 - a batch has codes or labels
         return batch.labels
-    labels = [batch.names.label(code) for code in range(batch.label_count)]
+    labels = batch.stream_labels()
     codes = model.table.codes(labels)
     if model.table.undecided and 0 in labels:  # as long as no -1 was seen, 0 may mean the same
         codes[labels.index(0)] = 0
