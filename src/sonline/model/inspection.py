@@ -101,6 +101,13 @@ class Inspection:
         """Return a row without missing values after an error of the core; see `rows.cleaned`."""
         return cleaned(x, self.parameters.missing, error)
 
+    def predict_row(self, x: Mapping[Any, Any]) -> list[float]:
+        """Return the raw predictions of one mapping; missing values are absent, or an error."""
+        try:
+            return self.predict_one(x)
+        except InvalidInputError as error:
+            return self.predict_one(self.cleaned(x, error))
+
     def explain(self, x: Mapping[Any, Any], label: Any = None) -> dict[Any, float]:
         """Return what the intercept and each feature add to a raw prediction, largest first.
 

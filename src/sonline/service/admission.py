@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeAlias
 
 import msgspec
@@ -143,12 +144,16 @@ class Admission:
 
     def _check_rows(self, rows: Rows) -> None:
         """Raise an error about rows that cannot be learned: an empty model predicts them."""
-        x = rows.features(self._checked_rows.parameters.missing)
-        if rows.count <= _FEW and isinstance(x, list):  # faster for a few
-            for row in x:
-                self._checked_rows.core.predict_one(row)
+        model = self._checked_rows
+        if rows.count == 1 and isinstance(rows.x, list):
+            model.predict_row(rows.x[0])
             return
-        self._checked_rows.predict(x)
+        if rows.count <= _FEW and isinstance(rows.x, list):  # faster for a few
+            with suppress(InvalidInputError):  # which `predict` raises with the number of the row
+                for row in rows.x:
+                    model.core.predict_one(row)
+                return
+        model.predict(rows.x)
 
     def label(self, labels: Sequence[LabelRow]) -> Promise:
         """Admit the labels of rows that wait; the promise is done when they are on disk.

@@ -99,7 +99,6 @@ class Rows(msgspec.Struct):
     served: Sequence[Served | None] | None = None
     payload: bytes = b""
     encoding: int = LINES
-    gaps: bool = False  # whether a mapping of x has a value that is null
 
     @property
     def identified(self) -> bool:
@@ -107,29 +106,6 @@ class Rows(msgspec.Struct):
         if self.count == 1:
             return self.ids[0] is not None
         return any(id_ is not None for id_ in self.ids)
-
-    def features(self, missing: str) -> Any:
-        """Return x as a model takes it: without values that are null.
-
-        Parameters
-        ----------
-        missing : {"absent", "refuse"}
-            The parameter of the model.
-
-        Raises
-        ------
-        InvalidInputError
-            If there are such values, and the model refuses them.
-        """
-        if not self.gaps:
-            return self.x
-        if missing == "refuse":
-            row, name = next((n, k) for n, x in enumerate(self.x) for k in x if x[k] is None)
-            where = f"row {row}: " if self.count > 1 else ""
-            raise InvalidInputError(
-                f"{where}feature {name!r} has no value (null), and the model has missing='refuse'"
-            )
-        return [{name: value for name, value in x.items() if value is not None} for x in self.x]
 
 
 # -- JSON ------------------------------------------------------------------------------------------
@@ -208,29 +184,23 @@ def rows_to_learn(
     if len(rows) == 1 and rows[0].weight == 1.0:
         row = rows[0]
         served = None if isinstance(row, LearnRow) else [row.served]
-        x = features(row.x, limit)
-        gaps = None in x.values()
-        return Rows([x], 1, [row.id], [row.y], None, served, payload, gaps=gaps)
+        return Rows([features(row.x, limit)], 1, [row.id], [row.y], None, served, payload)
     weights = [row.weight for row in rows]
     plain = all(weight == 1.0 for weight in weights)
-    every = [features(row.x, limit) for row in rows]
     return Rows(
-        every,
+        [features(row.x, limit) for row in rows],
         len(rows),
         [row.id for row in rows],
         [row.y for row in rows],
         None if plain else row_weights(weights, len(rows), "weight"),
         [row.served if isinstance(row, LoggedRow) else None for row in rows],
         payload,
-        gaps=any(None in x.values() for x in every),
     )
 
 
 def rows_to_predict(rows: Sequence[PredictRow], limit: int = Limits.features) -> Rows:
     """Return decoded rows without labels."""
-    every = [features(row.x, limit) for row in rows]
-    gaps = any(None in x.values() for x in every)
-    return Rows(every, len(every), [row.id for row in rows], gaps=gaps)
+    return Rows([features(row.x, limit) for row in rows], len(rows), [row.id for row in rows])
 
 
 def one_line(body: bytes) -> bytes:

@@ -156,8 +156,7 @@ class Live:
         rows = _together(parts)
         try:
             with self._lock:
-                x = rows.features(self.model.parameters.missing)
-                learned = self.model.learn(x, rows.y, rows.weights)
+                learned = self.model.learn(rows.x, rows.y, rows.weights)
                 self.next = parts[-1].end
                 served = self._served(learned, rows.served)
                 self.model.update_progress(served, rows.weights)
@@ -190,12 +189,11 @@ class Live:
 
     def predict(self, rows: Rows) -> Answer:
         """Return predictions of rows."""
-        x = rows.features(self.model.parameters.missing)
-        if isinstance(x, list) and len(x) == 1:
-            return self._predict_one(x[0])
+        if isinstance(rows.x, list) and len(rows.x) == 1:
+            return self._predict_one(rows.x[0])
         with self._lock:
             model = self.model
-            raw = model.predict(x)
+            raw = model.predict(rows.x)
             table, seq = model.table, self.next
             labels, shares = self._labelled(raw)
         classes = self._classes(table)
@@ -205,7 +203,7 @@ class Live:
         """Return the prediction of a mapping: the same bits, in less time."""
         with self._lock:
             model = self.model
-            raw = model.predict_one(x)
+            raw = model.predict_row(x)
             table, seq = model.table, self.next
             if table is not None and model.classes == 2 and model.probabilistic:
                 labels = [table.labels[raw[0] > 0]]
@@ -234,11 +232,10 @@ class Live:
 
     def raw(self, rows: Rows) -> list[list[float]]:
         """Return raw predictions of rows."""
-        x = rows.features(self.model.parameters.missing)
         with self._lock:
-            if isinstance(x, list) and len(x) == 1:
-                return [self.model.predict_one(x[0])]
-            raw: list[list[float]] = self.model.predict(x).T.tolist()
+            if isinstance(rows.x, list) and len(rows.x) == 1:
+                return [self.model.predict_row(rows.x[0])]
+            raw: list[list[float]] = self.model.predict(rows.x).T.tolist()
             return raw
 
     @contextmanager
@@ -335,7 +332,6 @@ def _cut(part: Part) -> Iterator[Part]:
                 rows.y[start:end],
                 None if rows.weights is None else rows.weights[start:end],
                 None if rows.served is None else rows.served[start:end],
-                gaps=rows.gaps,
             ),
         )
 
@@ -374,5 +370,4 @@ def _together(parts: list[Part]) -> Rows:
         [y for rows in every for y in rows.y],
         weights,
         [s for rows in every for s in (rows.served or [None] * rows.count)],
-        gaps=any(rows.gaps for rows in every),
     )
