@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pyspark.ml.base import Predictor
 from pyspark.ml.classification import ProbabilisticClassifier
@@ -22,14 +22,55 @@ from sonline.labels import ClassTable
 from sonline.parameters import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, check_choice
 
 
-def _check_kind(start: object, kind: type) -> None:
-    if type(start) is not kind:
-        raise InvalidInputError(f"start must be a {kind.__name__}, got {type(start).__name__}")
+class _Estimator(SONParams):
+    """What both estimators share."""
+
+    _losses: ClassVar[tuple[str, ...]]
+    _kind: ClassVar[type[SONClassificationModel | SONRegressionModel]]
+
+    def setParams(self, **values: Any) -> Self:  # noqa: N802 - Spark's name
+        """Set parameters by name."""
+        return self.take(values)
+
+    def _fit(self, dataset: DataFrame) -> Any:
+        return self._learn(dataset, None)
+
+    def fitFrom(self, dataset: DataFrame, start: Any) -> Any:  # noqa: N802 - as Spark spells names
+        """Continue training a model with more rows, and return the new model.
+
+        Parameters
+        ----------
+        dataset : DataFrame
+            Rows that the model has not seen.
+        start : SONClassificationModel or SONRegressionModel
+            With the same parameters and classes. Each partition continues from it, and merging
+            counts it once. It does not change.
+        """
+        if type(start) is not self._kind:
+            raise InvalidInputError(
+                f"start must be a {self._kind.__name__}, got {type(start).__name__}"
+            )
+        return self._learn(dataset, start)
+
+    def _learn(self, dataset: DataFrame, start: Any) -> Any:
+        parameters = self.learner_parameters()
+        check_choice("loss", parameters.loss, self._losses)
+        layout = layout_of(self, parameters, dataset.schema)
+        frame = prepared(self, dataset, layout)
+        table = self._classes(frame, layout) if start is None else start.model.table
+        layout = replace(layout, table=table)
+        model, rounds, width = train(self, parameters, frame, layout, start)
+        fitted = self._kind.of(model, rounds, width)
+        return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
+
+    def _classes(self, frame: DataFrame, layout: Layout) -> ClassTable | None:
+        """Return the classes of a prepared frame; None for numbers."""
+        return None
 
 
 class SONClassifier(
+    _Estimator,
     ProbabilisticClassifier,
-    SONParams,
     DefaultParamsReadable["SONClassifier"],
     DefaultParamsWritable,
 ):
@@ -86,62 +127,27 @@ class SONClassifier(
     5
     """
 
+    _losses = tuple(name for name in CLASSIFICATION_LOSSES if name != "squared")
+    _kind = SONClassificationModel
     classes = param("classes", "all labels", TypeConverters.toList)
 
     def __init__(self, **values: Any) -> None:
         super().__init__()
         self.take(values)
 
-    def setParams(self, **values: Any) -> Self:  # noqa: N802 - Spark's name
-        """Set parameters by name."""
-        return self.take(values)
-
-    def _fit(self, dataset: DataFrame) -> SONClassificationModel:
-        return self._learn(dataset, None)
-
-    def fitFrom(  # noqa: N802 - as Spark spells names
-        self, dataset: DataFrame, start: SONClassificationModel
-    ) -> SONClassificationModel:
-        """Continue training a model with more rows, and return the new model.
-
-        Parameters
-        ----------
-        dataset : DataFrame
-            Rows that the model has not seen.
-        start : SONClassificationModel
-            With the same parameters and classes. Each partition continues from it, and merging
-            counts it once. It does not change.
-        """
-        _check_kind(start, SONClassificationModel)
-        return self._learn(dataset, start)
-
-    def _learn(
-        self, dataset: DataFrame, start: SONClassificationModel | None
-    ) -> SONClassificationModel:
-        parameters = self.learner_parameters()
-        losses = tuple(name for name in CLASSIFICATION_LOSSES if name != "squared")
-        check_choice("loss", parameters.loss, losses)
-        layout = layout_of(self, parameters, dataset.schema)
-        frame = prepared(self, dataset, layout)
-        table = ClassTable(self._classes(frame, layout)) if start is None else start.model.table
-        layout = replace(layout, table=table)
-        model, rounds, width = train(self, parameters, frame, layout, start)
-        fitted = SONClassificationModel.of(model, rounds, width)
-        return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
-
-    def _classes(self, frame: DataFrame, layout: Layout) -> tuple[Label, ...]:
+    def _classes(self, frame: DataFrame, layout: Layout) -> ClassTable:
         declared: list[Label] | None = self.chosen("classes")
         classes = classes_of(frame, layout) if declared is None else _declared(declared)
         if len(classes) < 2:
             raise InvalidInputError(
                 f"at least two classes are needed, the labels have {len(classes)}: {list(classes)}"
             )
-        return classes
+        return ClassTable(classes)
 
 
 class SONRegressor(
+    _Estimator,
     Predictor[SONRegressionModel],
-    SONParams,
     DefaultParamsReadable["SONRegressor"],
     DefaultParamsWritable,
 ):
@@ -168,42 +174,13 @@ class SONRegressor(
     'squared'
     """
 
+    _losses = REGRESSION_LOSSES
+    _kind = SONRegressionModel
+
     def __init__(self, **values: Any) -> None:
         super().__init__()
         self._setDefault(loss="squared")
         self.take(values)
-
-    def setParams(self, **values: Any) -> Self:  # noqa: N802 - Spark's name
-        """Set parameters by name."""
-        return self.take(values)
-
-    def _fit(self, dataset: DataFrame) -> SONRegressionModel:
-        return self._learn(dataset, None)
-
-    def fitFrom(  # noqa: N802 - as Spark spells names
-        self, dataset: DataFrame, start: SONRegressionModel
-    ) -> SONRegressionModel:
-        """Continue training a model with more rows, and return the new model.
-
-        Parameters
-        ----------
-        dataset : DataFrame
-            Rows that the model has not seen.
-        start : SONRegressionModel
-            With the same parameters. Each partition continues from it, and merging counts it
-            once. It does not change.
-        """
-        _check_kind(start, SONRegressionModel)
-        return self._learn(dataset, start)
-
-    def _learn(self, dataset: DataFrame, start: SONRegressionModel | None) -> SONRegressionModel:
-        parameters = self.learner_parameters()
-        check_choice("loss", parameters.loss, REGRESSION_LOSSES)
-        layout = layout_of(self, parameters, dataset.schema)
-        frame = prepared(self, dataset, layout)
-        model, rounds, width = train(self, parameters, frame, layout, start)
-        fitted = SONRegressionModel.of(model, rounds, width)
-        return self._copyValues(fitted._resetUid(self.uid))  # noqa: SLF001 - Spark's own way
 
 
 def _declared(labels: list[Label]) -> tuple[Label, ...]:
