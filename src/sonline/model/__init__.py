@@ -14,7 +14,7 @@ from sonline.model.features import known_by
 from sonline.model.files import Reading
 from sonline.model.model import PROBABILISTIC, Model, to_merge
 from sonline.model.next_rows import NextRows
-from sonline.model.predictions import LearnResult, probabilities, sigmoid
+from sonline.model.predictions import LearnResult, probabilities
 
 __all__ = [
     "PROBABILISTIC",
@@ -24,6 +24,5 @@ __all__ = [
     "Reading",
     "known_by",
     "probabilities",
-    "sigmoid",
     "to_merge",
 ]

@@ -381,17 +381,17 @@ class Model(ModelFiles):
                 wrong[rows] = mistakes
         return loss, wrong
 
-    def update_progress(self, learned: LearnResult, weights: Floats | None = None) -> None:
-        """Add the predictions made before rows were learned to `progress`."""
-        self.measure(learned, self.progress, weights)
-
-    def measure(
-        self, learned: LearnResult, progress: Progress, weights: Floats | None = None
+    def update_progress(
+        self,
+        learned: LearnResult,
+        weights: Floats | None = None,
+        progress: Progress | None = None,
     ) -> None:
-        """Add predictions to measures.
+        """Add the predictions made before rows were learned to measures, by default `progress`.
 
         The first row of a regression has no weight there: a model without labels predicts 0.
         """
+        progress = self.progress if progress is None else progress
         loss, wrong = self.measures(learned)
         weights = learned.counted(weights)
         progress.update(loss, wrong, weights)

@@ -46,7 +46,7 @@ class NextRows:
         if len(learned.class_counts) > 1 or raw.shape != learned.raw.shape:
             return  # the batch had new classes
         for progress, result in ((self.frozen, replace(learned, raw=raw)), (self.live, learned)):
-            model.measure(result, progress, weights)
+            model.update_progress(result, weights, progress)
 
     def as_dict(self) -> dict[str, Any]:
         """Return the measures of the frozen model, if there are any."""
