@@ -391,10 +391,7 @@ def documented(cls: C) -> C:
     """Put what is known about the learner's parameters into the docstring of a face.
 
     The line ``{parameters}`` stands for those of its constructor that it does not describe itself.
-    Python's errors about arguments name the face, not the base class with its constructor.
     """
-    constructor = inspect.getattr_static(cls, "__init__")
-    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
     parameters = {parameter.name: parameter for parameter in fields(Parameters)}
     entries = []
     for name, argument in inspect.signature(cls).parameters.items():

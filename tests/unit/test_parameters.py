@@ -107,9 +107,3 @@ def test_integers_and_booleans_of_numpy(tmp_path):
 def test_arrays_are_no_parameters(name):
     with pytest.raises(ParameterError, match=f"{name} must be a single value"):
         OnlineLearner(**{name: np.array([1, 2])})
-
-
-def test_unknown_arguments_name_the_class():
-    for kind in (OnlineLearner, SONClassifier, SONRegressor):
-        with pytest.raises(TypeError, match=rf"^{kind.__name__}\.__init__\(\).*'learning_rate'"):
-            kind(learning_rate=1)
