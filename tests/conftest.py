@@ -13,9 +13,12 @@ import pytest
 
 DATA_VARIABLE = "SONLINE_DATA"
 # With ``SONLINE_SKIPS=fail``, as in the CI, only tests that need one of these may be skipped: data
-# sets that are not in the folder, privileges, an older Python, an experiment of scikit-learn.
+# sets that are not in the folder, privileges, openssl, an older Python, an experiment of
+# scikit-learn.
 SKIPS_FAIL = os.environ.get("SONLINE_SKIPS") == "fail"
-MAY_BE_SKIPPED = re.compile("the folder|mounting a tmpfs|the module has another|SCIPY_ARRAY_API")
+MAY_BE_SKIPPED = re.compile(
+    "the folder|mounting a tmpfs|no openssl|the module has another|SCIPY_ARRAY_API"
+)
 # Variables that change the output of rich and typer. Tests that need them set them.
 TERMINAL = ("COLUMNS", "FORCE_COLOR", "GITHUB_ACTIONS", "LINES", "NO_COLOR", "PY_COLORS")
 TERMINAL += ("TTY_COMPATIBLE", "TTY_INTERACTIVE")
