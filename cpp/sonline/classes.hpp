@@ -157,19 +157,21 @@ class Classes {
     size_t numbers = 0;
     for (size_t row = 0; row < part.rows; ++row) numbers += length(part, row);
     std::unordered_map<uint64_t, size_t> first;
-    for (size_t k = 0; k < size(); ++k)
-      if (const uint64_t number = models_[k]->alike(numbers))
-        leaders[k] = first.emplace(number, k).first->second;
+    for (size_t k = 0; k < size(); ++k) {
+      const uint64_t number = models_[k]->alike();
+      const size_t leader = first.emplace(number, k).first->second;
+      if (number != 0 || models_[k]->is_like(*models_[leader], numbers)) leaders[k] = leader;
+    }
     return leaders;
   }
 
   // After a part that models alike have learned, they are alike again.
   void stay_alike(const std::vector<size_t>& leaders,
                   const std::vector<std::exception_ptr>& errors) {
-    static std::atomic<uint64_t> parts = 0;
-    const uint64_t part = 2 * ++parts * size();  // even, unlike hashes
+    static std::atomic<uint64_t> next = 1;
+    const uint64_t part = next.fetch_add(size());
     for (size_t k = 0; k < size(); ++k)
-      if (!errors[k] && !errors[leaders[k]]) models_[k]->set_alike(part + 2 * leaders[k]);
+      if (!errors[k] && !errors[leaders[k]]) models_[k]->set_alike(part + leaders[k]);
   }
 
   // Up to row `end` of the caller's batch, all rows will have been learned.

@@ -115,14 +115,24 @@ class Learner {
     return predict_row();
   }
 
-  // A number that learners have in common only if they resolve and scale every row alike. If it was
-  // not set, it is the hash of at most so many features. 0 if there is none.
-  uint64_t alike(size_t most) {
-    if (alike_ == 0 && scales_.ignore_labels() && index_.size() <= most)
-      alike_ = hash_of_rows() | 1;
-    return alike_;
-  }
+  // A number that learners have in common only if they resolve and scale every row alike; 0 if
+  // nothing is known.
+  uint64_t alike() const { return alike_; }
   void set_alike(uint64_t number) { alike_ = number; }
+  // Whether they do.
+  bool is_like(const Learner& other) const {
+    if (!scales_.ignore_labels() || !scales_.same(other.scales_)) return false;
+    if (config_.sketch_every != other.config_.sketch_every ||
+        config_.hash_bits != other.config_.hash_bits ||
+        config_.hash_seed != other.config_.hash_seed ||
+        config_.intercept != other.config_.intercept || rounds_ != other.rounds_ ||
+        nonzeros_ != other.nonzeros_ || blocks_.stride() != other.blocks_.stride() ||
+        index_.keys() != other.index_.keys())
+      return false;
+    for (Slot slot = 0; slot < index_.size(); ++slot)
+      if (!scales_.same(blocks_.at(slot), other.blocks_.at(slot))) return false;
+    return true;
+  }
 
   size_t features() const { return index_.size() - !config_.intercept; }
   uint64_t rounds() const { return rounds_; }
@@ -296,17 +306,6 @@ class Learner {
     prepared.slots_seen = from.slots_seen;
     scales_.prepare(from, prepared);
     prepared.ready = true;
-  }
-
-  uint64_t hash_of_rows() const {
-    uint64_t hash = mix_bits(rounds_) + nonzeros_;
-    for (const uint64_t number :
-         {uint64_t{config_.sketch_every}, static_cast<uint64_t>(config_.hash_bits),
-          config_.hash_seed, uint64_t{config_.intercept}, uint64_t{sizeof(T)}})
-      hash = mix_bits(hash ^ number) + hash;
-    for (const Key key : index_.keys()) hash = mix_bits(hash ^ key) + hash;
-    for (Slot slot = 0; slot < index_.size(); ++slot) hash = scales_.hash(blocks_.at(slot), hash);
-    return scales_.hash(hash);
   }
 
   double predict_row() {

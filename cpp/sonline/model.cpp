@@ -56,7 +56,11 @@ class ModelOf final : public Model {
   std::unique_ptr<PreparedBatch> new_prepared() const override {
     return std::make_unique<PreparedRows<T>>();
   }
-  uint64_t alike(size_t most) override { return learner_.alike(most); }
+  uint64_t alike() const override { return learner_.alike(); }
+  bool is_like(const Model& other, size_t most) const override {
+    const auto* same = dynamic_cast<const ModelOf*>(&other);
+    return same && learner_.features() <= most && learner_.is_like(same->learner_);
+  }
   void set_alike(uint64_t number) override { learner_.set_alike(number); }
 
   void add_features(const Batch& batch, size_t row) override { learner_.add_features(batch, row); }

@@ -38,10 +38,11 @@ class Model {
     learn(batch, labels, weights, predictions, nullptr, nullptr);
   }
   virtual std::unique_ptr<PreparedBatch> new_prepared() const = 0;
-  // Models that resolve and scale every row alike have the same number; 0 if it is not known and
-  // there are more than `most` features to look at.
-  virtual uint64_t alike(size_t most) = 0;
+  // Models with the same number resolve and scale every row alike; 0 says nothing.
+  virtual uint64_t alike() const = 0;
   virtual void set_alike(uint64_t number) = 0;
+  // Whether another model does, by a look at all features; false if there are more than `most`.
+  virtual bool is_like(const Model& other, size_t most) const = 0;
   // Adds the features of a row of a batch that has been checked, as if it had been learned.
   virtual void add_features(const Batch& batch, size_t row) = 0;
   virtual void predict(const Batch& batch, double* predictions) = 0;

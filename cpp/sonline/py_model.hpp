@@ -45,7 +45,7 @@ class PyModel {
     const std::scoped_lock lock(shared_->mutex);
     auto twin = std::make_unique<PyModel>(config_, single_, shared_);
     twin->model_->restore(model_->save());
-    twin->model_->set_alike(model_->alike(0));
+    twin->model_->set_alike(model_->alike());
     return twin;
   }
 

@@ -36,7 +36,6 @@
 #include "sonline/config.hpp"
 #include "sonline/cpu.hpp"
 #include "sonline/errors.hpp"
-#include "sonline/hashing.hpp"
 #include "sonline/row.hpp"
 
 namespace sonline {
@@ -145,17 +144,13 @@ class FeatureScales {
 
   // Whether rows are scaled alike whatever their labels are.
   bool ignore_labels() const { return scaling_ != Scaling::gradient; }
-  // A hash of everything that decides how rows are scaled but the blocks.
-  uint64_t hash(uint64_t seed) const {
-    std::vector<std::pair<Slot, T>> limits(limits_.begin(), limits_.end());
-    std::sort(limits.begin(), limits.end());
-    for (const auto& [slot, limit] : limits) seed = hash_number(limit, mix_bits(seed + slot));
-    seed = hash_number(unit_, mix_bits(seed + static_cast<uint64_t>(scaling_)));
-    return hash_number(frequency_unit_, seed);
+  // Whether everything that decides how rows are scaled is the same, but the blocks; and these.
+  bool same(const FeatureScales& other) const {
+    return scaling_ == other.scaling_ && unit_ == other.unit_ &&
+           frequency_unit_ == other.frequency_unit_ && limits_ == other.limits_;
   }
-  uint64_t hash(const T* block, uint64_t seed) const {
-    for (size_t i = 0; i < width(); ++i) seed = hash_number(block[at_ + i], seed);
-    return seed;
+  bool same(const T* block, const T* of_other) const {
+    return std::equal(block + at_, block + at_ + width(), of_other + at_);
   }
 
   // How many features there are, and how many values have been seen of all of them.
@@ -231,12 +226,6 @@ class FeatureScales {
   }
 
  private:
-  static uint64_t hash_number(T number, uint64_t seed) {
-    uint64_t bits = 0;
-    std::memcpy(&bits, &number, sizeof number);
-    return mix_bits(seed ^ bits) + seed;
-  }
-
   static constexpr double kFirstSquare = 0.1;  // D_1
   static constexpr T kCountLimit = kMostCounted;
   static constexpr T kCommon = 4;       // times the mean count: features that are there more often
