@@ -34,7 +34,7 @@ def interrupted(function: str) -> Iterator[None]:
     """Let Ctrl-C come while a function waits for the core, not while Python prepares the rows."""
 
     def ring(_: int, frame: FrameType | None) -> None:
-        if frame is not None and frame.f_code.co_name in (function, "call_group"):
+        if frame is not None and frame.f_code.co_name in (function, "call"):
             signal.default_int_handler(signal.SIGINT, frame)
         signal.setitimer(signal.ITIMER_REAL, 0.02)
 
