@@ -127,6 +127,7 @@ void bind_model_class(nb::module_& module) {
       .def("weights", [](PyModel& self) { return self.vector(&Model::weights); })
       .def("scales", [](PyModel& self) { return self.vector(&Model::scales); })
       .def("limits", [](PyModel& self) { return self.vector(&Model::limits); })
+      .def("centres", [](PyModel& self) { return self.vector(&Model::centres); })
       .def("spectrum", [](PyModel& self) { return self.vector(&Model::spectrum); })
       .def("expert_shares", [](PyModel& self) { return self.vector(&Model::expert_shares); })
       .def("basis", &PyModel::basis)

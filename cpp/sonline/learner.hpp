@@ -24,6 +24,9 @@
 // it by one part in t. With sketch_every = r one row of each r is drawn and counts r times, which
 // leaves the expectation of A what it was. RMS scales are learned from the same rows (but see
 // scales.hpp).
+//
+// If the first rows show features with large offsets, they are learned again with centred features
+// (first_rows.hpp).
 #pragma once
 
 #include <algorithm>
@@ -40,6 +43,7 @@
 #include "sonline/ensemble.hpp"
 #include "sonline/errors.hpp"
 #include "sonline/features.hpp"
+#include "sonline/first_rows.hpp"
 #include "sonline/hashing.hpp"
 #include "sonline/merge_slots.hpp"
 #include "sonline/resolve.hpp"
@@ -59,6 +63,8 @@ class Learner {
         sketch_(config.sketch),
         scales_(config.scaling, std::min(sketch_.width(), sketch_.used())),
         blocks_(padded_width(scales_.end())),
+        first_rows_(config.scaling == Scaling::automatic && config.intercept &&
+                    config.hash_bits < 0),
         ensemble_(config.experts.size()),
         margins_(config.experts.size()),
         fits_(margins_),
@@ -95,7 +101,15 @@ class Learner {
         const double w = weight(row_number);
         made_ = made ? &(*made)[row_number] : nullptr;
         predictions[row_number] = w == 0 ? predict_row() : step(labels[row_number], w);
-        if (w != 0) slots = row().slots_seen;
+        if (w == 0) continue;
+        slots = row().slots_seen;
+        if (first_rows_.open() && first_rows_.add(batch, row_number, labels[row_number], w)) {
+          if (centre_features()) {
+            slots = index_.size();
+            resolve_next(row_number + 1);  // it was resolved without centres
+          }
+          first_rows_.close();
+        }
       }
     } catch (const std::exception&) {
       forget_features(slots);
@@ -106,6 +120,7 @@ class Learner {
   // Adds the features of a row without learning it.
   void add_features(const Batch& batch, size_t row_number) {
     alike_ = 0;
+    first_rows_.close();
     resolve<true>(batch, row_number, row());
   }
 
@@ -147,12 +162,19 @@ class Learner {
   // w / scale of a slot, blended over the experts: the weight of the unscaled feature.
   double raw_weight(Slot slot) const {
     const double scale = scales_.of(slot, blocks_.at(slot));
-    const double offset = slot == kInterceptSlot ? offset_ : 0.0;
+    double offset = 0;
+    if (slot == kInterceptSlot) {
+      offset = offset_;
+      for (Slot of = 0; of < scales_.centres().size(); ++of)
+        if (scales_.centre(of) != 0) offset -= scales_.centre(of) * raw_weight(of);
+    }
     if (scale == 0) return offset;
     Vector weights(shares().size()), v(sketch_.rank());
     sketch_.read(slot, blocks_.at(slot), weights.data(), v.data());
     return offset + ensemble_.blend(weights) / scale;
   }
+  // What is subtracted from the values of a feature.
+  double centre(Slot slot) const { return scales_.centre(slot); }
 
   void direction(Slot slot, double* v) const {
     Vector weights(shares().size());
@@ -195,6 +217,8 @@ class Learner {
     for (Slot slot = 0; slot < keys.size(); ++slot)
       scales_.set(blocks_.at(slot), squares[slot], counts[slot]);
     sketch_.read_knowledge(archive, blocks_, keys.size());
+    first_rows_.close();
+    check_centres(archive);
     count_features(features());
   }
   double scale(Slot slot) const { return scales_.usual_size(blocks_.at(slot)); }
@@ -231,8 +255,12 @@ class Learner {
         std::memcpy(stored.bytes.data() + slot * bytes, blocks_.at(slot), bytes);
       archive.state["blocks"] = std::move(stored);
     }
+    first_rows_.state(archive, rounds_, index_);
     sketch_.state(archive, index_.size());
-    if constexpr (Archive::reading) count_features(features());
+    if constexpr (Archive::reading) {
+      check_centres(archive);
+      count_features(features());
+    }
   }
 
  private:
@@ -280,15 +308,43 @@ class Learner {
       }
   }
 
+  template <class Archive>
+  void check_centres(Archive& archive) const {
+    if (scales_.centres().size() > index_.size() || scales_.centre(kInterceptSlot) != 0)
+      archive.fail("scales.centres", "does not fit the features");
+  }
+
+  // Learns the first rows again with centred features, if there are any to centre.
+  bool centre_features() {
+    const Vector centres = first_rows_.centres(index_, config_.sketch.size);
+    if (centres.empty()) return false;
+    Learner centred(config_);
+    centred.scales_.start_centred(centres, scales_);
+    centred.first_rows_.close();
+    const Batch batch = first_rows_.batch();
+    Vector predictions(batch.rows);
+    size_t row_number = 0;
+    try {
+      centred.learn(batch, first_rows_.labels(), first_rows_.weights(), predictions.data(),
+                    row_number, nullptr, nullptr);
+    } catch (const Diverged&) {
+      return false;
+    }
+    const uint64_t alike = alike_;
+    *this = std::move(centred);
+    alike_ = alike;
+    return true;
+  }
+
   Row<T>& row() { return rows_[at_]; }
   const Row<T>& row() const { return rows_[at_]; }
 
   // Makes `row` that of the batch, with the blocks of its features.
   template <bool add>
   void resolve(const Batch& batch, size_t row_number, Row<T>& row) {
-    find_features<add>(batch, row_number, config_.intercept, config_.hash_bits, index_, row);
+    find_features<add>(batch, row_number, config_.intercept, config_.hash_bits, scales_.centres(),
+                       index_, merge_, row);
     if (add) blocks_.reserve(index_.size());
-    if (!row.ascending) merge_.sum_duplicates(row);
     blocks_.locate(row.slots.data(), row.size, row.blocks.data());
   }
 
@@ -661,6 +717,7 @@ class Learner {
   FeatureScales<T> scales_;
   FeatureIndex index_;
   BlockStore<T> blocks_;
+  FirstRows first_rows_;
   Row<T> rows_[2];  // the one at hand and the next
   unsigned at_ = 0;
   PreparedRow<T>* made_ = nullptr;  // where the row at hand is to be written down

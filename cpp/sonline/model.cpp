@@ -102,6 +102,12 @@ class ModelOf final : public Model {
     return limits;
   }
 
+  std::vector<double> centres() const override {
+    std::vector<double> centres(learner_.index().size());
+    for (Slot slot = 0; slot < centres.size(); ++slot) centres[slot] = learner_.centre(slot);
+    return centres;
+  }
+
   std::vector<double> spectrum() const override { return learner_.sketch().eigenvalues(); }
 
   Matrix basis() const override {

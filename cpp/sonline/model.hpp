@@ -51,7 +51,8 @@ class Model {
   virtual std::vector<Key> features() const = 0;     // by slot, without the intercept's
   virtual std::vector<double> weights() const = 0;   // by slot, the intercept first
   virtual std::vector<double> scales() const = 0;    // by slot
-  virtual std::vector<double> limits() const = 0;    // by slot: values beyond are cut
+  virtual std::vector<double> limits() const = 0;    // by slot: x - centre is cut beyond
+  virtual std::vector<double> centres() const = 0;   // by slot; 0 for most
   virtual std::vector<double> spectrum() const = 0;  // k eigenvalues
   virtual Matrix basis() const = 0;  // k x slots, scaled coordinates; largest eigenvalue first
   virtual std::vector<double> expert_shares() const = 0;

@@ -10,16 +10,52 @@ Slot added(Key key, FeatureIndex& index, Row<T>& row) {
   return index.add(key);
 }
 
+// A value less its centre; counts how often the row has each centred feature.
+template <class T>
+T centred(const Vector& centres, Slot slot, double value, Row<T>& row) {
+  if (slot >= centres.size() || centres[slot] == 0) return static_cast<T>(value);
+  ++row.times[slot];
+  return static_cast<T>(value - centres[slot]);
+}
+
+// A centred feature that is not in the row is 0 less its centre, and the centre of one that is
+// there several times was subtracted too often. Values at their centre are left out, as zeros are.
+template <class T>
+void complete_centred(const Vector& centres, Row<T>& row) {
+  const auto correction = [&](Slot slot) {
+    return slot < centres.size() && centres[slot] != 0 ? (row.times[slot] - 1.0) * centres[slot]
+                                                       : 0.0;
+  };
+  size_t size = 0;
+  for (size_t i = 0; i < row.size; ++i) {
+    const Slot slot = row.slots[i];
+    if (const double missing = correction(slot); missing != 0) {
+      row.raw[i] += static_cast<T>(missing);
+      row.times[slot] = 1;
+    }
+    if (row.raw[i] == 0) continue;
+    row.slots[size] = slot;
+    row.raw[size++] = row.raw[i];
+  }
+  for (Slot slot = 0; slot < centres.size(); ++slot)
+    if (const double missing = correction(slot); missing != 0) {
+      row.slots[size] = slot;
+      row.raw[size++] = static_cast<T>(missing);
+    }
+  row.size = size;
+}
+
 }  // namespace
 
 template <bool add, class T>
 void find_features(const Batch& batch, size_t row_number, bool intercept, int hash_bits,
-                   FeatureIndex& index, Row<T>& row) {
+                   const Vector& centres, FeatureIndex& index, SlotMerger& merger, Row<T>& row) {
   with_row(batch, row_number, [&](auto keys, auto values, size_t n) {
-    row.reserve(n + 1);
+    row.reserve(n + 1 + centres.size());
     row.unknown = false;
     row.prepared = nullptr;
     row.new_keys.clear();
+    row.times.assign(centres.size(), 0);
     size_t size = 0;
     Slot* slots = row.slots.data();
     T* raw = row.raw.data();
@@ -35,14 +71,19 @@ void find_features(const Batch& batch, size_t row_number, bool intercept, int ha
         for (size_t i = 0; i < n; ++i)
           if (slots[size + i] == kInterceptSlot)
             slots[size + i] = added(static_cast<Key>(keys[i]), index, row);
-      for (size_t i = 0; i < n; ++i) raw[size + i] = static_cast<T>(values[i]);
       row.size = size + n;
       row.slots_seen = index.size();
-      row.ascending = true;
+      if (centres.empty()) {
+        for (size_t i = 0; i < n; ++i) raw[size + i] = static_cast<T>(values[i]);
+        return;
+      }
+      for (size_t i = 0; i < n; ++i)
+        raw[size + i] = centred(centres, slots[size + i], static_cast<double>(values[i]), row);
+      complete_centred(centres, row);
       return;
     }
     Key previous = 0;
-    bool ascending = true;
+    bool ascending = true;  // no key occurs twice
     for (size_t i = 0; i < n; ++i) {
       if (values[i] == 0) continue;
       auto key = static_cast<Key>(keys[i]);
@@ -58,18 +99,22 @@ void find_features(const Batch& batch, size_t row_number, bool intercept, int ha
         slot = added(key, index, row);
       }
       slots[size] = slot;
-      raw[size] = static_cast<T>(values[i]);
-      ++size;
+      raw[size++] = centred(centres, slot, static_cast<double>(values[i]), row);
     }
     row.size = size;
     row.slots_seen = index.size();
-    row.ascending = ascending;
+    if (!ascending) merger.sum_duplicates(row);
+    if (!centres.empty()) complete_centred(centres, row);
   });
 }
 
-template void find_features<false>(const Batch&, size_t, bool, int, FeatureIndex&, Row<float>&);
-template void find_features<true>(const Batch&, size_t, bool, int, FeatureIndex&, Row<float>&);
-template void find_features<false>(const Batch&, size_t, bool, int, FeatureIndex&, Row<double>&);
-template void find_features<true>(const Batch&, size_t, bool, int, FeatureIndex&, Row<double>&);
+template void find_features<false>(const Batch&, size_t, bool, int, const Vector&, FeatureIndex&,
+                                   SlotMerger&, Row<float>&);
+template void find_features<true>(const Batch&, size_t, bool, int, const Vector&, FeatureIndex&,
+                                  SlotMerger&, Row<float>&);
+template void find_features<false>(const Batch&, size_t, bool, int, const Vector&, FeatureIndex&,
+                                   SlotMerger&, Row<double>&);
+template void find_features<true>(const Batch&, size_t, bool, int, const Vector&, FeatureIndex&,
+                                  SlotMerger&, Row<double>&);
 
 }  // namespace sonline

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 #include <vector>
 
@@ -20,14 +21,14 @@ struct Row {
   std::vector<Slot> slots;
   std::vector<Key> new_keys;  // of the slots that this row added
   std::vector<T*> blocks;
-  std::vector<T> raw;     // the unscaled values
-  std::vector<T> scaled;  // … divided by the scales
-  const T* x = nullptr;   // what is learned from: one of the two
-  double energy = 0;      // |x|^2
+  std::vector<uint32_t> times;  // by slot: how often it has a feature, if that may be centred
+  std::vector<T> raw;           // the unscaled values
+  std::vector<T> scaled;        // … divided by the scales
+  const T* x = nullptr;         // what is learned from: one of the two
+  double energy = 0;            // |x|^2
   size_t size = 0;
   size_t slots_seen = 0;  // slots assigned when this row was resolved, including its own
   bool unknown = false;   // it had features that were never seen; they are left out
-  bool ascending = true;  // no key occurs twice
   const PreparedRow<T>* prepared = nullptr;  // by another learner, if it is to be learned
 
   // Makes room for n non-zeros; may lose the content.
@@ -47,7 +48,6 @@ struct Row {
     std::copy(other.slots.begin(), other.slots.end(), slots.begin());
     slots_seen = other.slots_seen;
     unknown = false;
-    ascending = true;
     prepared = &other;
   }
 

@@ -1,5 +1,5 @@
-// The scales of the features, x̃ = x / scale: kept in the block of each feature, behind what the
-// sketch keeps there.
+// The scales of the features, x̃ = (x - centre) / scale. Scales are kept in the block of each
+// feature, behind what the sketch keeps there; few features have a centre, see first_rows.hpp.
 //
 //   none      1
 //   rms       root of the mean square of the feature where it is not zero (square and count)
@@ -9,6 +9,8 @@
 //             - one unit for all features within a factor of 4 of it, if the first rows have few
 //               others. Then the features are measured alike, as pixels, words of a text or parts
 //               of a rotated vector are, and their sizes tell something.
+//             - features with a large offset are centred, and their scale is twice the root
+//               mean square of x - centre
 //   gradient  the paper's diagonal adaptation, root of D_1 + Σ(gx)²
 //
 // x̃ must stay bounded: the second value of a feature may be a million times the first. RMS scales
@@ -53,7 +55,19 @@ class FeatureScales {
   // Where they end.
   size_t end() const { return at_ + width(); }
 
-  size_t bytes() const { return limits_.size() * (sizeof(std::pair<Slot, T>) + sizeof(void*)); }
+  size_t bytes() const {
+    return limits_.size() * (sizeof(std::pair<Slot, T>) + sizeof(void*)) +
+           centres_.size() * sizeof(double);
+  }
+
+  // What is subtracted from the values of a feature, by slot; later features have no centre.
+  const Vector& centres() const { return centres_; }
+  double centre(Slot slot) const { return slot < centres_.size() ? centres_[slot] : 0.0; }
+  // The unit is that of the rows before they were centred.
+  void start_centred(const Vector& centres, const FeatureScales& before) {
+    centres_ = centres;
+    unit_ = before.unit_;
+  }
   bool need_gradients() const { return scaling_ == Scaling::gradient; }
 
   double of(Slot slot, const T* block) const {
@@ -147,7 +161,8 @@ class FeatureScales {
   // Whether everything that decides how rows are scaled is the same, but the blocks; and these.
   bool same(const FeatureScales& other) const {
     return scaling_ == other.scaling_ && unit_ == other.unit_ &&
-           frequency_unit_ == other.frequency_unit_ && limits_ == other.limits_;
+           frequency_unit_ == other.frequency_unit_ && limits_ == other.limits_ &&
+           centres_ == other.centres_;
   }
   bool same(const T* block, const T* of_other) const {
     return std::equal(block + at_, block + at_ + width(), of_other + at_);
@@ -163,7 +178,7 @@ class FeatureScales {
   // known of young ones is vague.
   static constexpr uint64_t kFirstRows = 16;
   void choose_unit(const BlockStore<T>& blocks, Slot slots) {
-    if (scaling_ != Scaling::automatic) return;
+    if (scaling_ != Scaling::automatic || !centres_.empty()) return;
     double values = 0, squares = 0, alike = 0;
     for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
       const double square = blocks.at(slot)[at_], count = blocks.at(slot)[at_ + 1];
@@ -189,6 +204,12 @@ class FeatureScales {
       unit_ = static_cast<T>(unit);
     }
     limits_state(archive);
+    if constexpr (Archive::reading) {
+      if (archive.has("scales.centres"))  // not in files of earlier versions
+        centres_ = archive.template any_array<double>("scales.centres");
+    } else {
+      archive.array("scales.centres", centres_);
+    }
   }
 
   // Up to which size values count as they are.
@@ -234,6 +255,7 @@ class FeatureScales {
   static constexpr T kAlike = 16;       // times the unit, of squares: its limits for a feature
   static constexpr T kNotAlike = 64;    // from here on, a feature has its own scale
   static constexpr double kMost = 0.8;  // of the values: then there is a unit
+  static constexpr T kCentred = 4;      // the squared scale of a centred feature, in mean squares
 
   struct Updates {
     T used;    // square that this row is divided by the root of
@@ -392,8 +414,10 @@ class FeatureScales {
   }
 
   // The squared scale of a feature with this mean square: that of the unit if they are alike, its
-  // own if they are not, and a line between the two in between. The intercept has no unit.
+  // own if they are not, and a line between the two in between. The intercept and centred features
+  // have no unit. Centred ones count less than others: they were nearly constant.
   T in_unit(T square, Slot slot) const {
+    if (centre(slot) != 0) return kCentred * square;
     return unit_ > 0 && slot != kInterceptSlot ? measured(square, unit_) : square;
   }
   static T measured(T square, T unit) {
@@ -403,7 +427,11 @@ class FeatureScales {
     return square > unit ? unit * factor : unit / factor;
   }
   void use_unit(const Row<T>& row, std::vector<T>& of_row) const {
-    if (unit_ == 0 || row.size == 0) return;
+    if (row.size == 0 || (unit_ == 0 && centres_.empty())) return;
+    if (!centres_.empty()) {
+      for (size_t i = 0; i < row.size; ++i) of_row[i] = in_unit(of_row[i], row.slots[i]);
+      return;
+    }
     T* __restrict squares = of_row.data();
     const T unit = unit_, first = squares[0];
     if (row.slots[0] == kInterceptSlot) squares[0] = unit;
@@ -492,6 +520,7 @@ class FeatureScales {
   size_t changed_ = 0;
   std::vector<size_t> beyond_;          // places in the row of values beyond their limits
   std::unordered_map<Slot, T> limits_;  // squared; of the features that have another than the first
+  Vector centres_;                      // by slot, 0 if there is none
 };
 
 }  // namespace sonline

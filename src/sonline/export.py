@@ -55,8 +55,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
             f"{estimator.experts} linear models, each bounded, which is not a linear model; fit it "
             "with one alpha, such as 'relative:0.1', or without the bound"
         )
-    limits = estimator.value_limits()
-    graph = _Graph(limits.size, limits)
+    graph = _Graph(estimator.value_centres(), *estimator.value_limits())
     if is_classifier(estimator):
         _classifier(graph, estimator)
     else:
@@ -106,9 +105,11 @@ def _classifier(graph: _Graph, estimator: Any) -> None:
 class _Graph:
     """An ONNX graph under construction; values are known by their names."""
 
-    def __init__(self, features: int, limits: NDArray[Any]) -> None:
-        self._features = features
-        self._limits = np.where(limits > 0, limits, np.inf)  # 0: a feature that was never seen
+    def __init__(self, centres: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> None:
+        self._features = centres.size
+        self._centres = centres
+        seen = low < high
+        self._low, self._high = np.where(seen, low, -np.inf), np.where(seen, high, np.inf)
         self._nodes: list[Any] = []
         self._constants: list[Any] = []
         self._outputs: list[Any] = []
@@ -124,7 +125,10 @@ class _Graph:
         return name
 
     def linear(self, coef: NDArray[Any], intercept: NDArray[Any]) -> str:
-        values = self.limited("X", -self._limits, self._limits)
+        values = self.limited("X", self._low, self._high)
+        if self._centres.any():  # first, or the digits of small differences would be lost
+            values = self.add("Sub", values, self.constant(self._centres.astype(np.float32)))
+            intercept = intercept + self._centres @ coef
         product = self.add("MatMul", values, self.constant(coef.astype(np.float32)))
         return self.add("Add", product, self.constant(intercept.astype(np.float32)))
 

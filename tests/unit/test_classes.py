@@ -264,7 +264,7 @@ def test_learners_stay_in_step_when_one_cannot_learn_a_row(tmp_path):
     for model in (by_row, by_name):
         assert [one.stats()["rounds"] for one in model.learners] == [3, 3, 4]
         assert len({tuple(one.features()) for one in model.learners}) == 1
-        assert model.limits().size == 5
+        assert model.limits()[0].size == 5
         model.save(tmp_path / "model")
         loaded = Model.load(tmp_path / "model")
         np.testing.assert_array_equal(loaded.weights(), model.weights())

@@ -442,5 +442,5 @@ def test_merging_keeps_the_higher_limit_of_a_long_tail():
         shard.learn(X[number::2], y[number::2])
     merged = shards[0].merge(shards[1:])
     raised = max(shard._model.core.save()["scales.limits"].max() for shard in shards)
-    assert merged._model.limits()[-1] == pytest.approx(np.sqrt(raised))
-    assert merged._model.limits()[-1] > 10 * merged._model.core.scales()[-1]
+    assert merged._model.limits()[1][-1] == pytest.approx(np.sqrt(raised))
+    assert merged._model.limits()[1][-1] > 10 * merged._model.core.scales()[-1]

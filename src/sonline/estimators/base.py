@@ -409,9 +409,17 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         """How many weight vectors are blended: more than one with ``alpha="auto"``."""
         return len(self._parameters().experts)
 
-    def value_limits(self) -> Floats:
-        """Return, for each column, the size beyond which `predict` cuts values (see `scaling`)."""
-        return self._by_column(self._fitted().limits()[np.newaxis, 1:]).ravel()
+    def value_limits(self) -> tuple[Floats, Floats]:
+        """Return the lowest and highest value of each column that `predict` uses as it is.
+
+        Values beyond are cut (see `scaling`). Both are 0 for columns that were always 0.
+        """
+        low, high = self._by_column(np.array(self._fitted().limits())[:, 1:])
+        return low, high
+
+    def value_centres(self) -> Floats:
+        """Return the centre of each column with a large offset, and 0 for all others."""
+        return self._by_column(self._fitted().centres()[np.newaxis, 1:]).ravel()
 
     def report(self) -> Figure:
         """Draw the progressive loss, the spectrum of the sketch and the largest weights.

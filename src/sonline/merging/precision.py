@@ -58,10 +58,14 @@ def combined(
     """
     fresh = start is None or start.rounds == 0
     zero = _nothing(learners[0]) if start is None else start
+    centres = _common_centres([*learners, zero])
+    for learner in (*learners, zero):
+        _move_centres(learner, centres)
     numbers = _numbers(learners, zero)
     squares, counts = _scales(parameters, learners, zero)
     numbers["features"] = float(zero.keys.size - (not parameters.intercept))
-    root = np.sqrt(replace(zero, numbers=numbers, squares=squares, counts=counts).effective)
+    merged_scales = replace(zero, numbers=numbers, squares=squares, counts=counts, centres=centres)
+    root = np.sqrt(merged_scales.effective)
     for learner in (*learners, zero):
         _move_offset(learner, numbers["label_offset"])
     models = [_rescaled(learner, root) for learner in learners]
@@ -73,6 +77,7 @@ def combined(
         squares=squares,
         counts=counts,
         limits=np.max([learner.limits for learner in learners], axis=0),
+        centres=centres,
         share=_shares(learners, zero),
     )
     total = _Sum(parameters, models, origin, merged, evidence, _rows(learners, zero), fresh)
@@ -112,6 +117,7 @@ def _nothing(like: Knowledge) -> Knowledge:
         np.zeros_like(like.weights),
         zeros,
         None if like.counts is None else zeros,
+        zeros,
         zeros,
         like.V[:0],
         like.ev[:0],
@@ -230,6 +236,41 @@ def _shares(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
 
 def _heaviest(learners: Sequence[Knowledge]) -> Knowledge:
     return max(learners, key=lambda learner: learner.rounds)
+
+
+def _common_centres(learners: Sequence[Knowledge]) -> Floats:
+    """Return the centres of the heaviest learner, where all that know a feature have one."""
+    centres = _heaviest(learners).centres.copy()
+    for learner in learners:
+        centres[(learner.squares > 0) & (learner.centres == 0)] = 0.0
+    return centres
+
+
+def _move_centres(known: Knowledge, centres: Floats) -> None:
+    """Express a learner by features with other centres, x̃' = x̃ - shift x̃₀.
+
+    The old centre is taken for the mean of the feature.
+    """
+    moved = np.flatnonzero((known.centres != centres) & (known.squares > 0))
+    before, distance = np.sqrt(known.effective), centres - known.centres
+    shift = distance[moved] / before[moved] * before[0]
+    known.weights[:, 0] += known.weights[:, moved] @ shift
+    known.V[:, moved] -= np.outer(known.V[:, 0], shift)
+    if known.dense is not None:
+        turn = np.eye(known.keys.size)
+        turn[moved, 0] = -shift
+        known.dense = turn @ known.dense @ turn.T
+    known.squares[moved] += distance[moved] ** 2
+    known.limits[moved] = 0.0
+    known.centres = centres
+    ratio = np.sqrt(known.effective[moved]) / before[moved]
+    known.weights[:, moved] *= ratio
+    known.V[:, moved] /= ratio
+    if known.dense is not None:
+        known.dense[moved] /= ratio[:, np.newaxis]
+        known.dense[:, moved] /= ratio
+    if known.gradients is not None:
+        known.gradients[moved] /= ratio**2
 
 
 def _move_offset(known: Knowledge, offset: float) -> None:

@@ -23,6 +23,7 @@ FIRST_SQUARE = 0.1  # D₁ of the paper's diagonal adaptation
 RANGE = 1e-12  # eigenvalues below, relative to the largest, are rounding (relative length 1e-6)
 COMMON = 4.0  # times the mean count: see scales.hpp
 ALIKE, NOT_ALIKE = 16.0, 64.0  # times the common unit, of squares: the same
+CENTRED = 4.0  # squared scales of centred features, in mean squares: the same
 
 # Counters and means; not every sketch has the optional ones.
 _SCALARS = (
@@ -49,7 +50,8 @@ class Knowledge:
     ``squares`` are the squared scales (0 for features without one yet) and ``counts`` the rows in
     which each feature was not zero (where scaling counts them, by a sample late in a stream).
     ``limits`` are the squares up to which values count as they are, 0 where that follows from the
-    scale. A = αI + Vᵀdiag(ev)V + `dense`, or, for AdaGrad, `gradients` is G.
+    scale. Both are those of x - centre. A = αI + Vᵀdiag(ev)V + `dense`, or, for AdaGrad,
+    `gradients` is G.
     """
 
     keys: Keys
@@ -60,6 +62,7 @@ class Knowledge:
     squares: Floats
     counts: Floats | None
     limits: Floats
+    centres: Floats  # what is subtracted from the values of a feature, 0 for most
     V: Floats
     ev: Floats
     dense: Floats | None = None
@@ -85,6 +88,8 @@ class Knowledge:
             return self.squares
         squares = in_unit(self.squares, self.numbers["scales.unit"])
         squares[0] = self.squares[0]  # the intercept has no unit
+        centred = self.centres != 0
+        squares[centred] = CENTRED * self.squares[centred]
         mean_count = self.numbers["nonzeros"] / max(self.numbers["features"], 1.0)
         if mean_count == 0:
             return squares
@@ -151,6 +156,7 @@ def read(
         spread(state["squares"][np.newaxis])[0],
         spread(state["counts"][np.newaxis])[0] if parameters.counts_rows else None,
         spread(_limits(state)[np.newaxis])[0],
+        spread(_centres(state)[np.newaxis])[0],
         spread(state["directions"], V),
         state["ev"] if "ev" in state else np.zeros(0),
         automatic=parameters.scaling == "auto",
@@ -170,6 +176,13 @@ def _limits(state: State) -> Floats:
     return limits
 
 
+def _centres(state: State) -> Floats:
+    centres = np.zeros(len(state["features"]))
+    stored = state["scales.centres"]
+    centres[: stored.size] = stored
+    return centres
+
+
 def write(parameters: Parameters, known: Knowledge) -> State:
     """Return what `_core.Model.set_knowledge` takes (without names)."""
     state: State = {name: np.array(known.numbers[name]) for name in (*_SCALARS, *_OPTIONAL)}
@@ -179,6 +192,7 @@ def write(parameters: Parameters, known: Knowledge) -> State:
     state |= {
         "scales.limited": limited.astype(np.uint64),
         "scales.limits": known.limits[limited],
+        "scales.centres": np.trim_zeros(known.centres, "b"),
         "follower.share": np.array([0.5, 0.5]),
         "ensemble.share": known.share,
         "ensemble.experts": known.experts,

@@ -66,10 +66,15 @@ class Inspection:
             lines.append(weights * learner.scales() if scaled else weights)
         return np.array(lines).reshape(self.outputs, -1)
 
-    def limits(self) -> Floats:
-        """Return, for each feature, the size beyond which values are cut, the intercept's first."""
+    def limits(self) -> tuple[Floats, Floats]:
+        """Return, for each feature, the values beyond which it is cut, the intercept's first."""
+        centres = self.centres()
         limits: Floats = np.max([learner.limits() for learner in self.learners], axis=0)
-        return limits
+        return centres - limits, centres + limits
+
+    def centres(self) -> Floats:
+        """Return what is subtracted from the values of each feature, the intercept's first."""
+        return np.asarray(self.learners[0].centres())
 
     def output_of(self, label: Any = None) -> tuple[int, float]:
         """Return the output that predicts a class, and 1, or -1 if it predicts the other class.
@@ -111,7 +116,8 @@ class Inspection:
     def explain(self, x: Mapping[Any, Any], label: Any = None) -> dict[Any, float]:
         """Return what the intercept and each feature add to a raw prediction, largest first.
 
-        Values beyond their limit are cut, as they are for the prediction.
+        Values beyond their limit are cut, as they are for the prediction. A feature that is
+        centred counts by its distance from the centre, and the intercept is the prediction there.
         """
         try:
             self.predict_one(x)  # raises the errors about rows that cannot be used
@@ -121,18 +127,23 @@ class Inspection:
         output, sign = self.output_of(label)
         bias, *weights = (sign * self.weights()[output]).tolist()
         limits = self.learners[output].limits()[1:].tolist()
+        centres = self.learners[output].centres()[1:].tolist()
         # Another thread may have added features since.
-        known = dict(zip(self.features(), zip(weights, limits, strict=False), strict=False))
+        known = dict(
+            zip(self.features(), zip(weights, limits, centres, strict=False), strict=False)
+        )
+        bias += sum(weight * centre for weight, _, centre in known.values())
         intercept = INTERCEPT
         while intercept in known:
             intercept = f"({intercept})"
         contributions: dict[Any, float] = {intercept: bias} if self.parameters.intercept else {}
-        for name, value in x.items():
+        absent = {feature: 0.0 for feature, (_, _, centre) in known.items() if centre != 0}
+        for name, value in (absent | dict(x)).items():
             feature = f"{name}={value}" if isinstance(value, str) else name
             if feature in known:
                 number = 1.0 if isinstance(value, str) else float(value)
-                weight, limit = known[feature]
-                contributions[feature] = weight * min(max(number, -limit), limit)
+                weight, limit, centre = known[feature]
+                contributions[feature] = weight * min(max(number - centre, -limit), limit)
         return dict(sorted(contributions.items(), key=lambda item: -abs(item[1])))
 
     def spectra(self) -> list[Floats]:

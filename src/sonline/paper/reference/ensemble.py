@@ -253,9 +253,7 @@ class ReferenceEnsemble(ReferenceLearner):
 
     def raw_blend(self) -> Array:
         """Return the weights of the blend for unscaled features, the intercept first."""
-        blend: Array = (
-            self.shares @ self.W * self._inverse(self._in_unit(self.squares) * self._common())
-        )
+        blend = self._raw(self.shares @ self.W)
         if self.intercept:
             blend[0] += self.offset
         return blend

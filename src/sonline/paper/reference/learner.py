@@ -7,6 +7,7 @@ as exact as float64 allows.
 
 from __future__ import annotations
 
+import copy
 import math
 from typing import Literal
 
@@ -34,6 +35,8 @@ RMS_COUNT_CAP = 2**24
 GRADIENT_SCALE_START = 0.1
 FIRST_RARE, MOST_RARE = 1024, 32
 RMS_YOUNG, RMS_FAR, RMS_COMMON = 16, 8, 4
+CENTRE_ROWS, CENTRE_OFFSET, CENTRE_LARGE_OFFSET = 32, 9, 1000
+CENTRE_STEP, CENTRE_ROUNDING, CENTRE_SQUARES, CENTRE_MOST = 1.2, 1e-24, 4, 256
 UNIT_ROWS, UNIT_MOST, UNIT_ALIKE, UNIT_NOT_ALIKE = 16, 0.8, 16, 64
 
 
@@ -168,6 +171,11 @@ class ReferenceLearner:
         if self.scaling == "gradient":
             self.squares += GRADIENT_SCALE_START
         self.raised: Array = np.zeros(d)  # squared limits beyond the first
+        self.centres: Array = np.zeros(d)  # what is subtracted from the features
+        # Kept until they show which features are to be centred.
+        self.first_rows: list[tuple[Array, float, float]] | None = None
+        if self.scaling == "auto" and self.intercept:
+            self.first_rows = []
         self.sketch = self._make_sketch(d)
 
     def _make_sketch(self, d: int) -> Sketch:
@@ -219,7 +227,9 @@ class ReferenceLearner:
             raise ValueError(f"labels of the {self.loss.name} loss must be -1 or +1")
         return np.array(
             [
-                self._round(x, float(label), float(weight)) if weight > 0 else self._predict(x)
+                self._learn_row(x, float(label), float(weight))
+                if weight > 0
+                else self._predict_row(x)
                 for x, label, weight in zip(rows, labels, weights, strict=True)
             ]
         )
@@ -237,7 +247,43 @@ class ReferenceLearner:
         array of shape (rows,)
             One prediction per row.
         """
-        return np.array([self._predict(x) for x in self._rows(X)])
+        return np.array([self._predict_row(x) for x in self._rows(X)])
+
+    def _predict_row(self, x: Array) -> float:
+        return self._predict(x - self.centres)
+
+    def _learn_row(self, x: Array, y: float, weight: float) -> float:
+        prediction = self._round(x - self.centres, y, weight)
+        if self.first_rows is not None:
+            self.first_rows.append((x, y, weight))
+            if np.count_nonzero(x[1:]) > CENTRE_MOST:
+                self.first_rows = None
+            elif len(self.first_rows) == CENTRE_ROWS:
+                self._centre_features(self.first_rows)
+                self.first_rows = None
+        return prediction
+
+    def _centre_features(self, rows: list[tuple[Array, float, float]]) -> None:
+        """Start again, with the first rows centred, if features have large offsets."""
+        X = np.array([x for x, _, _ in rows])
+        mean, variance = X.mean(axis=0), X.var(axis=0)
+        always = np.all(X != 0.0, axis=0)
+        always[0] = False  # the intercept
+        many = int(always.sum()) > self.sketch_size
+        offset = CENTRE_OFFSET if many else CENTRE_LARGE_OFFSET
+        in_order = np.sum(np.diff(X, axis=0) ** 2, axis=0) < CENTRE_STEP * variance * (len(X) - 1)
+        large = (mean**2 > offset * variance) & (variance > CENTRE_ROUNDING * mean**2)
+        slots = np.cumsum(self.seen) - 1  # as in a table, where all features are in the first row
+        centred = always & large & ~in_order & (slots <= CENTRE_MOST)
+        if not centred.any():
+            return
+        unit, start = self.unit, self._untrained
+        vars(self).update(vars(copy.deepcopy(start)))
+        self.unit = unit
+        self.centres = np.where(centred, mean.astype(np.float32), 0.0)
+        self.first_rows = None
+        for x, y, weight in rows:
+            self._round(x - self.centres, y, weight)
 
     def _round(self, x: Array, y: float, weight: float) -> float:
         # 1. Alg. 1 l.5-6, with the alpha of the rounds before.
@@ -353,7 +399,7 @@ class ReferenceLearner:
 
     def _choose_unit(self) -> None:
         """Choose the unit of features that are alike, if most of the first rows' are."""
-        if self.scaling != "auto" or self.rounds != UNIT_ROWS:
+        if self.scaling != "auto" or self.rounds != UNIT_ROWS or self.centres.any():
             return
         counts = self.counts.copy()
         if self.intercept:
@@ -366,7 +412,15 @@ class ReferenceLearner:
                 self.unit = unit
 
     def _in_unit(self, squares: Array) -> Array:
-        """Return ``unit`` for mean squares like it, others as they are, a line in between."""
+        """Return ``unit`` for mean squares like it, others as they are, a line in between.
+
+        Those of centred features are multiplied by a constant.
+        """
+        if self.centres.any():
+            return np.where(self.centres != 0.0, CENTRE_SQUARES * squares, self._alike(squares))
+        return self._alike(squares)
+
+    def _alike(self, squares: Array) -> Array:
         if self.unit == 0.0:
             return squares
         large = squares > self.unit
@@ -468,6 +522,7 @@ class ReferenceLearner:
             rows = np.hstack([np.ones((len(rows), 1)), rows])
         if not hasattr(self, "w"):
             self._start(rows.shape[1])
+            self._untrained = copy.deepcopy(self)
         if rows.shape[1] != len(self.w):
             expected = len(self.w) - self.intercept
             raise ValueError(
@@ -478,7 +533,13 @@ class ReferenceLearner:
     @property
     def raw_weights(self) -> Array:
         """Weights for unscaled features, the intercept first."""
-        return self.w * self._inverse(self._in_unit(self.squares) * self._common())
+        return self._raw(self.w)
+
+    def _raw(self, w: Array) -> Array:
+        weights: Array = w * self._inverse(self._in_unit(self.squares) * self._common())
+        if self.centres.any():
+            weights[0] -= self.centres @ weights
+        return weights
 
     @property
     def alpha(self) -> float:
