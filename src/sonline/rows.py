@@ -502,7 +502,7 @@ def _column_of_objects(name: str, values: list[Any]) -> Column:
 
 def no_value(name: object, kind: str = "column") -> str:
     """Return a message about a value that is missing and refused."""
-    return f"{kind} {shown(name)} has no value; fill it, or use missing='absent'"
+    return f"{kind} {shown(name)} has no value; fill it, or use missing='absent' (--missing absent)"
 
 
 def is_missing(value: Any) -> bool:

@@ -98,7 +98,7 @@ def test_data_of_which_no_feature_is_known_gives_a_warning(sonline, tmp_path):
     (tmp_path / "b.csv").write_text("z,w\n1,2\n3,4\n")
     (tmp_path / "c.csv").write_text("x,w\n1,2\n3,4\n")
     sonline("train", "a.csv", "-o", "m.son", "-q")
-    assert "warning: it knows none" in sonline("predict", "b.csv", "-m", "m.son").stderr
+    assert "warning: the model knows none" in sonline("predict", "b.csv", "-m", "m.son").stderr
     some = sonline("predict", "c.csv", "-m", "m.son").stderr
     assert "2 values of features" in some
     assert "warning" not in some

@@ -11,7 +11,7 @@ from sonline.labels import ClassTable
 from sonline.parameters import Parameters
 from sonline.streams import Options
 
-TOO_LARGE = "is not a number of at most 1e+18, which float32 can learn from"
+TOO_LARGE = "is too large: at most 1e+18 with float32"
 VECTORS = pa.struct(
     [
         ("type", pa.int8()),

@@ -64,8 +64,13 @@ def convert(
     """
     check_outputs(data, output=output, names=names, bad_rows=bad_rows)
     target = format_of_name(output.name) if to == "auto" else to
+    if target is None:
+        raise ParameterError(
+            f"--output {output}: the name does not say the format; set it with --to "
+            f"({', '.join(FORMATS)})"
+        )
     if target not in FORMATS:
-        raise ParameterError(f"--to must be one of {', '.join(FORMATS)}; got {to!r} for {output}")
+        raise ParameterError(f"--to must be one of {', '.join(FORMATS)}; got {to!r}")
     options = reading | {
         "features": "name",
         "dtype": "float64",

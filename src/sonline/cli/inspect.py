@@ -137,8 +137,18 @@ def _text(facts: dict[str, Any]) -> str:
         out.append("largest weights: scaled to compare features, and for the values as they are")
     for entry in facts["largest_weights"]:
         whose = f"  (class {entry['class']})" if "class" in entry else ""
-        out.append(f"{entry['scaled']:>14.6g} {entry['weight']:>14.6g}  {entry['feature']}{whose}")
+        out.append(
+            f"{entry['scaled']:>14.6g} {entry['weight']:>14.6g}  {_line(entry['feature'])}{whose}"
+        )
     return "\n".join(out)
+
+
+def _line(feature: object) -> str:
+    r"""Return a name as a single line: a line break is shown as \n."""
+    return "".join(
+        char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
+        for char in str(feature)
+    )
 
 
 def _draw(model: Model, facts: dict[str, Any], path: Path) -> None:

@@ -120,7 +120,10 @@ def _run(
     if unknown and not quiet:
         typer.echo(f"{unknown} values of features that the model does not know", err=True)
         if not known:
-            typer.echo("warning: it knows none, so that all predictions are the same", err=True)
+            typer.echo(
+                "warning: the model knows none of the features, so all predictions are the same",
+                err=True,
+            )
 
 
 def check_kind(model: Model, kind: str) -> str:

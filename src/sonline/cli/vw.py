@@ -243,6 +243,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         parameters=parameters,
         stream=_reading(arguments),
         classes="binary" if arguments.oaa is None else [*range(1, arguments.oaa + 1)],
+        more_classes="use --oaa K with K classes, labelled 1 to K",
         limit=arguments.examples,
         passes=arguments.passes,
         holdout=arguments.holdout_period

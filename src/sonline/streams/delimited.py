@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING
 
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
-from sonline.rows import LARGEST_VALUES, no_value
+from sonline.rows import no_value
 from sonline.streams.batch import BadRow, Position
 from sonline.streams.interactions import column_pairs
-from sonline.streams.rows import check_columns, check_names, label_column, ngram_columns
+from sonline.streams.rows import (
+    NOT_UTF8,
+    check_columns,
+    check_names,
+    label_column,
+    ngram_columns,
+    too_large,
+)
 from sonline.streams.sources import refuse_other_files
 from sonline.streams.text import BYTE_ORDER_MARK, TextReader, seek
 
@@ -163,7 +170,7 @@ class CsvReader(TextReader):
         if error.kind == "cell_count":
             return f"{error.cell} cells, expected {len(self._kinds)}", word
         if error.kind == "invalid_utf8":
-            return "not valid UTF-8, or a NUL; convert the file", ""
+            return f"a NUL, or {NOT_UTF8}", ""
         if error.kind == "line_too_long":
             return "it has more than 64 MB: perhaps a quotation mark is not closed", word
         column = self._shown[error.cell]
@@ -183,12 +190,14 @@ class CsvReader(TextReader):
             hint = "; write it without commas" if commas else ""
             return f"column {column!r}: the label is not a finite number{hint}", word
         if kind == "weight":
-            return "a weight must be a number of at least 0", word
+            cell = word.strip(' \t\r\n",;|')  # the word of an empty cell is its delimiter
+            if not cell or cell in self._na_values():
+                return f"no weight in column {column!r}", ""
+            return f"column {column!r}: a weight must be a number of at least 0", word
         if error.kind == "cell_missing":
             return no_value(column), ""
         if error.kind in _NOT_FINITE:
-            what = f"{word} is not a number of at most {LARGEST_VALUES[options.dtype]:g}"
-            return f"column {column!r}: {what}, which {options.dtype} can learn from", ""
+            return too_large(column, word, options.dtype), ""
         what = f"{word!r} is not a number, but the first rows are"
         return (
             f"column {column!r}: {what}; to read the column as categories, use --text {column}",
@@ -217,8 +226,8 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
         )
     if decimal_commas >= _MANY * total:
         raise DataFormatError(
-            f"column {name!r} has decimal commas or separates thousands by them, which is not "
-            f"read: write 1.5 and 1500, or read the column as categories with --text {name}",
+            f"column {name!r} has commas in its numbers: write 1.5 and 1500 instead of 1,5 and "
+            f"1,500, or read the column as categories (--text {name})",
             file=file,
             text=word,
         )

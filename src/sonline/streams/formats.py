@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sonline.streams.sources import Source
     from sonline.streams.stream import Options
 
-_SVMLIGHT_LINE = re.compile(rb"[^\s:,|]+([ \t]+qid:\d+)?([ \t]+\d+:\S+)*[ \t]*(#.*)?")
+_SVMLIGHT_LINE = re.compile(rb"[^\s:;,|]+([ \t]+qid:\d+)?([ \t]+\d+:\S+)*[ \t]*(#.*)?")
 _SVMLIGHT_START = re.compile(rb"\S+([ \t]+\d+:\S*)+")  # also if a later part of the line is wrong
 
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from sonline import _core
 from sonline.errors import DataFormatError
-from sonline.rows import LARGEST_VALUES, no_value
+from sonline.rows import no_value
 from sonline.streams.batch import BadRow
 from sonline.streams.interactions import split_pair
-from sonline.streams.rows import ngram_columns
+from sonline.streams.rows import ngram_columns, too_large
 from sonline.streams.text import TextReader
 
 if TYPE_CHECKING:
@@ -70,9 +70,5 @@ class JsonReader(TextReader):
         elif error.kind == "negative_weight":
             reason = "a weight must be 0 or more"
         elif error.kind in _TOO_LARGE:
-            dtype = self._options.dtype
-            reason = (
-                f"column {column!r}: not a number of at most {LARGEST_VALUES[dtype]:g}, which "
-                f"{dtype} can learn from"
-            )
+            reason, shown = too_large(column, word, self._options.dtype), ""
         return BadRow(name, error.line, error.column, error.offset, reason, shown, error.text)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
-from sonline.rows import Floats, contiguous
+from sonline.rows import LARGEST_VALUES, Floats, contiguous
 from sonline.rows import Indices as Integers
 from sonline.streams.batch import BadRow, Batch, Dictionary, Position
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = -1
 LABEL_WEIGHTS = "label"  # svmlight: weights follow the labels, as in 1:0.5
+NOT_UTF8 = "not valid UTF-8; convert the file, such as iconv -f ISO-8859-1 -t UTF-8 FILE"
 _REPLACED = "\ufffd"  # what Python decodes invalid UTF-8 to
 _INDEX = re.compile(r"0|[1-9][0-9]{0,18}")
 
@@ -136,6 +137,15 @@ def add_bad_weights(weights: Floats, reasons: dict[int, str]) -> None:
         reasons.setdefault(row, f"a weight must be a number of at least 0: {weights[row]:g}")
 
 
+def too_large(column: str, value: str, dtype: str) -> str:
+    """Return a message about a number in a column that a learner cannot use."""
+    return (
+        f"column {column!r}: {value} is too large: at most {LARGEST_VALUES[dtype]:g} with {dtype}; "
+        f"if it is an identifier, leave the column out (--ignore {column}) or read it as "
+        f"categories (--text {column})"
+    )
+
+
 def ngram_columns(options: Sequence[str]) -> dict[str, int]:
     """Return the largest n of the n-grams of each column.
 
@@ -175,7 +185,7 @@ def check_names(columns: list[str], file: str) -> None:
     seen = set()
     for name in columns:
         if _REPLACED in name:
-            raise DataFormatError("a column's name is not valid UTF-8", file=file, line=1)
+            raise DataFormatError(f"a column's name is {NOT_UTF8}", file=file, line=1)
         if name in seen:
             raise DataFormatError(f"there are two columns {name!r}; rename one", file=file, line=1)
         seen.add(name)
@@ -195,7 +205,7 @@ def check_columns(wanted: Iterable[str | None], columns: list[str], file: str) -
 
 
 def _listed(columns: list[str]) -> str:
-    return ", ".join(columns[:20]) + (", ..." if len(columns) > 20 else "")
+    return ", ".join(name or "''" for name in columns[:20]) + (", ..." if len(columns) > 20 else "")
 
 
 def label_column(options: Options, columns: list[str], file: str) -> str | None:
@@ -206,9 +216,14 @@ def label_column(options: Options, columns: list[str], file: str) -> str | None:
     if options.unlabelled:
         return None
     alike = [name for name in columns if name.strip().lower() == wanted.strip().lower()]
+    if not options.header and re.fullmatch(r"-?\d+", wanted):
+        number = int(wanted)
+        alike = columns[number - 1 : number] if number > 0 else columns[number:][:1]
     meant = f", such as {alike[0]!r}" if alike else ""
     data = any(re.fullmatch(r"\s*[+-]?\d+([.,]\d+)?\s*", name) for name in columns)
     hint = "; if the first row is data, use header=False (--no-header)" if data else ""
+    if len(columns) == 1 and options.delimiter is None and options.format == "csv":
+        hint = "; set the delimiter (--delimiter) if this is not the name of a single column"
     raise ParameterError(
         f"{file}: no column {wanted!r}; name the column of the label, label=NAME or --label NAME"
         f"{meant} (there are {_listed(columns)}){hint}"

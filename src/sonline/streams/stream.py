@@ -175,14 +175,19 @@ class Stream:
         kind, origin = guess_format(source)
         return kind, f"{source.name}: {kind}{packed} (by its {origin})"
 
+    def _format_found(self) -> str:
+        """Return the description as part of a sentence: "a.csv is csv (by its name)"."""
+        first = self.files[min(self._start.file, len(self.files) - 1)]
+        return f"{first} is {self.description.removeprefix(f'{first}: ')}"
+
     def _check_names(self, kind: str) -> None:
         """Raise an error about a file whose suffix is that of another format than the stream's."""
         for name in self.files:
             named = format_of_name(name)
             if named not in (None, kind):
                 raise ParameterError(
-                    f"{name} is {named} by its name, but {self.description}; all files must have "
-                    "the same format: convert them, or set it with --format"
+                    f"{name} is {named} (by its name), but {self._format_found()}; all files must "
+                    "have the same format: convert them, or set it with --format"
                 )
 
     def refuse_columns_of_text(self, options: dict[str, Any]) -> None:
@@ -194,10 +199,16 @@ class Stream:
             options = options | {"weight": None}
         for name in ("label", "weight", "tag", "text", "ngrams", "ignore"):
             if options.get(name) and not (name in ("ignore", "ngrams") and kind == "vw"):
-                hint = "; use --weight label if weights follow the labels, as in 1:0.5 3:2"
+                detected = self.description.endswith("(by its content)")
+                if (name, kind) == ("weight", "svmlight"):
+                    hint = "use --weight label if weights follow the labels, as in 1:0.5 3:2"
+                elif detected:
+                    hint = "if it is a table, set its format (--format csv)"
+                else:
+                    hint = "leave it out"
                 raise ParameterError(
-                    f"{name} (--{name}) names a column of a table, but there are none: "
-                    f"{self.description}{hint if (name, kind) == ('weight', 'svmlight') else ''}"
+                    f"{name} (--{name}) names a column, but {self._format_found()}, which has no "
+                    f"columns: {hint}"
                 )
 
     def share(self) -> float | None:

@@ -28,6 +28,7 @@ from sonline.streams.rows import (
     label_column,
     ngram_columns,
     ngrams,
+    too_large,
 )
 
 if TYPE_CHECKING:
@@ -255,11 +256,8 @@ class TableReader:
         wrong = np.argwhere(~(np.abs(values) <= self._largest))
         reasons: dict[int, str] = {}
         for row, column in wrong.tolist():
-            what = (
-                f"{values[row, column]:g} is not a number of at most {self._largest:g}, which "
-                f"{self._options.dtype} can learn from"
-            )
-            reasons.setdefault(row, f"column {features[column]!r}: {what}")
+            value = f"{values[row, column]:g}"
+            reasons.setdefault(row, too_large(features[column], value, self._options.dtype))
         return reasons
 
     def _labels(

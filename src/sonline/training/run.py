@@ -163,7 +163,7 @@ class Training:
         elif not self.model.reading.features:
             self.model.reading = reading_of(stream.options)
         table = None if self.model is None else self.model.table
-        check = None if table is None else LabelCheck(table)
+        check = None if table is None else LabelCheck(table, self.settings.more_classes)
         usable = self._usable(batches, check, stream.options.on_error)
         if self.settings.shuffle:
             seed = 0 if self.model is None else self.model.parameters.seed
@@ -437,7 +437,7 @@ class Training:
             known = run[name]
             if known != value and not (name == "passes" and value > known):
                 raise ParameterError(
-                    f"resume: {path} was made with {name} {known}, now there is {value}; "
+                    f"resume: {path} was saved by a run with {name} {known}, this run has {value}; "
                     "repeat the same run, or continue training the model on other data (--from)"
                 )
         self._check_parameters(model, path)

@@ -13,6 +13,7 @@ from sonline.errors import ParameterError
 from sonline.model import Model
 
 EVERY_SECONDS = 30.0  # between checkpoints by default
+MORE_CLASSES = "use classes='multi' (--classes multi) or list all classes (--classes a,b)"
 THREADS = min(os.cpu_count() or 1, 8)  # for several classes; results do not depend on it
 
 
@@ -25,6 +26,7 @@ class Settings:
     stream: dict[str, Any] = field(default_factory=dict)  # options of the stream
     output: Path | None = None
     classes: str | Sequence[Any] = "auto"
+    more_classes: str = MORE_CLASSES  # advice about labels that the classes do not allow
     class_weights: dict[Any, float] = field(default_factory=dict)  # by label; 1 for other labels
     validation: list[str] = field(default_factory=list)  # files to evaluate on after each pass
     patience: int = 3  # stop after this many passes without a smaller validation loss

@@ -91,7 +91,8 @@ def fitting(model: Model, labels: Sequence[Any], classes: str | Sequence[Any] = 
 class LabelCheck:
     """Finds rows whose labels a model with these classes cannot learn, before they are learned."""
 
-    def __init__(self, table: ClassTable) -> None:
+    def __init__(self, table: ClassTable, more_classes: str) -> None:
+        self._more_classes = more_classes
         self._known = table.labels
         self._growing, self._signs = table.growing, table.signs
         self._undecided = table.undecided
@@ -141,12 +142,12 @@ class LabelCheck:
             return None
         if self._signs:
             return (
-                "labels must be -1 and 1, or 0 and 1 (but not all three); for other classes use "
-                "classes multi (--classes multi) or name them (--classes a,b)"
+                "labels must be -1 and 1, or 0 and 1 (but not all three); for other classes "
+                + self._more_classes
             )
         if not self._growing:
             shown = ", ".join(str(known) for known in self._known[:10])
-            return f"not one of the classes {shown}; list all classes, or use classes multi"
+            return f"not one of the classes {shown}; {self._more_classes}"
         if self._known and isinstance(label, str) != isinstance(self._known[0], str):
             return f"other labels are like {self._known[0]!r}: do not mix words and numbers"
         self._known = self._known or (label,)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sonline import streams
-from sonline.errors import ParameterError
+from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Progress, measures
 from sonline.files import replacing
 from sonline.model import Model
@@ -80,8 +80,8 @@ class Validation:
         files = None if known is None else known["files"]
         if known is None or files != self._data:
             raise ParameterError(
-                f"resume: {path} was made with validation {files}, now there is {self._data}; "
-                "repeat the same run"
+                f"resume: {path} was saved by a run with validation {files}, this run has "
+                f"{self._data}; repeat the same run"
             )
         self._worse, self.passes = int(known["worse"]), int(known["passes"])
         self.best_pass = int(known["best_pass"])
@@ -100,4 +100,11 @@ class Validation:
                 loss, wrong = measures(model.parameters, raw, targets[known], model.classes)
                 weights = None if batch.weights is None else batch.weights[known]
                 progress.update(loss, None if model.table is None else wrong, weights)
+        if not progress.loss.rows:
+            files = ", ".join(self._data)
+            raise InvalidInputError(
+                f"validation: no row of {files} has a label that the model knows"
+                if model.table is not None
+                else f"validation: {files}: there are no rows"
+            )
         return progress

@@ -1,0 +1,136 @@
+"""Messages of the command line about files and options that new users try."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+ROWS = "".join(
+    f"{i % 7 - 3},{9_000_000_000_000_000_000 - i},{'yes' if i % 2 else 'no'}\n" for i in range(40)
+)
+TABLE = f"größe,id,target\n{ROWS}"
+LABEL = ("--label", "target", "--ignore", "id")
+
+
+def test_a_table_that_is_not_utf8_says_how_to_convert_it(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_bytes(TABLE.encode("latin-1"))
+    message = sonline("train", "d.csv", *LABEL, code=3).stderr
+    assert "column's name is not valid UTF-8" in message
+    assert "iconv" in message
+    (tmp_path / "e.csv").write_bytes(
+        TABLE.replace("größe", "size").replace("yes", "jä").encode("latin-1")
+    )
+    message = sonline("train", "e.csv", *LABEL, code=3).stderr
+    assert "not valid UTF-8" in message
+    assert "iconv" in message
+
+
+def test_a_table_with_semicolons_needs_no_suffix(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.txt").write_text(TABLE.replace(",", ";"))
+    assert "csv" in sonline("train", "d.txt", *LABEL).stderr
+
+
+def test_columns_of_a_file_without_columns(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.txt").write_text("1 2:1 3:1\n-1 2:2\n")
+    message = sonline("train", "d.txt", "--label", "target", code=2).stderr
+    assert "(--label) names a column, but d.txt is svmlight (by its content)" in message
+    assert "--format csv" in message
+    message = sonline("train", "d.txt", "--label", "t", "--format", "svmlight", code=2).stderr
+    assert "--format csv" not in message
+
+
+def test_an_identifier_that_is_too_large(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    message = sonline("train", "d.csv", "--label", "target", code=3).stderr
+    assert "column 'id': 9000000000000000000 is too large: at most 1e+18 with float32" in message
+    assert "--ignore id" in message
+    assert "--text id" in message
+
+
+def test_a_label_column_by_its_number(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(ROWS)
+    for number in ("3", "-1"):
+        message = sonline("train", "d.csv", "--no-header", "--label", number, code=2).stderr
+        assert "no column" in message
+        assert "'c3'" in message
+
+
+def test_a_delimiter_that_is_not_detected(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE.replace(",", "^"))
+    message = sonline("train", "d.csv", *LABEL, code=2).stderr
+    assert "--delimiter" in message
+
+
+def test_files_of_two_formats(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    (tmp_path / "e.tsv").write_text(TABLE.replace(",", "\t"))
+    message = sonline("train", "d.csv", "e.tsv", *LABEL, code=2).stderr
+    assert "e.tsv is tsv (by its name), but d.csv is csv (by its name)" in message
+
+
+def test_a_row_without_a_weight(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a,w,label\n1,2,0\n2,,1\n3,x,1\n")
+    message = sonline("train", "d.csv", "--weight", "w", code=3).stderr
+    assert "d.csv:3: row 2: no weight in column 'w'" in message
+    (tmp_path / "d.csv").write_text("a,w,label\n1,2,0\n3,x,1\n")
+    message = sonline("train", "d.csv", "--weight", "w", code=3).stderr
+    assert "column 'w': a weight must be a number of at least 0 (found 'x')" in message
+
+
+def test_missing_cells_that_are_refused(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a,b,label\n1,2,0\n2,,1\n")
+    message = sonline("train", "d.csv", "--missing", "refuse", code=3).stderr
+    assert "column 'b' has no value" in message
+    assert "--missing absent" in message
+
+
+def test_names_with_line_breaks_stay_on_one_line(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text('a,b,label\n1,"x\ny",0\n2,"tab\there",1\n')
+    sonline("train", "d.csv", "-o", "m.son")
+    lines = sonline("inspect", "m.son").stdout.splitlines()
+    assert any(r"b=x\ny  (class" in line for line in lines)
+    assert any(r"b=tab\there  (class" in line for line in lines)
+
+
+def test_validation_rows_with_unknown_labels(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    (tmp_path / "v.csv").write_text(TABLE.replace("yes", "ja").replace("no", "nein"))
+    command = ("train", "d.csv", *LABEL, "--validation", "v.csv", "--passes", 3, "-o", "m.son")
+    message = sonline(*command, code=3).stderr
+    assert "validation: no row of v.csv has a label that the model knows" in message
+    assert not (tmp_path / "m.son").exists()
+
+
+def test_an_output_whose_name_has_no_format(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    message = sonline("convert", "d.csv", *LABEL, "-o", "out.dat", code=2).stderr
+    assert "out.dat: the name does not say the format; set it with --to" in message
+    assert "auto" not in message
+    message = sonline("convert", "d.csv", *LABEL, "-o", "out.dat", "--to", "xml", code=2).stderr
+    assert "--to must be one of svmlight" in message
+
+
+def test_resuming_another_run(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    (tmp_path / "e.csv").write_text(TABLE)
+    sonline("train", "d.csv", *LABEL, "-o", "m.son")
+    message = sonline("train", "e.csv", *LABEL, "-o", "m.son", "--resume", code=2).stderr
+    assert "m.son was saved by a run with files ['d.csv'], this run has ['e.csv']" in message
+
+
+@pytest.mark.parametrize(
+    ("options", "hint"), [(("--loss_function", "logistic"), "--oaa"), (("--oaa", 3), "--oaa")]
+)
+def test_labels_that_vw_options_do_not_allow(sonline, tmp_path: Path, options, hint) -> None:
+    (tmp_path / "d.vw").write_text("4 | a\n1 | b\n2 | c\n3 | d\n" * 5)
+    message = sonline("vw", "-d", "d.vw", *options, code=3).stderr
+    assert hint in message
+    assert "--classes" not in message
+    assert "classes multi" not in message
+
+
+def test_ngrams_of_numbers(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    sonline("train", "d.csv", *LABEL, "--ngrams", "größe:2", "-o", "m.son")
+    assert "größe=3" in sonline("inspect", "m.son").stdout
