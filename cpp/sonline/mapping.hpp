@@ -145,7 +145,8 @@ class MappingReader {
     } else {
       if (!PyObject_HasAttrString(mapping.ptr(), "items"))
         throw BadInput("a row must be a mapping from features to numbers, got " +
-                       type_of(mapping.ptr()));
+                       type_of(mapping.ptr()) +
+                       "; a row of an array is for learn([row], [label]) or predict([row])");
       const auto items = nanobind::steal(PyMapping_Items(mapping.ptr()));
       if (!items.is_valid()) throw nanobind::python_error();
       kept_.push_back(items);

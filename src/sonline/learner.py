@@ -176,6 +176,8 @@ class OnlineLearner(LearnerConstructor):
         classes: str | Sequence[Any] = "auto",
         class_weight: Mapping[Any, float] | None = None,
         progress: bool = False,
+        validation: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
+        patience: int = 3,
         checkpoint: str | os.PathLike[str] | None = None,
         checkpoint_every: int | str | None = None,
         resume: bool = False,
@@ -201,6 +203,10 @@ class OnlineLearner(LearnerConstructor):
             From label to the weight of its rows; other labels have 1.
         progress : bool, default=False
             Show rows, loss and speed on standard error.
+        validation : name or sequence of names, optional
+            Files to evaluate after each pass. The model becomes that of the best pass.
+        patience : int, default=3
+            With ``validation``: stop after this many passes without improvement.
         checkpoint : path-like, optional
             A file in which model and position are saved during training.
         checkpoint_every : int or str, optional
@@ -208,7 +214,8 @@ class OnlineLearner(LearnerConstructor):
         resume : bool, default=False
             Continue from the checkpoint if there is one.
         **options
-            More fields of `sonline.streams.Options`: format, features, text, ignore, on_error, ...
+            How the files are read (fields of `sonline.streams.Options`): format, features, tag,
+            text, ignore, delimiter, header, na_values, ngrams, interactions, on_error.
 
         Returns
         -------
@@ -249,6 +256,8 @@ class OnlineLearner(LearnerConstructor):
                 classes=classes,
                 class_weight=class_weight,
                 progress=progress,
+                validation=validation,
+                patience=patience,
                 checkpoint=checkpoint,
                 checkpoint_every=checkpoint_every,
                 resume=resume,

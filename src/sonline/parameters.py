@@ -209,7 +209,7 @@ class Parameters:
 
     def __post_init__(self) -> None:
         self._convert_scalars()
-        check_choice("loss", self.loss, tuple(LOSSES))
+        check_loss(self.loss, tuple(LOSSES))
         check_choice("sketch", self.sketch, SKETCHES)
         object.__setattr__(self, "dtype", str(self.dtype))
         self._check_choices()
@@ -423,6 +423,8 @@ def first_sentence(name: str) -> str:
     return _SENTENCE.split(text.replace("``", ""))[0].removesuffix(".") + "."
 
 
+# Names of losses in scikit-learn, for those who come from there.
+SGD_LOSSES = {"log_loss": "logistic", "squared_error": "squared"}
 _SENTENCE = re.compile(r"(?<=[a-zC\")_])\.(?: |$)")
 
 
@@ -431,6 +433,17 @@ def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         listed = ", ".join(repr(option) for option in allowed)
         raise ParameterError(f"{name} must be one of {listed}; got {shown(value)}")
+
+
+def check_loss(loss: object, allowed: tuple[str, ...]) -> None:
+    """Raise an error if a loss is not allowed; scikit-learn's names are translated."""
+    same = SGD_LOSSES.get(loss) if isinstance(loss, str) else None
+    try:
+        check_choice("loss", loss, allowed)
+    except ParameterError as error:
+        if same not in allowed:
+            raise
+        raise ParameterError(f"{error}; scikit-learn's {loss!r} is {same!r} here") from None
 
 
 def check_integer(

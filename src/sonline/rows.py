@@ -313,6 +313,12 @@ def csr_arrays(X: Any) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
     return contiguous(values), contiguous(indices), contiguous(indptr)
 
 
+TEXT_ADVICE = (
+    "pass a table as pandas.DataFrame(X, columns=[...]), with a name for each column, and "
+    "documents through TfidfVectorizer or HashingVectorizer"
+)
+
+
 def dense_array(X: Any) -> NDArray[Any]:
     """Return a table of numbers as an array, without a copy where that is possible."""
     refuse_unusable("X", X)
@@ -320,6 +326,8 @@ def dense_array(X: Any) -> NDArray[Any]:
         rows = np.asarray(X)
     except ValueError as error:
         raise InvalidInputError(f"X must be a table of numbers: {error}") from error
+    if rows.ndim == 1 and rows.size and isinstance(rows[0], str):
+        raise InvalidInputError(f"X has text ({rows[0]!r:.40}); {TEXT_ADVICE}")
     if rows.ndim != 2:
         raise InvalidInputError(
             f"X must have two dimensions, got shape {rows.shape}; a single row is X.reshape(1, -1)"

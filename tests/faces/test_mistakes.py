@@ -105,7 +105,7 @@ def test_streams_of_other_things(tmp_path: Path) -> None:
         learner.learn_stream(FRAME)  # type: ignore[arg-type]
     with pytest.raises(InvalidInputError, match="names of files, got float"):
         learner.learn_stream([1.0])  # type: ignore[list-item]
-    with pytest.raises(ParameterError, match=r"no option 'lable'.* label, "):
+    with pytest.raises(ParameterError, match=r"no option 'lable'; did you mean 'label'\?"):
         learner.learn_stream(data, lable="x")
     for passes in (0, -1, 1.5, True):
         with pytest.raises(ParameterError, match="passes must be an integer of at least 1, got"):
@@ -142,3 +142,49 @@ def test_an_unknown_parameter_names_the_class(kind) -> None:
     message = rf"^{kind.__name__}\.__init__\(\) got an unexpected keyword argument 'learning_rate'"
     with pytest.raises(TypeError, match=message):
         kind(learning_rate=1)
+
+
+@pytest.mark.parametrize(("name", "same"), [("log_loss", "logistic"), ("squared_error", "squared")])
+def test_names_of_losses_in_scikit_learn(name, same) -> None:
+    for kind in (OnlineLearner, RiverClassifier):
+        with pytest.raises(ParameterError, match=f"scikit-learn's '{name}' is '{same}' here"):
+            kind(loss=name)
+    with pytest.raises(ParameterError, match="loss must be one of") as error:
+        OnlineLearner(loss="mse")
+    assert "scikit-learn" not in str(error.value)
+
+
+def test_a_row_that_is_a_sequence() -> None:
+    for row in ([1.0, 2.0], np.array([1.0, 2.0])):
+        for call in (lambda x: OnlineLearner().learn_one(x, 1), OnlineLearner().predict_one):
+            with pytest.raises(
+                InvalidInputError, match=r"must be a mapping .*learn\(\[row\], .*predict"
+            ):
+                call(row)
+
+
+def test_rows_of_text_without_columns() -> None:
+    for call in (lambda x: OnlineLearner().learn(x, [0, 1]), OnlineLearner().predict):
+        for rows in (["good phone", "bad phone"], pd.Series(["good", "bad"])):
+            with pytest.raises(InvalidInputError, match=r"X has text.*Vectorizer"):
+                call(rows)
+
+
+def test_options_of_streams_are_those_that_users_set(tmp_path: Path) -> None:
+    file = tmp_path / "a.csv"
+    file.write_text("a,label\n1,0\n2,1\n")
+    with pytest.raises(ParameterError, match="no option 'lable'; did you mean 'label'") as error:
+        OnlineLearner().learn_stream(file, lable="label")
+    with pytest.raises(ParameterError, match="no option 'holdout'; there are") as error:
+        OnlineLearner().learn_stream(file, holdout=10)
+    for hidden in ("hash_seed", "tokens", "frozen", "label_names", "names"):
+        assert f" {hidden}," not in str(error.value)
+    for name in ("on_error", "ignore", "text", "interactions", "label", "passes", "checkpoint"):
+        assert name in str(error.value)
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS)
+def test_no_rows(kind) -> None:
+    for rows in (FRAME[:0], FRAME[:0].to_numpy()):
+        with pytest.raises(ValueError, match=r"0 sample|no rows"):
+            kind().fit(rows, Y[:0])

@@ -258,3 +258,25 @@ def test_batches_must_be_used_from_the_first_one_on(tmp_path: Path) -> None:
     learner.learn(second)
     assert len(learner.features()) == 1 + len(first) + len(second) + 1
     assert learner.predict_one({"name 3": 1.0}) != learner.bias
+
+
+def test_validation_keeps_the_model_that_the_command_line_keeps(tmp_path: Path) -> None:
+    lines = write(tmp_path / "all.svm", 300).read_text().splitlines(keepends=True)
+    data, held = tmp_path / "train.svm", tmp_path / "test.svm"
+    data.write_text("".join(lines[:60]))
+    held.write_text("".join(lines[60:]))
+    command = ["train", data, "--validation", held, "--passes", 30, "--patience", 2]
+    CommandLine.run(*command, "-o", tmp_path / "m.son", "-q")
+    kept = Model.load(tmp_path / "m.son")
+    learner = OnlineLearner()
+    learner.learn_stream(data, passes=30, validation=held, patience=2)
+    assert tensors(learner.model) == tensors(kept)
+    best = kept.run["validation"]["best_pass"]
+    assert best < 30
+    same = OnlineLearner()
+    same.learn_stream(data, passes=best)
+    assert same.weights() == learner.weights()
+    with pytest.raises(ParameterError, match="patience must be an integer of at least 1"):
+        learner.learn_stream(data, validation=held, patience=0)
+    with pytest.raises(FileNotFoundError, match="no file"):
+        learner.learn_stream(data, validation=tmp_path / "none.svm")

@@ -29,7 +29,7 @@ from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve, Progress
 from sonline.labels import ClassTable, plain
 from sonline.model import Model, NextRows, to_merge
-from sonline.parameters import RENAMED, Parameters, check_integer
+from sonline.parameters import RENAMED, Parameters, check_integer, check_loss
 from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
 
@@ -46,9 +46,6 @@ FACE = {
 }
 
 FEW_ROWS = 20  # of a batch
-
-# Names of losses in scikit-learn, for those who come from there.
-SGD_LOSSES = {"log_loss": "logistic", "squared_error": "squared"}
 
 
 class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -82,12 +79,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     def _parameters(self) -> Parameters:
         """Return the learner's parameters, checked."""
-        if self.loss not in self.losses:
-            same = SGD_LOSSES.get(self.loss)
-            hint = f"; scikit-learn's {self.loss!r} is {same!r} here" if same in self.losses else ""
-            raise ParameterError(
-                f"loss must be one of {', '.join(map(repr, self.losses))}; got {self.loss!r}{hint}"
-            )
+        check_loss(self.loss, self.losses)
         check_integer("max_iter", self.max_iter, 1)
         self._check_arguments()
         return Parameters(**{field: getattr(self, name) for name, field in self.arguments})

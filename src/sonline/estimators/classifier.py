@@ -135,6 +135,8 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
             labels = as_labels("y", y)
             rows = checked_rows(self, X, reset=not continuing)
             check_consistent_length(rows if not isinstance(rows, list) else rows[0], labels)
+            if not len(labels):
+                raise InvalidInputError("X has no rows")
             table = table_of("y", labels, bool(self.discover_classes))
             if not continuing:
                 _refuse_single(table)

@@ -12,7 +12,15 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import validate_data
 
 from sonline.errors import InvalidInputError
-from sonline.rows import Column, Rows, has_names, is_frame, names_of, refuse_unusable
+from sonline.rows import (
+    TEXT_ADVICE,
+    Column,
+    Rows,
+    has_names,
+    is_frame,
+    names_of,
+    refuse_unusable,
+)
 
 Order: TypeAlias = "NDArray[np.intp] | None"
 
@@ -61,10 +69,7 @@ def text_without_names() -> Iterator[None]:
     except ValueError as error:
         if "could not convert string to float" not in str(error):
             raise
-        raise InvalidInputError(
-            f"X has text ({error}); pass a table as pandas.DataFrame(X, columns=[...]), with a "
-            "name for each column, and documents through TfidfVectorizer or HashingVectorizer"
-        ) from error
+        raise InvalidInputError(f"X has text ({error}); {TEXT_ADVICE}") from error
 
 
 def refuse_rows(X: Any) -> None:

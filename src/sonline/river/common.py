@@ -14,7 +14,7 @@ from sonline.errors import InvalidInputError, ModelFileError
 from sonline.labels import ClassTable, plain
 from sonline.learner import Feature
 from sonline.model import Model, to_merge
-from sonline.parameters import Parameters, check_choice
+from sonline.parameters import Parameters, check_loss
 from sonline.rows import row_weights
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ class RiverEstimator:
 
     def _start(self, arguments: dict[str, Any]) -> None:
         vars(self).update(arguments)
-        check_choice("loss", self.loss, self.losses)
+        check_loss(self.loss, self.losses)
         table = ClassTable(growing=True) if isinstance(self, base.Classifier) else None
         self._model = Model(Parameters(**arguments), table)
 

@@ -65,7 +65,8 @@ def new_model(
     except TypeError as error:
         raise ParameterError(f"parameters: {error}") from None
     if chosen.binary != (task != "regression"):
-        raise ParameterError(f"loss={chosen.loss!r} is not for task {task!r}")
+        fitting = "'regression'" if task != "regression" else "'binary' or 'classes'"
+        raise ParameterError(f"loss={chosen.loss!r} does not fit task {task!r}; use task {fitting}")
     if task != "classes":
         if classes:
             raise ParameterError(f"classes are for task 'classes', not {task!r}")

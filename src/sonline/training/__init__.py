@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,8 @@ from sonline.errors import ParameterError
 from sonline.model import Model
 from sonline.parameters import Parameters, check_integer
 from sonline.rows import check_class_weights
+from sonline.streams import Options
+from sonline.streams.sources import expand
 from sonline.training.predictions import prediction_lines, prediction_objects
 from sonline.training.run import Training
 from sonline.training.settings import EVERY_SECONDS, THREADS, Settings, checkpoint_times
@@ -38,6 +41,14 @@ __all__ = [
 ]
 
 
+# Options of streams that the model decides, or the command that opens the stream.
+_DECIDED = {"hash_bits", "hash_seed", "dtype", "missing", "tokens", "unlabelled"}
+_DECIDED |= {"frozen", "names", "label_names", "columns"}
+
+_OF_THE_RUN = ["passes", "shuffle", "classes", "class_weight", "progress", "validation", "patience"]
+_OF_THE_RUN += ["checkpoint", "checkpoint_every", "resume"]
+
+
 def learn_stream(
     model: Model,
     source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
@@ -48,6 +59,8 @@ def learn_stream(
     classes: str | Sequence[Any],
     class_weight: Mapping[Any, float] | None,
     progress: bool,
+    validation: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None,
+    patience: int,
     checkpoint: str | os.PathLike[str] | None,
     checkpoint_every: int | str | None,
     resume: bool,
@@ -65,8 +78,10 @@ def learn_stream(
             f"{name} is not an option of learn_stream: the model has it, see the parameters of "
             "OnlineLearner"
         )
+    _check_options(options)
     check_class_weights(class_weight or {})
     check_integer("shuffle", shuffle, 0)
+    check_integer("patience", patience, 1)
     every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
     fresh = not model.stats()["rounds"]
     settings = Settings(
@@ -77,6 +92,8 @@ def learn_stream(
         class_weights=dict(class_weight or {}),
         passes=passes,
         shuffle=int(shuffle),
+        validation=[] if validation is None else expand(streams.listed(validation)),
+        patience=int(patience),
         checkpoint=None if checkpoint is None else Path(checkpoint),
         every_rows=every_rows,
         every_seconds=every_seconds,
@@ -93,3 +110,16 @@ def learn_stream(
     if training.interrupted:
         training.save()
     return learned, training.interrupted is not None
+
+
+def _check_options(options: dict[str, Any]) -> None:
+    """Raise an error about an option that `OnlineLearner.learn_stream` does not have."""
+    known = [entry.name for entry in fields(Options) if entry.name not in _DECIDED]
+    for name in options:
+        if name not in known:
+            from difflib import get_close_matches  # noqa: PLC0415 - only for the message
+
+            every = [*known, *_OF_THE_RUN]
+            similar = get_close_matches(name, every, 1)
+            advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(every)}"
+            raise ParameterError(f"there is no option {name!r}; {advice}")
