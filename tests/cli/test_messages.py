@@ -134,3 +134,23 @@ def test_ngrams_of_numbers(sonline, tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text(TABLE)
     sonline("train", "d.csv", *LABEL, "--ngrams", "größe:2", "-o", "m.son")
     assert "größe=3" in sonline("inspect", "m.son").stdout
+
+
+def test_json_that_is_not_an_object_per_line(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.json").write_text('{\n "label": 1,\n "a": 2\n}\n')
+    message = sonline("train", "d.json", code=3).stderr
+    assert "JSON object over several lines" in message
+    assert "jq -c . FILE" in message
+    (tmp_path / "d.jsonl").write_text('{"label": 1, "a": NaN}\n')
+    message = sonline("train", "d.jsonl", code=3).stderr
+    assert "column 'a': NaN is not a finite number" in message
+    assert "null" in message
+
+
+@pytest.mark.parametrize("label", ["yes", "1"])
+def test_rows_of_one_class(sonline, tmp_path: Path, label: str) -> None:
+    (tmp_path / "d.csv").write_text("a,label\n" + f"1,{label}\n2,{label}\n" * 9)
+    assert f"warning: all rows have the label {label}" in sonline("train", "d.csv").stderr
+    other = {"yes": "no", "1": "0"}[label]
+    (tmp_path / "d.csv").write_text(f"a,label\n1,{label}\n2,{other}\n")
+    assert "warning" not in sonline("train", "d.csv").stderr

@@ -192,6 +192,10 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
     absent = [str(label) for label in settings.class_weights if label not in known]
     if absent and not quiet:
         sys.stderr.write(f"warning: --class-weight: no row has the label {', '.join(absent)}\n")
+    if (label := _only_label(model)) is not None and not quiet:
+        sys.stderr.write(
+            f"warning: all rows have the label {label}, so there is nothing to learn\n"
+        )
     if run.absent_columns and not quiet:
         names = ", ".join(map(repr, run.absent_columns))
         sys.stderr.write(f"warning: no row has the column {names}, which an option names\n")
@@ -203,6 +207,15 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
         to_errors = str(settings.predictions) == "-"
         typer.echo(summary(report(run, model, display.seconds())), err=to_errors)
     return model
+
+
+def _only_label(model: Model) -> Any:
+    """Return the label of all rows so far; None if there are several, or numbers to predict."""
+    if model.table is None:
+        return None
+    if model.table.undecided:  # neither -1 nor 0 has occurred
+        return 1
+    return model.table.labels[0] if len(model.table) == 1 else None
 
 
 def _save(model: Model, path: Path) -> None:

@@ -139,6 +139,11 @@ def add_bad_weights(weights: Floats, reasons: dict[int, str]) -> None:
 
 def too_large(column: str, value: str, dtype: str) -> str:
     """Return a message about a number in a column that a learner cannot use."""
+    if value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
+        return (
+            f"column {column!r}: {value} is not a finite number; for a missing value, leave the "
+            "cell empty (null in JSON)"
+        )
     return (
         f"column {column!r}: {value} is too large: at most {LARGEST_VALUES[dtype]:g} with {dtype}; "
         f"if it is an identifier, leave the column out (--ignore {column}) or read it as "

@@ -240,6 +240,7 @@ _NOT_READ = {
     b"\xfe\xff": "UTF-16, expected UTF-8: convert it (iconv -f UTF-16 -t UTF-8 FILE)",
 }
 _JSON_ARRAY = re.compile(rb"\[\s*([\[{]|$)")
+_JSON_OBJECT = re.compile(rb"\{\s*$")  # that continues on the next line
 
 
 def refuse_other_files(sample: bytes, name: str) -> None:
@@ -262,6 +263,12 @@ def format_of_content(sample: bytes, name: str = "") -> str:
     if _JSON_ARRAY.match(line):
         raise DataFormatError(
             "a JSON array, expected an object per line: convert it (jq -c '.[]' FILE)",
+            file=name or None,
+            line=1,
+        )
+    if _JSON_OBJECT.match(line):
+        raise DataFormatError(
+            "a JSON object over several lines, expected one per line: convert it (jq -c . FILE)",
             file=name or None,
             line=1,
         )
