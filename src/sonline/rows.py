@@ -236,6 +236,7 @@ def rows_of(
     X: Rows,
     keys_of: KeysOf,
     *,
+    known_keys_of: KeysOf | None = None,
     largest: float = LARGEST_VALUES["float64"],
     missing: str = "absent",
     bounded: bool = False,
@@ -248,6 +249,8 @@ def rows_of(
         The rows.
     keys_of : callable
         Returns the keys of names; `UNKNOWN` for those that are to be left out.
+    known_keys_of : callable, optional
+        The same, without adding names, to check the types of columns; None if names are hashed.
     largest : float
         The size of a value that is allowed, of frames; the core checks all else.
     missing : {"absent", "refuse"}
@@ -265,6 +268,7 @@ def rows_of(
     if isinstance(X, Sequence) and (not len(X) or isinstance(X[0], Mapping)):
         return CoreRows("rows", (X,), len(X), missing=missing)
     if isinstance(X, Sequence) and isinstance(X[0], Column):
+        check_types(X, known_keys_of)
         return _named(X, len(X[0]), keys_of, largest)
     if isinstance(X, Iterator):
         raise InvalidInputError(
@@ -274,6 +278,7 @@ def rows_of(
     if is_frame(X):
         columns = columns_of(X, missing)
         if columns is not None:
+            check_types(columns, known_keys_of)
             return _named(columns, len_of(X), keys_of, largest)
     return _dense(X)
 
@@ -349,6 +354,9 @@ def floats(values: NDArray[Any]) -> NDArray[Any]:
 
 
 # -- frames ----------------------------------------------------------------------------------------
+
+
+_LOOKED_UP = 8  # values of a column of numbers that may be words of the model
 
 
 @dataclass
@@ -544,6 +552,31 @@ def _no_feature(name: str, kind: object) -> InvalidInputError:
         f"X: column {name!r} has the type {kind}, which cannot be a feature; drop it, or "
         "convert it to numbers or text"
     )
+
+
+def check_types(columns: Sequence[Column], known_keys_of: KeysOf | None) -> None:
+    """Raise an error if a column has text but the model knows it as numbers, or the other way.
+
+    Its features would be new ones, and predictions would ignore the column without a word. Only
+    some values of a column of numbers are looked up.
+    """
+    if known_keys_of is None:
+        return
+    for column in columns:
+        if column.numbers is None:
+            if column.words and known_keys_of([column.name])[0] != UNKNOWN:
+                raise InvalidInputError(
+                    f"X: column {column.name!r} has text ({column.words[0]!r}), but the model was "
+                    "trained with numbers in it; convert it to numbers"
+                )
+        elif known_keys_of([column.name])[0] == UNKNOWN:
+            some = column.numbers[~np.isnan(column.numbers)][:_LOOKED_UP]
+            names = [f"{column.name}={value:g}" for value in some.tolist()]
+            if names and np.any(known_keys_of(names) != UNKNOWN):
+                raise InvalidInputError(
+                    f"X: column {column.name!r} has numbers, but the model was trained with text "
+                    "in it; convert it to text"
+                )
 
 
 def cells(

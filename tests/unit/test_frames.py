@@ -182,3 +182,42 @@ def test_scaled_weights_do_not_depend_on_units():
 def test_negative_class_weights_are_named():
     with pytest.raises(ParameterError, match="the weight of class 'b' is -1"):
         SONClassifier(class_weight={"a": 1.0, "b": -1}).fit([[1.0], [2.0]], ["a", "b"])
+
+
+@pytest.mark.parametrize("kind", ["learner", "estimator"])
+def test_a_column_that_changes_between_numbers_and_text(kind):
+    frame = pd.DataFrame({"age": [20.0, 30.0, 0.0] * 4, "branch": ["1", "2", "3"] * 4})
+    labels = [0, 1, 1] * 4
+    if kind == "learner":
+        model = OnlineLearner()
+        model.learn(frame, labels)
+        train = model.learn
+    else:
+        model = SONClassifier().fit(frame, labels)
+        train = model.partial_fit
+    before = model.predict(frame).tolist()
+    text = frame.assign(age=frame["age"].astype(str))
+    numbers = frame.assign(branch=frame["branch"].astype(int))
+    for wrong, message in (
+        (text, r"X: column 'age' has text \('20.0'\), but the model was trained with numbers"),
+        (numbers, "X: column 'branch' has numbers, but the model was trained with text"),
+        (frame.assign(branch=[3.0, None, None] * 4), "X: column 'branch' has numbers"),
+    ):
+        with pytest.raises(InvalidInputError, match=message):
+            model.predict(wrong)
+        with pytest.raises(InvalidInputError, match=message):
+            train(wrong, labels)
+    assert model.predict(frame).tolist() == before
+    unseen = frame.assign(branch=["9", None, ""] * 4, age=[None] * 12)
+    assert len(model.predict(unseen)) == 12
+
+
+def test_a_new_column_may_have_any_type():
+    frame = pd.DataFrame({"age": [20.0, 30.0] * 4})
+    learner = OnlineLearner()
+    learner.learn(frame, [0, 1] * 4)
+    learner.learn(frame.assign(branch=[1, 2] * 4, city=["a", "b"] * 4), [0, 1] * 4)
+    assert learner.features() == ["age", "branch", "city=a", "city=b"]
+    hashed = OnlineLearner(hash_bits=8)
+    hashed.learn(frame, [0, 1] * 4)
+    hashed.learn(frame.astype(str), [0, 1] * 4)

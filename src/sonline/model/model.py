@@ -204,9 +204,11 @@ class Model(ModelFiles):
             return stream.rows(self.core, X, add)
         check_features(self, X, add)
         largest = LARGEST_VALUES[self.parameters.dtype]
+        hashed = self.parameters.hash_bits is not None
         return rows_of(
             X,
             lambda names: self.core.name_keys(names, add),
+            known_keys_of=None if hashed else lambda names: self.core.name_keys(names, False),
             largest=largest,
             missing=self.parameters.missing,
             bounded=bounded,
