@@ -164,13 +164,13 @@ class Display:
         return time.monotonic() - self.started
 
     def _losses(self, point: Point | None) -> tuple[str, str]:
-        """Return the average loss and the one since the last line, as text."""
+        """Return the average loss, and the loss since the last line, as text."""
         if point is None:
             return number(None), number(None)
         return number(self.loss_scale * point.average), number(self.loss_scale * point.since_last)
 
     def _facts(self) -> dict[str, Any] | None:
-        """Return what there is to draw; None before the first batch."""
+        """Return the table to draw; None before the first batch."""
         if self._shown is None:
             return None
         now, known = self._shown

@@ -1,4 +1,4 @@
-"""Files that replace older ones: whole or not at all, and nothing is left behind.
+"""Files that replace older ones atomically, without leftovers.
 
 A file is written under a temporary name in the same folder, and renamed. The writer holds a lock on
 it, which distinguishes files being written from leftovers of killed processes; those are removed.
@@ -69,7 +69,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
 
 
 def is_replaced(path: str | os.PathLike[str]) -> bool:
-    """Return whether a file is replaced (or made), rather than written into.
+    """Return whether a file is replaced (or created), rather than written into.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def is_replaced(path: str | os.PathLike[str]) -> bool:
 
 
 def check_writable(path: str | os.PathLike[str]) -> None:
-    """Raise an error now if `replacing` could not begin later.
+    """Raise an error now if `replacing` would fail later.
 
     Raises
     ------
@@ -153,7 +153,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def discard_output(stream: Any) -> None:
-    """Discard what is written to a stream from now on, because its reader has gone."""
+    """Discard all further output to a stream whose reader has gone."""
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())
     os.close(null)

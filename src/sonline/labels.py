@@ -23,7 +23,7 @@ _STORED = (bool, int, float, str)
 
 
 def label_of(token: str) -> int | float | str:
-    """Return the label that a word of a file means: a number where it is one.
+    """Return the label for a word of a file: a number if possible.
 
     Examples
     --------
@@ -43,7 +43,7 @@ def label_of(token: str) -> int | float | str:
 
 
 def label_or_none(word: str) -> int | float | str | None:
-    """Return the label that a word of a file means; None for nan and the like."""
+    """Return the label for a word of a file; None for nan and the like."""
     try:
         return label_of(word)
     except InvalidInputError:
@@ -87,7 +87,7 @@ def label_array(y: Any) -> NDArray[Any]:
 
 @dataclass(frozen=True)
 class ClassTable:
-    """The classes of a model; the number of a class is its place in ``labels``.
+    """The classes of a model; the number of a class is its position in ``labels``.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class ClassTable:
         return str(np.result_type(np.dtype(current), np.dtype(dtype)))
 
     def _signed(self, labels: Any, codes: Codes) -> ClassTable:
-        """Return the table of 0 and 1, if that is what the labels are."""
+        """Return the table of 0 and 1, if the labels are these."""
         new = _distinct(labels, codes == NEW)
         if self.undecided and new == [0] and not (codes == 0).any():
             return replace(self, labels=(0, 1), undecided=False)
@@ -303,7 +303,7 @@ class ClassTable:
         return all(isinstance(label, _STORED) for label in self.labels)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as values that JSON can hold."""
+        """Return the table as values that JSON can hold."""
         for label in self.labels:
             if not isinstance(label, _STORED):
                 raise InvalidInputError(
@@ -321,7 +321,7 @@ class ClassTable:
 
     @classmethod
     def from_dict(cls, document: dict[str, Any]) -> ClassTable:
-        """Make a table from what `as_dict` returned."""
+        """Make a table from the result of `as_dict`."""
         labels = tuple(document["labels"])
         if any(not isinstance(label, _STORED) for label in labels):
             raise ModelFileError(f"labels must be text, numbers or booleans, got {labels}")
@@ -339,7 +339,7 @@ class ClassTable:
 
 
 def _stored_dtype(name: Any, labels: tuple[Any, ...]) -> str | None:
-    """Return the type of labels that a file names, if it is one for them."""
+    """Return the dtype of labels from a file, if it is valid for them."""
     if name is None or name == "object":
         return None if name is None else "object"
     dtype = np.dtype(name)

@@ -59,7 +59,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     Raises
     ------
     ModelFileError
-        If the file is damaged, not one of ours, or too new.
+        If the file is damaged, not a sonline model, or too new.
     """
     target = Path(path)
     if not target.is_file():
@@ -75,7 +75,7 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
 
 
 def unpack(data: bytes, name: str) -> tuple[dict[str, Any], Tensors]:
-    """Return what `pack` was given; ``name`` is for errors."""
+    """Return the arguments of `pack`; ``name`` is for errors."""
 
     def opened() -> tuple[dict[str, str], Tensors]:
         length = int.from_bytes(data[:8], "little")
@@ -171,7 +171,7 @@ def _checked(
 
 @contextmanager
 def reading(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
-    """Turn every error about what a file holds into a `ModelFileError` that names the file.
+    """Turn every error about the content of a file into a `ModelFileError` that names the file.
 
     Any part of a document may have a wrong type, so every error that its use can raise counts.
     """
@@ -186,18 +186,18 @@ def reading(path: str | os.PathLike[str] | None = None) -> Iterator[None]:
 
 
 COUNT = "an integer of 0 or more"
-NAMES = ("names.bytes", "names.offsets")  # how a saved state calls its table of names
+NAMES = ("names.bytes", "names.offsets")  # the key of the table of names in a saved state
 
 
 def check(where: str, value: Any, shape: Any) -> None:
-    """Raise an error if a part of a document has not the shape that it should have.
+    """Raise an error if a part of a document has the wrong shape.
 
     Parameters
     ----------
     where : str
         The path of the part within the document, for the error.
     value : object
-        What is there.
+        The value of the part.
     shape : type, `COUNT`, set, tuple, list or dict
         A type, where float takes integers, too; a set has the words allowed; ``(None, shape)``
         allows null, ``[shape]`` is a list of any length, ``{...: shape}`` a mapping with any

@@ -209,7 +209,7 @@ class CoreRows:
 
 
 def stored_rows(indptr: NDArray[Any], rows: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Return indptr of some rows of a sparse matrix, and where their values are stored."""
+    """Return indptr of some rows of a sparse matrix, and the positions of their values."""
     lengths = np.diff(indptr)[rows]
     ends = np.concatenate([[0], np.cumsum(lengths)]).astype(indptr.dtype)
     return ends, np.repeat(indptr[rows] - ends[:-1], lengths) + np.arange(ends[-1])
@@ -361,7 +361,7 @@ _LOOKED_UP = 8  # values of a column of numbers that may be words of the model
 
 @dataclass
 class Column:
-    """A column of a frame: numbers (NaN where missing), or places of words (-1 where missing)."""
+    """A column of a frame: numbers (NaN where missing), or codes of words (-1 where missing)."""
 
     name: str
     numbers: Floats | None = None
@@ -492,7 +492,7 @@ def arrow_column(name: str, column: Any, as_text: bool = False) -> Column | None
 
 
 def _column_of_objects(name: str, values: list[Any]) -> Column:
-    """Return a column of texts, or of numbers, with None, NaN and NA for what is missing."""
+    """Return a column of texts, or of numbers, with None, NaN and NA for missing values."""
     present = [v for v in values if not is_missing(v)]
     if present and not any(isinstance(v, str) for v in present):
         for value in present:

@@ -2,7 +2,7 @@
 
 A command is a file of this package that holds ``app = command_app()`` (several commands in one
 ``app`` become a group), and one line in `COMMANDS`. The file is imported when its command is
-called, so that ``sonline --help`` waits for nothing. Commands about the paper are in
+called, so ``sonline --help`` is fast. Commands about the paper are in
 `sonline.paper.commands`.
 
 Commands raise the errors of `sonline.errors`; `main` turns them into one line on standard error
@@ -74,7 +74,7 @@ class LazyGroup(typer.core.TyperGroup):
             self.add_command(typer.core.TyperCommand(name, help=summary))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the arguments name, imported, and the arguments left."""
+        """Import the command that the arguments name; return it with the remaining arguments."""
         name, command, rest = super().resolve_command(ctx, args)
         if name in COMMANDS:
             package = "sonline.paper.commands" if name in OF_THE_PAPER else __name__
@@ -100,7 +100,7 @@ def command_app() -> typer.Typer:
 app = typer.Typer(
     cls=LazyGroup,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # a traceback is for developers: the plain one, all of it
+    pretty_exceptions_enable=False,  # developers get the plain traceback, in full
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog=_EPILOG,
 )
@@ -147,7 +147,7 @@ def main() -> None:
         sys.exit(app(prog_name="sonline", standalone_mode=False))
     except SystemExit as left:
         if left.code == FAILED and _is_discarded(sys.stdout) and not discarded:
-            sys.exit(0)  # the reader of the help has seen enough
+            sys.exit(0)  # the reader of the help closed the pipe
         raise
     except (SonlineError, OSError) as error:
         _report(_message(error), type(error).__name__, exit_code(error))
@@ -160,7 +160,7 @@ def main() -> None:
 
 
 def _wants_json() -> bool:
-    """Return whether errors are for machines; for vw, --json is a format of the input."""
+    """Return whether errors are printed as JSON; for vw, --json is a format of the input."""
     return "--json" in sys.argv and "vw" not in sys.argv[1:2]
 
 

@@ -191,7 +191,7 @@ def _check(settings: Settings, cluster: str) -> None:
 
 
 def _description(settings: Settings, start: Model, files: list[str]) -> dict[str, Any]:
-    """Return what must be the same if the run is resumed."""
+    """Return the settings that a resumed run must share."""
     return {
         "parameters": start.parameters.as_dict(),
         "files": files,
@@ -293,7 +293,7 @@ def _workers(figures: list[Figures]) -> list[dict[str, Any]]:
 
 
 def workers_table(result: dict[str, Any]) -> str:
-    """Return a table of what each worker did."""
+    """Return a table of the work of each worker."""
     lines = [f"{'worker':<16}{'partitions':>10}{'rows':>14}{'seconds':>10}{'model bytes':>14}"]
     lines += [
         f"{worker['worker'][:15]:<16}{worker['partitions']:>10}{worker['rows']:>14,}"

@@ -102,12 +102,12 @@ def convert(
 
 @contextmanager
 def _output(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that appears when all of it has been written; - is standard output."""
+    """Open a file that appears when it is complete; - is standard output."""
     if str(path) == STDOUT or not is_replaced(path):
         try:
             with open_output(path) as file:
                 yield file
-        except BrokenPipeError:  # the reader has seen enough
+        except BrokenPipeError:  # the reader closed the pipe
             return
         return
     with replacing(path) as raw:
@@ -189,7 +189,9 @@ def _check_row(
     if kind == "jsonl":
         for name, _ in features:
             if name in ("label", "weight", "tag"):
-                raise ParameterError(f"a feature has the name {name!r}, which is that of a column")
+                raise ParameterError(
+                    f"a feature has the name {name!r}, which is also a column of the output"
+                )
         return
     if kind == "svmlight" and weight != 1:
         raise DataFormatError(f"svmlight cannot hold the weight {weight:g} of a row")
@@ -221,7 +223,7 @@ def _index(name: str, numbers: dict[str, int], names: Path | None) -> int:
 def _write_table(
     data: list[str], options: dict[str, Any], rows: Iterator[Row], kind: str, file: IO[bytes]
 ) -> None:
-    """Write rows, after a first reading that tells their columns."""
+    """Write rows, after a first pass that collects the columns."""
     from sonline.streams import tables  # noqa: PLC0415 - needs an extra
 
     arrow = tables.arrow()
@@ -240,12 +242,14 @@ def _write_table(
             )
     ordered = list(columns)
     if all(name.isascii() and name.isdigit() for name in columns):
-        ordered.sort(key=int)  # as svmlight has them: sums over a row keep their order
+        ordered.sort(key=int)  # in the order of svmlight, so that sums over a row keep their order
     kinds = {"label": arrow.string() if words else arrow.float64(), "tag": arrow.string()}
     used = [name for name, present in special.items() if present]
     clash = [name for name in used if name in columns]
     if clash:
-        raise ParameterError(f"a feature has the name {clash[0]!r}, which is that of a column")
+        raise ParameterError(
+            f"a feature has the name {clash[0]!r}, which is also a column of the output"
+        )
     fields = [(name, kinds.get(name, arrow.float64())) for name in used]
     schema = arrow.schema(fields + [(name, arrow.float64()) for name in ordered])
     with _table_writer(arrow, kind, file, schema) as writer:
@@ -265,12 +269,12 @@ def _write_table(
 
 def _table_writer(arrow: Any, kind: str, file: IO[bytes], schema: Any) -> Any:
     if kind == "parquet":
-        from pyarrow import parquet  # noqa: PLC0415 - what is needed only
+        from pyarrow import parquet  # noqa: PLC0415 - slow to import
 
         return parquet.ParquetWriter(file, schema)
     if kind == "arrow":
         return arrow.ipc.new_file(file, schema)
-    from pyarrow import csv  # noqa: PLC0415 - what is needed only
+    from pyarrow import csv  # noqa: PLC0415 - slow to import
 
     return csv.CSVWriter(
         file, schema, write_options=csv.WriteOptions(delimiter="\t" if kind == "tsv" else ",")

@@ -48,9 +48,9 @@ class Scores:
         weights: NDArray[np.float64] | None,
         classes: int | None = None,
     ) -> None:
-        """Take in predictions of rows with their targets; `NEW` is a class that is not known.
+        """Update the metrics with predictions and targets; `NEW` is an unknown class.
 
-        ``classes`` is how many classes the predictions know, if not all of the model.
+        ``classes`` is the number of classes of the predictions, if not all of the model's.
         """
         model = self._model
         classes = model.classes if classes is None else classes
@@ -61,7 +61,7 @@ class Scores:
             return
         known = targets != NEW
         self.unknown += int((~known).sum())
-        # No prediction of an unknown class can be right, and none has a loss: they are counted.
+        # Rows of an unknown class have no loss and cannot be predicted: they are only counted.
         raw, targets = raw[:, known], targets[known]
         known_weights = None if weights is None else weights[known]
         loss, wrong = measures(model.parameters, raw, targets, classes)
@@ -183,7 +183,7 @@ def evaluate(
     reading = stream_options(loaded, frozen=not progressive)
     chosen: dict[str, Any] = {"format": str(format), "on_error": str(on_error)}
     if label is not None:
-        # The label column of the training is no feature, wherever it still is.
+        # The label column of the training is never a feature.
         others = {reading.get("label") or "label"} - {label}
         chosen |= {"label": label, "ignore": [*reading.get("ignore", []), *others]}
     with files, streams.open(data, **(reading | chosen)) as stream:

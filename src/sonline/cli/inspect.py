@@ -1,4 +1,4 @@
-"""``sonline inspect``: what is in a model."""
+"""``sonline inspect``: show the content of a model."""
 
 from __future__ import annotations
 

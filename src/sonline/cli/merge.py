@@ -1,4 +1,4 @@
-"""``sonline merge``: models of different rows as one."""
+"""``sonline merge``: combine models that were trained on different rows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that commands share; those of the learner come from its parameters."""
+"""Options that commands share; the options of the learner come from its parameters."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ READING: dict[str, tuple[Any, Any]] = {
 
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command the options for reading any format, as ``reading``: what a stream takes."""
+    """Add the options for reading any format to a command, as the argument ``reading``."""
     added = [_option(name, kind, default) for name, (kind, default) in READING.items()]
 
     def collected(values: dict[str, Any]) -> dict[str, Any]:
@@ -168,9 +168,9 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
-    """Give a command an option for each parameter of the learner, as ``parameters``.
+    """Add an option for each parameter of the learner to a command, as ``parameters``.
 
-    The options that were given arrive as a dict of the fields of `Parameters`.
+    The argument is a dict of the options that the user set, by field of `Parameters`.
     """
     added = []
     for known in fields(Parameters):

@@ -110,7 +110,7 @@ def _run(
                     unknown += batch.unknown_features
                     known += batch.values.size
                     files.write("bad_rows", batch.bad_text())
-    except BrokenPipeError:  # the reader has seen enough
+    except BrokenPipeError:  # the reader closed the pipe
         discard_output(sys.stdout)
     finally:
         if output is not None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def watched(stream: Stream, *, shown: bool) -> Iterator[Iterator[Batch]]:
-    """Give the batches of a stream, and show on a terminal how many rows have been read."""
+    """Yield the batches of a stream, and show the number of rows read on a terminal."""
     if not (shown and sys.stderr.isatty()):
         yield iter(stream)
         return

@@ -71,7 +71,7 @@ def serve(
 ) -> None:
     """Serve models over HTTP: predict, train when labels arrive, and watch a live page.
 
-    Events are on disk before they are acknowledged; labels may come later, by id.
+    Events are on disk before they are acknowledged; labels may arrive later, by id.
 
     Example: sonline serve --demo
     """

@@ -1,7 +1,7 @@
 """Values of options, converted without pydantic: its import takes a third of a short run.
 
 Later versions of Typer convert with pydantic. Plain words, numbers and paths are converted here;
-all else, and all that is wrong, is left to Typer and its messages.
+Typer converts all other values and reports errors.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ class PlainValue:
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the value as the command takes it."""
-        several = param.multiple or param.nargs == -1
+        is_list = param.multiple or param.nargs == -1
         if value is None:
-            return () if several else None
-        converted = self._several(value) if several else self._one(value, self._type)
+            return () if is_list else None
+        converted = self._values(value) if is_list else self._value(value, self._type)
         if converted is NOT_PLAIN:
             return self._of_typer(self._descriptor).coerce(value, param=param, ctx=ctx)
         return converted
 
-    def _several(self, values: Any) -> Any:
+    def _values(self, values: Any) -> Any:
         if get_origin(self._type) is not list or not isinstance(values, (list, tuple)):
             return NOT_PLAIN
-        converted = [self._one(value, get_args(self._type)[0]) for value in values]
+        converted = [self._value(value, get_args(self._type)[0]) for value in values]
         return NOT_PLAIN if NOT_PLAIN in converted else converted
 
-    def _one(self, value: Any, kind: Any) -> Any:
+    def _value(self, value: Any, kind: Any) -> Any:
         """Return one value; `NOT_PLAIN` if Typer has to look at it."""
         if self._info.parser is not None or not isinstance(kind, type):
             return NOT_PLAIN

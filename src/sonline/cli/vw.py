@@ -28,12 +28,12 @@ from sonline.training.task import have_targets
 app = command_app()
 
 LOSSES = ("squared", "logistic", "hinge", "quantile")
-HOLDOUT_PERIOD = 10  # Vowpal Wabbit's own, where it makes several passes
-SQUARED_SCALE = 2.0  # its squared loss is (p - y)^2, this program's the half
+HOLDOUT_PERIOD = 10  # Vowpal Wabbit's default with several passes
+SQUARED_SCALE = 2.0  # its squared loss is (p - y)^2, twice that of sonline
 
 
 HARMLESS = ("--adaptive", "--normalized", "--invariant", "--save_resume", "--no_stdin")
-# What to use instead of options that are not supported.
+# Advice about options that are not supported.
 COUNTERPARTS = {
     **dict.fromkeys(
         ("-l", "--learning_rate", "--power_t", "--initial_t"),
@@ -74,7 +74,7 @@ def vw(context: typer.Context) -> None:
 
 
 def _train(arguments: argparse.Namespace) -> None:
-    """Train, and write the weights as text if that is asked for."""
+    """Train, and write the weights as text if requested."""
     texts = {"readable_model": arguments.readable_model, "invert_hash": arguments.invert_hash}
     paths = {name: Path(target) for name, target in texts.items() if target is not None}
     check_outputs([arguments.data], **paths)
@@ -99,7 +99,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def parse(arguments: list[str]) -> argparse.Namespace:
-    """Return the options; a `ParameterError` for those that mean nothing here.
+    """Return the options; raise a `ParameterError` for unsupported ones.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def _check(known: argparse.Namespace) -> None:
 
 
 def settings_of(arguments: argparse.Namespace) -> Settings:
-    """Return the training run that the options ask for."""
+    """Return the settings of the training run."""
     parameters: dict[str, Any] = {}
     loss = arguments.loss_function or ("squared" if arguments.oaa is None else "logistic")
     if arguments.initial_regressor is None:
@@ -273,7 +273,7 @@ def _reading(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _prepare(model: Model, oja_newton: bool) -> None:
-    # Predictions stay between the labels seen and 0, those of the logistic loss within 50.
+    # Predictions stay between the labels seen and 0; with the logistic loss, within ±50.
     limit = 50.0 if model.parameters.loss == "logistic" else 0.0
     model.start_label_range(-limit, limit)
     if oja_newton and model.parameters.loss != "squared":
@@ -281,7 +281,7 @@ def _prepare(model: Model, oja_newton: bool) -> None:
 
 
 def _oja_newton(arguments: argparse.Namespace, loss: str) -> dict[str, Any]:
-    """Return the parameters of the learner that ``--OjaNewton`` is.
+    """Return the parameters of the learner for ``--OjaNewton``.
 
     Vowpal Wabbit's gradient there is half of the derivative of its loss, and half of that goes into
     the sketch. Its squared loss is (p - y)^2, so the first half makes it this program's; for all
@@ -303,7 +303,7 @@ def _oja_newton(arguments: argparse.Namespace, loss: str) -> dict[str, Any]:
 
 
 def _kind(arguments: argparse.Namespace, loss: str) -> str:
-    """Return what predictions are to be: "raw", "probability" or "label"."""
+    """Return the kind of predictions: "raw", "probability" or "label"."""
     if arguments.raw_predictions:
         return "raw"
     if arguments.link == "logistic" and loss != "logistic":

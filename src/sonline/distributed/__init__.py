@@ -1,6 +1,6 @@
 """Training on more than one machine: one model per partition, merged in a fixed tree.
 
-What the engines share:
+Shared by the engines:
 
 - `shards`: the model of a partition with its figures, and how shards are merged;
 - `partition`: training on one partition, given as arrays or a data frame;

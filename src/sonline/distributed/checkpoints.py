@@ -32,7 +32,7 @@ class Checkpoints:
     kind : type
         The class of the models, with ``load(path)`` and ``save(path)``.
     description : dict
-        What must be the same to resume: parameters, partitions and so on, as JSON values.
+        Settings that a resumed run must share: parameters, partitions and so on, as JSON values.
     resume : bool
         Use the files of an earlier run; otherwise they, and no other files, are removed.
 
@@ -91,7 +91,7 @@ class Checkpoints:
         _write_atomically(figures, json.dumps(plain))
 
     def load(self, turn: int, name: str) -> Shard | None:
-        """Return what `save` stored; None if there is nothing, or it is damaged."""
+        """Return a stored shard; None if it is missing or damaged."""
         model, figures = self._paths(turn, name)
         plain = self._read(figures)
         if plain is None:

@@ -44,7 +44,9 @@ def watching(
     rounds: defaultdict[int, Shard] = defaultdict(lambda: Shard(None))
     live = wanted and count > 0 and console.is_terminal
     bar = Progress(*COLUMNS, console=console, disable=not live)
-    with bar if live else nullcontext():  # older versions end what they have not shown with a line
+    with (
+        bar if live else nullcontext()
+    ):  # older versions print a line for output that they have not shown
         shown = bar.add_task("", total=count, turn=1, rows=0, loss="-")
 
         def watch(turn: int, shard: Shard) -> None:

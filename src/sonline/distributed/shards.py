@@ -19,7 +19,7 @@ class Figures:
     partition : int
         Number of the partition.
     name : str
-        Its name: that of a file, or "partition 3".
+        Name of its file, or "partition 3".
     worker : str
         Name of the worker.
     rows, skipped : int
@@ -62,7 +62,7 @@ class Figures:
         self.wrong = now.error.total - before.error.total if classes else math.nan
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as values that JSON can hold."""
+        """Return the figures as values that JSON can hold."""
         return {
             name: None if isinstance(value, float) and math.isnan(value) else value
             for name, value in asdict(self).items()
@@ -70,7 +70,7 @@ class Figures:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Figures:
-        """Make figures from what `as_dict` returned."""
+        """Make figures from the result of `as_dict`."""
         values: dict[str, Any] = {k: math.nan if v is None else v for k, v in plain.items()}
         return cls(**values)
 
@@ -98,7 +98,7 @@ class Shard:
 
     @property
     def error(self) -> float:
-        """Share of wrong classes among those predictions; NaN for regression."""
+        """Share of wrong classes among these predictions; NaN for regression."""
         return self._mean("wrong", "weight")
 
     @property

@@ -82,7 +82,7 @@ def merge_learners(
     # The last bits of the sums would depend on the number of threads.
     with threadpool_limits(1, user_api="blas"), _too_large():
         merged, ids = merge_tree(known, merge)
-    if ids is not everything:  # there was only one
+    if ids is not everything:  # there is only one learner
         return list(merged)
     return [merged[0] | names, *merged[1:]]
 
@@ -116,13 +116,13 @@ def _merge_models(
 ) -> State:
     """Merge models in one step; each comes with the ids of its names in the merged model."""
     learners = [*models, *([] if start is None else [start])]
-    union, places = united([translated(state["features"], ids) for state, ids in learners])
+    union, positions = united([translated(state["features"], ids) for state, ids in learners])
     ranks = [rank_of(state) for state, _ in learners]
-    directions = np.empty((sum(ranks), union.size))  # of all, below each other
+    directions = np.empty((sum(ranks), union.size))  # of all learners, stacked
     known = [
-        read(parameters, state, union, number, V)
-        for (state, _), number, V in zip(
-            learners, places, np.split(directions, np.cumsum(ranks)[:-1]), strict=True
+        read(parameters, state, union, position, V)
+        for (state, _), position, V in zip(
+            learners, positions, np.split(directions, np.cumsum(ranks)[:-1]), strict=True
         )
     ]
     origin = known.pop() if start is not None else None
@@ -172,7 +172,7 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
 def check_same_parameters(
     first: Parameters, others: Sequence[Parameters], names: Sequence[object] = ()
 ) -> None:
-    """Raise an error if the parameters of learners differ; it uses their names, if known."""
+    """Raise an error if the parameters of learners differ; the error uses their names, if known."""
     expected = first.as_dict()
     known = names or ["the first", *(f"model {number}" for number in range(2, len(others) + 2))]
     for whose, other in zip(known[1:], others, strict=True):

@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 from sonline.persistence import NAMES
 
 Keys: TypeAlias = NDArray[np.uint64]
-Places: TypeAlias = NDArray[np.intp]
+Positions: TypeAlias = NDArray[np.intp]
 
-NAMED = np.uint64(1 << 63)  # marks the id of a name among the keys of the core
-SPARSE = 8  # entries per key up to which a table is faster than sorting
+NAMED = np.uint64(1 << 63)  # the bit that marks names among the keys of the core
+SPARSE = 8  # a table with up to this many entries per key is faster than sorting
 
 
 class NameTable:
@@ -51,35 +51,37 @@ def translated(keys: Keys, ids: Keys) -> Keys:
     return out
 
 
-def united(learners: Sequence[Keys]) -> tuple[Keys, list[Places]]:
+def united(learners: Sequence[Keys]) -> tuple[Keys, list[Positions]]:
     """Return all keys in the order of their first appearance, and the positions of each learner's.
 
-    Each learner has a key once. The first is the intercept's, and so it stays.
+    A learner has each key once. The intercept is first, and stays first.
 
     Examples
     --------
     >>> import numpy as np
-    >>> keys, places = united([np.array([0, 7, 3], np.uint64), np.array([0, 3, 9], np.uint64)])
-    >>> keys.tolist(), places[1].tolist()
+    >>> keys, positions = united([np.array([0, 7, 3], np.uint64), np.array([0, 3, 9], np.uint64)])
+    >>> keys.tolist(), positions[1].tolist()
     ([0, 7, 3, 9], [0, 2, 3])
     """
     # The key of the intercept is 0, which is also an index: the intercept is left out here.
     codes = _small_codes([keys[1:] for keys in learners])
     table = np.zeros(1 + max(int(code.max(initial=0)) for code in codes), dtype=np.intp)
-    union, size, places = [np.zeros(1, np.uint64)], 1, []
+    union, size, positions = [np.zeros(1, np.uint64)], 1, []
     for keys, code in zip(learners, codes, strict=True):
         position = table[code]  # 0 for keys that are new
         new = np.flatnonzero(position == 0)
         position[new] = table[code[new]] = np.arange(size, size + new.size)
         union.append(keys[1:][new])
         size += new.size
-        places.append(np.concatenate([[0], position]))
-    return np.concatenate(union), places
+        positions.append(np.concatenate([[0], position]))
+    return np.concatenate(union), positions
 
 
-def _small_codes(learners: Sequence[Keys]) -> list[Places]:
-    """Return a number for each key, the same for equal ones, not much larger than their count."""
-    codes = [(keys << 1) | (keys >> 63) for keys in learners]  # the mark of names goes last
+def _small_codes(learners: Sequence[Keys]) -> list[Positions]:
+    """Return small numbers for the keys: equal keys have equal numbers."""
+    codes = [
+        (keys << 1) | (keys >> 63) for keys in learners
+    ]  # the bit that marks names becomes the lowest
     if max(int(code.max(initial=0)) for code in codes) <= SPARSE * sum(code.size for code in codes):
         return [code.view(np.intp) for code in codes]
     _, joint = np.unique(np.concatenate(learners), return_inverse=True)

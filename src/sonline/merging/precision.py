@@ -40,9 +40,14 @@ from sonline.merging.stack import Stack, cut
 from sonline.merging.state import COUNT_LIMIT, FIRST_SQUARE, RANGE, Floats, Knowledge
 from sonline.parameters import Parameters
 
-TRACKING = ("isotropic", "rfd", "full")  # alpha tracks what the sketch discards: κ = K−1
-SOLVED = (*TRACKING, "fd")  # weights by A_i; the others by what has been seen of each feature
-SMALLEST = 1e-9  # share: what one learner alone has seen of a feature is never lost
+TRACKING = ("isotropic", "rfd", "full")  # alpha grows with the discarded directions: κ = K−1
+SOLVED = (
+    *TRACKING,
+    "fd",
+)  # weights are averaged by A_i; with other sketches, by how much each learner saw of a feature
+SMALLEST = (
+    1e-9  # smallest share of a learner, so that a feature that only one learner saw is never lost
+)
 FAILED = 0.01  # an expert with this share in the blend of its learner counts half
 
 
@@ -54,7 +59,7 @@ def combined(
 ) -> Knowledge:
     """Return the merged knowledge of several learners over the same features.
 
-    ``directions`` are those of all, the start's last, in the memory that their V are views of.
+    ``directions`` holds those of all learners, the start last; each V is a view of it.
     """
     fresh = start is None or start.rounds == 0
     zero = _nothing(learners[0]) if start is None else start
@@ -227,8 +232,8 @@ def _rows(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
 def _shares(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
     """Return the experts' shares, averaged by the rows that each learner has seen.
 
-    A product, as of likelihoods, would bet everything on what a single learner liked best; merged
-    weights are less noisy, and other experts gain more from that.
+    A product, as of likelihoods, would follow the favourite expert of a single learner. Merged
+    weights are less noisy, which helps the other experts more.
     """
     share = _rows(learners, zero) @ np.array([learner.share for learner in learners])
     return np.asarray(share / share.sum())
@@ -305,7 +310,7 @@ def _evidence(
 ) -> list[Floats]:
     """Return how much each learner has seen of each feature since the start.
 
-    Sums of squares where they are known, rows otherwise. Squared gradients are no measure of it.
+    Sums of squares where they are known, rows otherwise. Squared gradients do not measure it.
     """
     evidence = []
     for learner in models:
@@ -318,7 +323,7 @@ def _evidence(
             amount[~_seen(learner)] = 0.0
         evidence.append(np.maximum(amount, 0.0, out=amount))
     silent = _total(evidence) == 0
-    if silent.any():  # not seen since the start: equal shares
+    if silent.any():  # no learner saw it since the start: equal shares
         evidence = [
             np.where(silent, _seen(learner).astype(np.float64), amount)
             for learner, amount in zip(models, evidence, strict=True)
@@ -390,7 +395,7 @@ class _Sum:
             return vector
 
         change = divided(right.copy())
-        # The difference above cancels where ev is large; a step of refinement restores the digits.
+        # The difference above cancels where ev is large; one refinement step restores the digits.
         right -= D * change
         right -= stack.back(half.T @ (half @ stack.times(change)))
         change += divided(right)
@@ -422,7 +427,7 @@ class _Sum:
         return merged
 
     def adagrad(self) -> Knowledge:
-        """G adds up; it is no precision, though: a learner that went astray has the largest."""
+        """G is summed, but it is not a precision: a learner that diverged has the largest G."""
         squares = [learner.gradients for learner in self.models if learner.gradients is not None]
         first = self.origin.gradients
         assert first is not None  # noqa: S101 - AdaGrad has them
@@ -431,7 +436,7 @@ class _Sum:
         return self.merged
 
     def _alpha(self, number: int, known: Knowledge) -> float:
-        """Return alpha of an expert without what the sketch adds."""
+        """Return alpha of an expert without the part that the sketch adds."""
         relative, _ = self.parameters.relative_alpha
         unit = known.numbers["mean_energy"] if relative else 1.0
         if len(self.parameters.experts) > 1:
@@ -441,7 +446,7 @@ class _Sum:
     def _diagonals(self, number: int, factors: Floats) -> tuple[list[Floats], Floats]:
         """Return the diagonal part of each A_i, times a factor, and of the merged A."""
         if self.fresh and self.parameters.sketch not in TRACKING:
-            # Alpha stands for data: its sum is shared by those who have seen the feature.
+            # Alpha stands for data: its sum is divided among the learners that saw the feature.
             total = _total(self.evidence)
             observers = np.sum([amount > 0 for amount in self.evidence], axis=0)
             unit = np.divide(observers, total, out=np.zeros_like(total), where=total > 0)

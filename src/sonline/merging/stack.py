@@ -10,7 +10,7 @@ import numpy as np
 from sonline.merging.state import Floats, Knowledge
 from sonline.parameters import Parameters
 
-NEGLIGIBLE = 1e-14  # eigenvalues below, relative to the largest, are dropped, as the core does
+NEGLIGIBLE = 1e-14  # smaller eigenvalues, relative to the largest, are dropped, as in the core
 PIECE = 4096  # features at a time, so that about 40 rows of them fit in the cache
 PARALLEL = 1e-12  # squared length below which a direction is a combination of the others
 
@@ -67,7 +67,7 @@ class Stack:
         basis = (mix[:, independent] / np.sqrt(size[independent])).T
         inside = (mix[:, independent] * np.sqrt(size[independent])).T
         eigenvalues, turn = np.linalg.eigh((inside * values[present] * lengths**2) @ inside.T)
-        # What only the start had is 0, not negative.
+        # Directions that only the start had get 0, not a negative value.
         positive = np.flatnonzero(eigenvalues > NEGLIGIBLE * max(eigenvalues[-1], 0.0))[::-1]
         T = np.zeros((positive.size, self.values.size))
         T[:, present] = (turn[:, positive].T @ basis) / lengths
@@ -86,6 +86,6 @@ def cut(parameters: Parameters, merged: Knowledge, stack: Stack, factors: Floats
         merged.ev -= left[0]
         if parameters.sketch == "rfd":
             merged.numbers["tail"] += float(left[0]) / 2
-        merged.ev = merged.ev[merged.ev > NEGLIGIBLE * ev[0]]  # in falling order
+        merged.ev = merged.ev[merged.ev > NEGLIGIBLE * ev[0]]  # in descending order
     merged.V = stack.back(T[: merged.ev.size])
     return merged

@@ -1,7 +1,7 @@
-"""The knowledge of a learner, as `_core.Model.knowledge` returns and `set_knowledge` takes it.
+"""The knowledge of a learner, as returned by `_core.Model.knowledge` and taken by `set_knowledge`.
 
-The core hands out weights, scales, directions and eigenvalues in terms that do not depend on how a
-sketch keeps them (cpp/sonline/knowledge.hpp).
+The core returns weights, scales, directions and eigenvalues in a form that does not depend on the
+sketch (cpp/sonline/knowledge.hpp).
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.merging.features import Keys, Places
+from sonline.merging.features import Keys, Positions
 from sonline.parameters import Parameters
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -45,7 +45,7 @@ _OPTIONAL = ("tail", "total", "capacity", "labels.recent", "labels.usual")
 
 @dataclass
 class Knowledge:
-    """A learner in the coordinates of its scales, one column a feature.
+    """A learner in the coordinates of its scales, one column per feature.
 
     ``squares`` are the squared scales (0 for features without one yet) and ``counts`` the rows in
     which each feature was not zero (where scaling counts them, by a sample late in a stream).
@@ -128,20 +128,20 @@ def read(
     parameters: Parameters,
     state: State,
     keys: Keys,
-    places: Places | None = None,
+    positions: Positions | None = None,
     V: Floats | None = None,
 ) -> Knowledge:
-    """Return the knowledge of a learner over the features ``keys``: its own, or those of several.
+    """Return the knowledge of a learner over the features ``keys``, which include its own.
 
-    ``places`` are the positions of its features among them, and V is memory for its directions.
+    ``positions`` are the positions of its features among them, and V is memory for its directions.
     """
-    places = np.arange(keys.size) if places is None else places
+    positions = np.arange(keys.size) if positions is None else positions
     V = np.empty((rank_of(state), keys.size)) if V is None else V
 
     def spread(rows: Floats, out: Floats | None = None) -> Floats:
         out = np.empty((len(rows), keys.size)) if out is None else out
         out[:] = 0.0
-        out[:, places] = rows
+        out[:, positions] = rows
         return out
 
     numbers = {name: float(state[name]) for name in _SCALARS}
@@ -164,7 +164,7 @@ def read(
     if "gradients" in state:
         known.gradients = spread(state["gradients"])[0]
     if "dense" in state:
-        columns = places[: len(state["dense"])]
+        columns = positions[: len(state["dense"])]
         known.dense = np.zeros((keys.size, keys.size))
         known.dense[np.ix_(columns, columns)] = state["dense"]
     return known
@@ -184,7 +184,7 @@ def _centres(state: State) -> Floats:
 
 
 def write(parameters: Parameters, known: Knowledge) -> State:
-    """Return what `_core.Model.set_knowledge` takes (without names)."""
+    """Return the argument of `_core.Model.set_knowledge`, without names."""
     state: State = {name: np.array(known.numbers[name]) for name in (*_SCALARS, *_OPTIONAL)}
     for name in ("rounds", "nonzeros", "capacity"):
         state[name] = np.array(int(known.numbers[name]), dtype=np.int64)

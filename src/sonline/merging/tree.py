@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-FAN_IN = 4  # merged at once: O((FAN_IN m)²) a feature, and a tree of depth log₄ K
+FAN_IN = 4  # merged at once: O((FAN_IN m)²) per feature, and a tree of depth log₄ K
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""What the two estimators for River share."""
+"""Shared by the two estimators for River."""
 
 from __future__ import annotations
 
@@ -94,8 +94,8 @@ class RiverEstimator:
             The file. All classes of sonline, and the command line, can open it.
 
         """
-        given = self._get_params()  # type: ignore[attr-defined]  # River's
-        arguments = {name: plain(value) for name, value in given.items()}
+        params = self._get_params()  # type: ignore[attr-defined]  # River's
+        arguments = {name: plain(value) for name, value in params.items()}
         self._model.save(path, {"name": self.face, "arguments": arguments})
 
     @classmethod

@@ -1,7 +1,7 @@
 """Admission of events: they are checked, their ids are looked up, and they are queued for the log.
 
 Everything that decides whether an event counts happens here, before it is written, and is undone if
-it cannot be written. So what is learned follows from the log alone.
+it cannot be written. So the log alone decides which events are learned.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from sonline.service.outcomes import (
     UnavailableError,
     UnknownIdError,
 )
-from sonline.service.pending import Kept, Remembered, Waiting
+from sonline.service.pending import PendingRow, Remembered, Waiting
 from sonline.service.settings import Settings
 
 _FEW = 8  # rows
 PutOff: TypeAlias = Callable[[Callable[[], None]], bool]
-NO_LIMITS = bodies.Limits(*[1 << 62] * 4)  # what is in the log has been checked
+NO_LIMITS = bodies.Limits(*[1 << 62] * 4)  # events in the log were checked before they were written
 
 
 def at_once(_: Callable[[], None]) -> bool:
@@ -49,11 +49,11 @@ class Ticket(msgspec.Struct):
     rows: Rows | None
     outcome: Outcome
     future: Promise
-    table: ClassTable | None  # the classes before it
+    table: ClassTable | None  # the classes before this request
     size: int = 0
-    added: Sequence[str] = ()  # ids now remembered
-    kept: Sequence[str] = ()  # ids now waiting
-    taken: Sequence[tuple[str, Kept]] = ()  # rows that waited
+    added: Sequence[str] = ()  # ids that are now remembered
+    stored: Sequence[str] = ()  # ids of rows that now wait for a label
+    taken: Sequence[tuple[str, PendingRow]] = ()  # rows that no longer wait
 
 
 class Admission:
@@ -67,7 +67,7 @@ class Admission:
     Attributes
     ----------
     closed : str, optional
-        Why nothing is taken in; None if it is.
+        Why no events are admitted; None while they are.
     gate : lock
         Held while anything here changes.
     wake : condition of the gate
@@ -89,7 +89,7 @@ class Admission:
         self.gate = threading.RLock()
         self.wake = threading.Condition(self.gate)
         self.queue: deque[Ticket] = deque()
-        self.wake_at = 1  # requests in the queue of which the last one wakes the writer
+        self.wake_at = 1  # wake the writer when this many requests are queued
         self.put_off: PutOff = at_once
         self._waking = False  # the writer will be woken soon
         self._held_bytes = 0
@@ -99,22 +99,24 @@ class Admission:
 
     def keep(self, rows: Rows, served: dict[str, list[list[float]]]) -> Promise:
         """Keep rows with an id until their labels arrive, with the predictions of each version."""
-        kept = [
+        logged = [
             LoggedRow(
                 x=x, id=name, served={version: lines[row] for version, lines in served.items()}
             )
             for row, (name, x) in enumerate(zip(rows.ids, bodies.as_json(rows.x), strict=True))
             if name is not None
         ]
-        payload = b"\n".join(map(bodies.encode, kept))
+        payload = b"\n".join(map(bodies.encode, logged))
         with self.gate:
-            self._check_open(len(kept))
-            names = self._keep(kept, self.next, self.clock.now())
-            return self._admit(Record(KEEP, LINES, len(kept), payload), None, Outcome(), kept=names)
+            self._check_open(len(logged))
+            names = self._keep(logged, self.next, self.clock.now())
+            return self._admit(
+                Record(KEEP, LINES, len(logged), payload), None, Outcome(), stored=names
+            )
 
     def _keep(self, rows: Sequence[LoggedRow], seq: int, now: float) -> list[str]:
         for number, row in enumerate(rows):
-            entry = Kept(seq + number, now, bodies.encode(row.x), bodies.encode(row.served))
+            entry = PendingRow(seq + number, now, bodies.encode(row.x), bodies.encode(row.served))
             self.waiting.keep(str(row.id), entry)
         return [str(row.id) for row in rows]
 
@@ -124,9 +126,9 @@ class Admission:
         Raises
         ------
         InvalidInputError
-            If a row or label cannot be used; then nothing has been taken in.
+            If a row or label cannot be used; then nothing was admitted.
         BusyError, UnavailableError
-            If nothing can be taken in now.
+            If no events are admitted now.
         """
         self._check_open(rows.count)
         self._check_rows(rows)
@@ -251,7 +253,7 @@ class Admission:
 
     def _note_ids(
         self, rows: Rows, outcome: Outcome
-    ) -> tuple[Sequence[str], Sequence[tuple[str, Kept]]]:
+    ) -> tuple[Sequence[str], Sequence[tuple[str, PendingRow]]]:
         """Remember ids and remove rows that waited; return both, to undo it."""
         names, taken, now = [], [], self.clock.now()
         for number, name in enumerate(rows.ids):
@@ -361,7 +363,7 @@ class Admission:
             for ticket in reversed(group):
                 for name in ticket.added:
                     self.remembered.discard(name)
-                for name in ticket.kept:
+                for name in ticket.stored:
                     self.waiting.forget(name)
                 for name, row in ticket.taken:
                     self.waiting.give_back(name, row)
@@ -390,7 +392,7 @@ class Admission:
 
 
 def _about(labels: Any, model: Model, error: InvalidInputError) -> str:
-    """Return what is wrong with labels, in the words of the service."""
+    """Return an error about labels, in the terms of the service."""
     if model.task == "binary" and isinstance(labels, list):
         for row, label in enumerate(labels):
             if label not in {-1, 0, 1}:
@@ -420,7 +422,7 @@ class Clock:
         self._offset = time.time() - time.monotonic()
 
     def begin(self, last: float) -> None:
-        """Continue after a time."""
+        """Do not return times before this one."""
         self._offset = max(self._offset, last - time.monotonic())
 
     def now(self) -> float:

@@ -1,4 +1,4 @@
-"""Answers: who may ask is checked, errors become statuses, and everything is counted."""
+"""Answers: checks access, turns errors into status codes, and counts requests."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ class Bridge:
         return promise.result()
 
     def _flush(self) -> None:
-        self._woken = False  # before: what is added from now on wakes the loop again
+        self._woken = False  # set first: functions added from now on wake the loop again
         while self._done:
             call, done = self._done.popleft()
             call(done)
 
 
 class EndOfTurn:
-    """Calls functions at the end of a turn of the event loop, if they are given in its thread.
+    """Calls functions at the end of a turn of the event loop, if its thread adds them.
 
     All requests that arrived together are in the queue by then, so the thread that writes is woken
     once, and need not compete with this one for the interpreter.
@@ -109,7 +109,7 @@ class Answers:
     Parameters
     ----------
     guard : Guard
-        Knows who may ask.
+        Checks whether a request is allowed.
     metrics : Metrics
         Counts.
     """
@@ -130,7 +130,7 @@ class Answers:
             answer = await handler(request)
             if isinstance(answer, Later):
                 answer = answer.reply(await self.bridge.wait(answer.promise))
-        except Exception as error:  # noqa: BLE001 - what nobody expected is answered with 500
+        except Exception as error:  # noqa: BLE001 - unexpected errors are answered with 500
             answer = self._failure(request, error)
         return self._counted(request, answer, started, client)
 

@@ -120,7 +120,10 @@ def create_app(
         "label": ("learn", rows.label, rows.label_one),
     }
     routes = [
-        *(route(f"{model}/{name}", scope, post=one) for name, (scope, one, _) in frequent.items()),
+        *(
+            route(f"{model}/{name}", scope, post=many)
+            for name, (scope, many, _) in frequent.items()
+        ),
         route("/healthz", None, get=_healthy),
         route("/readyz", None, get=lambda _: _ready(service)),
         route("/metrics", "predict", get=models.prometheus),
@@ -152,7 +155,7 @@ def create_app(
 def _single(
     answers: Answers, scope: str, handler: Callable[[Any, bytes], Reply | Later]
 ) -> Callable[[Call, bytes, Deliver], None]:
-    """Return what answers a request with one row."""
+    """Return the function that answers a request with one row."""
 
     def answer(call: Call, body: bytes, deliver: Deliver) -> None:
         answers.now(call, scope, handler, body, deliver)
@@ -161,7 +164,7 @@ def _single(
 
 
 def _one_per_path(routes: list[Route]) -> list[Route]:
-    """Put methods of the same path together, so that the others are answered with 405."""
+    """Combine the methods of each path, so that other methods are answered with 405."""
     by_path: dict[str, list[Route]] = {}
     for route in routes:
         by_path.setdefault(route.path, []).append(route)

@@ -1,4 +1,4 @@
-"""Rows of Arrow IPC streams, which are not trusted."""
+"""Rows of Arrow IPC streams from untrusted clients."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _EXPANDED = 256 << 20  # bytes that the words of a column may take when each row
 def read(body: bytes, labelled: bool, limits: Limits = Limits()) -> Rows:  # noqa: B008 - frozen
     """Return the rows of an Arrow IPC stream.
 
-    Columns ``y``, ``id`` and ``weight`` are what they say. The others are features, or there are
-    two lists, ``indices`` and ``values``.
+    Columns ``y``, ``id`` and ``weight`` hold labels, ids and weights. All others are features, or
+    there are two columns of lists, ``indices`` and ``values``.
     """
     try:
         require("pyarrow", "arrow")
@@ -36,7 +36,7 @@ def read(body: bytes, labelled: bool, limits: Limits = Limits()) -> Rows:  # noq
         raise InvalidInputError(f"this Arrow IPC stream cannot be read: {error}") from None
 
 
-# A damaged or forged stream may raise any of these; those of Arrow are among them.
+# A damaged or forged stream may raise any of these, which include the errors of Arrow.
 _STREAM_ERRORS = (
     ArithmeticError,
     LookupError,
@@ -116,7 +116,7 @@ def _refuse_expansion(name: str, column: Any, rows: int) -> None:
 def _refuse_compressed(body: bytes) -> None:
     """Raise an error about a stream with compressed buffers: they may unpack to anything.
 
-    The head of each message is a flatbuffer, of which one field is looked at; see Message.fbs and
+    The head of each message is a flatbuffer. Only one of its fields is read; see Message.fbs and
     Schema.fbs of Arrow.
     """
     offset = 0
@@ -205,12 +205,12 @@ def _pairs(table: Any) -> Any:
     if not np.array_equal(ends, values.value_lengths().to_numpy(zero_copy_only=False)):
         raise InvalidInputError("'indices' and 'values' must have the same lengths")
     indptr = np.concatenate([[0], np.cumsum(ends)])
-    places = np.asarray(indices.flatten().to_numpy(zero_copy_only=False))
-    if places.size and (places.dtype.kind not in "iu" or places.min() < 0):
+    flat_indices = np.asarray(indices.flatten().to_numpy(zero_copy_only=False))
+    if flat_indices.size and (flat_indices.dtype.kind not in "iu" or flat_indices.min() < 0):
         raise InvalidInputError("'indices' must hold integers of 0 or more")
-    width = int(places.max()) + 1 if places.size else 1
+    width = int(flat_indices.max()) + 1 if flat_indices.size else 1
     data = np.asarray(values.flatten().to_numpy(zero_copy_only=False), np.float64)
-    return csr_matrix((data, places.astype(np.int64), indptr), shape=(indptr.size - 1, width))
+    return csr_matrix((data, flat_indices.astype(np.int64), indptr), shape=(indptr.size - 1, width))
 
 
 def chosen(payload: bytes, rows: Sequence[int]) -> bytes:

@@ -1,8 +1,8 @@
 """Bodies of requests and payloads of the log as rows: JSON and JSON lines.
 
 Features, labels and weights follow the rules of the data path (`sonline.rows`, `sonline.labels`):
-a text is the feature ``name=text``, and what is missing (``null``) is absent or refused, as the
-model asks. Here only the shape of a body is checked.
+text is the feature ``name=text``, and a missing value (``null``) is absent or an error, as the
+model says. Here only the shape of a body is checked.
 """
 
 from __future__ import annotations

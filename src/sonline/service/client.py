@@ -18,7 +18,7 @@ _AGAIN = (429, 503)
 class ServiceError(SonlineError):
     """The service refused a request, or could not be reached.
 
-    ``status`` is that of HTTP; 0 if there was no answer.
+    ``status`` is the HTTP status code; 0 if there was no answer.
     """
 
     def __init__(self, status: int, message: str) -> None:
@@ -35,9 +35,9 @@ class Client:
     Parameters
     ----------
     url : str
-        Of the service, such as ``http://localhost:8765``.
+        URL of the service, such as ``http://localhost:8765``.
     model : str
-        Its name.
+        Name of the model.
     token : str, optional
         Made by ``sonline token``.
     retries : int, default=8
@@ -128,8 +128,8 @@ class Client:
                     raise ServiceError(0, f"no answer from {self._url}: {error}") from error
             else:
                 if answer.is_success:
-                    found: dict[str, Any] = answer.json()
-                    return found
+                    content: dict[str, Any] = answer.json()
+                    return content
                 if last or answer.status_code not in _AGAIN:
                     raise ServiceError(answer.status_code, _message(answer))
                 wait = max(wait, float(answer.headers.get("retry-after", 0)))

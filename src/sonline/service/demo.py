@@ -1,8 +1,8 @@
-"""A demonstration: a stream with drift, so that a newcomer sees the page alive.
+"""A demonstration: a stream with drift, so that there is something to see on the page.
 
-Rows have ten features of very different sizes that move together, and a word. What decides the
-label turns slowly, and every minute it jumps. Half of the labels come at once, the others after a
-second or so. A second version without a sketch learns beside.
+Rows have ten features of very different sizes that move together, and a word. The weights
+behind the labels drift slowly, and jump every minute. Half of the labels arrive at once, the others
+after a second or so. A second version without a sketch learns from the same rows.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Stream:
         self._aim = self._truth
 
     def jump(self) -> None:
-        """Change what decides the label."""
+        """Change the weights behind the labels."""
         self._aim = self._rng.normal(size=FEATURES)
 
     def rows(self, count: int) -> list[tuple[dict[str, Any], int]]:

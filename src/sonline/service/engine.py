@@ -7,8 +7,8 @@
                                                         v
                                        learner thread: every version, in log order -> snapshots
 
-What is learned depends on the log alone: a service that was killed has the same bits as one that
-was not.
+Models depend on the log alone: after a kill, the service has the same models, bit for bit, as
+without it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,9 @@ from sonline.service.settings import Settings
 from sonline.service.store import CHAMPION, SHADOW, Store, Version
 from sonline.service.versions import Answer, Live, Part
 
-_GATHER = 0.005  # seconds that a group waits for clients that are about to send again, at most
+_GATHER = (
+    0.005  # longest time, in seconds, that a group waits for clients that are about to send again
+)
 _MANY = 64  # requests that are enough for a group
 _REST = 0.03  # seconds that a few events wait for others: learning them together is cheaper
 _ENOUGH = 256  # events that are learned at once
@@ -77,7 +79,7 @@ class Gathering:
         return self._requests
 
     def ended(self, complete: bool) -> None:
-        """Note whether they came."""
+        """Note whether these requests arrived."""
         self._skip = 0 if complete else min(max(1, 2 * self._skip), _MANY)
         self._skipped = 0
 
@@ -88,13 +90,13 @@ class Engine:
     Parameters
     ----------
     name : str
-        Of the model.
+        Name of the model.
     folder : Path
-        For its log and snapshots.
+        Folder for its log and snapshots.
     store : Store
-        Knows its versions.
+        Database with its versions.
     settings : Settings
-        How it works.
+        Settings of the engine.
     open_log : callable
         Opens the log; tests replace it to simulate failing disks.
     """
@@ -220,7 +222,7 @@ class Engine:
         return self.admission.held if self._replayed else self.to_replay - self.replayed
 
     def close(self) -> None:
-        """Write and learn what was admitted, write a snapshot, and stop."""
+        """Write and learn all admitted events, write a snapshot, and stop."""
         with self._gate:
             if self._closing:
                 return
@@ -289,7 +291,7 @@ class Engine:
                     return
                 group = self.admission.next_group()
             started = time.monotonic()
-            records = [one.record for one in group if one.record is not None]
+            records = [ticket.record for ticket in group if ticket.record is not None]
             try:
                 if records:
                     self.log.append(records, self.admission.clock.now())
@@ -304,11 +306,11 @@ class Engine:
                 continue
             self._write_error = None
             with self._gate:
-                self._written.extend(one for one in group if one.record is not None)
+                self._written.extend(ticket for ticket in group if ticket.record is not None)
                 self._wake_learner.notify_all()
                 gathering.written(len(group) + len(queue), time.monotonic() - started)
-            for one in group:
-                one.future.set_result(one.outcome)
+            for ticket in group:
+                ticket.future.set_result(ticket.outcome)
 
     # -- the learner -----------------------------------------------------------------------------
 
@@ -326,7 +328,9 @@ class Engine:
                 )
                 if self._closing and self._idle():
                     return
-                few = sum(one.record.count for one in self._written if one.record) < _ENOUGH
+                few = (
+                    sum(ticket.record.count for ticket in self._written if ticket.record) < _ENOUGH
+                )
                 few = few and not (self._closing or self._saver.asked)
             if few and self._written:
                 time.sleep(_REST)
@@ -341,7 +345,7 @@ class Engine:
                 return
 
     def _fail(self, error: BaseException) -> None:
-        """Admit nothing any more."""
+        """Stop admitting events."""
         with self._gate:
             self.failure = self.admission.closed = f"{type(error).__name__}: {error}"
             self._wake_writer.notify_all()
@@ -366,7 +370,7 @@ class Engine:
         self.admission.learned(tickets)
 
     def _check_champion(self) -> None:
-        """Admit nothing if the champion cannot learn any more."""
+        """Stop admitting events if the champion cannot learn any more."""
         error = self.versions[self.champion].error
         if error is not None and self.ready:
             self.admission.closed = f"version {self.champion} cannot learn any more: {error}"
@@ -379,7 +383,7 @@ class Engine:
             if self._closing:
                 raise UnavailableError("stopped while the log was being replayed")
             decoded = self.admission.replay(record)
-            if decoded is not None and any(one.next <= record.seq for one in versions):
+            if decoded is not None and any(version.next <= record.seq for version in versions):
                 parts.append(Part(record.seq, decoded))
             if len(parts) >= 64:
                 self._replay_parts(parts)
@@ -465,8 +469,8 @@ class Engine:
         self._store.promote(self.name, version)
         with self._gate:
             infos = {info.version: info for info in self._store.versions(self.name)}
-            for one in self.versions.values():
-                one.info = infos[one.info.version]
+            for other in self.versions.values():
+                other.info = infos[other.info.version]
             self.champion = version
             self.admission.check_with(live.model)
             if self._replayed and self.failure is None and not self._closing:
@@ -493,5 +497,5 @@ class Engine:
                 raise InvalidInputError(f"there is no version {version}")
             self._store.remove_version(self.name, version)
             with self._gate:
-                self.versions = {n: one for n, one in self.versions.items() if n != version}
+                self.versions = {n: other for n, other in self.versions.items() if n != version}
             live.remove()

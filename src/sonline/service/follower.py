@@ -1,8 +1,8 @@
 """A model in a process that only predicts: it learns from the log that another process writes.
 
-Any number of such processes may answer predictions beside the one that writes. Each begins with the
-newest snapshots and then follows the log, so it has the bits of the writer, at most `POLL` seconds
-and the time of learning later. It writes nothing.
+Any number of such processes may answer predictions beside the one that writes. Each starts with the
+newest snapshots and then follows the log. So it has the same models as the writer, bit for bit,
+after at most `POLL` seconds and the time it takes to learn. It writes nothing.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from sonline.service.store import CHAMPION, Store
 from sonline.service.tail import Tail
 from sonline.service.versions import Answer, Live, Part
 
-POLL = 0.02  # seconds between looks at the log
-_CHECK = 1.0  # seconds between looks at the list of versions
+POLL = 0.02  # seconds between checks of the log
+_CHECK = 1.0  # seconds between checks of the list of versions
 _TOGETHER = 64  # records that are learned at a time
 
 
@@ -36,11 +36,11 @@ class Follower:
     Parameters
     ----------
     name : str
-        Of the model.
+        Name of the model.
     folder : Path
-        With its log and snapshots.
+        Folder with its log and snapshots.
     store : Store
-        Knows its versions.
+        Database with its versions.
     """
 
     def __init__(self, name: str, folder: Path, store: Store) -> None:
@@ -110,7 +110,7 @@ class Follower:
                 self._check_versions()
                 learned = self._learn_new()
             except (SonlineError, OSError) as error:
-                # Begin again with the newest snapshots: events may have been removed from the log.
+                # Start again from the newest snapshots: events may have been removed from the log.
                 self.failure = str(error)
                 self._close_tail()
                 self._closing.wait(_CHECK)
@@ -122,7 +122,7 @@ class Follower:
                 self._closing.wait(POLL)
 
     def _check_versions(self) -> None:
-        """Load new versions, and see which one is the champion."""
+        """Load new versions, and look up the champion."""
         now = time.monotonic()
         if self._tail is not None and now - self._checked < _CHECK:
             return
@@ -143,7 +143,7 @@ class Follower:
         self.champion = next(n for n, info in infos.items() if info.role == CHAMPION)
 
     def _learn_new(self) -> bool:
-        """Learn what is new in the log, and return whether there was anything."""
+        """Learn the new events of the log, and return whether there were any."""
         tail = self._tail
         assert tail is not None  # noqa: S101 - opened with the versions
         start, end, parts = tail.next, tail.end(), []

@@ -3,7 +3,7 @@
 A frame is written with one call and synchronized to disk; only then are its events acknowledged.
 Its checksum covers the whole group, so a crash leaves at most one bad frame, at the very end of the
 log: it is cut off. A bad frame with a good one after it was acknowledged: the log is damaged, and
-opening it fails with the place.
+opening it fails with an error that names the offset.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class DiskFullError(LogError):
-    """There was no room for a group; nothing of it is kept."""
+    """The disk is full; none of the events of the group are in the log."""
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Log:
     Parameters
     ----------
     folder : Path
-        Made if it is not there. One process at a time may write.
+        Created if missing. One process at a time may write.
     segment_bytes : int
         A new segment begins when the last one is larger.
     write : callable
@@ -120,7 +120,7 @@ class Log:
         Raises
         ------
         DiskFullError, LogError
-            If that was not possible; then nothing of the group is kept.
+            If the group cannot be written; then none of its events are in the log.
         """
         count = sum(record.count for record in records)
         first = self.next
@@ -144,7 +144,7 @@ class Log:
         return first
 
     def _publish(self) -> None:
-        """Let readers know what is on disk; if this fails, they learn it with the next group."""
+        """Tell readers which events are on disk; if this fails, the next group tells them."""
         with suppress(OSError):
             if self._end is None:
                 path = frames.end_of(self.folder)
@@ -184,7 +184,7 @@ class Log:
         return segment
 
     def _withdraw(self) -> None:
-        """Withdraw what was written of a group; if this fails, it is done before the next one."""
+        """Remove the written part of a group; if this fails, it is done before the next group."""
         if self._handle is None or not self._dirty:
             return
         try:

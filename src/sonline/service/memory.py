@@ -15,14 +15,14 @@ def return_large_blocks() -> None:
 
     Tables of ids are rebuilt every few hundred thousand events. By default glibc raises its
     threshold to the size of the first such table that is freed, takes the next ones from the heap,
-    and what lies behind them keeps the heap from shrinking. Elsewhere this does nothing.
+    and blocks behind them keep the heap from shrinking. Without glibc this does nothing.
     """
     with suppress(OSError, AttributeError, TypeError):
         ctypes.CDLL(None).mallopt(_MMAP_THRESHOLD, _LARGE)
 
 
 def collect_less() -> None:
-    """Spare the garbage collector what is there already, and let it run less often.
+    """Exclude existing objects from garbage collection, and run it less often.
 
     Each request leaves a few objects until it is on disk, and no cycles. The collector would look
     at them, and at all modules and models, again and again: a third of the time of a request.

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: counted where it happens, or read from the engines when asked for.
+"""Metrics for Prometheus: counted with each request, or read from the engines on demand.
 
 Counting is done with plain numbers, by the thread of the event loop alone; the counters of
-prometheus-client have locks, which take as long as a prediction.
+prometheus-client have locks, and taking a lock takes as long as a prediction.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _DELAYS = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0)
 
 
 class Distribution:
-    """A histogram: how many values were at most each of some bounds.
+    """A histogram: the number of values up to each bound.
 
     Examples
     --------
@@ -53,13 +53,13 @@ class Distribution:
         self.total += value
 
     def buckets(self) -> list[tuple[str, float]]:
-        """Return each bound, and how many values were at most that large."""
+        """Return each bound, with the number of values up to it."""
         names = [*map(str, self._bounds), "+Inf"]
         return list(zip(names, accumulate(self._counts), strict=True))
 
 
 class _Counts:
-    """What is counted for one model."""
+    """Counters of one model."""
 
     def __init__(self) -> None:
         self.predictions = self.acknowledged = self.duplicates = 0
@@ -111,7 +111,7 @@ class Metrics:
         yield from self._engines()
 
     def _counted(self) -> Iterator[Metric]:
-        """Yield what was counted for each model."""
+        """Yield the counters of each model."""
         predicted = _counter("predictions", "Rows predicted.")
         acknowledged = _counter("acknowledged", "Events on disk.")
         duplicates = _counter("duplicates", "Events with an id that was already known.")
@@ -126,7 +126,7 @@ class Metrics:
         yield from (predicted, times, acknowledged, duplicates, delays)
 
     def _engines(self) -> Iterator[Metric]:
-        """Yield what the engines know."""
+        """Yield the metrics of the engines."""
         gauges = {
             name: GaugeMetricFamily(f"sonline_{name}", text, labels=["model"])
             for name, text in {

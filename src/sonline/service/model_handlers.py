@@ -108,8 +108,8 @@ class ModelHandlers:
             champion = engine.versions[engine.champion].model
             task = champion.task
             fixed = champion.known_labels if task == "classes" and not champion.growing else ()
-            given = {"loss": champion.parameters.loss} | parameters
-            model = new_model(task, fixed, given)
+            chosen = {"loss": champion.parameters.loss} | parameters
+            model = new_model(task, fixed, chosen)
         version = await run_in_threadpool(
             engine.add_version, model, "file" if kind == FILE else "parameters"
         )

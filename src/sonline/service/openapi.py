@@ -60,19 +60,22 @@ def _operation(  # noqa: PLR0917 - in the order in which they are read
     body: dict[str, Any] | None = None,
     parameters: list[dict[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    found: dict[str, Any] = {"summary": summary, "responses": {status: {"description": summary}}}
+    operation: dict[str, Any] = {
+        "summary": summary,
+        "responses": {status: {"description": summary}},
+    }
     if content is not None:
-        found["responses"][status]["content"] = content
+        operation["responses"][status]["content"] = content
     if body is not None:
-        found["requestBody"] = {"required": True, "content": body}
+        operation["requestBody"] = {"required": True, "content": body}
     if parameters:
-        found["parameters"] = parameters
+        operation["parameters"] = parameters
     if scope is None:
-        return found | {"security": []}
-    found["description"] = f"Needs the scope `{scope}`."
+        return operation | {"security": []}
+    operation["description"] = f"Needs the scope `{scope}`."
     for code, text in _ERRORS.items():
-        found["responses"][code] = {"description": text, "content": _json(_ref("Error"))}
-    return found
+        operation["responses"][code] = {"description": text, "content": _json(_ref("Error"))}
+    return operation
 
 
 def document(limits: Limits) -> dict[str, Any]:

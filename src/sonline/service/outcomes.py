@@ -1,4 +1,4 @@
-"""What becomes of an event: its outcome, the promise of one, and the errors that refuse it."""
+"""Outcomes of events, promises of outcomes, and the errors that refuse events."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ class UnknownIdError(InvalidInputError):
 
 
 class Outcome(msgspec.Struct):
-    """What became of a request with labels."""
+    """The outcome of a request with labels."""
 
-    seq: int = 0  # the number of the first event; of a duplicate, that of the first time
+    seq: int = 0  # the number of the first event; for a duplicate, of the original event
     learned: int = 0
     duplicates: int = 0
     unknown: list[str] = []

@@ -1,8 +1,8 @@
 """Ids: of rows that wait for their labels, and of rows that have been learned.
 
-Both are bounded and forget the oldest first. They follow from the log, so that a service that was
-killed goes on with the same ids. Whether an id is accepted is decided before its event is written,
-so nothing of this matters when the log is learned again.
+Both are bounded and forget the oldest first. They are restored from the log, so a service
+that was killed continues with the same ids. Whether an id is accepted is decided before its event
+is written, so replaying the log does not depend on them.
 
 Both are ordered dictionaries: the first entry of a plain one is slow to find once many before it
 have been deleted.
@@ -17,7 +17,7 @@ import msgspec
 _OVERHEAD = 400  # bytes of the objects of a kept row, beside its content
 
 
-class Kept(msgspec.Struct, frozen=True, gc=False):
+class PendingRow(msgspec.Struct, frozen=True, gc=False):
     """A row that waits for its label: features and the raw predictions served, both as JSON."""
 
     seq: int
@@ -44,7 +44,7 @@ class Waiting:
     Examples
     --------
     >>> waiting = Waiting(seconds=60, limit=1 << 20)
-    >>> waiting.keep("a", Kept(1, 0.0, b"{}", b"{}"))
+    >>> waiting.keep("a", PendingRow(1, 0.0, b"{}", b"{}"))
     >>> waiting.take("a", now=59.0).seq, waiting.take("a", now=59.0)
     (1, None)
     """
@@ -55,7 +55,7 @@ class Waiting:
         self.bytes = 0
         self.expired = 0  # rows whose label did not arrive in time
         self.evicted = 0  # rows removed to make room
-        self._rows: OrderedDict[str, Kept] = OrderedDict()
+        self._rows: OrderedDict[str, PendingRow] = OrderedDict()
 
     def __len__(self) -> int:
         return len(self._rows)
@@ -68,7 +68,7 @@ class Waiting:
         """The number of the oldest event with a row that waits."""
         return min((row.seq for row in self._rows.values()), default=None)
 
-    def keep(self, name: str, row: Kept) -> None:
+    def keep(self, name: str, row: PendingRow) -> None:
         """Keep a row, which replaces one with the same id; remove the oldest beyond the limits."""
         self._drop(name)
         self._rows[name] = row
@@ -78,16 +78,16 @@ class Waiting:
             self._drop(next(iter(self._rows)))
             self.evicted += 1
 
-    def peek(self, name: str) -> Kept:
-        """Return a row that is there."""
+    def peek(self, name: str) -> PendingRow:
+        """Return a row that must be there."""
         return self._rows[name]
 
-    def take(self, name: str, now: float) -> Kept | None:
+    def take(self, name: str, now: float) -> PendingRow | None:
         """Return a row and forget it; None if it is not there, or too old."""
         self.expire(now)
         return self._drop(name)
 
-    def give_back(self, name: str, row: Kept) -> None:
+    def give_back(self, name: str, row: PendingRow) -> None:
         """Keep a row again whose label could not be written."""
         self._drop(name)
         self._rows[name] = row
@@ -98,7 +98,7 @@ class Waiting:
         self._drop(name)
 
     def expire(self, now: float) -> None:
-        """Forget what is too old."""
+        """Forget rows that are too old."""
         while self._rows:
             name, oldest = next(iter(self._rows.items()))
             if oldest.time + self.seconds >= now:
@@ -106,7 +106,7 @@ class Waiting:
             self._drop(name)
             self.expired += 1
 
-    def _drop(self, name: str) -> Kept | None:
+    def _drop(self, name: str) -> PendingRow | None:
         row = self._rows.pop(name, None)
         if row is not None:
             self.bytes -= row.size

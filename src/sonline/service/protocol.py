@@ -3,7 +3,7 @@
 uvicorn starts a task for each request, which reads the body and sends the response through
 coroutines. A request with one of the three frequent paths that arrives in one piece needs no task:
 it is answered as soon as the parser has seen its end, with one write. A client sends the same head
-again and again, so what uvicorn made of it is kept: the next request with the same bytes up to the
+again and again, so the parsed head is cached: the next request with the same bytes up to the
 body, and a body of the same length, is the same request but for the body. Many clients send head
 and body in two pieces; a known head waits a moment for its body. Everything else is left to
 uvicorn: parsing, keep-alive, pipelining and flow control. With a version of uvicorn that starts its
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MOST = 1 << 16  # bytes of a body that is decoded in the event loop
 HEADS = 1024  # heads that are kept
 _LONGEST = 4096  # bytes of a head that is kept
-_MOMENT = 1.0  # seconds that a known head waits for its body; the usual way has limits of its own
+_MOMENT = 1.0  # seconds that a known head waits for its body; uvicorn has its own limits
 _END = b"\r\n\r\n"
 log = logging.getLogger("sonline.service")
 
@@ -68,8 +68,8 @@ class QuickProtocol(HttpToolsProtocol):
         # By head, with the length of the body; shared by all connections.
         self._heads: dict[bytes, tuple[int, Single]] = app.heads if quick else {}
         self._head: tuple[bytes, TimerHandle] | None = None  # a known head that waits for its body
-        self._between = True  # no request has begun of which the end has not been seen
-        self._piece: bytes | None = None  # what is being parsed, if it begins with a request
+        self._between = True  # no request is incomplete
+        self._piece: bytes | None = None  # the bytes being parsed, if they start with a request
         self._parsing = False
         self._whole: RequestResponseCycle | None = None  # a request that may arrive in one piece
         self._date: tuple[Any, bytes] = (None, b"")  # headers of all responses, and their bytes
@@ -107,7 +107,7 @@ class QuickProtocol(HttpToolsProtocol):
         self._parse(data)
 
     def _parse_head(self) -> None:
-        """Parse a head whose body has not come."""
+        """Parse a head whose body has not arrived."""
         if self._head is not None:
             (data, timer), self._head = self._head, None
             timer.cancel()
@@ -122,7 +122,7 @@ class QuickProtocol(HttpToolsProtocol):
             super()._start_asgi_task(cycle, self.app)
 
     def _free(self) -> bool:
-        """Return whether the request before has been answered, and its response taken."""
+        """Return whether the previous request has been answered, and its response sent."""
         before = self.cycle
         answered = before is None or (before.response_complete and before.keep_alive)
         return answered and not self.flow.write_paused
@@ -173,10 +173,10 @@ class QuickProtocol(HttpToolsProtocol):
         self._answer(single, cycle, body)
 
     def _keep_head(self, piece: bytes, body: bytes, single: Single) -> None:
-        """Keep the head of a request that is all of a piece, if the length of its body is in it."""
+        """Cache the head of a request that arrived in one piece, if it has the body's length."""
         end = len(piece) - len(body)
-        given = [value for name, value in single.scope["headers"] if name == b"content-length"]
-        if given != [str(len(body)).encode()] or end > _LONGEST or piece.find(_END) + 4 != end:
+        lengths = [value for name, value in single.scope["headers"] if name == b"content-length"]
+        if lengths != [str(len(body)).encode()] or end > _LONGEST or piece.find(_END) + 4 != end:
             return
         if len(self._heads) >= HEADS:
             self._heads.clear()
@@ -218,8 +218,8 @@ def _lines(headers: Any) -> bytes:
 class _Flow(FlowControl):
     """Flow control that reads nothing while requests of the same connection wait for their turn.
 
-    uvicorn reads on after each response, so a client that sends requests without reading the
-    responses would fill the memory.
+    uvicorn continues to read after each response, so a client that sends requests without reading
+    the responses would fill the memory.
     """
 
     def __init__(self, transport: Any, pipeline: Sized) -> None:

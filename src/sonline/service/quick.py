@@ -1,7 +1,7 @@
 """Requests with a single row, without the objects that Starlette makes for each request.
 
-Routing, middleware and the objects of a request take longer than a prediction. All other requests
-go the usual way.
+Routing, middleware and the objects of a request take longer than a prediction. Starlette
+handles all other requests.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class _Headers:
 
 
 class Call:
-    """A request with what the handlers need of Starlette's."""
+    """A request with the attributes of Starlette's that the handlers use."""
 
     __slots__ = ("_address", "_scope", "headers", "method", "path_params", "receive")
 
@@ -102,11 +102,11 @@ class Single:
     Parameters
     ----------
     scope : mapping
-        Of ASGI.
+        ASGI scope.
     name : str
-        Of the model.
+        Name of the model.
     headers : _Headers
-        Those of the scope.
+        Headers of the scope.
     answer : callable
         Takes a call, a body and a function that delivers the response.
     """
@@ -192,28 +192,28 @@ class QuickStarlette(Starlette):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
-        found = None
+        match = None
         if scope["type"] == "http" and scope["method"] == "POST" and not scope.get("root_path"):
-            found = target(scope["path"])
-        if found is None:
+            match = target(scope["path"])
+        if match is None:
             return await super().__call__(scope, receive, send)
-        name, action = found
+        name, action = match
         headers, address = _Headers(scope["headers"]), scope.get("client")
         response = await self._answers[action](Call(scope, name, headers, address, receive))
         return await send_response(response, send)
 
     def single(self, scope: Scope) -> Single | None:
-        """Return what answers small bodies after this head; None if it must go the usual way.
+        """Return the answerer of small bodies after this head; None if Starlette must handle them.
 
         Parameters
         ----------
         scope : mapping
-            Of ASGI, of a request with the method POST.
+            ASGI scope of a request with the method POST.
         """
-        found = target(scope["path"])
-        if found is None:
+        match = target(scope["path"])
+        if match is None:
             return None
-        name, action = found
+        name, action = match
         headers = _Headers(scope["headers"])
         raw = headers.raw
         if raw.get(b"content-type") != b"application/json" or b"content-encoding" in raw:

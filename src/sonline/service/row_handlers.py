@@ -1,4 +1,4 @@
-"""Handlers of the requests that come by the thousand: predict, learn and label."""
+"""Handlers of the most frequent requests: predict, learn and label."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class RowHandlers:
         name = request.path_params["name"]
         engine = self._service.engine(name)
         row = bodies.decode_one(body, PredictRow)
-        answer, kept = engine.predict(bodies.rows_to_predict([row], self._limits.features))
+        answer, stored = engine.predict(bodies.rows_to_predict([row], self._limits.features))
         reply = Reply(bodies.encode(_content(answer, row.id, 0)))
         seconds = time.perf_counter() - started
         self._service.watched[name].latencies.append(seconds)
         self._metrics.predicted(name, 1, seconds)
-        return reply if kept is None else _kept(request, kept, reply)
+        return reply if stored is None else _when_stored(request, stored, reply)
 
     async def predict(self, request: Any) -> Reply | Later:
         """Predict one row or many."""
@@ -62,7 +62,7 @@ class RowHandlers:
         name = request.path_params["name"]
         engine = self._service.engine(name)
         rows = await self._in_turn(len(body) > LARGE, self._rows_to_predict, body, kind)
-        answer, kept = await self._in_turn(rows.count > _MANY_ROWS, engine.predict, rows)
+        answer, stored = await self._in_turn(rows.count > _MANY_ROWS, engine.predict, rows)
         if kind == JSON:
             reply = Reply(bodies.encode(_content(answer, rows.ids[0], 0)))
         else:
@@ -71,7 +71,7 @@ class RowHandlers:
         seconds = time.perf_counter() - started
         self._service.watched[name].latencies.append(seconds)
         self._metrics.predicted(name, rows.count, seconds)
-        return reply if kept is None else _kept(request, kept, reply)
+        return reply if stored is None else _when_stored(request, stored, reply)
 
     def _rows_to_predict(self, body: bytes, kind: str) -> Rows:
         if kind == ARROW:
@@ -146,10 +146,10 @@ class RowHandlers:
         return Later(promise, reply)
 
     async def _in_turn(self, large: bool, work: Callable[..., Value], *values: Any) -> Value:
-        """Do much work in another thread, where it keeps nobody waiting.
+        """Do large amounts of work in another thread, where other requests need not wait for it.
 
-        Less is done here, for one body in each turn of the event loop: requests with a single row
-        that come meanwhile need not wait for all of them.
+        Smaller amounts are done here, for one body in each turn of the event loop, so requests with
+        a single row wait for one of them at most.
         """
         if large:
             return await run_in_threadpool(work, *values)
@@ -157,8 +157,8 @@ class RowHandlers:
             return work(*values)
 
 
-def _kept(request: Any, promise: Promise, reply: Reply) -> Reply | Later:
-    """Return a reply at once, or if asked for when the rows of a prediction are on disk."""
+def _when_stored(request: Any, promise: Promise, reply: Reply) -> Reply | Later:
+    """Return a reply at once or, with ?durable=1, when the rows to be labelled are on disk."""
     if request.query_params.get("durable", "") in ("1", "true"):
         return Later(promise, lambda _: reply)
     promise.add_done_callback(_report)
@@ -180,7 +180,7 @@ def _content(answer: Answer, id_: str | None, row: int) -> dict[str, Any]:
 
 
 def _report(promise: Promise) -> None:
-    """Write to the log that rows were predicted and could not be kept."""
+    """Log a warning that rows were predicted but could not be stored."""
     error = promise.exception()
     if error is not None:
         log.warning("rows not kept", extra={"facts": {"reason": str(error)}})

@@ -1,4 +1,4 @@
-"""Snapshots of the versions of a model: when they are written, and which segments may go then."""
+"""Snapshots of the versions of a model: when to write them, and which segments to remove."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Saver:
         self._admission = admission
         self._settings = admission.settings
         self._asked: list[Future[int]] = []
-        # One thread for all snapshots: each new thread might get a heap of its own.
+        # One thread for all snapshots: each new thread might get its own heap.
         self._thread = ThreadPoolExecutor(1, thread_name_prefix=f"{name}-save")
         self._writing: Future[None] | None = None
         self._saved_at = time.monotonic()
@@ -41,7 +41,7 @@ class Saver:
 
     @property
     def asked(self) -> bool:
-        """Whether somebody waits for a snapshot."""
+        """Whether a snapshot was requested."""
         return bool(self._asked)
 
     def ask(self) -> Future[int]:
@@ -117,7 +117,7 @@ class Saver:
         log.drop_before(min(needed), keep_bytes=settings.keep_bytes, older_than=older_than)
 
     def close(self) -> None:
-        """Finish what is being written, and refuse what was asked for since."""
+        """Finish the current snapshot, and refuse later requests for one."""
         self._thread.shutdown()
         for asked in self._asked:
             asked.set_exception(UnavailableError("the service is stopping"))

@@ -1,7 +1,7 @@
 """Access: tokens with scopes, rate limits, and requests from pages of other sites.
 
-Without tokens a service is for programs of the same machine: it answers requests that name the
-machine itself, so that a page of another site cannot reach it under a name of its own.
+Without tokens a service is for programs of the same machine: it answers only requests to
+localhost, so that a page of another site cannot reach it under its own host name.
 """
 
 from __future__ import annotations
@@ -77,10 +77,10 @@ class Guard:
     store : Store
         Knows the tokens.
     required : bool
-        Whether a token is needed even if none was ever made: a service that listens beyond the
-        machine. Otherwise one is needed as soon as there is one.
+        Whether requests always need a token: if the service listens on other addresses than
+        localhost. Otherwise they need one as soon as a token exists.
     rate : float
-        Requests a second of each token, or of each address without one; 0 is no limit.
+        Requests per second and token, or address for requests without a token; 0 is no limit.
     """
 
     def __init__(self, store: Store, required: bool, rate: float = 0.0) -> None:

@@ -27,7 +27,7 @@ from sonline.service.security import LOOPBACK
 from sonline.service.service import Service
 from sonline.service.settings import Settings
 
-_SWITCH = 0.001  # seconds before a thread that learns must let predictions run
+_SWITCH = 0.001  # seconds after which a learning thread must let predictions run
 
 
 class Server(uvicorn.Server):
@@ -82,7 +82,7 @@ def run(
     Raises
     ------
     ParameterError
-        If it would listen beyond this machine and there is no token, or TLS is not possible.
+        If it would listen on other addresses than localhost without a token, or TLS fails.
     """
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines())
@@ -126,7 +126,7 @@ def run(
             if with_demo:
                 demo.start(service)
             collect_less()
-            for end in (signal.SIGINT, signal.SIGTERM):  # from now on, not only once uvicorn runs
+            for end in (signal.SIGINT, signal.SIGTERM):  # already now, before uvicorn runs
                 signal.signal(end, server.handle_exit)
             shown = f"[{host}]" if ":" in host else host
             scheme = "https" if certificate else "http"

@@ -103,7 +103,7 @@ class Service:
                 engine.wait_ready()
 
     def close(self) -> None:
-        """Learn what was admitted, write snapshots, and close everything."""
+        """Learn all admitted events, write snapshots, and close everything."""
         self.stopping.set()
         if self._closed:
             return
@@ -122,7 +122,7 @@ class Service:
                 engine.admission.put_off = put_off
 
     def refresh(self) -> None:
-        """Follow models that the writer has created since."""
+        """Follow models that the writer has created meanwhile."""
         if self.follow and not self._closed:
             for name in self.store.names():
                 if name not in self.engines:
@@ -275,7 +275,9 @@ class Watched:
         line, sign = model.output_of(None if model.outputs == 1 else model.known_labels[-1])
         now = sign * model.weights(scaled=True)[line, 1:]
         before = np.zeros_like(now)
-        if self._weights[0] == version:  # features keep their places, new ones come at the end
+        if (
+            self._weights[0] == version
+        ):  # features keep their positions, and new ones are added at the end
             known = self._weights[1][: now.size]
             before[: known.size] = known
         self._weights = version, now

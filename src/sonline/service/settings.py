@@ -11,7 +11,7 @@ class Settings:
 
     label_seconds: float = 86400.0  # how long a row waits for its label
     label_bytes: int = 256 << 20  # of all rows that wait
-    remembered: int = 200_000  # ids that are recognized when they come again
+    remembered: int = 200_000  # ids that are recognized as duplicates
     classes: int = 1000
     versions: int = 20  # of a model; each is learned and written with every snapshot
     backlog: int = 100_000  # events that may wait to be learned

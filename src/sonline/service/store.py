@@ -82,7 +82,7 @@ class Store:
     Parameters
     ----------
     path : Path
-        The file; made if it is not there.
+        The file; created if missing.
     """
 
     def __init__(self, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A log, as a process that follows it sees it."""
+"""The reader of a log that another process writes."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sonline.service.frames import (
 
 
 class Tail:
-    """Reads what is on disk of a log that another process writes.
+    """Reads the events on disk of a log that another process writes.
 
     Parameters
     ----------
     folder : Path
-        Of the log.
+        Folder of the log.
     start : int
         The number of the first event to read.
 

@@ -51,17 +51,17 @@ def new_model(
     """
     if task not in TASKS:
         raise ParameterError(f"task must be one of {', '.join(TASKS)}; got {task!r}")
-    given = dict(parameters or {})
+    options = dict(parameters or {})
     if task == "regression":
-        given.setdefault("loss", "squared")
+        options.setdefault("loss", "squared")
     known = [field.name for field in fields(Parameters)]
-    for name in given:
+    for name in options:
         if name not in known:
             similar = get_close_matches(name, known, 1)
             advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(known)}"
             raise ParameterError(f"parameters: there is no parameter {name!r}; {advice}")
     try:
-        chosen = Parameters(**given)
+        chosen = Parameters(**options)
     except TypeError as error:
         raise ParameterError(f"parameters: {error}") from None
     if chosen.binary != (task != "regression"):
@@ -118,9 +118,9 @@ class Live:
     Parameters
     ----------
     info : Version
-        What the store knows of it.
+        Its entry in the store.
     model : Model
-        What it has learned so far.
+        The model in its current state.
     next_ : int
         The number of the next event to be learned.
     folder : Path
@@ -293,7 +293,7 @@ class Live:
 
 
 def _two_chances(margin: float) -> list[float]:
-    """Return what `sonline.model.probabilities` does for two classes and one row."""
+    """Compute `sonline.model.probabilities` for two classes and one row."""
     small = float(np.exp(-abs(margin)))
     low, high = small / (1 + small), 1.0 / (1 + small)
     return [low, high] if margin > 0 else [high, low if margin < 0 else high]

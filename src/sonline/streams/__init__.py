@@ -1,4 +1,4 @@
-r"""Rows from files, pipes and addresses: batches in bounded memory, parsed ahead on a thread.
+r"""Rows from files, pipes and URLs: batches in bounded memory, parsed ahead in a thread.
 
 >>> import pathlib, tempfile
 >>> from sonline import streams

@@ -37,7 +37,7 @@ NA_VALUES = (
     *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
 )
 _HEAD = 1 << 20  # bytes that delimiter and types are detected from
-_MANY = 0.9  # a column whose cells are numbers to this fraction is a column of numbers
+_MANY = 0.9  # if this fraction of the cells of a column are numbers, it is a column of numbers
 _LOOKED_AT = 20  # rows that the delimiter is detected from
 _NOT_FINITE = ("not_finite", "overflow", "overflow_float32", "value_too_large")
 
@@ -53,7 +53,7 @@ class CsvReader(TextReader):
             )
         super().__init__(options, columns)
         self._ngrams = ngram_columns(options.ngrams)
-        self._kinds: dict[str, str] = {}  # what each column of this file holds
+        self._kinds: dict[str, str] = {}  # the type of each column of this file
         self._shown: list[str] = []  # these columns, then the products of columns, for errors
 
     def _na_values(self) -> list[str]:
@@ -117,7 +117,7 @@ class CsvReader(TextReader):
         return delimiter, cells, position
 
     def _set_columns(self, names: list[str], sample: bytes, delimiter: str, file: str) -> None:
-        """Set the types of a file's columns: as known already, otherwise detected from a sample."""
+        """Set the types of a file's columns; those not known yet are detected from a sample."""
         options = self._options
         check_names(names, file)
         label = label_column(options, names, file)
@@ -148,13 +148,16 @@ class CsvReader(TextReader):
             if self._kinds[name] != "unknown":
                 self._types.setdefault(name, self._kinds[name])
         products = column_pairs(options.interactions, features, file)
-        places = {name: number for number, name in enumerate(names)}
+        positions = {name: number for number, name in enumerate(names)}
         self._shown = [*names, *options.interactions]
         self._parser.set_columns(
             names,
             list(self._kinds.values()),
             [self._ngrams.get(name, 0) for name in names],
-            [(places[features[first]], places[features[second]]) for first, second in products],
+            [
+                (positions[features[first]], positions[features[second]])
+                for first, second in products
+            ],
             delimiter,
         )
 
@@ -246,7 +249,7 @@ def number_of(cell: str) -> float | None:
 
 
 def sniffed(head: bytes) -> str:
-    r"""Return the delimiter of a file: the one that splits the first rows into most cells.
+    r"""Return the delimiter of a file: the one that splits the first rows into the most cells.
 
     Examples
     --------

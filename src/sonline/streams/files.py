@@ -19,11 +19,11 @@ class SourceFile(io.RawIOBase):
         self._source = source
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True: the file can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer as far as there are bytes."""
+        """Fill the buffer with the bytes that are available."""
         chunk = self._source.read(len(buffer))
         buffer[: len(chunk)] = chunk
         return len(chunk)
@@ -43,11 +43,11 @@ class Frames(io.RawIOBase):
         self._plain = memoryview(b"")
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True: the file can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer as far as there are bytes."""
+        """Fill the buffer with the bytes that are available."""
         while not self._plain:
             packed = self._packed or self._file.read1(_PIECE)
             if not packed:
@@ -67,20 +67,20 @@ class Frames(io.RawIOBase):
 class SniffedFile(io.RawIOBase):
     """A file whose first read returns enough bytes to detect its format.
 
-    The first bytes that a pipe delivers may be a single one.
+    The first read of a pipe may return a single byte.
     """
 
     def __init__(self, file: Any, is_enough: Callable[[bytes], bool]) -> None:
         self._file = file
-        self._read = getattr(file, "readinto1", file.readinto)  # returns what there is so far
+        self._read = getattr(file, "readinto1", file.readinto)  # returns the bytes available so far
         self._is_enough: Callable[[bytes], bool] | None = is_enough
 
     def readable(self) -> bool:
-        """Return that it can be read."""
+        """Return True: the file can be read."""
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer as far as there are bytes."""
+        """Fill the buffer with the bytes that are available."""
         count = int(self._read(buffer) or 0)
         if self._is_enough is not None:
             view, more = memoryview(buffer), count

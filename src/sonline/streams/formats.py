@@ -24,8 +24,8 @@ _SVMLIGHT_START = re.compile(rb"\S+([ \t]+\d+:\S*)+")  # also if a later part of
 class Reader(Protocol):
     """Reads the files of a stream, one after another.
 
-    Made with the options of the stream (format and features detected) and the types of the columns
-    of tables, to which it adds those that it reads.
+    It is constructed with the options of the stream (format and features detected) and the types of
+    the columns of tables, to which it adds those of its files.
     """
 
     def read(self, source: Source, start: Position) -> Iterator[Batch]:
@@ -105,7 +105,7 @@ FORMATS: dict[str, Format] = {
 
 
 def by_suffix(suffix: str) -> str | None:
-    """Return the format of files whose names end like this.
+    """Return the format of files with this suffix.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def by_suffix(suffix: str) -> str | None:
 
 
 def by_magic(head: bytes) -> str | None:
-    """Return the format of a file that begins like this; None if it may be any text."""
+    """Return the format of a file that starts with these bytes; None if it may be any text."""
     marked = (f.name for f in FORMATS.values() if f.magic and head.startswith(f.magic))
     return next(marked, None)
 
@@ -134,5 +134,5 @@ def by_line(line: bytes) -> str | None:
 
 
 def text_formats() -> list[str]:
-    """Return the formats of lines that have their label inside, without columns."""
+    """Return the text formats without columns, where the label is part of the line."""
     return [entry.name for entry in FORMATS.values() if not entry.table]

@@ -24,11 +24,11 @@ from sonline.streams.batch import Batch
 
 _PRIME = np.uint64(16777619)
 _GRAM_FACTOR = np.uint64(27942141)
-ALL = "*"  # instead of a letter: all namespaces
+ALL = "*"  # means all namespaces
 
 
 def gram_letters(options: Sequence[str]) -> dict[str, tuple[int, int]]:
-    """Return the most features of a gram, and how many it may skip, by letter of the namespace.
+    """Return, by letter of the namespace, the length of the longest gram and how many it may skip.
 
     Examples
     --------
@@ -47,21 +47,21 @@ def gram_letters(options: Sequence[str]) -> dict[str, tuple[int, int]]:
     return letters
 
 
-def gram_places(length: int, skips: int) -> list[tuple[int, ...]]:
-    """Return where the features of a gram are, counted from its first.
+def gram_offsets(length: int, skips: int) -> list[tuple[int, ...]]:
+    """Return the offsets of the features of a gram from its first feature.
 
     Examples
     --------
-    >>> gram_places(2, 1)
+    >>> gram_offsets(2, 1)
     [(0, 1), (0, 2)]
     """
 
-    def longer(places: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
-        if len(places) == length:
-            yield places
+    def longer(offsets: tuple[int, ...], left: int) -> Iterator[tuple[int, ...]]:
+        if len(offsets) == length:
+            yield offsets
             return
         for skipped in range(left + 1):
-            yield from longer((*places, places[-1] + 1 + skipped), left - skipped)
+            yield from longer((*offsets, offsets[-1] + 1 + skipped), left - skipped)
 
     return list(longer((0,), skips))
 
@@ -71,21 +71,21 @@ def add_grams(
 ) -> NDArray[np.str_]:
     r"""Append to each row the grams of two and more features that follow each other.
 
-    As in Vowpal Wabbit, namespaces with the same first letter are one, features of value 0 are not
-    there, and a gram has the value 1. ``initials`` are the first letters of the namespaces of the
-    features; returned are those of all features, grams included.
+    As in Vowpal Wabbit, namespaces with the same first letter are the same namespace, features of
+    value 0 are left out, and a gram has the value 1. ``initials`` are the first letters of the
+    namespaces of the features. Returns the initials of all features, including grams.
     """
     rows = np.repeat(np.arange(len(batch)), np.diff(batch.indptr))
     slots, mask = batch.indices.view(np.uint64), np.uint64((1 << hash_bits) - 1)
     letters, codes = np.unique(initials, return_inverse=True)
     there = np.flatnonzero(batch.values != 0)
-    order = there[np.lexsort((codes[there], rows[there]))]  # stable: as the features come
+    order = there[np.lexsort((codes[there], rows[there]))]  # stable: in the order of the features
     group = rows[order] * max(len(letters), 1) + codes[order]
     parts = [(rows, batch.indices, batch.values, initials)]
     for code, letter in enumerate(letters.tolist()):
         most, skips = grams.get(letter, grams.get(ALL, (1, 0)))
         for length in range(2, most + 1):
-            for positions in gram_places(length, skips):
+            for positions in gram_offsets(length, skips):
                 first = np.arange(max(order.size - positions[-1], 0))
                 inside = group[first] == group[first + positions[-1]]
                 first = first[inside & (codes[order[first]] == code)]
@@ -106,7 +106,7 @@ def add_grams(
 def _append(
     batch: Batch, rows: Integers, keys: Integers, values: Floats, initials: NDArray[np.str_]
 ) -> NDArray[np.str_]:
-    """Give a batch these features, in the order of their rows; return the initials so, too."""
+    """Set the features of a batch, sorted by row, and return the initials in the same order."""
     order = np.argsort(rows, kind="stable")
     batch.indices, batch.values = keys[order], values[order]
     ends = np.cumsum(np.bincount(rows, minlength=len(batch)))
@@ -137,14 +137,14 @@ def add_products(
     slots = batch.indices.view(np.uint64)
     mask = np.uint64((1 << hash_bits) - 1)
     for pair in pairs:
-        first, second = _places(initials, rows, count, *pair)
+        first, second = _positions(initials, rows, count, *pair)
         keys = ((slots[first] * _PRIME) ^ slots[second]) & mask
         values = batch.values[first] * batch.values[second]
         parts.append((rows[first], keys.astype(np.int64), values, initials[first]))
     _append(batch, *(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
-def _places(
+def _positions(
     initials: NDArray[np.str_], rows: Integers, count: int, first_initial: str, second_initial: str
 ) -> tuple[Integers, Integers]:
     """Return the positions of both factors of each product, row by row."""

@@ -1,4 +1,4 @@
-"""What the readers of tables share: ids for names and labels, n-grams, checks of columns."""
+"""Shared by the readers of tables: ids of names and labels, n-grams, checks of columns."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 UNKNOWN = -1
 LABEL_WEIGHTS = "label"  # svmlight: weights follow the labels, as in 1:0.5
 NOT_UTF8 = "not valid UTF-8; convert the file, such as iconv -f ISO-8859-1 -t UTF-8 FILE"
-_REPLACED = "\ufffd"  # what Python decodes invalid UTF-8 to
+_REPLACED = "\ufffd"  # Python decodes invalid UTF-8 to this character
 _INDEX = re.compile(r"0|[1-9][0-9]{0,18}")
 
 
@@ -132,7 +132,7 @@ class RowBuilder:
 
 
 def add_bad_weights(weights: Floats, reasons: dict[int, str]) -> None:
-    """Add the rows whose weight cannot be used to the reasons why rows are bad, by row."""
+    """Add rows with unusable weights to ``reasons``, which says by row why rows are bad."""
     for row in np.flatnonzero(~((weights >= 0) & np.isfinite(weights))).tolist():
         reasons.setdefault(row, f"a weight must be a number of at least 0: {weights[row]:g}")
 
@@ -197,7 +197,7 @@ def check_names(columns: list[str], file: str) -> None:
 
 
 def check_columns(wanted: Iterable[str | None], columns: list[str], file: str) -> None:
-    """Raise an error if a column that an option names is not there."""
+    """Raise an error if an option names a column that is missing."""
     for name in wanted:
         if name is not None and name not in columns:
             from difflib import get_close_matches  # noqa: PLC0415 - only for the message

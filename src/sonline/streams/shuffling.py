@@ -18,7 +18,7 @@ def shuffled(
 ) -> Iterator[Batch]:
     """Yield blocks of ``rows`` rows in random order; the last block of a pass may be smaller.
 
-    Rows of different blocks do not change places. The order depends on the seed and the position of
+    Rows stay within their block. The order depends on the seed and the position of
     the block: each pass has another order, and a run that resumes at the end of a block has the
     same blocks. If the stream was ``stopped`` before its end, a block that is not full is dropped.
     """

@@ -71,7 +71,7 @@ def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 def _in_folder(folder: str) -> list[str]:
-    """Return the files in a folder whose suffix is that of a format, sorted."""
+    """Return the files of a folder that have the suffix of a format, sorted."""
     files = sorted(
         entry.path
         for entry in os.scandir(folder)
@@ -89,8 +89,8 @@ def _in_folder(folder: str) -> list[str]:
 def fingerprint(name: str, size: int | None = None) -> dict[str, Any] | None:
     """Return size and digest of a file, to recognise it later; None for pipes and URLs.
 
-    Only the first ``size`` bytes count, so that a file that has grown is still the same; the digest
-    is that of the first and the last of them.
+    Only the first ``size`` bytes count, so a file that has grown is still the same. The digest
+    covers the start and the end of these bytes.
     """
     if not os.path.isfile(name):  # noqa: PTH113 - may be remote
         return None
@@ -191,7 +191,7 @@ def guess_format(source: Source) -> tuple[str, str]:
 
 
 def format_of_name(name: str) -> str | None:
-    """Return the format that the suffix of a file means; None if it means none.
+    """Return the format of the suffix of a file; None if there is none.
 
     Examples
     --------
@@ -205,7 +205,7 @@ def format_of_name(name: str) -> str | None:
 
 
 def compression_of_name(name: str) -> str | None:
-    """Return the compression that the suffix of a file means; None if it means none.
+    """Return the compression of the suffix of a file; None if there is none.
 
     Examples
     --------
@@ -216,7 +216,7 @@ def compression_of_name(name: str) -> str | None:
 
 
 def compressed(raw: IO[bytes], compression: str | None) -> IO[bytes]:
-    """Return a file that compresses what is written into ``raw``; close it before ``raw``."""
+    """Return a file that writes compressed bytes to ``raw``; close it before ``raw``."""
     if compression is None:
         return raw
     if compression == "gzip":
@@ -233,7 +233,7 @@ def compressed(raw: IO[bytes], compression: str | None) -> IO[bytes]:
     return cast(IO[bytes], zstandard.ZstdCompressor().stream_writer(raw, closefd=False))
 
 
-# What files begin with that are often there and cannot be read.
+# First bytes of common files that cannot be read, with advice.
 _NOT_READ = {
     b"PK\x03\x04": "a zip archive or a spreadsheet: unpack it, or save it as CSV",
     b"\xff\xfe": "UTF-16, expected UTF-8: convert it (iconv -f UTF-16 -t UTF-8 FILE)",
@@ -244,7 +244,7 @@ _JSON_OBJECT = re.compile(rb"\{\s*$")  # that continues on the next line
 
 
 def refuse_other_files(sample: bytes, name: str) -> None:
-    """Raise an error about a file that begins like a spreadsheet, or like text of another code."""
+    """Raise an error about a file that starts like a spreadsheet, or like text in UTF-16."""
     for mark, advice in _NOT_READ.items():
         if sample.startswith(mark):
             raise DataFormatError(advice, file=name or None)

@@ -181,7 +181,7 @@ class Stream:
         return f"{first} is {self.description.removeprefix(f'{first}: ')}"
 
     def _check_names(self, kind: str) -> None:
-        """Raise an error about a file whose suffix is that of another format than the stream's."""
+        """Raise an error about a file with the suffix of another format than the stream's."""
         for name in self.files:
             named = format_of_name(name)
             if named not in (None, kind):
@@ -302,7 +302,7 @@ class Stream:
                 position = Position(turn=turn, file=number + 1)
             if hasattr(reader, "absent_columns"):
                 self.absent_columns = reader.absent_columns()
-            if whole and not read:  # nor will there be anything in the next pass
+            if whole and not read:  # the next pass would be empty, too
                 return
             position = Position(turn=turn + 1)
 
@@ -355,7 +355,7 @@ def open(  # noqa: A001 - as gzip.open is called
 def listed(
     sources: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
 ) -> Sequence[str | os.PathLike[str]]:
-    """Return the names of sources as a sequence, also if there is one name only."""
+    """Return the names of sources as a sequence, even if there is only one."""
     if isinstance(sources, (str, os.PathLike)):
         return [sources]
     for source in sources if isinstance(sources, (list, tuple)) else [sources]:
@@ -367,7 +367,7 @@ def listed(
 
 
 def _is_pipe(name: str) -> bool:
-    """Return whether reading may block: the name is neither that of a file nor a URL."""
+    """Return whether reading may block: the source is neither a file nor a URL."""
     return name == STDIN or not (is_remote(name) or os.path.isfile(name))  # noqa: PTH113 - as above
 
 

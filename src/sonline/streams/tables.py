@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sonline.streams.stream import Options
 
 _ROWS = 8192  # in a piece at most
-_CELLS = 1 << 18  # in a piece of several rows at most, because each is in memory several times
+_CELLS = 1 << 18  # in a piece of several rows at most, because memory holds several copies of each
 
 
 def arrow() -> Any:
@@ -252,7 +252,7 @@ class TableReader:
         return keys[used]
 
     def _reasons(self, values: Floats, features: list[str]) -> dict[int, str]:
-        """Return by row why a value cannot be learned from."""
+        """Return, by row, why a value cannot be used."""
         wrong = np.argwhere(~(np.abs(values) <= self._largest))
         reasons: dict[int, str] = {}
         for row, column in wrong.tolist():
@@ -271,8 +271,8 @@ class TableReader:
             coded = column.dictionary_encode()
             values = coded.dictionary.to_pylist()
             words = [None if v is None or v != v else token_of(v) for v in values]  # noqa: PLR0124 - NaN
-            places = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
-            tokens: list[str | None] = np.array([*words, None], dtype=object)[places].tolist()
+            codes = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+            tokens: list[str | None] = np.array([*words, None], dtype=object)[codes].tolist()
             if not options.unlabelled:
                 for row, token in enumerate(tokens):
                     if token is None:
@@ -301,7 +301,7 @@ def _is_number(types: Any, kind: Any) -> bool:
 
 
 def pieces(table: Any) -> Iterator[Any]:
-    """Yield a table in pieces of some rows; an empty table is one piece."""
+    """Yield a table in pieces of several rows; an empty table is one piece."""
     rows = max(1, min(_ROWS, _CELLS // max(table.num_columns, 1)))
     for first in range(0, max(table.num_rows, 1), rows):
         yield table.slice(first, rows)
@@ -321,7 +321,7 @@ def _numbers(column: Any) -> Floats:
 
 
 def _seekable(source: Source) -> Any:
-    """Return the file for a reader that seeks in it."""
+    """Return a file that supports seeking."""
     if not source.seekable:
         raise InvalidInputError(
             f"{source.name}: this format needs a plain file, not a pipe or a compressed one "

@@ -66,7 +66,7 @@ def learn_stream(
     resume: bool,
     prepare: Callable[[Model], None],
 ) -> tuple[Model, bool]:
-    """Learn a stream as `OnlineLearner.learn_stream` is asked to.
+    """Train a model for `OnlineLearner.learn_stream`.
 
     ``prepare`` is called with the new model for a learner without rows, before it is trained.
     Returns the model, and whether Ctrl-C ended it early.
@@ -100,7 +100,7 @@ def learn_stream(
         resume=resume,
         prepare=prepare,
     )
-    if fresh:  # as on the command line, where parameters that were not given are the defaults
+    if fresh:  # as on the command line, which passes only parameters that differ from the defaults
         default = Parameters().as_dict()
         settings.parameters = {k: v for k, v in settings.parameters.items() if v != default[k]}
     console = open_console() if progress else PlainConsole()

@@ -13,7 +13,7 @@ STDOUT = "-"
 
 
 class _Named(io.FileIO):
-    """A file that is named by its errors, such as that of a full disk."""
+    """A file whose errors, such as a full disk, name it."""
 
     def write(self, data: Any) -> int:
         """Write bytes."""
@@ -32,7 +32,7 @@ def open_output(path: Path, mode: str = "wb") -> IO[bytes]:
 
 
 class GrowingFiles:
-    """Files that grow during a run, by what they hold; None for those that are not written.
+    """Files that grow during a run, by their content; None for files that are not written.
 
     A resumed run cuts them to the length that they had at the checkpoint.
     """
@@ -63,7 +63,7 @@ class GrowingFiles:
                 file.close()
 
     def write(self, name: str, data: bytes) -> None:
-        """Append to a file; if the reader of a pipe is gone, say so and continue."""
+        """Append to a file; if the reader of a pipe is gone, report it and continue."""
         if name not in self._files or name in self._broken:
             return
         try:
@@ -75,7 +75,7 @@ class GrowingFiles:
         self.lengths[name] += len(data)
 
     def sync(self) -> None:
-        """Flush what was written to the disk."""
+        """Flush all files to disk."""
         for name, file in self._files.items():
             if name in self._broken:
                 continue

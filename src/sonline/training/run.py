@@ -87,7 +87,7 @@ class Training:
             self.validation = Validation(
                 settings.validation, settings.patience, how, settings.checkpoint
             )
-        self.interrupted: Signals | None = None  # by which signal
+        self.interrupted: Signals | None = None  # the signal that ended the run
         self._signals = signals
         self.description = ""  # of the input
         self._stream: Stream | None = None
@@ -201,7 +201,7 @@ class Training:
                     return
 
     def look(self) -> tuple[Model, str]:
-        """Return the untrained model that the first rows need, and a sentence about the input."""
+        """Return an untrained model for the first rows, and a sentence about the input."""
         with self._open() as stream:
             next(self._decide(stream, iter(stream)), None)
             description = stream.description
@@ -213,10 +213,10 @@ class Training:
         return self.model, description
 
     def _decide(self, stream: Stream, batches: Iterator[Batch]) -> Iterator[Batch]:
-        """Make the model that the first rows need; return all batches, the first ones included."""
+        """Create a model for the first rows; return all batches, including the first ones."""
         first: list[Batch] = []
         parameters = Parameters(**self.settings.parameters)
-        # If the labels do not decide the task, a slow pipe is learned from its first row on.
+        # If the labels do not decide the task, training on a slow pipe starts with its first row.
         needed = DECIDING_ROWS if parameters.binary and self.settings.classes == "auto" else 1
         labels: list[Any] = []
         seen = 0
@@ -389,7 +389,7 @@ class Training:
     # -- the state that a later run resumes ------------------------------------------------------
 
     def _note(self) -> None:
-        """Store in the model what a resumed run needs."""
+        """Store the state of the run in the model, for a resumed run."""
         model = self.model
         assert model is not None  # noqa: S101 - only called after the first rows
         self._files.sync()

@@ -17,7 +17,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 def interruptible(
     handle: Callable[[signal.Signals], None], signals: Sequence[signal.Signals] = CTRL_C
 ) -> Iterator[None]:
-    """Let the first of these signals end the run cleanly, and the second one at once.
+    """End the run cleanly at the first of these signals, and at once at the second.
 
     Signals that are ignored (by nohup) stay ignored.
     """

@@ -35,8 +35,8 @@ def table_for(
     """Return the classes for the first labels of a stream; None for regression.
 
     A few other labels among many that are -1 and 1, or 0 and 1, are a mistake in the data or a rare
-    class: only the user knows. If bad rows are skipped, they count as such. ``location_of`` returns
-    the file and line of a label, for the error.
+    class: only the user knows. If bad rows are skipped, these are skipped, too. ``location_of``
+    returns the file and line of a label, for the error.
     """
     if not parameters.binary:
         return None
@@ -100,7 +100,7 @@ class LabelCheck:
         self._checked = 0
 
     def reasons(self, batch: Batch) -> dict[int, str]:
-        """Return by row why rows of the next batch cannot be learned."""
+        """Return, by row, why rows of the next batch cannot be learned."""
         codes = batch.codes
         if codes is None:
             return {}
@@ -118,7 +118,7 @@ class LabelCheck:
         return {int(row): self._reasons[int(codes[row])] for row in bad}
 
     def _decide(self, batch: Batch, codes: Codes) -> None:
-        """Let the first -1 or 0 decide which of the two is the other label beside 1."""
+        """Decide by the first -1 or 0 which of the two is the negative label."""
         labels = batch.stream_labels()
         negative = np.flatnonzero(
             np.isin(codes, [code for code, label in enumerate(labels) if label in (-1, 0)])
@@ -188,13 +188,13 @@ def targets_of(model: Model, batch: Batch) -> NDArray[Any]:
         return batch.labels
     labels = batch.stream_labels()
     codes = model.table.codes(labels)
-    if model.table.undecided and 0 in labels:  # as long as no -1 was seen, 0 may mean the same
+    if model.table.undecided and 0 in labels:  # until a -1 occurs, 0 may be the negative label
         codes[labels.index(0)] = 0
     return np.append(codes, NEW)[batch.codes]
 
 
 def have_targets(model: Model, targets: NDArray[Any]) -> NDArray[np.bool_]:
-    """Return which rows have a target, for what `targets_of` returned."""
+    """Return which rows have a target; ``targets`` are those of `targets_of`."""
     return np.asarray(~np.isnan(targets) if model.table is None else targets != NEW)
 
 

@@ -39,7 +39,7 @@ class DaskEngine:
     """Trains and merges with Dask.
 
     The graph has a fixed shape: which worker is first, last or dead does not change the result.
-    Another worker repeats what a dead one had finished.
+    If a worker dies, others repeat its tasks.
 
     Parameters
     ----------

@@ -149,7 +149,7 @@ class _OverPartitions(OnlineEstimator):
         return super()
 
     def _declared_classes(self, y: Any, client: Client | None) -> Any:
-        """Return the classes that `partial_fit` of a partition is given; None for numbers."""
+        """Return the classes for `partial_fit` of a partition; None for numbers."""
         return None
 
     def _by_partition(self, method: str, X: Any, meta: Any) -> Any:
@@ -267,7 +267,7 @@ def is_collection(X: Any) -> bool:
 
 
 def by_name(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return the columns that ``y`` and ``sample_weight`` name, and X without them."""
+    """Return the columns named by ``y`` and ``sample_weight``, and X without them."""
     names = [name for name in (y, sample_weight) if isinstance(name, str)]
     if not names:
         return X, y, sample_weight
@@ -285,7 +285,7 @@ def partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
     collections = [X, y] if sample_weight is None else [X, y, sample_weight]
     if all(map(_is_frame, collections)):
         _check_counts([collection.npartitions for collection in collections])
-        # In one expression. By themselves, Dask would give y fewer partitions than X, and compute
+        # In one expression: separately, y would get fewer partitions than X, and Dask would compute
         # their common source twice.
         together = X.map_partitions(
             _as_tuple,
@@ -294,8 +294,8 @@ def partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
             align_dataframes=False,
             enforce_metadata=False,
         )
-        places = range(len(collections))
-        return [tuple(block[number] for number in places) for block in together.to_delayed()]
+        positions = range(len(collections))
+        return [tuple(block[number] for number in positions) for block in together.to_delayed()]
     names = ("X", "y", "sample_weight")
     columns = [_delayed(*pair) for pair in zip(names, collections, strict=False)]
     _check_counts([len(column) for column in columns])
@@ -357,7 +357,7 @@ def _distinct_in(labels: Any) -> Any:
 
 
 def _call(model: Any, method: str, block: Any) -> Any:
-    if not block.shape[0]:  # Dask asks what an empty block would give
+    if not block.shape[0]:  # Dask calls this with an empty block
         return np.zeros(0)
     return getattr(model, method)(block)
 

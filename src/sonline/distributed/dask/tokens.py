@@ -12,7 +12,7 @@ Tokens = dict[Hashable, str]
 
 
 def token_of(values: Iterable[Any]) -> str:
-    """Return a token of what delayed values are made of: functions, arguments and data.
+    """Return a token of delayed values, from their functions, arguments and data.
 
     Dask's own tokens of delayed values are random, so a restarted driver would not recognise its
     data. Here a task is named by its function and its inputs, not by its key.

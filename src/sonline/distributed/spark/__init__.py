@@ -23,7 +23,7 @@ __all__ = [
     "SONRegressor",
 ]
 
-# Imported when first asked for: executors need none of them.
+# Imported at first use: executors need none of them.
 _LAZY = {
     "BatchLearner": "sonline.distributed.spark.streaming",
     "SONClassifier": "sonline.distributed.spark.estimators",
@@ -44,7 +44,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _refuse_old_spark() -> None:
-    """Raise an error about a Spark that has no functions of Arrow columns."""
+    """Raise an error if this version of Spark has no Arrow functions."""
     version: str = import_module("pyspark").__version__
     if tuple(int(number) for number in version.split(".")[:2]) < (4, 1):
         raise ImportError(

@@ -23,7 +23,7 @@ from sonline.parameters import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, check_c
 
 
 class _Estimator(SONParams):
-    """What both estimators share."""
+    """Shared by both estimators."""
 
     _losses: ClassVar[tuple[str, ...]]
     _kind: ClassVar[type[SONClassificationModel | SONRegressionModel]]

@@ -1,4 +1,4 @@
-"""Which columns of a data frame hold what, checked against its schema."""
+"""The columns of features, label and weight of a data frame, checked against its schema."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 import pyarrow as pa
 from pyspark.ml.linalg import VectorUDT
 from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import (
     ArrayType,
     BooleanType,
@@ -41,7 +41,7 @@ CELLS = (*NUMBERS, StringType)
 
 
 def layout_of(params: SONParams, parameters: Parameters, schema: StructType) -> Layout:
-    """Return which columns hold what, checked; classes are not known yet."""
+    """Return the checked layout of a data frame; its classes are not known yet."""
     columns = params.chosen("featureCols")
     text = params.chosen("format")
     weight = params.chosen("weightCol")

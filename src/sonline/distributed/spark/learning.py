@@ -28,7 +28,7 @@ from sonline.streams import Batch
 
 @dataclass(frozen=True)
 class Work:
-    """What every executor needs for one round."""
+    """The settings of one round, sent to every executor."""
 
     layout: Layout
     model: Model  # that each partition starts from

@@ -22,7 +22,7 @@ from pyspark.ml.util import (
     MLWriter,
 )
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.sql.types import DataType, DoubleType, StringType, StructField, StructType
 
 from sonline import persistence
@@ -48,7 +48,7 @@ PIECE = 1 << 24  # bytes of a model in one row of its table
 
 
 class _Fitted(SONParams, MLWritable):
-    """What both models share."""
+    """Shared by both models."""
 
     _data: bytes  # a model file
     _model: Model
@@ -108,7 +108,7 @@ class _Fitted(SONParams, MLWritable):
 
     @classmethod
     def fromModel(cls, model: Model) -> Self:  # noqa: N802 - as Spark spells names
-        """Make a model of pyspark.ml out of a model of any face."""
+        """Return a `Model` as a model of pyspark.ml."""
         model.check_task(classes=cls is SONClassificationModel)
         fitted = cls._from_bytes(model.to_bytes())
         parameters = model.parameters.as_dict()
@@ -120,7 +120,7 @@ class _Fitted(SONParams, MLWritable):
         return OnlineLearner.from_model(self.copyOfModel())
 
     def weights(self, label: Label | None = None, *, scaled: bool = False) -> dict[Any, float]:
-        """Return the weight of each feature seen, by name, or by place in the vectors.
+        """Return the weight of each feature seen, by name, or by position in the vectors.
 
         Parameters
         ----------
@@ -134,7 +134,7 @@ class _Fitted(SONParams, MLWritable):
         return self._model.weights_of(label, scaled)
 
     def merge(self, others: Iterable[Self]) -> Self:
-        """Return one model that knows what this one and the others have learned.
+        """Return one model that combines this one and the others.
 
         For models of different data frames with the same parameters and classes; features with
         names are matched by name. See `sonline.OnlineLearner.merge`. This estimator does not
@@ -172,7 +172,7 @@ class _Fitted(SONParams, MLWritable):
         return self.rounds_[0].loss if self.rounds_ else self._model.progress.loss.average
 
     def write(self) -> MLWriter:
-        """Return what `save` uses."""
+        """Return the writer for `save`."""
         return _Writer(self)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
@@ -185,9 +185,9 @@ class _Fitted(SONParams, MLWritable):
         skips = self.getOrDefault("onError") == "skip"
         work = Prediction(self._data, layout.unlabelled(), outputs, self._width, skips)
         features = [column(name) for name in layout.features]
-        given = F.struct(*features) if layout.kind == COLUMNS else features[0]
+        argument = F.struct(*features) if layout.kind == COLUMNS else features[0]
         temporary = f"{self.uid}_predictions"
-        result = dataset.withColumn(temporary, work.function(self._schema())(given))
+        result = dataset.withColumn(temporary, work.function(self._schema())(argument))
         for name in outputs.names:
             result = result.withColumn(name, F.col(temporary)[name])
         return result.drop(temporary)
@@ -268,7 +268,7 @@ class SONClassificationModel(
 
     @classmethod
     def read(cls) -> MLReader[SONClassificationModel]:
-        """Return what `load` uses."""
+        """Return the reader for `load`."""
         return _Reader(cls)
 
     def _outputs(self) -> Outputs:
@@ -305,7 +305,7 @@ class SONRegressionModel(_Fitted, PredictionModel[Vector], MLReadable["SONRegres
 
     @classmethod
     def read(cls) -> MLReader[SONRegressionModel]:
-        """Return what `load` uses."""
+        """Return the reader for `load`."""
         return _Reader(cls)
 
     def _outputs(self) -> Outputs:

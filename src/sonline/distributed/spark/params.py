@@ -1,4 +1,4 @@
-"""The parameters of the estimators and models, named as Spark names them."""
+"""The parameters of the estimators and models, with names in the style of Spark."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def param(name: str, doc: str, converter: Any = None) -> Param[Any]:
 
 
 class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
-    """What estimators and models share; only those are public."""
+    """Shared by estimators and models, which are public."""
 
     featureCols = param(  # noqa: N815
         "featureCols",
@@ -82,7 +82,7 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
 
 
 def _converter(default: Any) -> Any:
-    """Return what Spark checks a parameter with; None where it may be of several types."""
+    """Return the type converter of a parameter for Spark; None if it may have several types."""
     return {int: TypeConverters.toInt, bool: TypeConverters.toBoolean}.get(type(default))
 
 

@@ -94,7 +94,7 @@ class Outputs:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What every executor needs."""
+    """The settings of a prediction, sent to every executor."""
 
     model: bytes
     layout: Layout  # of rows without labels
@@ -151,7 +151,7 @@ class Prediction:
 
 @functools.lru_cache(maxsize=4)
 def _model(data: bytes) -> Model:
-    """Return the model; a worker process meets the same one in many tasks."""
+    """Return the model, cached: a worker process uses the same one in many tasks."""
     return Model.from_bytes(data)
 
 

@@ -35,7 +35,7 @@ VECTOR, ARRAY, COLUMNS, LINES = "vector", "array", "columns", "lines"
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of a data frame hold; sent to the executors.
+    """The layout of a data frame, sent to the executors.
 
     Parameters
     ----------
@@ -83,7 +83,7 @@ class Cells:
 class RowReader:
     """Reads the rows of a partition; its name is for errors.
 
-    All vectors must have the size ``width``; -1 means that of the first one.
+    All vectors must have the size ``width``; with -1, the size of the first one.
     """
 
     def __init__(self, layout: Layout, name: str, width: int = -1) -> None:
@@ -140,10 +140,10 @@ def _renamed(table: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 
 def refuse_other_features(model: Model, by_name: bool) -> None:
     """Raise an error if a model and the rows do not both have features by name, or by index."""
-    known, given = known_by(model), "name" if by_name else "index"
-    if model.parameters.hash_bits is None and known not in ("", given):
+    known, rows_by = known_by(model), "name" if by_name else "index"
+    if model.parameters.hash_bits is None and known not in ("", rows_by):
         raise InvalidInputError(
-            f"this model knows its features by {known}, and the rows have them by {given}: "
+            f"this model knows its features by {known}, and the rows have them by {rows_by}: "
             + ("pass vectors or arrays" if by_name else "name their columns in featureCols")
         )
 
@@ -293,14 +293,14 @@ def vector_cells(column: pa.StructArray) -> tuple[Cells, Integers]:
     reasons: Reasons = dict.fromkeys(np.flatnonzero(absent).tolist(), "no vector (null)")
     broken = sparse & (pairs != counts)
     if broken.any():
-        # Where its indices or values end is unknown, so that all of them are left out.
+        # The ends of its indices and values are unknown, so all of them are left out.
         reasons |= dict.fromkeys(np.flatnonzero(broken).tolist(), "a broken sparse vector")
         keep = np.repeat(~broken, counts)
         keys, flat = keys[keep], flat[keep]
         counts = np.where(broken, 0, counts)
-    given = indices.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
+    sparse_keys = indices.flatten().to_numpy(zero_copy_only=False).astype(np.int64)
     used = np.repeat(sparse & ~broken, pairs)
-    keys[np.repeat(sparse, counts)] = given[used]
+    keys[np.repeat(sparse, counts)] = sparse_keys[used]
     width = np.where(sparse, sizes.fill_null(-1).to_numpy(zero_copy_only=False), counts)
     width = np.where(absent | broken, -1, width).astype(np.int64)
     outside = (keys < 0) | (keys >= np.repeat(width, counts))
@@ -334,6 +334,6 @@ def _flags(values: pa.Array) -> NDArray[np.bool_]:
 
 
 def _numbers(column: pa.Array) -> Floats:
-    """Return numbers as float64; NaN for what is missing."""
+    """Return numbers as float64; NaN for missing values."""
     numbers = column.cast(pa.float64()).to_numpy(zero_copy_only=False)
     return cast(Floats, np.asarray(numbers, dtype=np.float64))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, Row
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.storagelevel import StorageLevel
 
 from sonline.distributed.checkpoints import Checkpoints
@@ -29,7 +29,7 @@ from sonline.parameters import Parameters
 
 RESULT = "partition int, figures string, width int, error string, model binary"
 NODE = "position int, model binary"
-ON_DRIVER = 1 << 26  # bytes of models that the driver merges by itself
+ON_DRIVER = 1 << 26  # models up to this many bytes are merged on the driver
 
 
 def train(
@@ -169,6 +169,6 @@ def _node(start: Any) -> Callable[[tuple[pa.Scalar, ...], pa.Table], pa.Table]:
 
 
 def merge_packed(models: Sequence[bytes], start: Model | None) -> Model:
-    """Return the model that several become."""
+    """Return the merged model of several."""
     first, *others = (Model.from_bytes(model) for model in models)
     return first.merge(others, start) if others else first

@@ -127,8 +127,8 @@ def locate(name: str, data_dir: str | os.PathLike[str] | None = None) -> Path | 
         raise ParameterError(
             f"data_dir: {os.fspath(folder)} is not a folder; name the one that holds the data sets"
         )
-    places = [Path(folder), cache_dir()] if folder is not None else [cache_dir()]
-    return next((path for folder in places if (path := contents.find(folder, name))), None)
+    folders = [Path(folder), cache_dir()] if folder is not None else [cache_dir()]
+    return next((path for folder in folders if (path := contents.find(folder, name))), None)
 
 
 def load(
@@ -168,8 +168,8 @@ def load(
     path = path or fetch(name)
     X, labels = contents.read(path)
     if known.keep is not None and not set(np.unique(labels)) <= {-1.0, 0.0, 1.0}:
-        kept = np.isin(labels, list(known.keep))
-        X, labels = X[kept], labels[kept]
+        chosen = np.isin(labels, list(known.keep))
+        X, labels = X[chosen], labels[chosen]
     X = contents.widen(X, known.features)
     return Dataset(known, X, _signs(known, labels, path), labels, path)
 
@@ -237,8 +237,8 @@ def fetch(
             f"{name}: the files fetched cannot be read ({error}); they are removed: fetch again"
         ) from error
     if known.keep is not None:
-        kept = np.isin(labels, list(known.keep))
-        X, labels = X[kept], labels[kept]
+        chosen = np.isin(labels, list(known.keep))
+        X, labels = X[chosen], labels[chosen]
     target = folder / f"{name}{FETCHED}"
     differences = Dataset(known, X, labels, labels, target).differences()
     if differences:

@@ -157,12 +157,12 @@ def _one_hot(table: list[list[str]]) -> sp.csr_matrix:
         words = sorted(set(column) - {MISSING})
         numbers = _as_numbers(words)
         if numbers is None:
-            places = {word: (width + i, 1.0) for i, word in enumerate(words)}
+            entries = {word: (width + i, 1.0) for i, word in enumerate(words)}
             width += len(words)
         else:
-            places = {word: (width, number) for word, number in zip(words, numbers, strict=True)}
+            entries = {word: (width, number) for word, number in zip(words, numbers, strict=True)}
             width += 1
-        present = [(i, *places[word]) for i, word in enumerate(column) if word != MISSING]
+        present = [(i, *entries[word]) for i, word in enumerate(column) if word != MISSING]
         row, number, value = np.array(present).T
         rows.append(row)
         columns.append(number)

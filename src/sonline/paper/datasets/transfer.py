@@ -128,7 +128,7 @@ def sha256(path: Path) -> str:
 
 
 def _offline(url: str, part: Path, error: Exception) -> str:
-    kept = (
+    note = (
         f" {part.stat().st_size} bytes are kept: call again to continue." if part.exists() else ""
     )
-    return f"cannot fetch {url} ({error}); is this machine offline?{kept}"
+    return f"cannot fetch {url} ({error}); is this machine offline?{note}"

@@ -104,14 +104,14 @@ def text_chart(results: Results, width: int = 62, height: int = 18) -> str:
     known = [rate for line in rates.values() for rate in line if math.isfinite(rate)]
     top = math.ceil(20 * max(known, default=1.0)) / 20
     span = math.log(kappas[-1] / kappas[0])
-    places = [round(math.log(kappa / kappas[0]) / span * (width - 1)) for kappa in kappas]
+    positions = [round(math.log(kappa / kappas[0]) / span * (width - 1)) for kappa in kappas]
     canvas = [[" "] * (width + len(CONTENDERS)) for _ in range(height + 1)]
     for line in rates.values():
-        for column, rate in enumerate(np.interp(range(width), places, line).tolist()):
+        for column, rate in enumerate(np.interp(range(width), positions, line).tolist()):
             if math.isfinite(rate):
                 canvas[height - round(rate / top * height)][column] = "·"
     for letter, line in rates.items():  # after all dots; to the right where another letter stands
-        for column, rate in zip(places, line, strict=True):
+        for column, rate in zip(positions, line, strict=True):
             if math.isfinite(rate):
                 row = canvas[height - round(rate / top * height)]
                 row[next(i for i in range(column, len(row)) if row[i] in " ·")] = letter
@@ -120,7 +120,7 @@ def text_chart(results: Results, width: int = 62, height: int = 18) -> str:
         value = f"{100 * top * (1 - i / height):g} %" if i in (0, height // 2, height) else ""
         lines.append(f"{value:>6} │{''.join(row)}".rstrip())
     ticks = list(" " * (width + 12))
-    for position, kappa in zip(places, kappas, strict=True):
+    for position, kappa in zip(positions, kappas, strict=True):
         start = position + 8 - len(str(kappa)) // 2
         ticks[start : start + len(str(kappa))] = str(kappa)
     lines += ["".join(ticks).rstrip() + "  κ", ""]

@@ -37,8 +37,8 @@ def _compare(
     title: str,
 ) -> None:
     """Draw two numbers for each name, on a logarithmic scale."""
-    places = range(len(names))
-    known = [position for position in places if paper[position] is not None]
+    positions = range(len(names))
+    known = [position for position in positions if paper[position] is not None]
     if known:
         axes.scatter(
             [float(paper[position] or 0) for position in known],
@@ -48,9 +48,9 @@ def _compare(
             s=45,
             label="the paper's",
         )
-    axes.scatter(ours, places, color=OUR_COLOUR, s=12, label="ours")
+    axes.scatter(ours, positions, color=OUR_COLOUR, s=12, label="ours")
     axes.set_title(title, fontsize=9)
-    axes.set_yticks(list(places), list(names), fontsize=7)
+    axes.set_yticks(list(positions), list(names), fontsize=7)
     logarithmic(axes, "x", [*(number for number in paper if number is not None), *ours])
     axes.tick_params(axis="x", labelsize=7)
     axes.grid(visible=True, alpha=0.3)

@@ -247,9 +247,9 @@ class ReferenceEnsemble(ReferenceLearner):
         unit = 1.0 if self.loss.binary else 2.0 * self.mean_loss
         excess = (losses - losses.min()) / unit if unit > 0.0 else np.zeros_like(losses)
         rows = weight / self._unit_of_weights()
-        kept = shares * np.exp(-rows * np.minimum(excess, WORST_LOSS))
+        remaining = shares * np.exp(-rows * np.minimum(excess, WORST_LOSS))
         mixed = FIXED_SHARE * min(rows, 1.0)
-        return np.asarray((1.0 - mixed) * kept / kept.sum() + mixed / len(kept))
+        return np.asarray((1.0 - mixed) * remaining / remaining.sum() + mixed / len(remaining))
 
     def raw_blend(self) -> Array:
         """Return the weights of the blend for unscaled features, the intercept first."""

@@ -37,7 +37,7 @@ def merged_weights(
     array([1.2])
     """
     A = sum(matrices, np.zeros_like(prior)) - subtracted * prior
-    right = sum((own @ w for own, w in zip(matrices, weights, strict=True)), np.zeros_like(first))
+    right = sum((A_i @ w for A_i, w in zip(matrices, weights, strict=True)), np.zeros_like(first))
     return np.asarray(np.linalg.solve(A, right - subtracted * prior @ first))
 
 
@@ -57,15 +57,15 @@ def merged_sketch(
     prior : array
         Of the start.
     """
-    total = prior + sum((own - prior for own in sketches), np.zeros_like(prior))
+    total = prior + sum((S_i - prior for S_i in sketches), np.zeros_like(prior))
     values, vectors = np.linalg.eigh(total)
     order: Any = np.argsort(values)[::-1]
     values, V = np.maximum(values[order], 0.0), vectors[:, order].T
-    kept = size - 1 if sketch in ("fd", "rfd") else size
-    cut = float(values[kept]) if kept < values.size and sketch in ("fd", "rfd") else 0.0
+    rank = size - 1 if sketch in ("fd", "rfd") else size
+    cut = float(values[rank]) if rank < values.size and sketch in ("fd", "rfd") else 0.0
     tail = 0.0
     if sketch == "isotropic":
-        tail = float(values[kept:].sum()) / max(values.size - size, 1)
+        tail = float(values[rank:].sum()) / max(values.size - size, 1)
     elif sketch == "rfd":
         tail = cut / 2
-    return np.asarray((V[:kept].T * (values[:kept] - cut)) @ V[:kept]), tail
+    return np.asarray((V[:rank].T * (values[:rank] - cut)) @ V[:rank]), tail
