@@ -11,7 +11,7 @@ from sonline.labels import ClassTable
 from sonline.parameters import Parameters
 from sonline.streams import Options
 
-TOO_LARGE = "is too large: at most 1e+18 with float32"
+TOO_LARGE = "is not a finite number of at most 1e+18, the limit of float32"
 VECTORS = pa.struct(
     [
         ("type", pa.int8()),

@@ -41,13 +41,9 @@ from sonline.merging.state import COUNT_LIMIT, FIRST_SQUARE, RANGE, Floats, Know
 from sonline.parameters import Parameters
 
 TRACKING = ("isotropic", "rfd", "full")  # alpha grows with the discarded directions: κ = K−1
-SOLVED = (
-    *TRACKING,
-    "fd",
-)  # weights are averaged by A_i; with other sketches, by how much each learner saw of a feature
-SMALLEST = (
-    1e-9  # smallest share of a learner, so that a feature that only one learner saw is never lost
-)
+# Weights are averaged by A_i; with other sketches, by how much each learner saw of a feature.
+SOLVED = (*TRACKING, "fd")
+SMALLEST = 1e-9  # share of a learner, so that a feature that only one learner saw is never lost
 FAILED = 0.01  # an expert with this share in the blend of its learner counts half
 
 

@@ -50,8 +50,8 @@ class Stack:
     def spectrum(self, factors: Floats) -> tuple[Floats, Floats]:
         """Return T and ev, largest first: V = T R are the eigenvectors of Rᵀ diag(values) R.
 
-        The values are the eigenvalues of each learner times its factor, which is negative for what
-        is taken away.
+        The values are the eigenvalues of each learner times its factor, which is negative for the
+        start, because it is subtracted.
         """
         lengths = np.sqrt(np.diag(self.products))
         values = self.values * np.repeat(factors, self.lengths)

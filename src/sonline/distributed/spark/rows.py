@@ -226,8 +226,8 @@ class _VectorReader:
         for at in np.flatnonzero(~(np.abs(cells.values) <= self._largest)).tolist():
             row = int(np.searchsorted(indptr, at, side="right")) - 1
             what = (
-                f"feature {cells.keys[at]}: {cells.values[at]:g} is too large: at most "
-                f"{self._largest:g} with {self._layout.options.dtype}"
+                f"feature {cells.keys[at]}: {cells.values[at]:g} is not a finite number of at most "
+                f"{self._largest:g}, the limit of {self._layout.options.dtype}"
             )
             reasons.setdefault(row, what)
         labels = self._labels(table, reasons)
