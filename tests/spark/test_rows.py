@@ -152,7 +152,8 @@ def test_columns_have_names():
     assert batch.new_names == ["größe", "Farbe=rot", "an", "Farbe=blau"]
     assert batch.indices.tolist() == [0, 1, 2, 3, 2]
     assert batch.codes.tolist() == [1, 0, 1]
-    assert reasons(batch) == [f"partition 3: row 4: column 'größe': inf {TOO_LARGE}"]
+    (reason,) = reasons(batch)
+    assert reason.startswith("partition 3: row 4: column 'größe': inf is not a finite number")
 
 
 def lines(classes, **options):

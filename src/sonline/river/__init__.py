@@ -1,8 +1,8 @@
 """Estimators for River: `SONClassifier` and `SONRegressor`.
 
 Both learn from dictionaries, one at a time, by the names of the features; a text value is part
-of the feature's name (``{"colour": "red"}`` is ``{"colour=red": 1}``). `learn_many` is the same as a loop over
-`learn_one`, bit for bit.
+of the feature's name (``{"colour": "red"}`` is ``{"colour=red": 1}``). `learn_many` is the
+same as a loop over `learn_one`, bit for bit.
 """
 
 from sonline.errors import require
