@@ -58,7 +58,7 @@ class StateWriter {
     if constexpr (std::is_same_v<T, double>)
       put(name, &value, {});
     else {
-      // No count of rows comes so far, but one in a forged file may be there already.
+      // No count of rows grows this large, but a forged file may contain one that is.
       const auto wide = std::min(static_cast<int64_t>(value), kLargestCount);
       put(name, &wide, {});
     }

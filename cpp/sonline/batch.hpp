@@ -11,7 +11,7 @@
 
 namespace sonline {
 
-// An input that the caller must mend; row and column are those of the batch.
+// An input that the caller must correct; row and column are counted within the batch.
 struct BadInput : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
@@ -29,7 +29,7 @@ struct Batch {
   const void* indptr = nullptr;
   size_t stored = 0;  // length of indices and values
   // Dense otherwise; strides in numbers.
-  size_t cols = 0;  // for CSR: what indices must stay below, 0 if there is no limit
+  size_t cols = 0;  // for CSR: indices must be below this; 0 is no limit
   int64_t row_stride = 0, col_stride = 0;
 };
 
@@ -74,7 +74,7 @@ void with_values(const Batch& batch, size_t row, Use&& use) {
 
 }  // namespace detail
 
-// Calls use(keys, values, n) once, with what `keys[i]` and `values[i]` of the row are.
+// Calls use(keys, values, n) once; `keys[i]` and `values[i]` are those of the row.
 template <class Use>
 void with_row(const Batch& batch, size_t row, Use&& use) {
   if (batch.value_type == Batch::Number::f32)
@@ -91,11 +91,12 @@ Batch slice(const Batch& batch, size_t first, size_t rows);
 template <class T>
 inline constexpr double kLargestValue = std::is_same_v<T, float> ? 1e18 : 1e150;
 
-// What to do about a finite value that is larger.
+// Advice about a finite value that is larger.
 std::string too_large(double largest);
 
 // Throws BadInput unless every row can be learned from: indptr consistent, indices not negative,
-// values finite and within `largest`. Looks at the whole batch, so that a bad one changes nothing.
+// values finite and within `largest`. Checks the whole batch first, so that a bad batch changes
+// nothing.
 void validate(const Batch& batch, double largest);
 
 }  // namespace sonline

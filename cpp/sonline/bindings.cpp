@@ -8,7 +8,7 @@ void bind_text(nb::module_& module);
 
 NB_MODULE(_core, module) {
   module.doc() = "The native core of sonline.";
-  // Of the interpreter that asks; the module is set up once, for all of them.
+  // Of the calling interpreter; the module is set up once for all interpreters.
   module.def("in_subinterpreter",
              [] { return PyInterpreterState_GetID(PyInterpreterState_Get()) != 0; });
   bind_model(module);

@@ -1,5 +1,5 @@
-// The per-feature numbers: one block of `stride` numbers a slot, in chunks that never move, so that
-// growth copies nothing and pointers to blocks stay valid.
+// The per-feature numbers: one block of `stride` numbers per slot, in chunks that never move, so
+// that growth copies nothing and pointers to blocks stay valid.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class BlockStore {
     return chunks_[slot >> kChunkBits].get() + (slot & kChunkMask) * stride_;
   }
 
-  // The blocks of many slots at once; asks the processor to fetch them.
+  // The blocks of many slots at once; prefetches them.
   void locate(const Slot* slots, size_t n, T** blocks) const {
     const size_t bytes = stride_ * sizeof(T);
     kLine % bytes == 0 ? locate_within<0>(slots, n, blocks, 0)

@@ -1,9 +1,9 @@
 // The two loops that do all the work per non-zero: gather (sum += x_i * block_i) and scatter
 // (block_i += x_i * update), over the first `width` numbers of each block.
 //
-// Every column is summed by itself in the order of the non-zeros (narrow blocks in two interleaved
-// halves, for the latency of the addition), so the result does not depend on the vector length of
-// the machine.
+// Every column is summed separately, in the order of the non-zeros (narrow blocks in two
+// interleaved halves, for the latency of the addition), so the result does not depend on the vector
+// length of the machine.
 #pragma once
 
 #include <cmath>
@@ -87,7 +87,7 @@ struct Columns {
     scatter_of<Lanes<W>>(blocks, x, n, update);
   }
 
-  // W numbers as explicit vectors: left to itself the compiler does them one by one.
+  // W numbers as explicit vectors: otherwise the compiler handles them one by one.
   template <size_t W, size_t kBytes = 16>
   struct Lanes {
     static constexpr size_t kWidth = W;

@@ -1,4 +1,4 @@
-// What a learner was asked to be. Checked in Python (parameters.py), where the messages are.
+// The parameters of a learner. Python checks them (parameters.py) and has the messages.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace sonline {
 enum class Scaling { none, gradient, rms, automatic };
 
 // One weight vector and its step. With a memory of so many rows its A counts no more rows than
-// that, so that its steps keep their size and it follows a stream that changes; 0 is for ever.
+// that, so that its steps keep their size and it follows a stream that changes; 0 means all rows.
 struct Expert {
   double alpha = 1.0;
   double memory = 0;
@@ -30,11 +30,11 @@ struct Config {
   bool root = false;                   // … of its root, for AdaGrad
   double bound = std::numeric_limits<double>::infinity();
   bool clip = false;
-  bool follow_labels = false;  // what learn() returns also knows what the last labels were
+  bool follow_labels = false;  // the predictions of learn() also use the last labels
   bool unit_free = false;      // regression: offset, unit and outliers of the labels do not matter
   bool explicit_step = false;  // as in the paper; see learner.hpp
   bool hessian = false;
-  size_t sketch_every = 1;  // the sketch takes in one row of so many; 0: see learner.hpp
+  size_t sketch_every = 1;  // one row in this many updates the sketch; 0: see learner.hpp
   double sigma = 0;
   double eta = 0;
   bool eta_convex = false;
@@ -67,7 +67,7 @@ struct Config {
     visit("hash_seed", hash_seed);
   }
 
-  // What the sketch needs to know of the other fields.
+  // The other fields that the sketch needs.
   void complete() {
     sketch.experts = experts.size();
     sketch.alpha = experts.at(0).alpha;

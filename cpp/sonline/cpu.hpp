@@ -55,7 +55,7 @@ struct FourOf {
 };
 template <class T>
 [[gnu::always_inline]] inline Quad widen_quad(const T* from) {
-  // One by one: GCC makes one instruction of this, but four of __builtin_convertvector.
+  // One by one: GCC compiles this to one instruction, and __builtin_convertvector to four.
   return Quad{static_cast<double>(from[0]), static_cast<double>(from[1]),
               static_cast<double>(from[2]), static_cast<double>(from[3])};
 }

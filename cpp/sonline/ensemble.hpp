@@ -1,6 +1,6 @@
 // Several predictions of one row, weighted by how well they have fitted the labels lately:
 // exponential weights with a fixed share (Herbster & Warmuth 1998). A blend of linear predictions
-// is itself linear, so the model stays one weight vector to the outside.
+// is itself linear, so from outside the model is one weight vector.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@ class Ensemble {
     double sum = 0;
     for (size_t e = 0; e < share_.size(); ++e) {
       double& factor = likelihoods[e];
-      // One row cannot silence an expert, however wrong it was, unless it counts as many.
+      // However wrong an expert was, one row cannot remove it, unless the row counts as many.
       factor = std::max(factor / best, kLeast);
       if (rows != 1) factor = exp_of(rows * log_of(factor));
       sum += share_[e] *= factor;
@@ -60,7 +60,7 @@ class Ensemble {
 
  private:
   static constexpr double kLeast = 0.006737946999085467;  // e^-5
-  static constexpr double kFixedShare = 1e-3;             // no expert is ever out
+  static constexpr double kFixedShare = 1e-3;             // no share ever becomes 0
 
   Vector share_;
 };
@@ -88,15 +88,15 @@ class EffectiveRows {
   double sum_ = 0, squares_ = 0;
 };
 
-// Which rows an expert with a short memory learns, and which judge it. Its weights are so close to
-// the last rows that the next row, which is often like them, says little about later ones. So it
-// learns the first 100 of every 150 rows, and the other 50 judge it.
+// Which rows an expert with a short memory learns, and which evaluate it. Its weights are so close
+// to the last rows that the next row, which is often like them, says little about later ones. So it
+// learns the first 100 of every 150 rows, and the other 50 evaluate it.
 inline bool is_held_out(uint64_t row) { return row % 150 >= 100; }
 
 // The labels -1 and 1 as an expert with a short memory needs to know them.
 class LabelBalance {
  public:
-  // How much a row tells about its label, 4p(1 - p): if one label is rare, a memory must be longer.
+  // The information in a row's label, 4p(1 - p): if one label is rare, a memory must be longer.
   double information() const { return (1 - usual_) * (1 + usual_); }
 
   // How much a row counts if labels come in runs: the label that is more frequent among the last
@@ -134,8 +134,8 @@ class LabelBalance {
   double recent_ = 0, usual_ = 0;  // means of the labels
 };
 
-// The mean of the losses of a stream of numbers, in which one outlier counts for little. The next
-// few in a row count for ever more: then the stream has changed.
+// The mean of the losses of a regression, in which one outlier counts for little. If more follow at
+// once, each counts more than the one before: then the stream has changed.
 class TypicalLoss {
  public:
   double mean() const { return mean_; }

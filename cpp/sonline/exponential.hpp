@@ -1,9 +1,8 @@
 // Exponentials of several numbers at a time: a row needs a dozen. The C library's differ in the
-// last bit between processors with and without FMA, so nothing that a model remembers comes from
-// there.
+// last bit between processors with and without FMA, so no number of a model is computed with it.
 //
-// V is a Pair where nothing else is known of the processor and a Quad with AVX2. Every number is
-// treated by itself, so that the answers do not depend on it.
+// V is a Pair, which every processor has, or a Quad with AVX2. Every number is computed separately,
+// so the results do not depend on the choice.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +29,7 @@ template <class V>
 [[gnu::always_inline]] inline V all(double x) {
   return V{} + x;
 }
-// If the second is not a number, neither is the answer.
+// If the second is NaN, so is the result.
 template <class V>
 [[gnu::always_inline]] inline V smaller_of(V a, V b) {
   return a < b ? a : b;
@@ -65,8 +64,8 @@ template <class V>
   for (size_t i = 0; i < std::min(n, detail::kLanes<V>); ++i) to[i] = v[i];
 }
 
-// eˣ to about one unit in the last place. Beyond ±708 the answer is that for ±708, next to the
-// largest and the least number that there are.
+// eˣ to about one unit in the last place. Beyond ±708 the result is that for ±708, close to the
+// largest and the smallest number.
 template <class V>
 [[gnu::always_inline]] inline V exp_of(V x) {
   // x = k ln 2 + r with a whole k: adding 1.5 · 2⁵² leaves k in the lowest bits.
@@ -89,7 +88,7 @@ template <class V>
 
 inline double exp_of(double x) { return exp_of(Pair{x, x})[0]; }
 
-// log x of normal x > 0, to 0.01: for where a search may start.
+// log x of normal x > 0, to 0.01: a starting point for a search.
 template <class V>
 [[gnu::always_inline]] inline V rough_log(V x) {
   using Bits = detail::Bits<V>;

@@ -3,7 +3,7 @@
 //
 // Keys that are small compared to the number of features seen are looked up in a plain array (one
 // load); the others in an open-addressing table. So a file with contiguous indices costs four bytes
-// and one load a feature, and an index of 2^60 costs no more than any other.
+// and one load per feature, and an index of 2^60 costs no more than any other.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ using Key = uint64_t;
 using Slot = uint32_t;
 
 inline constexpr Key kNamed = Key{1} << 63;  // marks the id of a name, see NameTable
-inline constexpr Slot kInterceptSlot = 0;    // also the answer "never seen"
+inline constexpr Slot kInterceptSlot = 0;    // also means "never seen"
 
 class FeatureIndex {
  public:

@@ -27,8 +27,8 @@ inline constexpr uint64_t kFirst = 0xBB67AE8584CAA73Bu;
 inline constexpr uint64_t kSecond = 0x3C6EF372FE94F82Bu;
 inline constexpr uint64_t kLast = 0xA54FF53A5F1D36F1u;
 
-// Folds the 128-bit product of a and b to 64 bits. Adding a and b themselves (by xor) keeps what
-// the other one says when one of them is zero and the product says nothing.
+// Folds the 128-bit product of a and b to 64 bits. Adding a and b themselves (by xor) keeps the
+// information in one of them if the other is zero, and so the product.
 inline uint64_t fold(uint64_t a, uint64_t b) {
 #if defined(_MSC_VER) && !defined(__clang__)
   uint64_t high;
@@ -106,8 +106,8 @@ inline bool spells_index(std::string_view name, uint64_t& index) {
 
 // The slot in [0, 2^bits) of a named key. A name that spells an index has the slot of that index,
 // so a feature called 17 is the same feature whichever format or dictionary it came from. Indices
-// of a namespace (space^17) follow one another from a slot of their own, as in Vowpal Wabbit: two
-// of them do not collide as long as they are below 2^bits.
+// of a namespace (space^17) are consecutive from a slot that the namespace determines, as in Vowpal
+// Wabbit: two of them do not collide as long as they are below 2^bits.
 inline uint64_t hash_slot(std::string_view name, unsigned bits, uint64_t seed = 0) {
   uint64_t index;
   if (spells_index(name, index)) return hash_slot(index, bits);

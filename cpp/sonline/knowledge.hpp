@@ -1,9 +1,9 @@
-// What a learner knows, in terms that do not depend on how its sketch keeps it: what merging reads
-// and writes. Over the slots, the intercept first:
+// The knowledge of a learner in a form that does not depend on its sketch; merging reads and writes
+// it. Over the slots, the intercept first:
 //   weights      K x slots, of the scaled features
 //   directions   k x slots, the orthonormal rows of V; ev, their k eigenvalues
 //   squares      of the scales; counts of the rows, for RMS scales
-// and what a sketch has beside that: tail, total (Σ|ĝ|²), gradients (AdaGrad), dense (full).
+// and, for some sketches, tail, total (Σ|ĝ|²), gradients (AdaGrad), dense (full).
 #pragma once
 
 #include "sonline/archive.hpp"
@@ -12,7 +12,7 @@
 
 namespace sonline {
 
-// Writes a matrix with a column a slot into the blocks, its first row at `at`; returns its rows.
+// Writes a matrix with a column per slot into the blocks, its first row at `at`; returns its rows.
 template <class T>
 size_t fill_blocks(StateReader& archive, const char* name, size_t most, const BlockStore<T>& blocks,
                    size_t slots, size_t at) {

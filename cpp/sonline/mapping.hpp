@@ -324,7 +324,7 @@ class MappingReader {
     return otherwise;
   }
 
-  // An error of the row's code becomes one of ours; an interrupt goes on its way.
+  // An error of the row's code becomes a BadInput; an interrupt is passed on.
   static void clear_error() {
     if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nanobind::python_error();
     PyErr_Clear();

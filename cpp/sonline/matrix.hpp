@@ -1,4 +1,4 @@
-// Small dense matrices in double: just what the sketches need.
+// Small dense matrices in double, for the sketches.
 #pragma once
 
 #include <algorithm>

@@ -10,7 +10,7 @@ namespace sonline {
 
 class SlotMerger {
  public:
-  // Leaves each slot once, at its first place, and drops sums that are zero.
+  // Keeps each slot once, at its first position, and drops sums that are zero.
   template <class T>
   void sum_duplicates(Row<T>& row) {
     size_t capacity = 16;

@@ -154,7 +154,7 @@ class ModelOf final : public Model {
   std::pair<double, double> label_range() const override { return learner_.label_range(); }
 
  private:
-  // What to do about a row whose numbers overflow.
+  // Advice about a row whose numbers overflow.
   const char* advice() const {
     return config_.explicit_step
                ? ". Use step='implicit', which cannot overshoot, or a larger alpha"
@@ -202,7 +202,7 @@ constexpr std::array kSketches = {
     entry<Full>("full"),
 };
 
-// What tests have registered under a second name.
+// Sketches that tests have registered under a second name.
 std::map<std::string, Entry>& registered_again() {
   static std::map<std::string, Entry> entries;
   return entries;

@@ -1,4 +1,4 @@
-// A learner behind one virtual call per batch: what Python holds, what is saved and loaded.
+// A learner behind one virtual call per batch. Python holds it, and files store it.
 #pragma once
 
 #include <memory>
@@ -16,7 +16,7 @@
 
 namespace sonline {
 
-// What sonline.OnlineLearner.stats() shows.
+// The values of sonline.OnlineLearner.stats().
 struct Stats {
   uint64_t rounds;
   Upkeep upkeep;

@@ -27,7 +27,7 @@ void for_each_index(size_t count, size_t threads, Work&& work) {
     std::vector<std::jthread> helpers;
     try {
       for (size_t i = 1; i < threads && i < count; ++i) helpers.emplace_back(run);
-    } catch (const std::system_error&) {  // the system gives no more: go on with those there are
+    } catch (const std::system_error&) {  // the system starts no more threads: continue with these
     }
     run();
   }

@@ -23,7 +23,7 @@ struct PreparedRow {
   bool ready = false;          // rows of weight 0 are not prepared
 };
 
-// What classes.hpp passes from one model to the others, whatever their number type is.
+// Passed by classes.hpp from one model to the others, whatever their number type is.
 class PreparedBatch {
  public:
   virtual ~PreparedBatch() = default;

@@ -1,6 +1,6 @@
-// What exp-concavity guarantees for Assumption 2 (Hazan, Agarwal & Kale 2007, Lemma 3): with
-// exp-concavity constant a, slope at most L and predictions that differ by at most 2C,
-// sigma = 1/2 min(1 / (4 * 2CL), a).
+// The sigma of Assumption 2 that exp-concavity guarantees (Hazan, Agarwal & Kale 2007, Lemma 3):
+// with exp-concavity constant a, slope at most L and predictions that differ by at most 2C, sigma =
+// 1/2 min(1 / (4 * 2CL), a).
 #pragma once
 
 #include <algorithm>

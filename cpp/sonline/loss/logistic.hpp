@@ -42,7 +42,7 @@ struct LogisticLoss {
                                                        size_t n, double* fits, double* steps) {
     for (size_t i = 0; i < n; i += detail::kLanes<V>) {
       const V margins = y * load_some<V>(z + i, n - i), e = exp_of(margins);
-      // The probability of the label, but not so small that a quotient of two means nothing.
+      // The probability of the label, but at least so large that quotients of two are meaningful.
       const V odds = larger_of(all<V>(kLeastOdds), smaller_of(all<V>(1e13), e));
       store_some(fits + i, n - i, odds / (1.0 + odds));
       store_some(steps + i, n - i, y * gains(margins, e, load_some<V>(q + i, n - i)));
@@ -74,7 +74,7 @@ struct LogisticLoss {
       low = below ? at : low;
       high = below ? high : at;
       V next = halley(at, q, missed);
-      // Steps that do not halve could go to and fro for ever.
+      // Steps that do not halve could oscillate for ever.
       const auto fine = (next >= low) & (next <= high) & (size_of(next - at) <= 0.5 * last);
       next = fine ? next : 0.5 * (low + high);
       last = size_of(next - at);

@@ -46,7 +46,7 @@ struct Options {
   bool refuse_missing = false;                // a missing cell makes its row a bad row
 };
 
-// What a column of CSV holds.
+// The content of a CSV column.
 enum class CellKind : uint8_t {
   kIgnored,
   kNumber,

@@ -50,7 +50,7 @@ enum class Reason : uint8_t {
 // A short name for programs, such as "not_a_number".
 const char* name_of(Reason reason);
 
-// What is wrong, what was expected and what to do, without the place and the text.
+// The error, what was expected and what to do, without position and text.
 const char* explain(Reason reason);
 
 }  // namespace sonline::text

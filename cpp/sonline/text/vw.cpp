@@ -155,7 +155,7 @@ class VwParser final : public LineParser {
     return LineResult::row(count);
   }
 
-  // Reads what directly follows a bar and makes it the current namespace.
+  // Reads the word directly after a bar and makes it the current namespace.
   LineResult open_namespace(const char*& p, const char* last, double& scale, uint32_t& space_id) {
     const char* const start = p;
     bool ascii;
