@@ -90,7 +90,7 @@ def every_feature(features: int) -> Rows:
 
 def real(folder: Path | None) -> list[Rows]:
     """Return those of the three real sets that the folder has."""
-    found = []
+    sets = []
     for name in REAL:
         path = real_file(name, folder)
         if path is None:
@@ -101,8 +101,8 @@ def real(folder: Path | None) -> list[Rows]:
         if len(np.unique(y)) > 2:  # speed only: the first half of the classes against the rest
             y = np.where(y <= np.median(np.unique(y)), 1.0, -1.0)
         X.indices, X.indptr = X.indices.astype(np.int32), X.indptr.astype(np.int32)
-        found.append(Rows(name, sp.csr_matrix(X), np.where(y > 0, 1.0, -1.0)))
-    return found
+        sets.append(Rows(name, sp.csr_matrix(X), np.where(y > 0, 1.0, -1.0)))
+    return sets
 
 
 def real_file(name: str, folder: Path | None) -> Path | None:

@@ -50,12 +50,12 @@ def error(X: sp.csr_matrix, y: Floats, **params: object) -> float:
 
 
 def with_experts(X: sp.csr_matrix, y: Floats, experts: tuple) -> float:
-    kept = parameters.EXPERTS
+    before = parameters.EXPERTS
     parameters.EXPERTS = experts
     try:
         return error(X, y, follow_labels=True)
     finally:
-        parameters.EXPERTS = kept
+        parameters.EXPERTS = before
 
 
 def single_errors(X: sp.csr_matrix, y: Floats) -> list[float]:
@@ -126,13 +126,13 @@ def gather(name: str, X: sp.csr_matrix, y: Floats, shuffles: int) -> Evidence:
     )
 
 
-def print_beside_the_paper(found: list[Evidence]) -> None:
+def print_beside_the_paper(evidence: list[Evidence]) -> None:
     print("### The default beside the paper's tuned columns\n")
     print("| set | following labels | paper, best Oja-SON | paper, AdaGrad | chosen without it |")
     print("|---|---|---|---|---|")
-    choices = np.array([e.candidates for e in found])
+    choices = np.array([e.candidates for e in evidence])
     wins = [0, 0, 0, 0]
-    for i, e in enumerate(found):
+    for i, e in enumerate(evidence):
         oja, adagrad = min(ERROR_RATES[e.name][:4]), ERROR_RATES[e.name][4]
         others = np.delete(np.log(np.maximum(choices, 1e-5)), i, axis=0).mean(axis=0)
         held_out = choices[i, int(np.argmin(others))]
@@ -141,7 +141,7 @@ def print_beside_the_paper(found: list[Evidence]) -> None:
         ):
             wins[j] += value <= paper + ROUNDING
         print(f"| {e.name} | {e.following:.6f} | {oja:.6f} | {adagrad:.6f} | {held_out:.6f} |")
-    n = len(found)
+    n = len(evidence)
     print(
         f"\nAt least as good as the paper's best Oja-SON column: {wins[0]} of {n}; as its AdaGrad"
     )
@@ -149,22 +149,22 @@ def print_beside_the_paper(found: list[Evidence]) -> None:
     print(f"{wins[3]} of {n}.\n")
 
 
-def print_alphas_in_file_order(found: list[Evidence]) -> None:
+def print_alphas_in_file_order(evidence: list[Evidence]) -> None:
     print("### One alpha against several at once\n")
     print("| set | best single alpha in hindsight | auto | relative difference | cost of auto |")
     print("|---|---|---|---|---|")
-    for e in found:
+    for e in evidence:
         relative = e.default / e.best_single - 1
         print(
             f"| {e.name} | {e.best_single:.6f} | {e.default:.6f} | {relative:+.1%} "
             f"| {e.cost:.2f}x |"
         )
-    within = sum(e.default <= CLOSE * e.best_single for e in found)
-    print(f"\nWithin 5 % of the best single alpha, or better: {within} of {len(found)}.\n")
+    within = sum(e.default <= CLOSE * e.best_single for e in evidence)
+    print(f"\nWithin 5 % of the best single alpha, or better: {within} of {len(evidence)}.\n")
 
 
-def print_alphas_on_shuffles(found: list[Evidence]) -> None:
-    shuffles = found[0].auto.size
+def print_alphas_on_shuffles(evidence: list[Evidence]) -> None:
+    shuffles = evidence[0].auto.size
     print("### The same on shuffled rows\n")
     print(
         "| set | rows | best single alpha | its mean error | auto, mean error "
@@ -172,7 +172,7 @@ def print_alphas_on_shuffles(found: list[Evidence]) -> None:
     )
     print("|---|---|---|---|---|---|---|")
     within = 0
-    for e in found:
+    for e in evidence:
         best = int(np.argmin(e.singles.mean(axis=0)))
         single, auto = e.singles[:, best].mean(), e.auto.mean()
         differences = e.rows * (e.auto - e.singles[:, best])
@@ -184,15 +184,15 @@ def print_alphas_on_shuffles(found: list[Evidence]) -> None:
         )
     print(
         f"\nMeans over {shuffles} shuffles; ± is the standard error. Within 5 % of the single\n"
-        f"alpha with the smallest mean error, or better: {within} of {len(found)}.\n"
+        f"alpha with the smallest mean error, or better: {within} of {len(evidence)}.\n"
     )
 
 
-def print_units(found: list[Evidence]) -> None:
+def print_units(evidence: list[Evidence]) -> None:
     print("### Units\n")
     print("| set | all features times 1e-6 ... 1e6 | each feature times its own power |")
     print("|---|---|---|")
-    for e in found:
+    for e in evidence:
         print(f"| {e.name} | {e.together:.5f} | {e.one_by_one:.5f} |")
 
 
@@ -212,16 +212,16 @@ def main() -> None:
             f"--data-dir: leaving sets out needs two at least, {args.data_dir} has {names}"
         )
 
-    found = []
+    evidence = []
     for name in names:
         data = datasets.load(name, args.data_dir, download=False)
         X, y = sp.csr_matrix(data.X)[: args.rows], data.y[: args.rows]
-        found.append(gather(name, X, y, args.shuffles))
+        evidence.append(gather(name, X, y, args.shuffles))
         print(f"{name}: done", file=sys.stderr)
-    print_beside_the_paper(found)
-    print_alphas_in_file_order(found)
-    print_alphas_on_shuffles(found)
-    print_units(found)
+    print_beside_the_paper(evidence)
+    print_alphas_in_file_order(evidence)
+    print_alphas_on_shuffles(evidence)
+    print_units(evidence)
 
 
 if __name__ == "__main__":

@@ -37,16 +37,16 @@ def sets(folder: Path | None) -> Iterator[tuple[str, Any, np.ndarray]]:
         if datasets.locate(name, folder) is None:
             print(f"{name}: not in the folder, left out")
             continue
-        found = datasets.load(name, folder)
-        order = np.random.default_rng(0).permutation(len(found.y))
-        yield name, found.X[order], found.y[order]
+        dataset = datasets.load(name, folder)
+        order = np.random.default_rng(0).permutation(len(dataset.y))
+        yield name, dataset.X[order], dataset.y[order]
     X, y = ill_conditioned(200, rounds=60_000)
     yield "ill-conditioned, kappa 200", X, y
 
 
 def trained(learners: list[OnlineLearner], X: Any, y: np.ndarray) -> list[OnlineLearner]:
-    for number, one in enumerate(learners):
-        one.learn(X[number :: len(learners)], y[number :: len(learners)])
+    for number, learner in enumerate(learners):
+        learner.learn(X[number :: len(learners)], y[number :: len(learners)])
     return learners
 
 
@@ -60,11 +60,11 @@ def errors(X: Any, y: np.ndarray) -> Iterator[dict[str, Any]]:
 
     for shards in SHARDS:
         learners = trained([OnlineLearner() for _ in range(shards)], seen, labels)
-        raw = np.array([one.predict(held) for one in learners])
+        raw = np.array([learner.predict(held) for learner in learners])
         merged = learners[0].merge(learners[1:])
-        found = {
+        result = {
             "shards": shards,
-            "shard": float(np.mean([error(one) for one in raw])),
+            "shard": float(np.mean([error(learner) for learner in raw])),
             "average": error(raw.mean(axis=0)),
             "merged": error(merged.predict(held)),
         }
@@ -72,7 +72,7 @@ def errors(X: Any, y: np.ndarray) -> Iterator[dict[str, Any]]:
             start = merged
             learners = trained([start.merge([]) for _ in range(shards)], seen, labels)
             merged = learners[0].merge(learners[1:], start=start)
-        yield found | {f"{ROUNDS} rounds": error(merged.predict(held))}
+        yield result | {f"{ROUNDS} rounds": error(merged.predict(held))}
 
 
 def merges() -> Iterator[dict[str, Any]]:
@@ -99,9 +99,9 @@ def merges() -> Iterator[dict[str, Any]]:
 
 
 def _processor_seconds(work: Any) -> float:
-    begun = time.process_time()
+    started = time.process_time()
     work()
-    return time.process_time() - begun
+    return time.process_time() - started
 
 
 def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
@@ -133,9 +133,9 @@ def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
                 train_rounds(engine, tasks, start)  # everything is imported after this
                 each, busiest = [], []
                 for _ in range(repeats):
-                    before, begun = client.run(time.process_time), time.perf_counter()
+                    before, started = client.run(time.process_time), time.perf_counter()
                     outcome = train_rounds(engine, tasks, start)
-                    each.append(time.perf_counter() - begun)
+                    each.append(time.perf_counter() - started)
                     after = client.run(time.process_time)
                     busiest.append(max(after[name] - before[name] for name in after))
                 figures = outcome.rounds[0].figures
@@ -145,7 +145,7 @@ def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
                     "seconds": sorted(each),
                     "busiest": sorted(busiest),
                     "rows_per_second": rows / min(each),
-                    "bytes_per_worker_and_merge": max(one.bytes for one in figures),
+                    "bytes_per_worker_and_merge": max(partition.bytes for partition in figures),
                 }
 
 
@@ -154,14 +154,15 @@ def table(head: list[str], lines: list[list[Any]]) -> str:
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 
-def written(found: dict[str, Any]) -> str:
+def written(results: dict[str, Any]) -> str:
     parts = []
-    for name, lines in found["errors"].items():
+    for name, lines in results["errors"].items():
         head = list(lines[0])
         parts.append(
             f"Error in % on held-out rows, {name}:\n\n"
             + table(
-                head, [[one["shards"], *(f"{100 * one[k]:.2f}" for k in head[1:])] for one in lines]
+                head,
+                [[line["shards"], *(f"{100 * line[k]:.2f}" for k in head[1:])] for line in lines],
             )
         )
     parts.append(
@@ -170,30 +171,30 @@ def written(found: dict[str, Any]) -> str:
             ["learner", "features seen", "seconds", "ns a feature and learner", "bytes a feature"],
             [
                 [
-                    one["learner"],
-                    f"{one['features']:,}",
-                    f"{one['seconds']:.3f}",
-                    f"{one['ns_per_feature_and_learner']:.0f}",
-                    f"{one['bytes_per_feature']:.0f}",
+                    line["learner"],
+                    f"{line['features']:,}",
+                    f"{line['seconds']:.3f}",
+                    f"{line['ns_per_feature_and_learner']:.0f}",
+                    f"{line['bytes_per_feature']:.0f}",
                 ]
-                for one in found["merges"]
+                for line in results["merges"]
             ],
         )
     )
-    if found["throughput"]:
-        alone = {one["rows"]: one for one in found["throughput"] if one["workers"] == 1}
+    if results["throughput"]:
+        alone = {line["rows"]: line for line in results["throughput"] if line["workers"] == 1}
         lines = []
-        for one in found["throughput"]:
-            first = alone[one["rows"]]
+        for line in results["throughput"]:
+            first = alone[line["rows"]]
             lines.append(
                 [
-                    f"{one['rows']:,}",
-                    one["workers"],
-                    f"{one['rows_per_second']:,.0f}",
-                    f"{one['rows_per_second'] / first['rows_per_second']:.2f}",
-                    f"{one['busiest'][0]:.2f}",
-                    f"{first['busiest'][0] / one['busiest'][0]:.2f}",
-                    f"{one['bytes_per_worker_and_merge']:,}",
+                    f"{line['rows']:,}",
+                    line["workers"],
+                    f"{line['rows_per_second']:,.0f}",
+                    f"{line['rows_per_second'] / first['rows_per_second']:.2f}",
+                    f"{line['busiest'][0]:.2f}",
+                    f"{first['busiest'][0] / line['busiest'][0]:.2f}",
+                    f"{line['bytes_per_worker_and_merge']:,}",
                 ]
             )
         head = ["rows", "workers", "rows/s", "against one"]
@@ -203,7 +204,7 @@ def written(found: dict[str, Any]) -> str:
             "Training on eight files, the cluster being up (best of the repeats):\n\n"
             + table(head, lines)
         )
-    machine = found["machine"]
+    machine = results["machine"]
     parts.append(
         f"Measured on {machine['processors']} processors; load average at the beginning "
         f"{machine['load'][0]:.1f}, at the end {machine['load'][1]:.1f}.\n"
@@ -211,14 +212,16 @@ def written(found: dict[str, Any]) -> str:
     return "\n".join(parts)
 
 
-def drawn(found: dict[str, Any], path: Path) -> None:
+def drawn(results: dict[str, Any], path: Path) -> None:
     import matplotlib.pyplot as plt  # noqa: PLC0415 - slow to import
 
-    figure, axes = plt.subplots(1, len(found["errors"]), figsize=(4 * len(found["errors"]), 3.4))
-    for axis, (name, lines) in zip(np.atleast_1d(axes), found["errors"].items(), strict=True):
-        x = [one["shards"] for one in lines]
+    figure, axes = plt.subplots(
+        1, len(results["errors"]), figsize=(4 * len(results["errors"]), 3.4)
+    )
+    for axis, (name, lines) in zip(np.atleast_1d(axes), results["errors"].items(), strict=True):
+        x = [line["shards"] for line in lines]
         for kind in list(lines[0])[1:]:
-            axis.plot(x, [100 * one[kind] for one in lines], marker=".", label=kind)
+            axis.plot(x, [100 * line[kind] for line in lines], marker=".", label=kind)
         axis.axhline(100 * lines[0]["merged"], color="grey", linestyle=":", label="single pass")
         axis.set(title=name, xscale="log", xlabel="shards", xticks=x, xticklabels=x)
     np.atleast_1d(axes)[0].set_ylabel("error on held-out rows, %")
@@ -240,36 +243,38 @@ def main() -> None:
         help="of the tests of throughput (default: 200000 800000)",
     )
     parser.add_argument("--repeats", type=int, default=5)
-    given = parser.parse_args()
-    given.out.mkdir(parents=True, exist_ok=True)
-    path = given.out / "figures.json"
-    found = json.loads(path.read_text()) if given.only and path.exists() else {}
+    options = parser.parse_args()
+    options.out.mkdir(parents=True, exist_ok=True)
+    path = options.out / "figures.json"
+    results = json.loads(path.read_text()) if options.only and path.exists() else {}
     load = os.getloadavg()[0]
-    wanted = given.only or ["errors", "merges", "throughput"]
+    wanted = options.only or ["errors", "merges", "throughput"]
     if "errors" in wanted:
-        found["errors"] = {}
-        for name, X, y in sets(given.data_dir):
-            found["errors"][name] = list(errors(X, y))
-            print(name, *found["errors"][name], sep="\n  ", flush=True)
+        results["errors"] = {}
+        for name, X, y in sets(options.data_dir):
+            results["errors"][name] = list(errors(X, y))
+            print(name, *results["errors"][name], sep="\n  ", flush=True)
     if "merges" in wanted:
-        found["merges"] = list(merges())
-        print(*found["merges"], sep="\n", flush=True)
+        results["merges"] = list(merges())
+        print(*results["merges"], sep="\n", flush=True)
     if "throughput" in wanted:
-        found["throughput"] = [
-            one for rows in given.rows for one in throughput(rows, given.repeats)
+        results["throughput"] = [
+            line for rows in options.rows for line in throughput(rows, options.repeats)
         ]
-        found["machine"] = {
+        results["machine"] = {
             "processors": os.cpu_count(),
             "load": [load, os.getloadavg()[0]],
         }
-        print(*found["throughput"], sep="\n", flush=True)
+        print(*results["throughput"], sep="\n", flush=True)
     for name, nothing in (("errors", {}), ("merges", []), ("throughput", [])):
-        found.setdefault(name, nothing)
-    found.setdefault("machine", {"processors": os.cpu_count(), "load": [load, os.getloadavg()[0]]})
-    path.write_text(json.dumps(found, indent=1) + "\n")
-    (given.out / "figures.md").write_text(written(found))
-    if found["errors"]:
-        drawn(found, given.out / "shards.png")
+        results.setdefault(name, nothing)
+    results.setdefault(
+        "machine", {"processors": os.cpu_count(), "load": [load, os.getloadavg()[0]]}
+    )
+    path.write_text(json.dumps(results, indent=1) + "\n")
+    (options.out / "figures.md").write_text(written(results))
+    if results["errors"]:
+        drawn(results, options.out / "shards.png")
 
 
 if __name__ == "__main__":

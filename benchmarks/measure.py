@@ -107,18 +107,18 @@ def take_turns(
     A first round, which finds caches and branch predictors cold, does not count where there are
     several.
     """
-    found = list(contenders)
-    times: dict[str, list[Times]] = {contender.name: [] for contender in found}
+    runners = list(contenders)
+    times: dict[str, list[Times]] = {contender.name: [] for contender in runners}
     for number in range(rounds + (rounds > 1)):
-        for contender in found if number % 2 else reversed(found):
+        for contender in runners if number % 2 else reversed(runners):
             taken = contender.run()
             if number or rounds == 1:
                 times[contender.name].append(taken)
-    for contender in found:
+    for contender in runners:
         scale = 1 / (contender.work * seconds)
         values = {
-            "cpu": [rounded(one.cpu * scale) for one in times[contender.name]],
-            "wall": [rounded(one.wall * scale) for one in times[contender.name]],
+            "cpu": [rounded(time_taken.cpu * scale) for time_taken in times[contender.name]],
+            "wall": [rounded(time_taken.wall * scale) for time_taken in times[contender.name]],
         }
         details = {**about, **contender.about}
         yield Result(section, case, contender.name, unit, values, contender.peer, details)
@@ -150,10 +150,10 @@ def machine() -> dict[str, Any]:
 
 
 def versions() -> dict[str, str]:
-    found = {"Python": platform.python_version()}
+    listed = {"Python": platform.python_version()}
     for name in PACKAGES:
         try:
-            found[name] = version(name)
+            listed[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
-    return found
+            listed[name] = "not installed"
+    return listed

@@ -73,8 +73,8 @@ def vw_contenders(rows: Rows, arguments: list[str], folder: Path) -> list[Conten
     cache = VwCache(rows, folder)
     count = math.ceil(VW_NONZEROS / rows.X.nnz)
     return [
-        Contender(vw_name(one), cache.passes(one, count), count * rows.X.nnz, peer=True)
-        for one in arguments
+        Contender(vw_name(options), cache.passes(options, count), count * rows.X.nnz, peer=True)
+        for options in arguments
     ]
 
 

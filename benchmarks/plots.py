@@ -196,9 +196,11 @@ def cost_figure(results: list[Result]) -> Figure:
     for line, sketch in zip(panels, sketches, strict=True):
         for panel, count in zip(line, counts, strict=True):
             for name in dict.fromkeys(result.contender for result in results):
-                found = [r for r in results if r.contender == name and r.about["nonzeros"] == count]
-                about = found[0].about
-                x, time = columns([(r.about["features"], r.best("cpu")) for r in found])
+                points = [
+                    r for r in results if r.contender == name and r.about["nonzeros"] == count
+                ]
+                about = points[0].about
+                x, time = columns([(r.about["features"], r.best("cpu")) for r in points])
                 if about["sketch"] == "adagrad":
                     panel.plot(x, time, "--", color="#d55e00", label="AdaGrad")
                 elif about["sketch"] in (sketch, "none"):

@@ -42,8 +42,8 @@ def line(result: Result) -> str:
 
 def kinds(result: Result) -> list[str]:
     """Return the kinds of numbers, the one that is compared first: the wall on several cores."""
-    found = list(result.values)
-    return found[::-1] if result.about.get("cores", 1) > 1 else found
+    names = list(result.values)
+    return names[::-1] if result.about.get("cores", 1) > 1 else names
 
 
 def number(value: float) -> str:
@@ -107,8 +107,8 @@ def cost_table(results: list[Result]) -> list[str]:
     learners = list(dict.fromkeys(result.contender for result in results))
     rows = []
     for case, of_case in groupby(results, key=lambda result: result.case):
-        found = {result.contender: result for result in of_case}
-        rows.append([case, *(number(found[learner].best("cpu")) for learner in learners)])
+        by_name = {result.contender: result for result in of_case}
+        rows.append([case, *(number(by_name[learner].best("cpu")) for learner in learners)])
     return table([f"{results[0].unit}, processor time, best", *learners], rows)
 
 

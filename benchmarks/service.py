@@ -90,7 +90,7 @@ def request(path: str, body: bytes, kind: str) -> bytes:
 
 def learn_requests(kind: str, batch: int) -> list[bytes]:
     every = rows(20_000)
-    found = []
+    requests = []
     for start in range(0, len(every), batch):
         part = every[start : start + batch]
         if kind == "arrow":
@@ -105,8 +105,8 @@ def learn_requests(kind: str, batch: int) -> list[bytes]:
         else:
             body = "\n".join(map(json.dumps, part)).encode()
             media = "application/json" if batch == 1 and kind == "lines" else "application/x-ndjson"
-        found.append(request("learn", body, media))
-    return found
+        requests.append(request("learn", body, media))
+    return requests
 
 
 class Connection:
@@ -124,8 +124,8 @@ class Connection:
                 raise ConnectionError("closed")
             text += piece
         head = text[:end].lower()
-        place = head.index(b"content-length:")
-        length = int(head[place + 15 :].split(b"\r\n")[0])
+        position = head.index(b"content-length:")
+        length = int(head[position + 15 :].split(b"\r\n")[0])
         missing = length - (len(text) - end - 4)
         while missing > 0:
             missing -= len(self._socket.recv(65536))
@@ -146,10 +146,10 @@ def load(  # noqa: PLR0917 - as they are read
     latencies: list[list[float]] = [[] for _ in range(connections)]
 
     def run(number: int) -> None:
-        connection, place = Connection(port), start + number
+        connection, position = Connection(port), start + number
         while time.perf_counter() < stop:
             started = time.perf_counter()
-            status = connection.send(requests[place % len(requests)])
+            status = connection.send(requests[position % len(requests)])
             if status == 200:
                 answered[number] += 1
                 latencies[number].append(time.perf_counter() - started)
@@ -157,7 +157,7 @@ def load(  # noqa: PLR0917 - as they are read
                 time.sleep(0.01)
             else:
                 raise SystemExit(f"status {status}")
-            place += connections
+            position += connections
             if pause:  # since the request before
                 time.sleep(max(0.0, started + pause - time.perf_counter()))
 
@@ -301,10 +301,10 @@ def main() -> None:
         Load("learn, Arrow of 5,000, 4 connections", learn_requests("arrow", 5000), None, 5000, 4),
     ]
     with sonline() as mine, peer(options.peer) as other:
-        for turn, one in itertools.product(range(options.rounds + 1), loads):
-            one.run(mine, other, options.seconds, warm_up=turn == 0)
-        for one in loads:
-            one.report()
+        for turn, load in itertools.product(range(options.rounds + 1), loads):
+            load.run(mine, other, options.seconds, warm_up=turn == 0)
+        for load in loads:
+            load.report()
         beside(mine[0], ask, options.seconds * options.rounds)
     where_the_time_goes()
 

@@ -44,7 +44,7 @@ def processor_seconds() -> float:
     import psutil  # noqa: PLC0415 - comes with Dask
 
     me = psutil.Process()
-    return sum(sum(one.cpu_times()[:4]) for one in [me, *me.children(recursive=True)])
+    return sum(sum(process.cpu_times()[:4]) for process in [me, *me.children(recursive=True)])
 
 
 def measured(folder: Path, cores: int, repeats: int) -> Iterator[dict[str, Any]]:

@@ -109,12 +109,12 @@ def save_and_load(settings: Settings) -> Iterator[Result]:
         load = timed(lambda: peers.Workspace(f"--quiet -i {file}").finish())
         contenders["load"].append(Contender(name, load, 1, peer=True))
     sizes = {"megabytes": ours.stat().st_size / 1e6}
-    for verb, found in contenders.items():
+    for verb, contender in contenders.items():
         yield from take_turns(
             SAVE,
             f"{verb} {features:,} features",
             "ms",
-            found,
+            contender,
             min(settings.rounds, 3),
             seconds=MILLI,
             cores=1,
@@ -135,8 +135,10 @@ def start_up(settings: Settings) -> Iterator[Result]:
     if peers.Workspace is not None:
         bits = 18 if settings.quick else VW_BITS
         found = [
-            Contender(peers.vw_name(one), vw_start(one, bits, settings.folder), 1, peer=True)
-            for one in ("", peers.vw_oja(10))
+            Contender(
+                peers.vw_name(options), vw_start(options, bits, settings.folder), 1, peer=True
+            )
+            for options in ("", peers.vw_oja(10))
         ]
         yield from take_turns(START, VW_CASE, "ms", found, 1, seconds=MILLI, cores=1)
 

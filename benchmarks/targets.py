@@ -254,19 +254,19 @@ def judge(results: Iterable[Result]) -> list[Verdict]:
 def _judge(target: Target, cases: dict[tuple[str, str], dict[str, Result]]) -> Verdict:
     needed = {target.ours, *([target.other] if target.other else [])}
     fitting = {
-        case: found
-        for (section, case), found in cases.items()
-        if section == target.section and needed <= found.keys()
-        if target.kind in found[target.ours].values
-        if target.kind != "wall" or found[target.ours].about["cores"] > 1
+        case: results
+        for (section, case), results in cases.items()
+        if section == target.section and needed <= results.keys()
+        if target.kind in results[target.ours].values
+        if target.kind != "wall" or results[target.ours].about["cores"] > 1
     }
     if target.sense == "number":
         return _judge_number(target, fitting)
-    judged = [case for case in fitting if case.startswith(target.case)]
-    if not judged:
+    chosen = [case for case in fitting if case.startswith(target.case)]
+    if not chosen:
         return Verdict(target)
-    ratios = {case: _ratio(target, found, "best") for case, found in fitting.items()}
-    median = _ratio(target, fitting[judged[0]], "median")
+    ratios = {case: _ratio(target, results, "best") for case, results in fitting.items()}
+    median = _ratio(target, fitting[chosen[0]], "median")
     ends = (min, max) if target.sense == "faster" else (max, min)
     # Cases of these sections are the same work on other rows; elsewhere they are other work.
     several = len(ratios) > 1 and target.section in (
@@ -275,23 +275,23 @@ def _judge(target: Target, cases: dict[tuple[str, str], dict[str, Result]]) -> V
         text.SECTION,
     )
     spread = (ends[0](ratios.values()), ends[1](ratios.values())) if several else None
-    return Verdict(target, ratios[judged[0]], median, target.bound, spread)
+    return Verdict(target, ratios[chosen[0]], median, target.bound, spread)
 
 
 def _judge_number(target: Target, fitting: dict[str, dict[str, Result]]) -> Verdict:
-    for case, found in fitting.items():
+    for case, results in fitting.items():
         if not case.startswith(target.case):
             continue
-        ours = found[target.ours]
+        ours = results[target.ours]
         bound = target.bound + target.per_feature * ours.about.get("features", 0) / 1e6
         if target.plus:
-            bound += found[target.plus].best(target.kind)
+            bound += results[target.plus].best(target.kind)
         return Verdict(target, ours.best(target.kind), ours.median(target.kind), bound)
     return Verdict(target)
 
 
-def _ratio(target: Target, found: dict[str, Result], how: str) -> float:
-    one, two = found[target.ours], found[target.other]
+def _ratio(target: Target, results: dict[str, Result], how: str) -> float:
+    one, two = results[target.ours], results[target.other]
     ours, other = (
         (one.best(target.kind), two.best(target.kind))
         if how == "best"

@@ -52,8 +52,8 @@ def measure(settings: Settings) -> Iterator[Result]:
     cases = [
         (f"generated, {megabytes(paths[0]):.0f} MB", paths),
         *(
-            (one.name, write(one, settings.folder / one.name))
-            for one in data.real(settings.data_dir)
+            (dataset.name, write(dataset, settings.folder / dataset.name))
+            for dataset in data.real(settings.data_dir)
         ),
     ]
     for case, files in cases:
@@ -79,18 +79,18 @@ def contenders(files: tuple[Path, Path], cores: list[int], settings: Settings) -
         arguments = [str(few), str(path), "-o", str(model), "--quiet", *options]
         return Contender(f"sonline train, {name}", child(SONLINE, cores, *arguments), 1)
 
-    found = [
+    listed = [
         ours(learner.name, svmlight, *options_of(learner))
         for learner in (DEFAULT, OJA, ADAGRAD, NONE)
     ]
-    found.append(ours("default settings, VW text, 18 bits", vw, "--hash-bits", "18"))
+    listed.append(ours("default settings, VW text, 18 bits", vw, "--hash-bits", "18"))
     if peers.Workspace is not None:
         output = settings.folder / "model.vw"
         for options in (VW_OJA, VW_DEFAULT):
             arguments = f"--quiet -d {vw} -f {output} -b 18 {peers.VW_LOSS} {options}"
             name = peers.vw_name(options)
-            found.append(Contender(name, child(VW, cores, arguments), 1, peer=True))
-    return found
+            listed.append(Contender(name, child(VW, cores, arguments), 1, peer=True))
+    return listed
 
 
 def options_of(learner: Learner) -> list[str]:
@@ -102,8 +102,8 @@ def options_of(learner: Learner) -> list[str]:
 
 def child(program: str, cores: list[int], *arguments: str) -> Run:
     def run() -> Times:
-        given = json.dumps([cores, *arguments])
-        command = [sys.executable, "-c", program, given]
+        request = json.dumps([cores, *arguments])
+        command = [sys.executable, "-c", program, request]
         done = subprocess.run(command, check=True, capture_output=True, text=True)
         return Times(*json.loads(done.stdout.splitlines()[-1]))
 

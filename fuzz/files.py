@@ -105,8 +105,8 @@ def change_tensor(rng: np.random.Generator, tensors: dict[str, Any]) -> None:
     if action <= 4 and array.size:
         array = array.copy()
         flat = array.reshape(-1)
-        places = rng.integers(flat.size, size=int(rng.choice([1, 1, 2, flat.size])))
-        flat[places] = hostile(rng, array.dtype, len(places))
+        positions = rng.integers(flat.size, size=int(rng.choice([1, 1, 2, flat.size])))
+        flat[positions] = hostile(rng, array.dtype, len(positions))
     elif action == 5 and array.ndim:
         array = array[: int(rng.integers(len(array) + 1))]
     elif action == 6 and array.ndim:
@@ -223,7 +223,7 @@ def learner_attempts(rng: np.random.Generator, loaded: Any) -> list[Callable[[],
 
 def estimator_attempts(rng: np.random.Generator, loaded: Any) -> list[Callable[[], Any]]:
     """Return calls of an estimator for scikit-learn."""
-    seen = [one for one in loaded.model.features() if isinstance(one, int)]
+    seen = [name for name in loaded.model.features() if isinstance(name, int)]
     columns = max(getattr(loaded, "n_features_in_", 5), *seen, 0)
     if columns > 50:  # a claim that nothing contradicts
         return []

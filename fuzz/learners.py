@@ -72,8 +72,8 @@ def random_parameters(rng: np.random.Generator) -> dict[str, Any]:
     if chosen["alpha"] == "auto":
         del chosen["step"]  # only implicit steps are blended
     usual = rng.random() < 0.5
-    kept = ("loss", "sketch", "sketch_size", "alpha", "scaling", "dtype", "intercept", "step")
-    return {name: value for name, value in chosen.items() if name in kept or not usual}
+    fixed = ("loss", "sketch", "sketch_size", "alpha", "scaling", "dtype", "intercept", "step")
+    return {name: value for name, value in chosen.items() if name in fixed or not usual}
 
 
 def pick(rng: np.random.Generator, values: Any) -> Any:

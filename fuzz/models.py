@@ -66,9 +66,9 @@ def main() -> int:
     parser.add_argument("--only", choices=["files", "numbers", "mappings"])
     parser.add_argument("--core", help="native module to use, such as one with sanitizers")
     parser.add_argument("--case", help="TARGET:SEED:NUMBER of a single case")
-    given = parser.parse_args()
-    if given.core:
-        load_core(given.core)
+    options = parser.parse_args()
+    if options.core:
+        load_core(options.core)
     from files import Files  # noqa: PLC0415 - these import the core
     from learners import fuzz_numbers  # noqa: PLC0415
     from mappings import fuzz_mappings  # noqa: PLC0415
@@ -83,21 +83,21 @@ def main() -> int:
             "numbers": fuzz_numbers,
             "mappings": fuzz_mappings,
         }
-        if given.case:
-            name, seed, number = given.case.split(":")
+        if options.case:
+            name, seed, number = options.case.split(":")
             return 0 if run(targets[name], name, int(seed), int(number), folder) else 1
         now = Path(tempfile.gettempdir(), f"sonline-fuzz-{os.getpid()}.case")
         print(f"should this end without a word, {now} has the case", flush=True)
-        names = [given.only] if given.only else list(targets)
+        names = [options.only] if options.only else list(targets)
         failed = False
         for name in names:
-            end = time.monotonic() + given.seconds / len(names)
+            end = time.monotonic() + options.seconds / len(names)
             number = 0
             while time.monotonic() < end and not failed:
-                now.write_text(f"--case {name}:{given.seed}:{number}\n", encoding="ascii")
-                failed = not run(targets[name], name, given.seed, number, folder)
+                now.write_text(f"--case {name}:{options.seed}:{number}\n", encoding="ascii")
+                failed = not run(targets[name], name, options.seed, number, folder)
                 number += 1
-            print(f"{name}: {number} cases, seed {given.seed}", flush=True)
+            print(f"{name}: {number} cases, seed {options.seed}", flush=True)
         now.unlink()
     return int(failed)
 

@@ -15,9 +15,9 @@ PICTURE = RESULTS.with_suffix(".png")
 BEGIN, END = "<!-- demo: begin -->\n", "<!-- demo: end -->\n"
 
 
-def table(found: dict[str, object]) -> str:
+def table(results: dict[str, object]) -> str:
     """Return the results as a table in Markdown."""
-    contenders = found["contenders"]
+    contenders = results["contenders"]
     assert isinstance(contenders, list)
     kappas = [result["kappa"] for result in contenders[0]["results"]]
     lines = [

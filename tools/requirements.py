@@ -20,16 +20,16 @@ def requirements(extras: list[str], oldest: bool = False) -> list[str]:
     """Return the sorted requirements of the project and of the named extras."""
     pyproject = Path(__file__).parent.parent / "pyproject.toml"
     project = tomllib.loads(pyproject.read_text(encoding="utf-8"))["project"]
-    found = set(project["dependencies"])
+    names = set(project["dependencies"])
     for extra in extras:
-        found.update(project["optional-dependencies"][extra])
+        names.update(project["optional-dependencies"][extra])
     if oldest:
-        found = {
-            one if TOOLS.match(one) else re.sub(r">=([\w.]+).*", r"==\1", one)
-            for one in found
-            if not NEWER.match(one)
+        names = {
+            name if TOOLS.match(name) else re.sub(r">=([\w.]+).*", r"==\1", name)
+            for name in names
+            if not NEWER.match(name)
         }
-    return sorted(found)
+    return sorted(names)
 
 
 if __name__ == "__main__":

@@ -269,7 +269,7 @@ def _vw(arguments: tuple[str, ...]) -> Callable[[str, int], list[Callable[[], Co
 
 def entries() -> list[Entry]:
     """Return all contenders that are installed."""
-    found = [
+    listed = [
         Entry("sonline", _sonline, late=True),
         Entry("sonline, best single alpha", _single, ("binary", "regression"), late=True),
         Entry("majority or mean", lambda kind, n: [lambda: Simple(kind, n, last=False)], late=True),
@@ -291,7 +291,7 @@ def entries() -> list[Entry]:
         ),
     ]
     if vowpalwabbit is not None:
-        found += [
+        listed += [
             Entry("VW", _vw(("",)), late=True),
             Entry(
                 "VW, tuned",
@@ -306,4 +306,4 @@ def entries() -> list[Entry]:
             ),
             Entry("VW coin", _vw(("--coin",)), ("binary", "regression")),
         ]
-    return found
+    return listed

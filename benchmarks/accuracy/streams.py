@@ -411,9 +411,9 @@ def topics(classes: int = 105, n: int = 10_000, words: int = 20_000, length: int
     rng = np.random.default_rng(10)
     frequency = 1 / np.arange(1, words + 1)
     common = rng.choice(words, size=(n, length), p=frequency / frequency.sum())
-    own = rng.integers(200, words, size=(classes, 40))
+    topic_words = rng.integers(200, words, size=(classes, 40))
     y = rng.integers(classes, size=n)
-    special = own[y[:, None], rng.integers(40, size=(n, length))]
+    special = topic_words[y[:, None], rng.integers(40, size=(n, length))]
     drawn = np.where(rng.random((n, length)) < 0.2, special, common)
     counts = sp.csr_matrix(
         (np.ones(drawn.size), drawn.ravel(), np.arange(n + 1) * length), shape=(n, words)

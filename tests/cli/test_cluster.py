@@ -58,15 +58,15 @@ def test_files_become_what_their_models_merge_to(sonline, tmp_path):
     result = json.loads(done.stdout)
     assert result["rows"] == 1500
     assert result["partitions"] == 5
-    assert sum(own["partitions"] for own in result["workers"]) == 5
-    assert sum(own["rows"] for own in result["workers"]) == 1500
+    assert sum(part["partitions"] for part in result["workers"]) == 5
+    assert sum(part["rows"] for part in result["workers"]) == 1500
     first, *others = (by_itself(path) for path in files)
     losses = [run.progress.loss.average for run in (first, *others)]
     assert result["loss"] == pytest.approx(np.mean(losses))
     first.model.merge([run.model for run in others]).save(tmp_path / "by-hand.son")
     assert state(tmp_path / "by-hand.son") == state(tmp_path / "all.son")
-    said = sonline("evaluate", "-m", tmp_path / "all.son", files[0], "--json").stdout
-    assert json.loads(said)["error"] < 0.1
+    output = sonline("evaluate", "-m", tmp_path / "all.son", files[0], "--json").stdout
+    assert json.loads(output)["error"] < 0.1
 
 
 @pytest.mark.long
@@ -82,7 +82,7 @@ def test_a_cluster_that_runs_is_used_by_its_address(sonline, tmp_path):
         train = ("train", "part-*.svm.gz", "-o", "all.son", *where, "--passes", "2", "--json")
         result = json.loads(sonline(*train).stdout)
         assert len(cluster.scheduler_info["workers"]) == 1  # it is not ours to close
-    assert [one["rows"] for one in result["passes"]] == [300, 300]
+    assert [summary["rows"] for summary in result["passes"]] == [300, 300]
     assert result["passes"][1]["loss"] < result["passes"][0]["loss"]
     first, *others = (by_itself(path) for path in files)
     start = first.model.merge([run.model for run in others])
@@ -126,10 +126,10 @@ def test_rows_are_held_out_in_every_file(sonline, tmp_path):
     each = [by_itself(path, holdout=4) for path in files]
     for name in ("loss", "error", "holdout_loss", "holdout_error"):
         part = "held" if name.startswith("holdout") else "progress"
-        curves = [getattr(getattr(one, part), name.split("_")[-1]) for one in each]
+        curves = [getattr(getattr(entry, part), name.split("_")[-1]) for entry in each]
         wanted = sum(c.total for c in curves) / sum(c.weight for c in curves)
         assert result[name] == pytest.approx(wanted)
-    assert [one.held.loss.rows for one in each] == [25, 50]
+    assert [entry.held.loss.rows for entry in each] == [25, 50]
     model = Model.load(tmp_path / "m.son")
     assert model.stats()["rounds"] == 225
     assert result["rows"] == 300
@@ -171,7 +171,7 @@ def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
     filling.start()  # waits until a worker reads
     done = sonline(*train, "--resume", "-o", tmp_path / "m.son", "--json")
     filling.join()
-    by = {own["worker"]: own["partitions"] for own in json.loads(done.stdout)["workers"]}
+    by = {part["worker"]: part["partitions"] for part in json.loads(done.stdout)["workers"]}
     assert by["checkpoints"] == len(left)
     first, *others = (by_itself(path).model for path in [*files, tmp_path / "last.svm"])
     first.merge(others).save(tmp_path / "undisturbed.son")
@@ -206,7 +206,9 @@ def test_a_killed_worker_has_a_successor_however_long_that_takes(tmp_path):
     try:
         writing = when_read(tmp_path / "pipe.svm", driver)
         processes = psutil.Process(driver.pid).children()
-        (worker,) = [one for one in processes if "spawn_main" in " ".join(one.cmdline())]
+        (worker,) = [
+            process for process in processes if "spawn_main" in " ".join(process.cmdline())
+        ]
         worker.kill()
         worker.wait(timeout=120)
         os.close(writing)
@@ -215,11 +217,11 @@ def test_a_killed_worker_has_a_successor_however_long_that_takes(tmp_path):
             target=(tmp_path / "pipe.svm").write_text, args=(text,), daemon=True
         )
         filling.start()
-        _, said = driver.communicate(timeout=300)
+        _, output = driver.communicate(timeout=300)
     finally:
         if driver.returncode is None:
             os.killpg(driver.pid, signal.SIGKILL)
-    assert driver.returncode == 0, said
+    assert driver.returncode == 0, output
     first, second = (by_itself(tmp_path / f"{number}.svm").model for number in range(2))
     first.merge([second]).save(tmp_path / "undisturbed.son")
     assert state(tmp_path / "m.son") == state(tmp_path / "undisturbed.son")
@@ -252,9 +254,9 @@ def test_four_killed_workers_do_not_end_a_run(tmp_path):
         for _ in range(4):
             writing = when_read(tmp_path / "pipe.svm", driver)
             (worker,) = [
-                one
-                for one in psutil.Process(driver.pid).children()
-                if "spawn_main" in " ".join(one.cmdline())
+                process
+                for process in psutil.Process(driver.pid).children()
+                if "spawn_main" in " ".join(process.cmdline())
             ]
             worker.kill()
             worker.wait(timeout=120)
@@ -264,11 +266,11 @@ def test_four_killed_workers_do_not_end_a_run(tmp_path):
             target=(tmp_path / "pipe.svm").write_text, args=(text,), daemon=True
         )
         filling.start()
-        _, said = driver.communicate(timeout=300)
+        _, output = driver.communicate(timeout=300)
     finally:
         if driver.returncode is None:
             os.killpg(driver.pid, signal.SIGKILL)
-    assert driver.returncode == 0, said
+    assert driver.returncode == 0, output
     first, *others = (by_itself(tmp_path / f"{number}.svm").model for number in range(3))
     first.merge(others).save(tmp_path / "undisturbed.son")
     assert state(tmp_path / "m.son") == state(tmp_path / "undisturbed.son")

@@ -31,9 +31,9 @@ def test_ctrl_c_keeps_finished_files_and_says_how_to_go_on(tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     os.killpg(driver.pid, signal.SIGINT)
-    _, said = driver.communicate(timeout=300)  # ends when no process has this pipe any more
+    _, output = driver.communicate(timeout=300)  # ends when no process has this pipe any more
     assert driver.returncode == 130
-    assert said.endswith(
+    assert output.endswith(
         "interrupted; finished files are saved in kept: repeat the command with --resume\n"
     )
-    assert "Traceback" not in said
+    assert "Traceback" not in output

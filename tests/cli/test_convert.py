@@ -39,8 +39,8 @@ def test_the_name_of_the_output_says_how_it_is_compressed(sonline, data, tmp_pat
 
 
 def test_json_and_what_stands_on_standard_output(sonline, data, tmp_path):
-    told = json.loads(sonline("convert", data, "-o", "a.jsonl", "--json").stdout)
-    assert told == {"output": "a.jsonl", "format": "jsonl", "rows": 50, "skipped": 0}
+    answer = json.loads(sonline("convert", data, "-o", "a.jsonl", "--json").stdout)
+    assert answer == {"output": "a.jsonl", "format": "jsonl", "rows": 50, "skipped": 0}
     shown = sonline("convert", data, "-o", "-", "--to", "jsonl", "-q").stdout
     assert shown == (tmp_path / "a.jsonl").read_text()
 
@@ -65,7 +65,7 @@ def test_an_output_is_whole_or_not_there(sonline, data, tmp_path):
         ({"y": 1, "label": 3}, "jsonl", "'label'"),
         ({"label": 1, "x": 1}, "svm", "--names FILE"),
         ({"label": 1, "x": 1}, "parquet.gz", "plain file"),
-        ({"label": 1, "x": 1}, "foo", "--to must be one of"),
+        ({"label": 1, "x": 1}, "foo", "does not say the format; set it with --to"),
     ],
 )
 def test_what_a_format_cannot_hold_is_refused(sonline, tmp_path, row, target, words):

@@ -24,8 +24,8 @@ def test_of_a_named_set_everything_is_told(sonline, tmp_path):
     (tmp_path / "heart.svm").write_text("1 1:1\n-1 1:2\n")
     words = "".join(sonline("datasets", "list", "heart", "--data-dir", ".").stdout.split())
     known = datasets.info("heart")
-    for told in (known.title, known.page, *known.urls, known.licence, known.fingerprint):
-        assert "".join(str(told).split()) in words
+    for fact in (known.title, known.page, *known.urls, known.licence, known.fingerprint):
+        assert "".join(str(fact).split()) in words
     assert "1become+1" in words
     assert words.endswith("hereheart.svm")
     (record,) = json.loads(sonline("datasets", "list", "mnist", "--json").stdout)

@@ -71,17 +71,17 @@ def test_in_a_terminal_the_table_fills_while_it_runs(tmp_path):
 def test_json_has_the_numbers_and_nothing_else(tmp_path):
     done = demo(tmp_path, "--json", "--out", "chart.svg")
     assert done.returncode == 0, done.stderr
-    found = json.loads(done.stdout)
-    assert found["picture"] == "chart.svg"
+    report = json.loads(done.stdout)
+    assert report["picture"] == "chart.svg"
     assert "<svg" in (tmp_path / "chart.svg").read_text(encoding="utf-8")
     errors = {
         contender["name"]: [result["error"] for result in contender["results"]]
-        for contender in found["contenders"]
+        for contender in report["contenders"]
     }
     assert max(errors["OnlineLearner()"]) <= 0.055
     assert errors["gradient descent"][-1] > 0.2
     assert errors["AdaGrad"][-1] > 0.2
-    assert all(contender["microseconds_per_row"] > 0 for contender in found["contenders"])
+    assert all(contender["microseconds_per_row"] > 0 for contender in report["contenders"])
 
 
 def test_quiet_prints_the_table_only(tmp_path):

@@ -17,10 +17,10 @@ def lines(labels: np.ndarray) -> str:
 def test_frozen_measures_are_near_the_progressive_ones_on_shuffled_rows(sonline, tmp_path):
     (tmp_path / "a.svm").write_text(svmlight(60_000))
     done = sonline("train", "a.svm", "--json")
-    found = json.loads(done.stdout)
+    report = json.loads(done.stdout)
     assert "warning" not in done.stderr
-    assert abs(found["frozen_error"] - found["error"]) < 0.02
-    assert abs(found["frozen_loss"] - found["loss"]) < 0.05
+    assert abs(report["frozen_error"] - report["error"]) < 0.02
+    assert abs(report["frozen_loss"] - report["loss"]) < 0.05
     assert "(on the next rows, before learning them)" in sonline("train", "a.svm").stdout
 
 

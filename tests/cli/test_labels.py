@@ -22,15 +22,15 @@ def test_a_probability_is_that_of_the_second_label_in_sorted_order(sonline, mail
         spam, ham = map(float, done.stdout.split())
         assert spam > 0.5 > ham
         assert "of the class spam" in done.stderr
-        found = sonline("predict", "-", "-m", "m.son", "--format", "vw", "--json", input="| buy\n")
-        row = json.loads(found.stdout)
+        report = sonline("predict", "-", "-m", "m.son", "--format", "vw", "--json", input="| buy\n")
+        row = json.loads(report.stdout)
         assert row["label"] == "spam"
         assert row["probability"] == {"ham": pytest.approx(1 - spam), "spam": spam}
         assert row["raw"] > 0
         last = (mails / "before.txt").read_text().splitlines()[-1]
         assert float(last) > 0  # the last row is one of spam
         weights = json.loads(sonline("inspect", "m.son", "--json").stdout)["largest_weights"]
-        by_name = {one["feature"]: one for one in weights}
+        by_name = {entry["feature"]: entry for entry in weights}
         assert by_name["buy"]["weight"] > 0
         assert by_name["buy"]["class"] == "spam"
 
@@ -46,11 +46,11 @@ def test_one_stray_label_is_not_a_third_class(sonline, tmp_path):
     failed = sonline("train", "d.svm", "-q", "--classes", "binary", code=3)
     assert "d.svm:201:" in failed.stderr
     done = sonline("train", "d.svm", "--json", "--on-error", "skip", "--bad-rows", "bad.svm")
-    found = json.loads(done.stdout)
-    assert (found["task"], found["rows"], found["skipped"]) == ("binary", 299, 1)
+    report = json.loads(done.stdout)
+    assert (report["task"], report["rows"], report["skipped"]) == ("binary", 299, 1)
     assert (tmp_path / "bad.svm").read_text() == lines[200]
-    found = json.loads(sonline("train", "d.svm", "--json", "--classes", "multi").stdout)
-    assert sorted(found["classes"]) == [-1, 1, 7]
+    report = json.loads(sonline("train", "d.svm", "--json", "--classes", "multi").stdout)
+    assert sorted(report["classes"]) == [-1, 1, 7]
 
 
 @pytest.mark.parametrize(

@@ -15,21 +15,21 @@ def test_measures_are_those_of_scikit_learn(sonline, tmp_path, classes):
     text = svmlight(800, classes=classes)
     (tmp_path / "d.svm").write_text(text)
     sonline("train", "d.svm", "-o", "m.son", "-q", "--limit", 300)
-    found = json.loads(sonline("evaluate", "d.svm", "-m", "m.son", "--json").stdout)
+    report = json.loads(sonline("evaluate", "d.svm", "-m", "m.son", "--json").stdout)
     truth = [int(line.split()[0]) for line in text.splitlines()]
     chosen = sonline("predict", "d.svm", "-m", "m.son", "--as", "label").stdout.split()
     chosen = [int(label) for label in chosen]
     average = "binary" if classes == 2 else "macro"
     for name in ("precision", "recall", "f1"):
         wanted = getattr(metrics, f"{name}_score")(truth, chosen, average=average)
-        assert found[name] == pytest.approx(wanted)
+        assert report[name] == pytest.approx(wanted)
         alone = sonline("evaluate", "d.svm", "-m", "m.son", "--metric", name, "-q").stdout
-        assert float(alone) == found[name]
+        assert float(alone) == report[name]
     labels = sorted(set(truth))
-    assert found["labels"] == labels
-    assert found["confusion"] == metrics.confusion_matrix(truth, chosen, labels=labels).tolist()
+    assert report["labels"] == labels
+    assert report["confusion"] == metrics.confusion_matrix(truth, chosen, labels=labels).tolist()
     each = metrics.f1_score(truth, chosen, average=None, labels=labels)
-    assert [one["f1"] for one in found["classes"].values()] == pytest.approx(each.tolist())
+    assert [values["f1"] for values in report["classes"].values()] == pytest.approx(each.tolist())
     shown = sonline("evaluate", "d.svm", "-m", "m.son").stdout
     assert "predicted class (across)" in shown
     failed = sonline("evaluate", "d.svm", "-m", "m.son", "--metric", "beauty", code=2)
@@ -79,10 +79,10 @@ def test_a_folder_is_its_files(sonline, tmp_path):
 
 
 def test_errors_are_json_for_those_who_asked(sonline):
-    found = json.loads(sonline("train", "nowhere.svm", "--json", code=3).stderr)
-    assert found["error"]["type"] == "FileNotFoundError"
-    assert found["error"]["exit_code"] == 3
-    assert "nowhere.svm" in found["error"]["message"]
+    report = json.loads(sonline("train", "nowhere.svm", "--json", code=3).stderr)
+    assert report["error"]["type"] == "FileNotFoundError"
+    assert report["error"]["exit_code"] == 3
+    assert "nowhere.svm" in report["error"]["message"]
 
 
 def test_arrays_and_objects_in_json_lines(tmp_path):
@@ -93,9 +93,9 @@ def test_arrays_and_objects_in_json_lines(tmp_path):
     file.write_text(json.dumps(row | {"words": ["a", "b", "a"], "empty": []}) + "\n")
     with streams.open(file) as stream:
         [batch] = list(stream)
-    found = dict(zip(batch.new_names, batch.values.tolist(), strict=True))
+    actual = dict(zip(batch.new_names, batch.values.tolist(), strict=True))
     wanted = {"user.age": 3, "user.city=Oslo": 1, "xs.0": 0.5, "xs.2": 2}
-    assert found == wanted | {"words=a": 2, "words=b": 1}
+    assert actual == wanted | {"words=a": 2, "words=b": 1}
     assert np.array_equal(batch.labels, [1.0])
 
 
@@ -111,7 +111,7 @@ def test_the_label_column_may_have_another_name(sonline, tmp_path):
     (tmp_path / "both.csv").write_text("a,b,churn,left\n" + "".join(both))
     sonline("train", "train.csv", "-o", "m.son", "--label", "left", "-q")
     for more in ([], ["--progressive"]):
-        wanted, *found = (
+        wanted, *actual = (
             json.loads(sonline("evaluate", file, "-m", "m.son", "--json", *more, *label).stdout)
             for file, label in (
                 ("test.csv", []),
@@ -120,5 +120,5 @@ def test_the_label_column_may_have_another_name(sonline, tmp_path):
             )
         )
         assert wanted["rows"] == 100
-        assert found == [wanted, wanted]
+        assert actual == [wanted, wanted]
     assert "churn" in sonline("evaluate", "test.csv", "-m", "m.son", "--label=churn", code=2).stderr

@@ -194,15 +194,15 @@ def test_a_device_stays_one(sonline, inputs, command):
 @pytest.mark.one_in(2)
 def test_a_pipe_is_written_into(sonline, inputs, command):
     os.mkfifo(inputs / "pipe")
-    found = []
+    actual = []
     reader = threading.Thread(
-        target=lambda: found.append((inputs / "pipe").read_bytes()), daemon=True
+        target=lambda: actual.append((inputs / "pipe").read_bytes()), daemon=True
     )
     reader.start()
     sonline(*command, "pipe", timeout=60)
     reader.join(timeout=60)
     assert stat.S_ISFIFO((inputs / "pipe").stat().st_mode)
-    assert found != [b""] or "--bad-rows" in command
+    assert actual != [b""] or "--bad-rows" in command
 
 
 def test_no_model_need_be_written(sonline, inputs):

@@ -40,16 +40,16 @@ def test_blocks_hold_the_same_rows_in_another_order(tmp_path, block):
     with streams.open([file], passes=2, **reading) as stream:
         blocks = list(shuffled(stream, block, 3, lambda: False))
     assert sum(batch.skipped for batch in blocks) == 2
-    found = rows_of(blocks)
-    first, second = found[:100], found[100:]
+    actual = rows_of(blocks)
+    first, second = actual[:100], actual[100:]
     for start in range(0, 100, block):
         part = slice(start, start + block)
         assert sorted(first[part]) == sorted(second[part]) == sorted(plain[part])
     assert (first == plain) == (block == 1)
     assert (first == second) == (block == 1)
     # From the end of any block on the blocks are the same.
-    place = blocks[0].end
-    with streams.open([file], passes=2, start=place, **reading) as stream:
+    position = blocks[0].end
+    with streams.open([file], passes=2, start=position, **reading) as stream:
         labels = [batch.labels.tolist() for batch in shuffled(stream, block, 3, lambda: False)]
     assert labels == [batch.labels.tolist() for batch in blocks[1:]]
 
@@ -58,12 +58,12 @@ def test_sorted_rows_are_learned_better_and_resume_is_exact(sonline, tmp_path):
     lines = sorted(svmlight(1000, features=20).splitlines(keepends=True), key=lambda x: x[:2])
     (tmp_path / "a.svm").write_text("".join(lines))
     command = ["train", "a.svm", "--passes", 2]
-    judged = {}
+    evaluation = {}
     for name, more in (("plain", []), ("mixed", ["--shuffle", 5000])):
         sonline(*command, *more, "-o", f"{name}.son", "-q")
-        found = sonline("evaluate", "a.svm", "-m", f"{name}.son", "--json")
-        judged[name] = json.loads(found.stdout)["loss"]
-    assert judged["mixed"] < judged["plain"]
+        report = sonline("evaluate", "a.svm", "-m", f"{name}.son", "--json")
+        evaluation[name] = json.loads(report.stdout)["loss"]
+    assert evaluation["mixed"] < evaluation["plain"]
     again = [*command, "--shuffle", 100, "-o", "whole.son", "-q"]
     sonline(*again)
     parts = [*command, "--shuffle", 100, "-o", "parts.son", "-q"]

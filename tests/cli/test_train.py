@@ -138,8 +138,8 @@ def test_predictions_made_while_training_are_those_of_the_library(sonline, data,
 def test_passes_and_holdout(sonline, data):
     done = sonline("train", data, "-o", "m.son", "--json", "--passes", 3, "--holdout", 5)
     result = json.loads(done.stdout)
-    assert [one["rows"] for one in result["passes"]] == [3000] * 3
-    losses = [one["holdout_loss"] for one in result["passes"]]
+    assert [summary["rows"] for summary in result["passes"]] == [3000] * 3
+    losses = [summary["holdout_loss"] for summary in result["passes"]]
     assert losses[2] < losses[0]
 
 
@@ -149,16 +149,16 @@ def test_classes_are_recognised_and_may_emerge(sonline, tmp_path):
     assert result["task"] == "classes"
     assert sorted(result["classes"]) == [1, 2, 3, 4]
     assert result["error"] < 0.4
-    judged = json.loads(sonline("evaluate", "c.svm", "-m", "c.son", "--json").stdout)
+    evaluation = json.loads(sonline("evaluate", "c.svm", "-m", "c.son", "--json").stdout)
     labels = sonline("predict", "c.svm", "-m", "c.son", "--as", "label").stdout.split()
     truth = [line.split()[0] for line in (tmp_path / "c.svm").read_text().splitlines()]
     wrong = sum(a != b for a, b in zip(labels, truth, strict=True))
-    assert judged["error"] == pytest.approx(wrong / 2000)
+    assert evaluation["error"] == pytest.approx(wrong / 2000)
     shares = sonline("predict", "c.svm", "-m", "c.son").stdout.splitlines()[0].split()
     assert [share.partition(":")[0] for share in shares] == ["1", "2", "3", "4"]
     assert sum(float(share.partition(":")[2]) for share in shares) == pytest.approx(1)
-    found = json.loads(sonline("predict", "c.svm", "-m", "c.son", "--json").stdout.splitlines()[0])
-    assert list(found["probability"]) == ["1", "2", "3", "4"]
+    report = json.loads(sonline("predict", "c.svm", "-m", "c.son", "--json").stdout.splitlines()[0])
+    assert list(report["probability"]) == ["1", "2", "3", "4"]
 
 
 def test_words_are_labels_too(sonline, tmp_path):
@@ -180,21 +180,21 @@ def test_numbers_to_be_predicted_are_not_taken_for_classes(sonline, tmp_path):
     (tmp_path / "r.svm").write_text(text)
     assert "--loss squared" in sonline("train", "r.svm", "-o", "r.son", code=2).stderr
     sonline("train", "r.svm", "-o", "r.son", "-q", "--loss", "squared")
-    judged = json.loads(sonline("evaluate", "r.svm", "-m", "r.son", "--json").stdout)
-    assert judged["r2"] > 0.99
+    evaluation = json.loads(sonline("evaluate", "r.svm", "-m", "r.son", "--json").stdout)
+    assert evaluation["r2"] > 0.99
 
 
 def test_evaluate_agrees_with_scikit_learn(sonline, data):
     from sklearn.metrics import log_loss, roc_auc_score  # noqa: PLC0415 - only here
 
     sonline("train", data, "-o", "m.son", "-q", "--limit", 1000)
-    judged = json.loads(sonline("evaluate", data, "-m", "m.son", "--json").stdout)
+    evaluation = json.loads(sonline("evaluate", data, "-m", "m.son", "--json").stdout)
     chances = [float(line) for line in sonline("predict", data, "-m", "m.son").stdout.split()]
     truth = [int(line.split()[0]) for line in data.read_text().splitlines()]
-    assert judged["log_loss"] == pytest.approx(log_loss(truth, chances))
-    assert judged["auc"] == pytest.approx(roc_auc_score(truth, chances), abs=1e-3)
+    assert evaluation["log_loss"] == pytest.approx(log_loss(truth, chances))
+    assert evaluation["auc"] == pytest.approx(roc_auc_score(truth, chances), abs=1e-3)
     wrong = [(p > 0.5) != (y > 0) for p, y in zip(chances, truth, strict=True)]
-    assert judged["error"] == pytest.approx(np.mean(wrong))
+    assert evaluation["error"] == pytest.approx(np.mean(wrong))
     progressive = sonline("evaluate", data, "-m", "m.son", "--json", "--progressive").stdout
     assert json.loads(progressive)["rows"] == 3000
 

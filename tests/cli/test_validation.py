@@ -14,16 +14,16 @@ def test_the_model_is_that_of_the_best_pass(sonline, tmp_path):
     (tmp_path / "train.svm").write_text("".join(lines[:100]))
     (tmp_path / "test.svm").write_text("".join(lines[100:]))
     command = ["train", "train.svm", "--validation", "test.svm", "--passes", 30]
-    found = json.loads(sonline(*command, "-o", "m.son", "--patience", 2, "--json").stdout)
-    losses = [one["validation_loss"] for one in found["passes"]]
+    report = json.loads(sonline(*command, "-o", "m.son", "--patience", 2, "--json").stdout)
+    losses = [summary["validation_loss"] for summary in report["passes"]]
     best = losses.index(min(losses)) + 1
-    assert found["best_pass"] == best
+    assert report["best_pass"] == best
     assert len(losses) == best + 2 < 30
     sonline("train", "train.svm", "-o", "n.son", "-q", "--passes", best)
     assert tensors(tmp_path / "m.son") == tensors(tmp_path / "n.son")
-    judged = json.loads(sonline("evaluate", "test.svm", "-m", "m.son", "--json").stdout)
-    assert judged["loss"] == min(losses)
-    assert judged["error"] == found["passes"][best - 1]["validation_error"]
+    evaluation = json.loads(sonline("evaluate", "test.svm", "-m", "m.son", "--json").stdout)
+    assert evaluation["loss"] == min(losses)
+    assert evaluation["error"] == report["passes"][best - 1]["validation_error"]
     shown = sonline(*command).stdout
     assert "the best pass" in shown
     failed = sonline(*command, "-o", "m.son", "--resume", code=2)
@@ -83,7 +83,7 @@ def test_features_by_name_are_validated_after_each_pass(sonline, tmp_path, kind)
     losses = []
     for name in ("d.svm", f"d.{kind}"):
         done = sonline("train", name, "--validation", name, "--passes", 3, "--json")
-        losses.append([one["validation_loss"] for one in json.loads(done.stdout)["passes"]])
+        losses.append([summary["validation_loss"] for summary in json.loads(done.stdout)["passes"]])
     assert len(losses[0]) == 3
     assert losses[0] == losses[1]
 
@@ -93,5 +93,5 @@ def test_lines_of_many_passes_keep_their_numbers_apart(sonline, tmp_path):
     command = ["train", "d.svm", "--validation", "d.svm", "--passes", 12, "--holdout", 5]
     shown = sonline(*command, "--patience", 12).stdout
     for what in ("loss", "held out", "validation"):
-        found = re.findall(rf"^{what} pass (\d+) +\d\.\d", shown, re.MULTILINE)
-        assert found == [str(turn) for turn in range(1, 13)]
+        actual = re.findall(rf"^{what} pass (\d+) +\d\.\d", shown, re.MULTILINE)
+        assert actual == [str(turn) for turn in range(1, 13)]

@@ -48,7 +48,7 @@ def test_values_are_those_of_typer(kind: Any, info: Any) -> None:
             coercion.build_runtime_param(described),
         )
         for value in [*WORDS, 3, 2.5, True, None]:
-            given = [value] if several and value is not None else value
-            ours, expected = answer(plain, given, several), answer(theirs, given, several)
+            options = [value] if several and value is not None else value
+            ours, expected = answer(plain, options, several), answer(theirs, options, several)
             assert repr(ours) == repr(expected), value  # NaN is not itself
             assert type(ours) is type(expected), value

@@ -183,8 +183,8 @@ def test_test_only_predicts_and_measures(sonline, tmp_path):
     tested = sonline("vw", "-t", "-d", "d.vw", "-i", "v.son")
     assert tested.stdout == ""  # predictions only where they are asked for
     measured = dict(line.split() for line in tested.stderr.splitlines())
-    judged = json.loads(sonline("evaluate", "d.vw", "-m", "v.son", "--json").stdout)
-    assert float(measured["loss"]) == pytest.approx(judged["loss"], abs=1e-6)
+    evaluation = json.loads(sonline("evaluate", "d.vw", "-m", "v.son", "--json").stdout)
+    assert float(measured["loss"]) == pytest.approx(evaluation["loss"], abs=1e-6)
     sonline("vw", "-t", "d.vw", "-i", "v.son", "-p", "p.txt", "--quiet")
     raw = sonline("predict", "d.vw", "-m", "v.son", "--as", "raw").stdout
     assert (tmp_path / "p.txt").read_text() == raw
@@ -260,7 +260,7 @@ def test_classes_and_a_number_of_rows(sonline, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("options", "words"),
     [
         (["--audit"], "-t -i MODEL --audit"),
         (["--l2", "1"], "--alpha of sonline train"),
@@ -274,8 +274,8 @@ def test_classes_and_a_number_of_rows(sonline, tmp_path):
         (["-d", "a.vw", "-d", "b.vw"], "name one file"),
     ],
 )
-def test_what_is_not_taken_names_what_is(sonline, given, words):
-    assert words in sonline("vw", *given, code=2).stderr
+def test_what_is_not_taken_names_what_is(sonline, options, words):
+    assert words in sonline("vw", *options, code=2).stderr
 
 
 def test_weights_as_text(sonline, tmp_path):
@@ -346,8 +346,8 @@ def test_an_audit_adds_up_to_the_prediction(sonline, tmp_path):
     predictions, tags = zip(*(line.split() for line in lines[::2]), strict=True)
     assert tags == ("i", "j") * 20
     for prediction, line in zip(predictions, lines[1::2], strict=True):
-        found = [words.rsplit(":", 3) for words in line.split("\t")[1:]]
-        parts = [float(value) * float(weight) for _, _, value, weight in found]
+        actual = [words.rsplit(":", 3) for words in line.split("\t")[1:]]
+        parts = [float(value) * float(weight) for _, _, value, weight in actual]
         assert sum(parts) == pytest.approx(float(prediction), rel=1e-3, abs=1e-4)
         assert [abs(part) for part in parts] == sorted(map(abs, parts), reverse=True)
     names = {words.split(":")[0] for words in lines[1].split("\t")[1:]}

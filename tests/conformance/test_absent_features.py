@@ -71,13 +71,13 @@ def test_looking_and_stopping_in_between_change_nothing(
     model = wide_learner(sketch=sketch, scaling=scaling, dtype=dtype)
     for part in np.array_split(np.arange(ROUNDS), 23):
         before = state_of(model)
-        told = model.predict(X)
+        answer = model.predict(X)
         assert state_of(model) == before
         tags = model._model.core.save()["sketch.tags"]
         behind += int((tags < tags.max(initial=0)).sum())
         model.save(tmp_path / "model")
         model = OnlineLearner.load(tmp_path / "model")
-        np.testing.assert_array_equal(model.predict(X), told)
+        np.testing.assert_array_equal(model.predict(X), answer)
         np.testing.assert_array_equal(model.learn(X[part], y[part]), made[part])
     assert behind > 100  # features had something to catch up with when the model was saved
     assert state_of(model) == state_of(whole)

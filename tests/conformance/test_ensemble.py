@@ -201,7 +201,7 @@ def test_follows_a_stream_sorted_by_class():
     follower, blend = OnlineLearner(follow_labels=True), OnlineLearner()
     decaying = OnlineLearner(alpha="relative:0.1")
     mistakes = [
-        int(np.sum((one.learn(X, y) > 0) != (y > 0))) for one in (follower, blend, decaying)
+        int(np.sum((entry.learn(X, y) > 0) != (y > 0))) for entry in (follower, blend, decaying)
     ]
     assert mistakes[0] <= 4  # the first row, and what it takes to notice that the other class began
     assert mistakes[1] < mistakes[2] / 4

@@ -95,11 +95,11 @@ def test_mass_that_isotropic_discards(size: int, kind: str) -> None:
     model, total = summed("isotropic", size, kind)
     tail = model.stats()["alpha"] - 1.0
     if kind == "emerging":  # the share of each discarded value depends on the features seen then
-        kept = np.trace(total) - model.spectrum().sum()
-        assert kept / FEATURES <= tail <= kept
+        remaining = np.trace(total) - model.spectrum().sum()
+        assert remaining / FEATURES <= tail <= remaining
         return
-    kept = model.spectrum().sum() + tail * (FEATURES - size)
-    np.testing.assert_allclose(kept, np.trace(total), rtol=1e-9)
+    remaining = model.spectrum().sum() + tail * (FEATURES - size)
+    np.testing.assert_allclose(remaining, np.trace(total), rtol=1e-9)
 
 
 @pytest.mark.parametrize("kind", ["unit", "raw", "emerging"])

@@ -32,8 +32,8 @@ def compare(kind: str, weights: bool = False, **changed: Any) -> None:
     w = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], size=ROUNDS) if weights else None
     kernel = OnlineLearner(**parameters, dtype="float64")
     oracle = ReferenceLearner(**parameters)
-    found, wanted = kernel.learn(X, y, w), oracle.learn(X, y, w)
-    np.testing.assert_allclose(found, wanted, rtol=TOLERANCE, atol=TOLERANCE)
+    predictions, wanted = kernel.learn(X, y, w), oracle.learn(X, y, w)
+    np.testing.assert_allclose(predictions, wanted, rtol=TOLERANCE, atol=TOLERANCE)
     np.testing.assert_allclose(
         kernel.predict(X[:50]), oracle.predict(X[:50]), rtol=TOLERANCE, atol=TOLERANCE
     )
@@ -45,13 +45,13 @@ def compare_state(kernel: OnlineLearner, oracle: ReferenceLearner) -> None:
     assert kernel.stats()["features"] == oracle.seen.sum()
     np.testing.assert_allclose(kernel.stats()["alpha"], oracle.alpha, rtol=TOLERANCE)
     raw = oracle.raw_weights
-    found = np.zeros_like(raw)
+    actual = np.zeros_like(raw)
     shift = int(oracle.intercept)
     for feature, weight in kernel.weights().items():
-        found[int(feature) + shift] = weight
+        actual[int(feature) + shift] = weight
     if shift:
-        found[0] = kernel.bias
-    np.testing.assert_allclose(found, raw, rtol=TOLERANCE, atol=TOLERANCE * np.abs(raw).max())
+        actual[0] = kernel.bias
+    np.testing.assert_allclose(actual, raw, rtol=TOLERANCE, atol=TOLERANCE * np.abs(raw).max())
 
     if kernel.params["sketch"] not in LOW_RANK:
         return

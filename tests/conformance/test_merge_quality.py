@@ -28,10 +28,10 @@ def sites(seed):
     latent = rng.normal(size=(count, COMMON))
     X[:, :COMMON] = latent * size @ turn
     columns = COMMON + site[:, np.newaxis] * OWN + np.arange(OWN)
-    own = rng.normal(size=(count, OWN))
-    np.put_along_axis(X, columns, own, axis=1)
+    part = rng.normal(size=(count, OWN))
+    np.put_along_axis(X, columns, part, axis=1)
     of_site = rng.normal(size=SITES * OWN)
-    z = latent @ rng.normal(size=COMMON) / 4 + (own * of_site[columns - COMMON]).sum(axis=1)
+    z = latent @ rng.normal(size=COMMON) / 4 + (part * of_site[columns - COMMON]).sum(axis=1)
     return X, z + 0.3 * rng.normal(size=count), site
 
 
@@ -69,21 +69,21 @@ def shuffled(seed):
     return latent * size @ turn, z + 0.3 * rng.normal(size=len(z)), rng.permutation(len(z)) % SITES
 
 
-def judged(data, sketch, shards, seed, loss):
+def evaluated(data, sketch, shards, seed, loss):
     """Return the loss on held-out rows: mean of the shards, average of the weights, merged."""
     X, z, site = data(seed)
     y = z if loss == "squared" else np.where(z > 0, 1.0, -1.0)
     learners = [OnlineLearner(loss=loss, sketch=sketch) for _ in range(shards)]
-    for number, one in enumerate(learners):
-        own = site[:ROWS] % shards == number
-        one.learn(X[:ROWS][own], y[:ROWS][own])
+    for number, model in enumerate(learners):
+        part = site[:ROWS] % shards == number
+        model.learn(X[:ROWS][part], y[:ROWS][part])
     merged = learners[0].merge(learners[1:])
     held = X[ROWS:]
 
     def mean_loss(raw):
         return losses(loss, y[ROWS:], raw).mean()
 
-    each = np.array([one.predict(held) for one in learners])
+    each = np.array([model.predict(held) for model in learners])
     # Predictions are linear: that of the averaged weights is the average of the predictions.
     return (
         np.mean([mean_loss(raw) for raw in each]),
@@ -98,7 +98,7 @@ def judged(data, sketch, shards, seed, loss):
 @pytest.mark.parametrize("sketch", SKETCHES)
 @pytest.mark.parametrize("data", [sites, units])
 def test_merging_beats_shards_and_averages(data, sketch, shards, loss):
-    mean, average, merged = judged(data, sketch, shards, 0, loss)
+    mean, average, merged = evaluated(data, sketch, shards, 0, loss)
     if data is units and loss == "logistic" and not merged < 0.99 * min(mean, average):
         # With implicit steps shards in other units are good by themselves: merging few of them
         # gains less than one per cent, and with rfd the plain average is better.
@@ -114,7 +114,7 @@ def test_merging_weighs_directions_where_there_are_any(sketch, shards):
 
     Where each shard knows a few directions across all features, that is no better than averaging.
     """
-    mean, average, merged = judged(views, sketch, shards, 0, "squared")
+    mean, average, merged = evaluated(views, sketch, shards, 0, "squared")
     assert merged < mean
     if sketch in SOLVED:
         assert merged < 1.01 * average
@@ -129,7 +129,7 @@ def test_merging_shuffled_rows_is_no_worse_than_averaging(sketch, shards):
 
     Over five seeds isotropic is within 0.3 % of the average with 2 and 4 shards, on either side.
     """
-    mean, average, merged = judged(shuffled, sketch, shards, 0, "logistic")
+    mean, average, merged = evaluated(shuffled, sketch, shards, 0, "logistic")
     assert merged < mean
     assert merged < 1.01 * average
     if sketch == "full" or (sketch == "isotropic" and shards > 4):
@@ -168,20 +168,20 @@ def against_the_mean(rng, clip):
     X, z, chosen = some_rows(rng)
     y = np.where(z > 0, 1.0, -1.0) if LOSSES[chosen["loss"]]["binary"] else z
     shards = int(rng.integers(2, 9))
-    found = [learner(clip=clip, **chosen) for _ in range(shards)]
+    learners = [learner(clip=clip, **chosen) for _ in range(shards)]
 
     def mean_loss(raw):
         return losses(chosen["loss"], y[TRAINED:], raw).mean()
 
     try:
-        for number, one in enumerate(found):
-            one.learn(X[number:TRAINED:shards], y[number:TRAINED:shards])
+        for number, shard in enumerate(learners):
+            shard.learn(X[number:TRAINED:shards], y[number:TRAINED:shards])
     except DivergenceError:
         return None
-    mean = np.mean([mean_loss(one.predict(X[TRAINED:])) for one in found])
+    mean = np.mean([mean_loss(shard.predict(X[TRAINED:])) for shard in learners])
     if mean > 0.8 * mean_loss(np.full(len(X) - TRAINED, np.median(z))):
         return None
-    return mean_loss(found[0].merge(found[1:]).predict(X[TRAINED:])) / mean
+    return mean_loss(learners[0].merge(learners[1:]).predict(X[TRAINED:])) / mean
 
 
 @pytest.mark.long
@@ -194,7 +194,7 @@ def test_with_any_parameters_merged_is_rarely_worse_than_the_mean_of_the_shards(
     """
     rng = np.random.default_rng(0)
     tried = [against_the_mean(rng, clip) for _ in range(800)]
-    ratios = np.array([one for one in tried if one is not None])
+    ratios = np.array([entry for entry in tried if entry is not None])
     assert ratios.size > 500
     assert np.mean(ratios > 1.01) <= 0.01
     assert ratios.max() < 2

@@ -36,9 +36,9 @@ def cluster():
         LocalCluster(
             n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
         ) as cluster,
-        Client(cluster) as found,
+        Client(cluster) as client,
     ):
-        yield found
+        yield client
 
 
 @pytest.fixture
@@ -69,7 +69,7 @@ def no_cluster(monkeypatch):
 
 
 def arrays(*every):
-    return [da.from_array(one, chunks=(ROWS, *one.shape[1:])) for one in every]
+    return [da.from_array(entry, chunks=(ROWS, *entry.shape[1:])) for entry in every]
 
 
 def state(model):
@@ -95,9 +95,9 @@ def test_a_cluster_gives_what_merging_by_hand_gives(client, data):
     model = SONClassifier().fit(dX.rechunk((ROWS, 5)), dy)
     assert state(model) == state(by_hand(X, y))
     figures = model.rounds_[0].figures
-    assert [one.partition for one in figures] == list(range(PARTS))
-    assert [one.rows for one in figures] == [ROWS] * PARTS
-    assert {one.worker for one in figures} <= {"0", "1"}
+    assert [entry.partition for entry in figures] == list(range(PARTS))
+    assert [entry.rows for entry in figures] == [ROWS] * PARTS
+    assert {entry.worker for entry in figures} <= {"0", "1"}
     assert model.rounds_[0].loss == pytest.approx(model.progressive_loss_)
     assert model.rounds_[0].error == pytest.approx(1 - model.progressive_score_)
     lazy = model.predict(dX)
@@ -114,20 +114,20 @@ def test_figures_name_the_worker(client, data):
     for name in (0, 1):
         with dask.annotate(workers=[name]):
             model = SONClassifier().fit(*arrays(X, y))
-        assert [one.worker for one in model.rounds_[0].figures] == [str(name)] * PARTS
+        assert [entry.worker for entry in model.rounds_[0].figures] == [str(name)] * PARTS
 
 
 def test_partitions_are_shown_as_they_are_finished(client, data, capfd):
     X, y, _ = data
     model = SONClassifier(max_iter=2).fit(*arrays(X, y), verbose=True)
-    said = capfd.readouterr().err.splitlines()
+    output = capfd.readouterr().err.splitlines()
     for turn, shard in enumerate(model.rounds_):
-        for one in shard.figures:
+        for entry in shard.figures:
             wanted = (
-                f"round {turn + 1}: partition {one.partition}: {ROWS} rows, "
-                f"loss {one.loss / ROWS:.6f}, in {one.seconds:.2f} s on worker {one.worker}"
+                f"round {turn + 1}: partition {entry.partition}: {ROWS} rows, "
+                f"loss {entry.loss / ROWS:.6f}, in {entry.seconds:.2f} s on worker {entry.worker}"
             )
-            assert said.count(wanted) == 1
+            assert output.count(wanted) == 1
     SONClassifier().fit(*arrays(X, y))
     assert "round" not in capfd.readouterr().err
 
@@ -162,7 +162,7 @@ def test_the_page_begins_with_three_lines_that_work(client, data):
 def test_without_a_cluster_the_bits_are_the_same(data):
     X, y, _ = data
     model = SONClassifier().fit(*arrays(X, y))
-    assert {one.worker for one in model.rounds_[0].figures} == {"local"}
+    assert {entry.worker for entry in model.rounds_[0].figures} == {"local"}
     assert state(model) == state(by_hand(X, y))
 
 
@@ -175,7 +175,7 @@ def test_without_a_cluster_merging_is_done_again_from_checkpoints(data, tmp_path
         for path in (tmp_path / "round-1").glob("merged.*"):
             path.unlink()
         again = SONClassifier().fit(*arrays(X, y), checkpoint=tmp_path, resume=True)
-        assert all(one.resumed for one in again.rounds_[0].figures)
+        assert all(entry.resumed for entry in again.rounds_[0].figures)
         assert state(again) == state(model)
 
 
@@ -252,7 +252,7 @@ def test_other_data_have_another_token(data):
         dask.delayed(X[:5]),
         dask.delayed(on_a_worker)(dask.delayed(on_a_worker)(X[:5])),
     ]
-    tokens = {same[0], *(token_of([one]) for one in others)}
+    tokens = {same[0], *(token_of([other]) for other in others)}
     assert len(tokens) == 5
 
 
@@ -278,7 +278,7 @@ def test_nothing_is_deleted_that_we_did_not_write(data, tmp_path):
     model = SONClassifier().fit(*arrays(X, y), checkpoint=folder)
     assert [path.read_text(encoding="utf-8") for path in added] == ["mine"] * 3
     assert not list((folder / "round-2").glob("*.sonline"))  # of the run before
-    assert not any(one.resumed for one in model.rounds_[0].figures)
+    assert not any(entry.resumed for entry in model.rounds_[0].figures)
     (folder / "run.json").write_text('{"name": "another program"}', encoding="utf-8")
     with pytest.raises(ParameterError, match=r"run\.json was not left by"):
         SONClassifier().fit(*arrays(X, y), checkpoint=folder)
@@ -309,7 +309,7 @@ def test_parquet_files_are_read_in_partitions_that_fit(client, data, tmp_path):
     dd.from_pandas(frame, npartitions=8).to_parquet(tmp_path / "rows")
     lazy = dd.read_parquet(tmp_path / "rows")
     model = SONClassifier().fit(lazy[names], lazy["label"])
-    assert sum(one.rows for one in model.rounds_[0].figures) == len(frame)
+    assert sum(entry.rows for entry in model.rounds_[0].figures) == len(frame)
     assert model.score(lazy[names], lazy["label"]) > 0.9
     narrow = SONRegressor().fit(lazy[names[:1]], lazy["number"], sample_weight=lazy["weight"])
     assert narrow.feature_names_in_.tolist() == names[:1]
@@ -334,7 +334,7 @@ def test_delayed_partitions_may_be_sparse_or_empty(client, data):
         [dask.delayed(sp.csr_array)(X[part]) for part in parts],
         [dask.delayed(y[part]) for part in parts],
     )
-    assert [one.rows for one in model.rounds_[0].figures] == [ROWS, 0, ROWS]
+    assert [entry.rows for entry in model.rounds_[0].figures] == [ROWS, 0, ROWS]
     dense = SONClassifier().fit(*arrays(X[: 2 * ROWS], y[: 2 * ROWS]))
     assert state(model) == state(dense)
 
@@ -381,7 +381,7 @@ def test_bad_rows_are_named_or_skipped(client, data):
     X[4 * ROWS, 0] = 1e19  # too large for float32
     dX, dy = arrays(X, y)
     model = SONClassifier().fit(dX, dy, on_error="skip")
-    assert [one.skipped for one in model.rounds_[0].figures] == [0, 0, 2, 0, 1, 0]
+    assert [entry.skipped for entry in model.rounds_[0].figures] == [0, 0, 2, 0, 1, 0]
     assert model.progress_.rows == PARTS * ROWS - 3
     sparse = dask.delayed(sp.csr_array)(X[2 * ROWS : 3 * ROWS])
     with pytest.raises(DataFormatError, match=r"^partition 0:7: "):
@@ -514,10 +514,10 @@ def test_finished_partitions_are_used_again(client, data, tmp_path, caplog):
     (folder / "round-1" / damaged).write_bytes(b"damaged")
     marker.unlink()
     model.fit(rows, labels, **arguments)
-    resumed = [one.resumed for one in model.rounds_[0].figures]
+    resumed = [entry.resumed for entry in model.rounds_[0].figures]
     assert resumed.count(True) == len(left) - 1
     assert state(model) == state(SONClassifier(max_iter=2).fit(*arrays(X, y)))
     model.fit(rows, labels, **arguments)
-    assert all(one.resumed for shard in model.rounds_ for one in shard.figures)
+    assert all(entry.resumed for shard in model.rounds_ for entry in shard.figures)
     with pytest.raises(ParameterError, match="rounds 2, now it is 3"):
         SONClassifier(max_iter=3).fit(rows, labels, **arguments)

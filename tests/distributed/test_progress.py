@@ -34,10 +34,10 @@ def test_lines():
 
 
 def test_a_bar_on_a_terminal_if_it_is_known_how_many():
-    said = shown(force_terminal=True, _environ={"TERM": "xterm"})
-    assert "round 2" in said
-    assert "1/3" in said
-    assert "5 rows  loss 0.200000" in said
-    assert "on worker" not in said
+    output = shown(force_terminal=True, _environ={"TERM": "xterm"})
+    assert "round 2" in output
+    assert "1/3" in output
+    assert "5 rows  loss 0.200000" in output
+    assert "on worker" not in output
     assert shown(wanted=False, force_terminal=True) == ""
     assert "on worker" in shown(count=0, force_terminal=True)

@@ -84,8 +84,8 @@ def test_a_learner_that_diverges_is_left_out_and_counts_as_the_worst():
     assert first.diverged
     assert first.total == float("inf")
     assert not second.diverged
-    found = best({"rows": 3000, "mistakes": [None, 7, 7]}, [1, 2, 3])
-    assert (found.mistakes, found.step) == (7, 2)
+    actual = best({"rows": 3000, "mistakes": [None, 7, 7]}, [1, 2, 3])
+    assert (actual.mistakes, actual.step) == (7, 2)
     assert np.isnan(best({"rows": 9, "mistakes": [None]}, [1]).rate)
 
 

@@ -130,13 +130,13 @@ def balanced(rate: float, rows: int):
     X, y = imbalanced(rate, n=rows)
     cut = 3 * y.size // 4
 
-    def judged(model) -> tuple[float, float]:
+    def evaluated(model) -> tuple[float, float]:
         model.fit(X[:cut], y[:cut])
         labels, margins = model.predict(X[cut:]), model.decision_function(X[cut:])
         return recall_score(y[cut:], labels), roc_auc_score(y[cut:], margins)
 
-    orders = [judged(SONClassifier(class_weight="balanced", random_state=i)) for i in range(4)]
-    return np.mean(orders, axis=0), judged(LogisticRegression(class_weight="balanced"))
+    orders = [evaluated(SONClassifier(class_weight="balanced", random_state=i)) for i in range(4)]
+    return np.mean(orders, axis=0), evaluated(LogisticRegression(class_weight="balanced"))
 
 
 # Rate, rows, and how far the recall may be below. The fewer positives, the more the order of the

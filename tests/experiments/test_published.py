@@ -57,8 +57,8 @@ def test_the_columns_without_sketch_agree(comparisons):
 
 @pytest.mark.data
 def test_gradient_descent_makes_exactly_the_paper_s_mistakes(comparisons):
-    found = {c.dataset: c.ours.mistakes for c in comparisons if c.column == "m = 0"}
-    assert {name: found[name] for name in EXACT} == EXACT
+    actual = {c.dataset: c.ours.mistakes for c in comparisons if c.column == "m = 0"}
+    assert {name: actual[name] for name in EXACT} == EXACT
 
 
 @pytest.mark.data

@@ -61,8 +61,8 @@ def test_classes_and_their_probabilities_are_sorted(trained) -> None:
     assert table.columns.tolist() == sorted(labels)
     np.testing.assert_allclose(table, expected, rtol=1e-12)
     assert list(learner.predict_proba_one(rows_of(X)[0])) == sorted(labels)
-    for one in (learner, river):  # River's are in no order: its dictionaries have none
-        single = one.predict_proba_one(rows_of(X)[0])
+    for entry in (learner, river):  # River's are in no order: its dictionaries have none
+        single = entry.predict_proba_one(rows_of(X)[0])
         np.testing.assert_allclose([single[k] for k in sorted(labels)], expected[0], rtol=1e-12)
     model = Model.load(path)
     printed = json.loads(prediction_objects(model, model.predict(X), None).splitlines()[0])
@@ -104,11 +104,11 @@ def test_contributions_add_up_to_the_prediction_of_the_class(trained, load) -> N
     path, labels, X = trained
     row, learner = rows_of(X)[0], OnlineLearner.load(path)
     raw, bias = np.atleast_1d(learner.predict_one(row)), np.atleast_1d(learner.bias)
-    for place, label in enumerate([None] if len(labels) == 2 else sorted(labels)):
+    for position, label in enumerate([None] if len(labels) == 2 else sorted(labels)):
         total = sum(load(path).explain_one(row, label).values())
-        assert np.isclose(total, raw[place], rtol=1e-4)
+        assert np.isclose(total, raw[position], rtol=1e-4)
         weights = load(path).weights(label)
-        assert np.isclose(sum(weights[name] * row[name] for name in row) + bias[place], total)
+        assert np.isclose(sum(weights[name] * row[name] for name in row) + bias[position], total)
 
 
 @pytest.mark.parametrize("rows", [1, 3])

@@ -205,16 +205,16 @@ def test_every_face_saves_and_every_face_loads(task: str, by: str, folder: Path)
         files = [saved(saver, task, by, folder, seed) for seed in (1, 2)]
         for loader, face in FACES.items():
             first, second = (face.load(file, task) for file in files)
-            found = {"raw": face.raw(first, new, by), "loaded": tensors(first.model)}
+            actual = {"raw": face.raw(first, new, by), "loaded": tensors(first.model)}
             merged = first.merge([second])
-            found["merged"] = tensors(merged.model)
+            actual["merged"] = tensors(merged.model)
             face.learn(first, new, labels, by)
-            found["learned"] = tensors(first.model)
-            known = known or found
+            actual["learned"] = tensors(first.model)
+            known = known or actual
             where = f"saved by {saver}, loaded by {loader}"
-            np.testing.assert_array_equal(found["raw"], known["raw"], err_msg=where)
+            np.testing.assert_array_equal(actual["raw"], known["raw"], err_msg=where)
             for what in ("loaded", "merged", "learned"):
-                assert found[what] == known[what], f"{what}: {where}"
+                assert actual[what] == known[what], f"{what}: {where}"
 
 
 @pytest.mark.one_in(3)

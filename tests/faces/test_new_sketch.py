@@ -46,13 +46,13 @@ def fitted(face: Any, seed: int, sketch: str) -> Any:
 
 @pytest.mark.parametrize("face", [OnlineLearner, SONClassifier, SONRegressor])
 def test_it_trains_saves_loads_and_merges(face: Any, registered: str, tmp_path: Path) -> None:
-    one, other = (fitted(face, seed, registered) for seed in (1, 2))
+    first, other = (fitted(face, seed, registered) for seed in (1, 2))
     twin = fitted(face, 1, "oja"), fitted(face, 2, "oja")
-    assert arrays(one.model) == arrays(twin[0].model)
-    one.save(tmp_path / "m.son")
+    assert arrays(first.model) == arrays(twin[0].model)
+    first.save(tmp_path / "m.son")
     loaded = sonline.load(tmp_path / "m.son")
     assert type(loaded) is face
-    assert arrays(loaded.model) == arrays(one.model)
+    assert arrays(loaded.model) == arrays(first.model)
     merged = loaded.merge([other])
     assert arrays(merged.model) == arrays(twin[0].merge([twin[1]]).model)
     X, _ = rows(3)

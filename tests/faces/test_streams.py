@@ -267,11 +267,11 @@ def test_validation_keeps_the_model_that_the_command_line_keeps(tmp_path: Path) 
     held.write_text("".join(lines[60:]))
     command = ["train", data, "--validation", held, "--passes", 30, "--patience", 2]
     CommandLine.run(*command, "-o", tmp_path / "m.son", "-q")
-    kept = Model.load(tmp_path / "m.son")
+    remaining = Model.load(tmp_path / "m.son")
     learner = OnlineLearner()
     learner.learn_stream(data, passes=30, validation=held, patience=2)
-    assert tensors(learner.model) == tensors(kept)
-    best = kept.run["validation"]["best_pass"]
+    assert tensors(learner.model) == tensors(remaining)
+    best = remaining.run["validation"]["best_pass"]
     assert best < 30
     same = OnlineLearner()
     same.learn_stream(data, passes=best)

@@ -64,8 +64,8 @@ def test_looking_inside(name: str) -> None:
     assert face.features() == NAMES
     raw, scaled = face.weights(**label), face.weights(**label, scaled=True)
     rms = np.sqrt(np.mean(X**2, axis=0))
-    for place, feature in enumerate(NAMES):
-        assert scaled[feature] == pytest.approx(raw[feature] * rms[place], rel=0.2)
+    for position, feature in enumerate(NAMES):
+        assert scaled[feature] == pytest.approx(raw[feature] * rms[position], rel=0.2)
     parts = face.explain_one(row(3), **label)
     assert all(type(part) is float for part in parts.values())
     assert [abs(part) for part in parts.values()] == sorted(map(abs, parts.values()), reverse=True)
@@ -84,7 +84,7 @@ def test_compact_predicts_the_same_and_refuses_to_learn(name: str) -> None:
     small = face.compact()
     assert type(small) is type(face)
     assert small.stats()["bytes"] < face.stats()["bytes"] / 2
-    raw, wanted = (one.model.predict([row(n) for n in range(20)]) for one in (small, face))
+    raw, wanted = (entry.model.predict([row(n) for n in range(20)]) for entry in (small, face))
     np.testing.assert_allclose(raw, wanted, rtol=1e-4, atol=1e-4)
     with pytest.raises(InvalidInputError, match="compact model, which only predicts"):
         small.model.learn([row(0)], LABELS[FACES[name][1]][:1].tolist())
@@ -128,11 +128,11 @@ def test_order_of_columns_is_irrelevant(name: str) -> None:
     face = trained(name)
     wanted = face.predict(frame())
     for other in (frame()[NAMES[::-1]], polars.DataFrame(frame())[NAMES[::-1]]):
-        found = face.predict(other)
-        if found.dtype.kind == "f":
-            np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+        predictions = face.predict(other)
+        if predictions.dtype.kind == "f":
+            np.testing.assert_allclose(predictions, wanted, rtol=1e-4, atol=1e-5)
         else:
-            assert (found == wanted).all()
+            assert (predictions == wanted).all()
     if not isinstance(face, OnlineLearner):  # where any feature may be absent
         with pytest.raises(ValueError, match="feature names should match"):
             face.predict(frame().drop(columns="b"))

@@ -44,7 +44,7 @@ def test_golden_model(file: Path, make: ModuleType) -> None:
     # Parameters that came later have their defaults.
     assert model.params == {**model.params, **expected["parameters"]}
     assert model.features() == expected["features"]
-    found = model.predict(make.rows(10, seed=3))
-    np.testing.assert_allclose(found, expected["predictions"], rtol=1e-9, atol=1e-12)
-    found = model.learn(make.rows(20, seed=4), make.labels(20, seed=5))
-    np.testing.assert_allclose(found, expected["continued"], rtol=1e-7, atol=1e-10)
+    predictions = model.predict(make.rows(10, seed=3))
+    np.testing.assert_allclose(predictions, expected["predictions"], rtol=1e-9, atol=1e-12)
+    predictions = model.learn(make.rows(20, seed=4), make.labels(20, seed=5))
+    np.testing.assert_allclose(predictions, expected["continued"], rtol=1e-7, atol=1e-10)

@@ -28,10 +28,10 @@ def shards(parameters, cuts, seed):
     """Return learners of parts of a stream; parts may be empty."""
     X, y = stream("emerging", parameters["loss"], 60, 8, seed)
     ends = [0, *sorted(cuts), 60]
-    found = [learner(**parameters) for _ in ends[1:]]
-    for one, first, last in zip(found, ends, ends[1:], strict=False):
-        one.learn(X[first:last], y[first:last])
-    return X, found
+    learners = [learner(**parameters) for _ in ends[1:]]
+    for shard, first, last in zip(learners, ends, ends[1:], strict=False):
+        shard.learn(X[first:last], y[first:last])
+    return X, learners
 
 
 def state(one):
@@ -42,16 +42,16 @@ def state(one):
 
 @given(PARAMETERS, st.lists(st.integers(0, 60), max_size=8), st.integers(0, 5))
 def test_same_learners_in_the_same_order_give_the_same_bits(parameters, cuts, seed):
-    X, found = shards(parameters, cuts, seed)
-    one, other = (found[0].merge(found[1:]) for _ in range(2))
-    assert state(one) == state(other)
-    assert np.isfinite(one.predict(X)).all()
-    assert one.stats()["rounds"] == 60
-    V = one.basis()
+    X, learners = shards(parameters, cuts, seed)
+    first, other = (learners[0].merge(learners[1:]) for _ in range(2))
+    assert state(first) == state(other)
+    assert np.isfinite(first.predict(X)).all()
+    assert first.stats()["rounds"] == 60
+    V = first.basis()
     np.testing.assert_allclose(V @ V.T, np.eye(len(V)), atol=1e-6)
-    assert (one.spectrum() >= 0).all()
+    assert (first.spectrum() >= 0).all()
     if parameters["bound"] is not None:
-        assert np.abs(one.predict(X)).max() <= parameters["bound"]
+        assert np.abs(first.predict(X)).max() <= parameters["bound"]
 
 
 @settings(max_examples=20)
@@ -66,8 +66,8 @@ def test_many_are_merged_as_their_groups_are(parameters, cuts, seed):
 
 @given(PARAMETERS, st.lists(st.integers(0, 60), max_size=3), st.integers(0, 5))
 def test_merged_learners_go_on(parameters, cuts, seed):
-    X, found = shards(parameters, cuts, seed)
-    merged = found[0].merge(found[1:])
+    X, learners = shards(parameters, cuts, seed)
+    merged = learners[0].merge(learners[1:])
     _, y = stream("emerging", parameters["loss"], 60, 8, seed)
     before = merged.predict(X[:1])
     try:
@@ -104,8 +104,10 @@ def test_what_all_began_with_is_counted_once(parameters, count, seed):
 def test_without_precision_the_mean_of_the_predictions_is_merged(parameters, count, seed):
     """Whatever the learners made of their rows, its loss is at most the mean of their losses."""
     X, y = stream("unit", parameters["loss"], 60 * count, 5, seed)
-    found = [learner(curvature="gradient", **parameters) for _ in range(count)]
-    for number, one in enumerate(found):
-        one.learn(X[number::count], y[number::count])
-    each = np.mean([one.predict(X) for one in found], axis=0)
-    np.testing.assert_allclose(found[0].merge(found[1:]).predict(X), each, rtol=1e-9, atol=1e-9)
+    learners = [learner(curvature="gradient", **parameters) for _ in range(count)]
+    for number, shard in enumerate(learners):
+        shard.learn(X[number::count], y[number::count])
+    each = np.mean([shard.predict(X) for shard in learners], axis=0)
+    np.testing.assert_allclose(
+        learners[0].merge(learners[1:]).predict(X), each, rtol=1e-9, atol=1e-9
+    )

@@ -99,8 +99,8 @@ FORMS = (
 def test_any_split_into_batches(parameters: dict[str, Any], seed: int, cuts: list[int]) -> None:
     X, y, w = rows(parameters["loss"], seed)
     model = OnlineLearner(**parameters)
-    places = [0, *sorted(cuts), ROUNDS]
-    parts = [model.learn(X[a:b], y[a:b], w[a:b]) for a, b in itertools.pairwise(places)]
+    positions = [0, *sorted(cuts), ROUNDS]
+    parts = [model.learn(X[a:b], y[a:b], w[a:b]) for a, b in itertools.pairwise(positions)]
     assert_same(np.concatenate(parts), model, run(parameters, X, y, w))
 
 
@@ -116,8 +116,8 @@ def test_any_form_of_rows(parameters: dict[str, Any], seed: int, form: str) -> N
 def test_one_row_at_a_time(parameters: dict[str, Any], seed: int) -> None:
     X, y, w = rows(parameters["loss"], seed)
     model = OnlineLearner(**parameters)
-    found = [model.learn_one(mapping(x), *rest) for x, *rest in zip(X, y, w, strict=True)]
-    assert_same(found, model, run(parameters, X, y, w))
+    actual = [model.learn_one(mapping(x), *rest) for x, *rest in zip(X, y, w, strict=True)]
+    assert_same(actual, model, run(parameters, X, y, w))
     np.testing.assert_array_equal([model.predict_one(mapping(x)) for x in X], model.predict(X))
 
 
@@ -150,9 +150,11 @@ def test_predict_changes_nothing_and_is_what_learn_returns(
 def test_rows_of_weight_zero_are_not_there(parameters: dict[str, Any], seed: int) -> None:
     X, y, w = rows(parameters["loss"], seed)
     model = OnlineLearner(**parameters)
-    kept = w > 0
+    remaining = w > 0
     all_rows, state = run(parameters, X, y, w)
-    assert_same(model.learn(X[kept], y[kept], w[kept]), model, (all_rows[kept], state))
+    assert_same(
+        model.learn(X[remaining], y[remaining], w[remaining]), model, (all_rows[remaining], state)
+    )
     assert model.learn(X[:1], [1.0], [0.0]) == model.predict(X[:1])
     assert model.learn_one({"new": 1.0}, 1.0, 0.0) == model.predict_one({"new": 1.0})
     assert state_of(model)["0.features"] == state["0.features"]
@@ -206,8 +208,8 @@ def assert_continues(
     assert state_of(again) == state_of(model)
     rest = again.learn(X[row:], y[row:], w[row:])
     whole = OnlineLearner(**model.params)
-    found = whole.learn(X, y, w)
-    np.testing.assert_array_equal(rest, found[row:])
+    predictions = whole.learn(X, y, w)
+    np.testing.assert_array_equal(rest, predictions[row:])
     assert state_of(again) == state_of(whole)
 
 

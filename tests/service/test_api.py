@@ -140,9 +140,11 @@ def test_many_rows_as_lines(client):
     assert learned(client) == 500  # acknowledged is not learned yet
     asked = [{"id": row["id"], "x": row["x"]} for row in rows[500:]]
     answers = client.post(f"{MODEL}/predict?durable=1", content=lines(asked), headers=NDJSON)
-    found = [json.loads(line) for line in answers.text.splitlines()]
-    assert [one["id"] for one in found] == [row["id"] for row in rows[500:]]
-    right = [one["prediction"] == row["y"] for one, row in zip(found, rows[500:], strict=True)]
+    report = [json.loads(line) for line in answers.text.splitlines()]
+    assert [learner["id"] for learner in report] == [row["id"] for row in rows[500:]]
+    right = [
+        learner["prediction"] == row["y"] for learner, row in zip(report, rows[500:], strict=True)
+    ]
     assert np.mean(right) > 0.8
     labels = [{"id": row["id"], "y": row["y"]} for row in rows[500:]] + [{"id": "no", "y": 1}]
     sent = client.post(f"{MODEL}/label", content=lines(labels), headers=NDJSON).json()
@@ -214,8 +216,8 @@ def test_damaged_arrow_is_refused(client):
     rng = np.random.default_rng(0)
     for _ in range(200):
         damaged = bytearray(body)
-        for place in rng.integers(0, len(body), rng.integers(1, 5)):
-            damaged[place] = rng.integers(256)
+        for position in rng.integers(0, len(body), rng.integers(1, 5)):
+            damaged[position] = rng.integers(256)
         answer = client.post(f"{MODEL}/learn", content=bytes(damaged), headers=ARROW)
         assert answer.status_code in (200, 400, 413), answer.text
 
@@ -295,7 +297,7 @@ def test_other_bodies_paths_and_methods(client):
     ):
         answer = client.post("/v1/models", json={"name": "new", **wrong})
         assert answer.status_code == 400, (wrong, answer.text)
-    assert [one["name"] for one in client.get("/v1/models").json()["models"]] == [NAME]
+    assert [learner["name"] for learner in client.get("/v1/models").json()["models"]] == [NAME]
 
 
 def test_requests_of_other_sites_are_refused(client):
@@ -404,7 +406,7 @@ def test_the_number_of_versions_is_limited(tmp_path):
         with ThreadPoolExecutor(8) as many:  # at the same moment
             answers = list(many.map(lambda _: client.post(f"{MODEL}/versions", json={}), range(8)))
         assert sorted(answer.status_code for answer in answers) == [201] * 2 + [400] * 6
-        made = sorted(one.json()["version"] for one in answers if one.is_success)
+        made = sorted(entry.json()["version"] for entry in answers if entry.is_success)
         assert made == [2, 3]
         refused = next(answer for answer in answers if not answer.is_success)
         assert refused.json()["error"] == "a model has at most 3 versions; remove one first"

@@ -453,7 +453,7 @@ def test_one_row_is_predicted_as_many_are(tmp_path, task):
             settled(engine)
         many, _ = engine.predict(to_predict([{"x": row["x"]} for row in rows[:5]]))
         for number, row in enumerate(rows[:5]):
-            one, _ = engine.predict(to_predict([{"x": row["x"]}]))
-            assert one.raw[0] == many.raw[number]
-            assert one.labels[0] == many.labels[number]
+            single, _ = engine.predict(to_predict([{"x": row["x"]}]))
+            assert single.raw[0] == many.raw[number]
+            assert single.labels[0] == many.labels[number]
     engine.close()

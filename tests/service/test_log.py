@@ -24,14 +24,14 @@ def filled(folder, groups: int = 20, **settings) -> Log:
 
 
 def payloads(folder) -> list[bytes]:
-    return [one.payload for one in Log(folder).read(1)]
+    return [record.payload for record in Log(folder).read(1)]
 
 
 def test_events_are_numbered_and_come_back_in_order(tmp_path):
     filled(tmp_path, 5)
     log = Log(tmp_path)
-    assert [one.seq for one in log.read(1)] == list(range(1, 31, 2))
-    assert [one.seq for one in log.read(8, 13)] == [7, 9, 11]
+    assert [record.seq for record in log.read(1)] == list(range(1, 31, 2))
+    assert [record.seq for record in log.read(8, 13)] == [7, 9, 11]
     assert (log.next, log.first, log.time) == (31, 1, 4.0)
 
 
@@ -47,12 +47,12 @@ def test_a_torn_tail_is_cut_and_the_log_goes_on(tmp_path, seed):
     filled(tmp_path, 4)
     path = next(tmp_path.glob("*.log"))
     whole = path.read_bytes()
-    sizes = [one.size for one in filled(tmp_path / "three", 3).segments]
+    sizes = [segment.size for segment in filled(tmp_path / "three", 3).segments]
     chance = np.random.default_rng(seed)
     cut = int(chance.integers(sizes[0] + 1, len(whole)))
     path.write_bytes(whole[:cut] + bytes(int(chance.integers(64))))
     log = Log(tmp_path)
-    assert [one.payload for one in log.read(1)][-1] == b"2-2"
+    assert [segment.payload for segment in log.read(1)][-1] == b"2-2"
     assert log.cut > 0
     log.append([record(b"more")], 9.0)
     log.close()
@@ -64,15 +64,15 @@ def test_every_damaged_byte_before_the_last_group_is_noticed(tmp_path):
     path = log.segments[0].path
     whole = path.read_bytes()
     last = len(whole) - (len(whole) - module.HEADER) // 3
-    for place in range(0, last, 7):
+    for position in range(0, last, 7):
         damaged = bytearray(whole)
-        damaged[place] ^= 0x10
+        damaged[position] ^= 0x10
         path.write_bytes(damaged)
-        if place < len(module.MAGIC):
+        if position < len(module.MAGIC):
             # Nothing of the file is known then: without a good frame it is one that was just made.
             with pytest.raises(LogError, match="damaged at byte 0"):
                 Log(tmp_path)
-        elif place < module.HEADER:
+        elif position < module.HEADER:
             continue  # another salt: no checksum fits, as after a damage of everything
         else:
             with pytest.raises(LogError, match=r"damaged at byte \d+, after event \d+"):

@@ -37,5 +37,5 @@ def test_large_blocks_are_returned_to_the_system(what, expected):
     command = [sys.executable, "-c", LOOK, what]
     # Dask sets a threshold for the processes that it starts, which turns the adaptation off.
     clean = {name: value for name, value in os.environ.items() if not name.startswith("MALLOC_")}
-    found = subprocess.run(command, capture_output=True, text=True, check=True, env=clean)
-    assert found.stdout.strip() == expected
+    predictions = subprocess.run(command, capture_output=True, text=True, check=True, env=clean)
+    assert predictions.stdout.strip() == expected

@@ -22,11 +22,11 @@ def watched(model, targets, size):
 def test_the_baselines_of_classes_are_those_of_one_event_at_a_time(size):
     targets = (np.random.default_rng(0).random(1500) < 0.3).astype(np.int64)
     wrong, best = [], targets[0]
-    for place, target in enumerate(targets):
+    for position, target in enumerate(targets):
         wrong.append(best != target)
-        ones = targets[: place + 1].sum()
-        if 2 * ones != place + 1:  # otherwise neither is more common
-            best = int(2 * ones > place + 1)
+        ones = targets[: position + 1].sum()
+        if 2 * ones != position + 1:  # otherwise neither is more common
+            best = int(2 * ones > position + 1)
     values = watched(new_model(), targets, size)
     assert values["prior"] == pytest.approx(np.mean(wrong))
     assert values["last_label"] == pytest.approx(np.mean(targets[1:] != targets[:-1]), abs=1e-3)

@@ -184,14 +184,14 @@ def test_slow_clients_do_not_stop_others(tmp_path):
         client._http.post("/v1/models", json={"name": NAME})
         port = int(process.url.rstrip("/").rpartition(":")[2])
         slow = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
-        for one in slow:
-            one.sendall(
+        for connection in slow:
+            connection.sendall(
                 f"POST /v1/models/{NAME}/learn HTTP/1.1\r\nhost: localhost\r\n"
                 "content-type: application/json\r\ncontent-length: 1000\r\n\r\n{".encode()
             )
         assert client.learn({"f": 1.0}, 1)["duplicate"] is False
-        for one in slow:
-            one.close()
+        for connection in slow:
+            connection.close()
         while client.describe()["lag"]:  # acknowledged is not learned yet
             time.sleep(0.01)
         assert client.describe()["versions"]["1"]["learned"] == 1
@@ -210,7 +210,7 @@ def test_the_client_repeats_what_was_not_answered():
 
     client = Client("http://localhost", NAME, transport=httpx.MockTransport(answer))
     assert client.learn({"f": 1.0}, 1)["seq"] == 1
-    assert len({one["id"] for one in seen}) == 1
+    assert len({entry["id"] for entry in seen}) == 1
     client = Client("http://localhost", NAME, retries=0, transport=httpx.MockTransport(answer))
     seen.clear()
     with pytest.raises(ServiceError, match="no answer from http://localhost: away"):

@@ -35,9 +35,9 @@ def java_version() -> int:
     java = shutil.which(Path(home, "bin", "java") if home else "java")
     if java is None:
         return 0
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    found = re.search(r'version "(\d+)', said)
-    return int(found[1]) if found else 0
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    match = re.search(r'version "(\d+)', output)
+    return int(match[1]) if match else 0
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -56,10 +56,10 @@ def no_sockets_left() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    found = java_version()
-    if found < OLDEST_JAVA:
+    actual = java_version()
+    if actual < OLDEST_JAVA:
         pytest.skip(
-            f"Spark needs Java {OLDEST_JAVA} or newer, found {found or 'none'}; "
+            f"Spark needs Java {OLDEST_JAVA} or newer, found {actual or 'none'}; "
             "tools/java.sh says how to get it"
         )
     os.environ["PYSPARK_PYTHON"] = sys.executable

@@ -30,8 +30,8 @@ def same_bits(first, second):
 
 
 def same_state(first, second):
-    one, two = (learner.__getstate__()[1] for learner in (first, second))
-    return one.keys() == two.keys() and all(np.array_equal(one[name], two[name]) for name in one)
+    left, two = (learner.__getstate__()[1] for learner in (first, second))
+    return left.keys() == two.keys() and all(np.array_equal(left[name], two[name]) for name in left)
 
 
 def rows_of(batches):
@@ -86,7 +86,7 @@ def test_killed_workers_change_nothing(spark, tmp_path, monkeypatch):
         spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
     assert int(marker.read_text()) == ROWS
     assert same_bits(whole, hurt)
-    assert [one.rows for one in hurt.rounds_[0].figures] == [BATCHES * ROWS] * 3
+    assert [entry.rows for entry in hurt.rounds_[0].figures] == [BATCHES * ROWS] * 3
 
 
 def test_checkpoints_are_taken_up_again(spark, tmp_path):
@@ -102,7 +102,7 @@ def test_checkpoints_are_taken_up_again(spark, tmp_path):
         path.write_bytes(path.read_bytes()[:-7])
     again = SONRegressor(**settings, resume=True).fit(made(spark, 3))
     assert same_bits(whole, again)
-    resumed = [[one.resumed for one in each.figures] for each in again.rounds_]
+    resumed = [[entry.resumed for entry in each.figures] for each in again.rounds_]
     assert resumed == [[False, True, True], [True, False, True]]
     assert again.numFeatures == WIDTH
     assert [each.loss for each in again.rounds_] == [each.loss for each in whole.rounds_]
@@ -169,14 +169,14 @@ def test_a_driver_that_dies_leaves_checkpoints(spark, tmp_path):
     os.killpg(running.pid, signal.SIGKILL)  # Java, too
     running.communicate()
     again = SONRegressor(checkpointDir=str(folder), resume=True).fit(made(spark, 3))
-    assert [one.resumed for one in again.rounds_[0].figures] == [True, True, False]
+    assert [entry.resumed for entry in again.rounds_[0].figures] == [True, True, False]
     assert same_bits(again, SONRegressor().fit(made(spark, 3)))
 
 
 def test_executors_of_their_own_give_the_same_bits(spark, tmp_path):
     running = driver(WHOLE, "local-cluster[2, 1, 512]", tmp_path / "model")
-    _, said = running.communicate()
-    assert running.returncode == 0, said[-3000:]
+    _, output = running.communicate()
+    assert running.returncode == 0, output[-3000:]
     here = SONRegressor().fit(made(spark, 3))
     there = Model.from_bytes((tmp_path / "model").read_bytes())
     assert same_state(here.model, there)

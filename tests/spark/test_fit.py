@@ -92,12 +92,12 @@ def test_a_regression_is_the_merge_of_its_partitions(frame):
     expected = learners[0].merge(learners[1:])
     model = SONRegressor(labelCol="number", weightCol="weight").fit(frame)
     assert np.array_equal(model.model.predict(X).squeeze(), np.squeeze(expected.predict(X)))
-    said = np.array(model.transform(frame).select("prediction").collect())[:, 0]
-    assert np.array_equal(said, np.squeeze(expected.predict(X)))
-    assert model.predict(Vectors.dense(X[0])) == said[0]
+    output = np.array(model.transform(frame).select("prediction").collect())[:, 0]
+    assert np.array_equal(output, np.squeeze(expected.predict(X)))
+    assert model.predict(Vectors.dense(X[0])) == output[0]
     assert model.numFeatures == COLUMNS
     (only,) = model.rounds_
-    assert [one.rows for one in only.figures] == [len(part) for part in shards()]
+    assert [entry.rows for entry in only.figures] == [len(part) for part in shards()]
     # The measures leave out the first row of each partition: nothing was known before it.
     assert only.total("weight") == sum((1.0 + part[1:] % 3).sum() for part in shards())
     assert 0 < model.progressiveLoss < np.mean(z**2) / 4
@@ -133,8 +133,8 @@ def test_every_way_to_hold_features_gives_the_same_model(frame):
     text = frame.select(F.concat_ws(" ", "label", *pairs).alias("value"))
     lines = SONClassifier(featuresCol="value", format="svmlight").fit(text)
     expected = [row.rawPrediction for row in vectors.transform(frame).collect()]
-    for model, given in ((arrays, frame), (columns, frame), (lines, text)):
-        made = model.transform(given).collect()
+    for model, options in ((arrays, frame), (columns, frame), (lines, text)):
+        made = model.transform(options).collect()
         assert [row.rawPrediction for row in made] == expected
         assert {row.prediction for row in made} == {0.0, 1.0}
     assert set(columns.model.features()) == {"größe", "b c", "x`y", "d.e"}
@@ -142,11 +142,11 @@ def test_every_way_to_hold_features_gives_the_same_model(frame):
 
 def test_partitions_are_shown_after_each_round(frame, capsys):
     model = SONRegressor(labelCol="number", rounds=2, verbose=True).fit(frame)
-    said = capsys.readouterr().err.splitlines()
+    output = capsys.readouterr().err.splitlines()
     for turn, shard in enumerate(model.rounds_):
-        for one in shard.figures:
-            wanted = f"round {turn + 1}: partition {one.partition}: {one.rows} rows, loss"
-            assert sum(line.startswith(wanted) for line in said) == 1
+        for entry in shard.figures:
+            wanted = f"round {turn + 1}: partition {entry.partition}: {entry.rows} rows, loss"
+            assert sum(line.startswith(wanted) for line in output) == 1
 
 
 def test_rounds_begin_with_the_merged_model(frame):
@@ -161,7 +161,7 @@ def test_rounds_begin_with_the_merged_model(frame):
         start = learners[0].merge(learners[1:], start)
     model = SONRegressor(labelCol="number", rounds=3).fit(frame)
     assert np.array_equal(model.model.predict(X).squeeze(), np.squeeze(start.predict(X)))
-    losses = [one.loss for one in model.rounds_]
+    losses = [entry.loss for entry in model.rounds_]
     assert losses[0] > losses[1]
 
 
@@ -189,7 +189,7 @@ def test_a_pipeline_is_tuned_saved_and_loaded(frame, tmp_path):
     small, large = pipeline.fit(frame, grid)
     assert small.stages[1].getOrDefault("sketchSize") == 1
     evaluator = BinaryClassificationEvaluator()
-    assert min(evaluator.evaluate(one.transform(frame)) for one in (small, large)) > 0.6
+    assert min(evaluator.evaluate(entry.transform(frame)) for entry in (small, large)) > 0.6
     model = large
     model.write().overwrite().save(str(tmp_path / "model"))
     again = PipelineModel.load(str(tmp_path / "model"))
@@ -221,8 +221,8 @@ def test_text_is_predicted_line_by_line(spark):
     lines = [("1 |a x y:2",), ("-1 |a z",), ("",), ("1 |a x",), (None,)] * 20
     frame = spark.createDataFrame(lines, "text string").coalesce(1)
     model = SONClassifier(featuresCol="text", format="vw").fit(frame)
-    said = [row.prediction for row in model.transform(frame).collect()]
-    assert said == [1.0, -1.0, None, 1.0, None] * 20
+    output = [row.prediction for row in model.transform(frame).collect()]
+    assert output == [1.0, -1.0, None, 1.0, None] * 20
     assert set(model.model.features()) == {"a^x", "a^y", "a^z"}
 
 
@@ -277,9 +277,9 @@ def test_bad_rows_stop_with_partition_and_row_or_are_skipped(spark):
     with pytest.raises(DataFormatError, match="partition 1: row 10: no class in the label column"):
         SONClassifier().fit(frame)
     model = SONClassifier(onError="skip").fit(frame)
-    assert [(one.rows, one.skipped) for one in model.rounds_[0].figures] == [(14, 0), (9, 5)]
-    said = [row.prediction for row in model.transform(frame).collect()]
-    assert [place for place, one in enumerate(said) if one is None] == [24, 25, 26]
+    assert [(entry.rows, entry.skipped) for entry in model.rounds_[0].figures] == [(14, 0), (9, 5)]
+    output = [row.prediction for row in model.transform(frame).collect()]
+    assert [position for position, entry in enumerate(output) if entry is None] == [24, 25, 26]
     model.set(model.onError, "stop")
     with pytest.raises(PythonException, match="partition 1: row 11: no vector"):
         model.transform(frame).collect()
@@ -292,8 +292,8 @@ def test_partitions_without_rows_with_one_class_and_more_than_rows(spark):
             spark.sparkContext.parallelize(table, parts), ["label", "features"]
         )
         model = SONClassifier().fit(frame)
-        said = [row.prediction for row in model.transform(frame).collect()]
-        assert said == [0.0, 0.0, 1.0, 1.0]
+        output = [row.prediction for row in model.transform(frame).collect()]
+        assert output == [0.0, 0.0, 1.0, 1.0]
         assert model.rounds_[0].total("rows") == 4
 
 
@@ -330,7 +330,7 @@ def test_vectors_of_one_size_in_each_partition_but_not_in_all(spark):
 
 
 def test_what_cannot_be_is_said_before_any_work(frame):
-    for given, message in [
+    for options, message in [
         ({"featuresCol": "nothing"}, "there is no column 'nothing'"),
         ({"featuresCol": "weight"}, "'weight' has the type double, expected vectors or arrays"),
         ({"featureCols": ["features"]}, "expected numbers or text"),
@@ -348,7 +348,7 @@ def test_what_cannot_be_is_said_before_any_work(frame):
         ({"classes": [1, "a"]}, "all text or all numbers"),
     ]:
         with pytest.raises(ParameterError, match=message):
-            SONClassifier(**given).fit(frame)
+            SONClassifier(**options).fit(frame)
     with pytest.raises(ParameterError, match="there is no parameter 'sketch_size'"):
         SONClassifier(sketch_size=3)
     with pytest.raises(ParameterError, match="expected numbers"):
@@ -395,8 +395,8 @@ def test_weights_and_learners_of_classes(frame):
     words = SONClassifier(labelCol="word").fit(frame)
     learner = words.toOnlineLearner()
     chosen = np.array(words.classes)[learner.predict(X).argmax(axis=1)]
-    said = [row["prediction"] for row in words.transform(frame).select("prediction").collect()]
-    np.testing.assert_array_equal(chosen, said)
+    output = [row["prediction"] for row in words.transform(frame).select("prediction").collect()]
+    np.testing.assert_array_equal(chosen, output)
     for label in words.classes:
         assert words.weights(label) == learner.weights(label)
     with pytest.raises(InvalidInputError, match="label must be one of"):
@@ -408,14 +408,14 @@ def test_weights_and_learners_of_classes(frame):
 def test_models_can_be_merged(frame):
     first, second = frame.randomSplit([0.5, 0.5], seed=1)
     for estimator in (SONRegressor(labelCol="number"), SONClassifier(labelCol="word")):
-        one, other = estimator.fit(first), estimator.fit(second)
-        merged = one.merge([other])
-        assert type(merged) is type(one)
-        assert merged.getOrDefault("labelCol") == one.getOrDefault("labelCol")
+        left, other = estimator.fit(first), estimator.fit(second)
+        merged = left.merge([other])
+        assert type(merged) is type(left)
+        assert merged.getOrDefault("labelCol") == left.getOrDefault("labelCol")
         assert merged.rounds_[0].total("rows") == ROWS
         label = () if isinstance(merged, SONRegressionModel) else (merged.classes[0],)
         assert merged.toOnlineLearner().stats()["rounds"] == ROWS
-        alone = one.toOnlineLearner().merge([other.toOnlineLearner()])
+        alone = left.toOnlineLearner().merge([other.toOnlineLearner()])
         assert merged.weights(*label) == alone.weights(*label)
     with pytest.raises(InvalidInputError, match="cannot be merged with"):
         merged.merge([SONRegressor(labelCol="number").fit(first)])

@@ -35,9 +35,14 @@ def table(*columns):
 
 
 def layout(kind, columns=("features",), label="label", weight=None, classes=None, **options):
-    given = {"features": "index", "on_error": "skip", "format": "arrow", "label": label} | options
+    arguments = {
+        "features": "index",
+        "on_error": "skip",
+        "format": "arrow",
+        "label": label,
+    } | options
     classes = None if classes is None else ClassTable(tuple(classes))
-    return Layout(kind, tuple(columns), label, weight, classes, Options(**given))
+    return Layout(kind, tuple(columns), label, weight, classes, Options(**arguments))
 
 
 def read(where, *tables):
@@ -125,8 +130,8 @@ def test_labels_become_places_of_classes(classes, labels):
     column = pa.array([[1.0]] * 6)
     (batch,) = read(layout("array", classes=classes), table(column, labels))
     assert batch.labels is None
-    places = [classes.index(labels[row].as_py()) for row in (0, 2, 5)]
-    assert batch.codes.tolist() == places
+    positions = [classes.index(labels[row].as_py()) for row in (0, 2, 5)]
+    assert batch.codes.tolist() == positions
     assert [row.offset for row in batch.bad] == [1, 3, 4]
     assert "no class in the label column 'label'" in batch.bad[0].reason
 
@@ -142,13 +147,13 @@ def test_weights_are_checked():
 
 def test_columns_have_names():
     where = layout("columns", ("größe", "Farbe", "an"), features="name", classes=("n", "y"))
-    given = table(
+    options = table(
         pa.array([1.5, None, np.nan, np.inf]),
         pa.array(["rot", "blau", None, "rot"]),
         pa.array([True, False, True, True]),
         pa.array(["y", "n", "y", "n"]),
     )
-    (batch,) = read(where, given)
+    (batch,) = read(where, options)
     assert batch.new_names == ["größe", "Farbe=rot", "an", "Farbe=blau"]
     assert batch.indices.tolist() == [0, 1, 2, 3, 2]
     assert batch.codes.tolist() == [1, 0, 1]
@@ -157,32 +162,32 @@ def test_columns_have_names():
 
 
 def lines(classes, **options):
-    given = {"format": "svmlight", "tokens": True} | options
-    return layout("lines", ("value",), None, classes=classes, **given)
+    arguments = {"format": "svmlight", "tokens": True} | options
+    return layout("lines", ("value",), None, classes=classes, **arguments)
 
 
 def test_lines_of_text():
     first = pa.array(["+1 1:2 3:4", "-1 x", None, "1.0 2:3", "# nothing", "5 1:1"])
     second = pa.array(["-1 7:1"])
-    one, two = read(lines((-1.0, 1.0)), table(first), table(second))
-    assert one.codes.tolist() == [1, 1]
-    assert one.indices.tolist() == [1, 3, 2]
+    left, two = read(lines((-1.0, 1.0)), table(first), table(second))
+    assert left.codes.tolist() == [1, 1]
+    assert left.indices.tolist() == [1, 3, 2]
     assert two.codes.tolist() == [0]
     assert two.indices.tolist() == [7]
-    assert [row.line for row in one.bad] == [2, 6]
-    assert reasons(one)[1] == "partition 3:6: the label is none of the classes (found '5')"
+    assert [row.line for row in left.bad] == [2, 6]
+    assert reasons(left)[1] == "partition 3:6: the label is none of the classes (found '5')"
 
 
 def test_labels_of_lines_are_words_if_one_of_them_is():
-    given = table(pa.array(["1 1:1", "none 1:2", "+1 1:3"]))
-    (batch,) = read(lines(("1", "none")), given)
+    options = table(pa.array(["1 1:1", "none 1:2", "+1 1:3"]))
+    (batch,) = read(lines(("1", "none")), options)
     assert batch.codes.tolist() == [0, 1]
     assert [row.line for row in batch.bad] == [3]
 
 
 def test_words_of_lines():
-    given = table(pa.array(["spam 1:1", "ham 1:2", "broken", "spam 2:1 x"]))
-    assert set(words_of(lines(None), [given])) >= {"spam", "ham"}
+    options = table(pa.array(["spam 1:1", "ham 1:2", "broken", "spam 2:1 x"]))
+    assert set(words_of(lines(None), [options])) >= {"spam", "ham"}
 
 
 def test_every_parameter_of_the_learner_has_a_name_in_spark():

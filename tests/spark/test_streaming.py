@@ -34,9 +34,9 @@ def gone_on(start: OnlineLearner | None, seed: int) -> OnlineLearner:
     X, y = rows(seed)
     shards = []
     for part in np.array_split(np.arange(len(y)), PARTS):
-        one = OnlineLearner(loss="squared") if start is None else start.merge([])
-        one.learn(X[part], y[part])
-        shards.append(one)
+        learner = OnlineLearner(loss="squared") if start is None else start.merge([])
+        learner.learn(X[part], y[part])
+        shards.append(learner)
     return shards[0].merge(shards[1:], start)
 
 

@@ -36,10 +36,10 @@ def chunks(kind: str, rows: int, features: int) -> Iterator[tuple[sp.csr_matrix,
     rng = np.random.default_rng(0)
     truth = rng.standard_normal(features)
     for _ in range(rows // CHUNK):
-        places = np.exp(rng.random((CHUNK, NNZ)) * np.log(features)).astype(np.int32) - 1
+        positions = np.exp(rng.random((CHUNK, NNZ)) * np.log(features)).astype(np.int32) - 1
         values = VALUES[kind](rng.standard_normal((CHUNK, NNZ))).astype(np.float32)
         X = sp.csr_matrix(
-            (values.ravel(), places.ravel(), np.arange(CHUNK + 1) * NNZ), shape=(CHUNK, features)
+            (values.ravel(), positions.ravel(), np.arange(CHUNK + 1) * NNZ), shape=(CHUNK, features)
         )
         X.sum_duplicates()
         yield X, X @ truth

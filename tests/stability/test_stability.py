@@ -51,7 +51,7 @@ def error_rates(rounds: int, learners: list[tuple[float, dict[str, Any]]]) -> li
 
     Each learner has a number by which all rows are multiplied, and its parameters.
     """
-    models = [OnlineLearner(loss="logistic", sketch_size=5, **own) for _, own in learners]
+    models = [OnlineLearner(loss="logistic", sketch_size=5, **part) for _, part in learners]
     wrong = np.zeros(len(learners))
     for X, y in blocks(rounds):
         for i, (model, (multiplier, parameters)) in enumerate(zip(models, learners, strict=True)):

@@ -88,9 +88,9 @@ def test_a_straight_line_is_fitted_exactly():
 
 
 def test_a_report_has_ratios_to_each_peer(tmp_path, capsys):
-    found = [main_case(OJA.name, 10.0)]
-    found.append(main_case("vw --OjaNewton --sketch_size 10", 125.0, peer=True))
-    found += [
+    results = [main_case(OJA.name, 10.0)]
+    results.append(main_case("vw --OjaNewton --sketch_size 10", 125.0, peer=True))
+    results += [
         main_case(f"oja, m = {m}", 2.0 + m, size=m, sketch="oja", against="size") for m in (5, 10)
     ]
     run = {
@@ -98,7 +98,7 @@ def test_a_report_has_ratios_to_each_peer(tmp_path, capsys):
         "versions": {"sonline": "0"},
         "rounds": 3,
         "quick": False,
-        "results": [one.as_dict() for one in found],
+        "results": [result.as_dict() for result in results],
     }
     report.write(run, tmp_path)
     page = (tmp_path / "report.markdown").read_text(encoding="utf-8")
@@ -118,7 +118,7 @@ def test_more_instructions_than_committed_are_noticed(capsys):
 
 def test_the_committed_targets_are_those_of_the_committed_run():
     run = json.loads((COMMITTED / "run.json").read_text(encoding="utf-8"))
-    results = [Result(**one) for one in run["results"]]
+    results = [Result(**entry) for entry in run["results"]]
     page = (COMMITTED / "report.markdown").read_text(encoding="utf-8")
     assert "\n".join(report.target_table(results)) in page
     assert not run["quick"]

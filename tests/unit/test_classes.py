@@ -75,26 +75,26 @@ def test_how_rows_are_cut_does_not_show_in_the_progressive_loss(cuts):
 )
 def test_threads_and_batches_do_not_matter(classes, threads, growing, cuts):
     X, y = stream(classes)
-    one = model_of(Parameters(), classes, growing)
+    learner = model_of(Parameters(), classes, growing)
     many = model_of(Parameters(), classes, growing)
-    before = one.learn(X, y).raw
+    before = learner.learn(X, y).raw
     ends = [0, *sorted(cuts), len(y)]
     parts = [
         many.learn(X[a:b], y[a:b], threads=threads).raw
         for a, b in zip(ends, ends[1:], strict=False)  # noqa: RUF007 - may hold empty batches
     ]
     np.testing.assert_array_equal(np.concatenate(parts, axis=1), before)
-    assert state_of(many) == state_of(one)
+    assert state_of(many) == state_of(learner)
 
 
 def test_many_threads_on_a_large_batch():
     rng = np.random.default_rng(0)
     X = sp.random(4000, 200, density=0.2, format="csr", random_state=0)
     y = rng.integers(0, 7, 4000)
-    one, many = (model_of(Parameters(), 7, growing=False) for _ in range(2))
-    np.testing.assert_array_equal(many.learn(X, y, threads=4).raw, one.learn(X, y).raw)
-    np.testing.assert_array_equal(many.predict(X, threads=4), one.predict(X))
-    assert state_of(many) == state_of(one)
+    first, many = (model_of(Parameters(), 7, growing=False) for _ in range(2))
+    np.testing.assert_array_equal(many.learn(X, y, threads=4).raw, first.learn(X, y).raw)
+    np.testing.assert_array_equal(many.predict(X, threads=4), first.predict(X))
+    assert state_of(many) == state_of(first)
 
 
 def test_two_classes_are_one_online_learner():
@@ -255,15 +255,15 @@ def test_learners_stay_in_step_when_one_cannot_learn_a_row(tmp_path):
     with pytest.raises(DivergenceError, match=r"row 1: .* class number 0 has left this row out"):
         by_row.learn(X, [0, 1, 2, 0])
     for row, number in zip(X, [0, 1, 2, 0], strict=True):
-        x = {f"f{place}": value for place, value in enumerate(row) if value}
+        x = {f"f{position}": value for position, value in enumerate(row) if value}
         if number == 1:
             with pytest.raises(DivergenceError, match="left this row out"):
                 by_name.learn_one(x, number, 1.0)
         else:
             by_name.learn_one(x, number, 1.0)
     for model in (by_row, by_name):
-        assert [one.stats()["rounds"] for one in model.learners] == [3, 3, 4]
-        assert len({tuple(one.features()) for one in model.learners}) == 1
+        assert [learner.stats()["rounds"] for learner in model.learners] == [3, 3, 4]
+        assert len({tuple(learner.features()) for learner in model.learners}) == 1
         assert model.limits()[0].size == 5
         model.save(tmp_path / "model")
         loaded = Model.load(tmp_path / "model")

@@ -142,8 +142,8 @@ def test_cells_are_those_of_the_csv_module_wherever_chunks_end(rows, data):
     text = io.StringIO()
     csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_ALL).writerows(rows)
     content = text.getvalue().encode()
-    found, used = _core.split_csv(content, ",")
-    assert [[cell.decode() for cell in row] for row in found] == rows
+    actual, used = _core.split_csv(content, ",")
+    assert [[cell.decode() for cell in row] for row in actual] == rows
     assert used == len(content)
     parser = _core.TextParser("csv", features="name", labels="token", allow_unlabelled=True)
     parser.set_columns(["label", "x", "y"], ["label", "text", "text"], [0, 0, 0], [], ",")
@@ -184,9 +184,9 @@ def test_parsing_takes_no_longer_than_svmlight():
             if kind == "csv":
                 kinds = ["label", *["number"] * 24]
                 parser.set_columns(names, kinds, [0] * 25, [], ",")
-            begun = time.process_time()
+            started = time.process_time()
             assert len(parser.feed(text)) == 4000
-            best[kind] = min(best[kind], time.process_time() - begun)
+            best[kind] = min(best[kind], time.process_time() - started)
     assert best["csv"] < 4 * best["svmlight"]
 
 

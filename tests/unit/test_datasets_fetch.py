@@ -244,10 +244,10 @@ def test_newsgroups_come_through_scikit_learn(tmp_path, monkeypatch):
 
     def stand_in(**options: object) -> object:
         asked.update(options)
-        found = type("Bunch", (), {})()
-        found.data = sp.csr_matrix([[0.1234567891, 0.0], [0.0, 1.0]])
-        found.target = np.array([0, 19])
-        return found
+        bunch = type("Bunch", (), {})()
+        bunch.data = sp.csr_matrix([[0.1234567891, 0.0], [0.0, 1.0]])
+        bunch.target = np.array([0, 19])
+        return bunch
 
     monkeypatch.setattr("sklearn.datasets.fetch_20newsgroups_vectorized", stand_in)
     assert datasets.fetch("heart", tmp_path).exists()

@@ -58,14 +58,14 @@ def test_pages_of_the_guide_have_code_a_picture_and_a_way_on(page):
 @pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
 def test_measured_numbers_of_the_guide_are_printed_by_its_code(page):
     definitions = {"0.5", "30 %", "90 %"}  # of a threshold, of calibration, of an interval
-    found = set(re.findall(r"\d+\.\d+(?: %)?|\d+ ?%", prose(read(page))))
-    assert found <= definitions
+    actual = set(re.findall(r"\d+\.\d+(?: %)?|\d+ ?%", prose(read(page))))
+    assert actual <= definitions
 
 
 def test_readme_describes_the_demonstration():
-    found = json.loads(read(DOCS / "_static" / "demo.json"))
-    said = f"one pass over {found['rows']:,} rows of {found['features']} features"
-    assert said in " ".join(read(ROOT / "README.md").split())
+    report = json.loads(read(DOCS / "_static" / "demo.json"))
+    output = f"one pass over {report['rows']:,} rows of {report['features']} features"
+    assert output in " ".join(read(ROOT / "README.md").split())
 
 
 def test_readme_and_landing_page_say_whose_the_default_sketch_is():

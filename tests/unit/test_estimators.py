@@ -127,9 +127,9 @@ class TestLearning:
 
     def test_threads_do_not_matter(self):
         X, y = problem(4, n=3000)
-        one, two = (SONClassifier(random_state=0, n_jobs=n).fit(X, y) for n in (None, 2))
-        np.testing.assert_array_equal(one.coef_, two.coef_)
-        np.testing.assert_array_equal(one.predict_proba(X), two.predict_proba(X))
+        first, two = (SONClassifier(random_state=0, n_jobs=n).fit(X, y) for n in (None, 2))
+        np.testing.assert_array_equal(first.coef_, two.coef_)
+        np.testing.assert_array_equal(first.predict_proba(X), two.predict_proba(X))
 
     def test_probabilities_are_proper(self):
         for classes in (2, 4):
@@ -202,27 +202,27 @@ class TestDiscovery:
 
     def test_as_if_named_in_the_first_call(self):
         X, y = self.stream()
-        found = SONClassifier(discover_classes=True)
+        discovered = SONClassifier(discover_classes=True)
         named = SONClassifier()
         for i in range(len(y)):
-            found.partial_fit(X[i : i + 1], y[i : i + 1])
-            assert y[i] in found.classes_
+            discovered.partial_fit(X[i : i + 1], y[i : i + 1])
+            assert y[i] in discovered.classes_
         named.partial_fit(X, y, classes=self.LABELS)
-        assert found.classes_.tolist() == sorted(self.LABELS)
-        np.testing.assert_array_equal(found.decision_function(X), named.decision_function(X))
-        np.testing.assert_array_equal(found.coef_, named.coef_)
-        np.testing.assert_array_equal(found.predict_proba(X), named.predict_proba(X))
+        assert discovered.classes_.tolist() == sorted(self.LABELS)
+        np.testing.assert_array_equal(discovered.decision_function(X), named.decision_function(X))
+        np.testing.assert_array_equal(discovered.coef_, named.coef_)
+        np.testing.assert_array_equal(discovered.predict_proba(X), named.predict_proba(X))
 
     def test_two_classes_the_second_of_which_sorts_first(self):
         X, y = problem()
         y[:20] = 1
-        found = SONClassifier(discover_classes=True)
+        discovered = SONClassifier(discover_classes=True)
         for i in range(0, len(y), 10):
-            found.partial_fit(X[i : i + 10], y[i : i + 10])
+            discovered.partial_fit(X[i : i + 10], y[i : i + 10])
         named = SONClassifier().partial_fit(X, y, classes=[0, 1])
-        np.testing.assert_array_equal(found.decision_function(X), named.decision_function(X))
-        np.testing.assert_array_equal(found.coef_, named.coef_)
-        assert found.weights() == named.weights()
+        np.testing.assert_array_equal(discovered.decision_function(X), named.decision_function(X))
+        np.testing.assert_array_equal(discovered.coef_, named.coef_)
+        assert discovered.weights() == named.weights()
 
     def test_one_class_so_far(self):
         X, _ = problem()

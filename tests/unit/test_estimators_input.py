@@ -85,8 +85,8 @@ class TestInput:
         frame = make({f"c{j}": self.X[:, j] for j in range(12)})
         model = SONClassifier(random_state=0).fit(self.X, self.y)
         with pytest.warns(UserWarning, match="was fitted without feature names"):
-            found = model.decision_function(frame)
-        np.testing.assert_array_equal(found, self.expected)
+            predictions = model.decision_function(frame)
+        np.testing.assert_array_equal(predictions, self.expected)
         with pytest.warns(UserWarning, match="was fitted without feature names"):
             model.partial_fit(frame, self.y)
         twin = SONClassifier(random_state=0).fit(self.X, self.y).partial_fit(self.X, self.y)
@@ -151,13 +151,13 @@ class TestBadInput:
 
     @pytest.mark.parametrize("estimator", BOTH)
     def test_rows(self, estimator):
-        for begun in (True, False):
+        for started in (True, False):
             model, X, y = fitted(clone(estimator))
-            model = model if begun else clone(estimator)
+            model = model if started else clone(estimator)
             arguments = {"classes": [0, 1, 2]} if isinstance(model, SONClassifier) else {}
             before = state_of(model)
             for match, rows, labels in self.cases(X, y):
-                if match == "features" and not begun:
+                if match == "features" and not started:
                     continue
                 with pytest.raises(ValueError, match=match):
                     model.partial_fit(rows, labels, **arguments)
@@ -166,7 +166,7 @@ class TestBadInput:
                     with pytest.raises(ValueError, match=match):
                         model.fit(rows, labels)
                     assert state_of(model) == before
-                if begun and "rows" not in match:
+                if started and "rows" not in match:
                     with pytest.raises(ValueError, match=match):
                         model.predict(rows)
 
@@ -229,9 +229,9 @@ class TestBadInput:
     def test_numbers(self, labels):
         model, X, _ = fitted(SONRegressor())
         before = state_of(model)
-        for given in (labels, np.array(labels)):
+        for options in (labels, np.array(labels)):
             with pytest.raises(ValueError, match=r".+"):
-                model.partial_fit(X[:2], given)
+                model.partial_fit(X[:2], options)
         assert state_of(model) == before
 
     def test_divergence_of_fit_says_where(self):

@@ -49,17 +49,17 @@ def test_batches_do_not_matter(cuts, weighted):
 def test_values_are_those_of_scikit_learn(weighted):
     y, z, w = stream()
     weights = w if weighted else None
-    found = {}
+    actual = {}
     for metric in metrics():
         metric.update(y, z, weights)
-        found[type(metric).__name__] = metric.value
+        actual[type(metric).__name__] = metric.value
     expected = log_loss(y, 1 / (1 + np.exp(-z)), sample_weight=weights)
-    assert found["LogLoss"] == pytest.approx(expected, rel=1e-12)
-    assert found["Error"] == pytest.approx(np.average((y > 0) != (z > 0), weights=weights))
-    assert found["R2"] == pytest.approx(r2_score(y, z, sample_weight=weights), rel=1e-12)
+    assert actual["LogLoss"] == pytest.approx(expected, rel=1e-12)
+    assert actual["Error"] == pytest.approx(np.average((y > 0) != (z > 0), weights=weights))
+    assert actual["R2"] == pytest.approx(r2_score(y, z, sample_weight=weights), rel=1e-12)
     rounded = roc_auc_score(y, z.astype(np.float16), sample_weight=weights)
-    assert found["AUC"] == pytest.approx(rounded, rel=1e-12)
-    assert found["AUC"] == pytest.approx(roc_auc_score(y, z, sample_weight=weights), abs=1e-4)
+    assert actual["AUC"] == pytest.approx(rounded, rel=1e-12)
+    assert actual["AUC"] == pytest.approx(roc_auc_score(y, z, sample_weight=weights), abs=1e-4)
 
 
 def test_auc_orders_zeros_infinities_and_small_numbers():

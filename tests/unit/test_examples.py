@@ -47,10 +47,10 @@ def test_docstrings(name):
 
 def test_readme(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)  # examples may write files
-    found = examples((ROOT / "README.md").read_text(encoding="utf-8"))
-    assert found
+    actual = examples((ROOT / "README.md").read_text(encoding="utf-8"))
+    assert actual
     names: dict[str, object] = {}
-    for i, block in enumerate(found):
+    for i, block in enumerate(actual):
         test = doctest.DocTestParser().get_doctest(block, names, f"README {i}", "README.md", 0)
         runner = doctest.DocTestRunner(optionflags=FLAGS)
         runner.run(test, clear_globs=False)

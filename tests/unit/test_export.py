@@ -37,16 +37,16 @@ def test_classifier(classes, loss, options, discover):
     model = SONClassifier(loss, dtype="float64", discover_classes=discover, **options)
     model.partial_fit(X[:10], labels[:10], classes=None if discover else np.unique(labels))
     model.partial_fit(X[10:], labels[10:])
-    found = run(model.to_onnx(), X)
+    predictions = run(model.to_onnx(), X)
     scores = model.decision_function(X)
     scores = np.column_stack([-scores, scores]) if classes == 2 else scores
-    np.testing.assert_allclose(found["scores"], scores, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(predictions["scores"], scores, rtol=1e-4, atol=1e-4)
     clear = np.diff(np.sort(scores, axis=1)[:, -2:]).ravel() > 1e-3
-    np.testing.assert_array_equal(found["labels"][clear], model.predict(X)[clear])
+    np.testing.assert_array_equal(predictions["labels"][clear], model.predict(X)[clear])
     if loss == "logistic":
-        np.testing.assert_allclose(found["probabilities"], model.predict_proba(X), atol=1e-4)
+        np.testing.assert_allclose(predictions["probabilities"], model.predict_proba(X), atol=1e-4)
     else:
-        assert "probabilities" not in found
+        assert "probabilities" not in predictions
 
 
 @pytest.mark.parametrize("options", [{}, {"clip": True}, {"bound": 50.0, "alpha": "relative:1"}])
@@ -68,9 +68,9 @@ def test_regressor(options, tmp_path):
 def test_whole_numbers_are_labels():
     X, y = load_iris(return_X_y=True)
     model = SONClassifier(random_state=0).fit(X, y)
-    found = run(to_onnx(model), X)
-    assert found["labels"].dtype == np.int64
-    assert np.mean(found["labels"] == model.predict(X)) > 0.99
+    predictions = run(to_onnx(model), X)
+    assert predictions["labels"].dtype == np.int64
+    assert np.mean(predictions["labels"] == model.predict(X)) > 0.99
 
 
 def test_what_cannot_be_exported():

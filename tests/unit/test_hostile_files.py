@@ -106,10 +106,10 @@ def test_no_number_in_a_file_does_harm(sketch: str, tmp_path: Path) -> None:
     for name, array in tensors.items():
         if array.dtype.kind not in "iu" or not array.size or array.itemsize < 8:
             continue
-        for place in {0, array.size // 2, array.size - 1}:
+        for position in {0, array.size // 2, array.size - 1}:
             for value in COUNTS if array.dtype.kind == "i" else KEYS:
                 bad = array.copy()
-                bad.reshape(-1)[place] = value
+                bad.reshape(-1)[position] = value
                 path = forged(source, tmp_path / "bad", with_tensor(name, bad))
                 refused += outcome(path) != ""
     assert refused > 20
@@ -295,16 +295,16 @@ def _dumps_document(text: str) -> Callable[..., str]:
 HOSTILE_VALUES: list[Any] = [None, True, -1, 2**70, 1e308, "", "text", [], [[]], {}, {"a": 1}]
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Yield the way to everything in a document; of a long list to its ends."""
+def paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the path to each value of a document; of a long list, only to its ends."""
     if path:
         yield path
     if isinstance(value, dict):
         for key, inner in value.items():
-            yield from places(inner, (*path, key))
+            yield from paths(inner, (*path, key))
     elif isinstance(value, list):
         for key in sorted({0, len(value) - 1} if value else ()):
-            yield from places(value[key], (*path, key))
+            yield from paths(value[key], (*path, key))
 
 
 def replaced(document: Any, path: tuple[Any, ...], value: Any) -> None:
@@ -362,7 +362,7 @@ def test_anything_in_the_place_of_anything(kind: str, tmp_path: Path) -> None:
     source, load = all_files(tmp_path)[kind]
     document, _ = persistence.read(source)
     refused = 0
-    for path in list(places(document)):
+    for path in list(paths(document)):
         for value in (KeyError, *HOSTILE_VALUES):
             bad = forged(source, tmp_path / "bad", lambda d, _, p=path, v=value: replaced(d, p, v))
             try:
@@ -474,12 +474,12 @@ PARTS: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("place", "value"), PARTS, ids=lambda part: str(part)[:30])
-def test_parts_of_a_document_have_a_shape(place: str, value: Any, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("part", "value"), PARTS, ids=lambda value: str(value)[:30])
+def test_parts_of_a_document_have_a_shape(part: str, value: Any, tmp_path: Path) -> None:
     """Each was loaded, and failed later: in a stream, in --resume, in inspect, or never ended."""
     source = stream_file(tmp_path)
     Model.load(source)
-    path = tuple(place.split("."))
+    path = tuple(part.split("."))
     bad = forged(source, tmp_path / "bad", lambda d, _: replaced(d, path, value))
     with pytest.raises(ModelFileError, match=f"bad: .*{path[-1]}"):
         Model.load(bad)
@@ -503,7 +503,7 @@ ARGUMENTS: list[tuple[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "value"), ARGUMENTS, ids=lambda part: str(part)[:30])
+@pytest.mark.parametrize(("name", "value"), ARGUMENTS, ids=lambda value: str(value)[:30])
 @pytest.mark.parametrize("load", [SONClassifier.load, sonline.load], ids=["face", "any"])
 def test_arguments_of_an_estimator(
     name: str, value: Any, load: Callable[[Path], Any], tmp_path: Path

@@ -46,7 +46,7 @@ def test_bad_lines_can_be_skipped(what: str, tokens: bool, tmp_path: Path) -> No
     rows, bad = read(path, on_error="skip", tokens=tokens)
     fine = tokens and what == "label of 5,000 digits" and not bad
     assert rows == 2 + fine
-    assert [one.line for one in bad] == [2] * (1 - fine)
+    assert [entry.line for entry in bad] == [2] * (1 - fine)
     if bad:
         with pytest.raises(DataFormatError, match=r"a\.jsonl:2:"):
             read(path, tokens=tokens)
@@ -68,7 +68,7 @@ def test_long_lines_are_bad_rows(
     path.write_text(f"{GOOD}\n{long}{ending}", encoding="utf-8")
     rows, bad = read(path, on_error="skip")
     assert rows == 1 + (GOOD in ending)
-    assert [one.line for one in bad] == [2]
+    assert [entry.line for entry in bad] == [2]
     assert bad[0].reason == "the line is longer than 64 MB; perhaps a line break is missing"
     assert len(bad[0].text) == 65536
 
@@ -92,9 +92,9 @@ def test_time_grows_as_the_line_does(tmp_path: Path) -> None:
         path.write_text('{"label": 1, "x": "' + "a" * size + '"}\n', encoding="utf-8")
         best = 1e9
         for _ in range(3):
-            begun = time.process_time()
+            started = time.process_time()
             read(path)
-            best = min(best, time.process_time() - begun)
+            best = min(best, time.process_time() - started)
         return best
 
     small, large = seconds(4 << 20), seconds(48 << 20)
@@ -107,9 +107,9 @@ def test_many_keys_of_which_one_is_there_twice(tmp_path: Path) -> None:
     seconds = []
     for line in (row, row[:-1] + ', "k99999": 1}'):
         path.write_text(line + "\n" + GOOD + "\n", encoding="utf-8")
-        begun = time.process_time()
+        started = time.process_time()
         rows, bad = read(path, on_error="skip")
-        seconds.append(time.process_time() - begun)
+        seconds.append(time.process_time() - started)
     assert rows == 1
     assert "'k99999' occurs twice" in bad[0].reason
     assert seconds[1] < 20 * seconds[0]  # comparing each with each takes a thousand times as long

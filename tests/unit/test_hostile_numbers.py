@@ -153,13 +153,13 @@ def test_whatever_was_saved_can_be_loaded_and_merged(
 
 
 class ItemsOf(Mapping[Any, Any]):
-    """A mapping whose items are whatever it was given."""
+    """A mapping whose items are any object."""
 
     def __init__(self, items: Any) -> None:
-        self.given = items
+        self.pairs = items
 
     def __getitem__(self, key: Any) -> Any:
-        return self.given[key]
+        return self.pairs[key]
 
     def __iter__(self) -> Iterator[Any]:
         return iter(())
@@ -168,7 +168,7 @@ class ItemsOf(Mapping[Any, Any]):
         return 1
 
     def items(self) -> Any:
-        return self.given
+        return self.pairs
 
 
 BAD_ITEMS = [

@@ -35,7 +35,7 @@ PAPER = {  # what the parts of the paper may import
 
 def imports(package: Path = PACKAGE, prefix: str = "sonline") -> set[tuple[str, str]]:
     """Return which part of the package imports which, in every function, too."""
-    found = set()
+    modules = set()
     for path in package.rglob("*.py"):
         parts = path.relative_to(package).with_suffix("").parts
         part = "sonline" if parts == ("__init__",) else parts[0]
@@ -56,10 +56,10 @@ def imports(package: Path = PACKAGE, prefix: str = "sonline") -> set[tuple[str, 
                         (folder / target).is_dir() or (folder / f"{target}.py").is_file()
                         for folder in (package, PACKAGE)
                     )
-                    found.add(
+                    modules.add(
                         (part, target if target and (known or target == "_core") else "sonline")
                     )
-    return {(part, target) for part, target in found if part != target}
+    return {(part, target) for part, target in modules if part != target}
 
 
 def test_every_part_has_its_place():
@@ -77,9 +77,9 @@ def test_imports_go_one_way():
 
 
 def test_parts_of_the_paper_stand_alone():
-    found = imports(PACKAGE / "paper", "sonline.paper")
-    assert {part for part, _ in found} >= {"theory", "datasets"}
-    for part, target in found:
+    actual = imports(PACKAGE / "paper", "sonline.paper")
+    assert {part for part, _ in actual} >= {"theory", "datasets"}
+    for part, target in actual:
         if part in PAPER:
             assert target in PAPER[part], f"{part} imports {target}"
 

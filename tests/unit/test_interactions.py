@@ -46,8 +46,8 @@ def test_products_of_columns(tmp_path, kind):
     for row, wanted in enumerate(WANTED):
         part = slice(*batch.indptr[row : row + 2].tolist())
         keys, values = batch.indices[part].tolist(), batch.values[part].tolist()
-        found = {batch.new_names[key]: value for key, value in zip(keys, values, strict=True)}
-        assert {name: value for name, value in found.items() if "*" in name} == wanted
+        actual = {batch.new_names[key]: value for key, value in zip(keys, values, strict=True)}
+        assert {name: value for name, value in actual.items() if "*" in name} == wanted
 
 
 def test_an_exclusive_or_is_learned_with_a_product_only(tmp_path):
@@ -64,10 +64,10 @@ def test_an_exclusive_or_is_learned_with_a_product_only(tmp_path):
 
 def test_what_cannot_be_multiplied(tmp_path):
     file = written(tmp_path, "csv")
-    for given, words in ((["age"], "such as 'a\\*b'"), (["age*sex"], "no column 'sex'")):
+    for options, words in ((["age"], "such as 'a\\*b'"), (["age*sex"], "no column 'sex'")):
         with (
             pytest.raises((ParameterError, DataFormatError), match=words),
-            streams.open(file, interactions=given) as stream,
+            streams.open(file, interactions=options) as stream,
         ):
             list(stream)
     other = tmp_path / "a.svm"
@@ -103,10 +103,10 @@ def test_words_of_a_column(tmp_path, kind):
 
 def test_words_that_cannot_be_split(tmp_path):
     file = written(tmp_path, "csv")
-    for given, words in ((["city"], "COLUMN:N"), (["sex:2"], r"no column 'sex' \(there are ")):
+    for options, words in ((["city"], "COLUMN:N"), (["sex:2"], r"no column 'sex' \(there are ")):
         with (
             pytest.raises(ParameterError, match=words),
-            streams.open(file, ngrams=given) as stream,
+            streams.open(file, ngrams=options) as stream,
         ):
             list(stream)
 

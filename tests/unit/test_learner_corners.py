@@ -79,10 +79,10 @@ def test_duplicates_are_summed_and_order_does_not_matter(form: Any) -> None:
         assert not X.has_canonical_format
     else:
         X = form(doubled)
-    one, other = learner(), learner()
-    np.testing.assert_allclose(one.learn(X, [1, -1]), other.learn(summed, [1, -1]), rtol=1e-15)
-    np.testing.assert_allclose(one.predict(X), other.predict(summed), rtol=1e-14)
-    np.testing.assert_allclose(one.predict(summed), other.predict(summed), rtol=1e-14)
+    first, other = learner(), learner()
+    np.testing.assert_allclose(first.learn(X, [1, -1]), other.learn(summed, [1, -1]), rtol=1e-15)
+    np.testing.assert_allclose(first.predict(X), other.predict(summed), rtol=1e-14)
+    np.testing.assert_allclose(first.predict(summed), other.predict(summed), rtol=1e-14)
 
 
 def test_indices_beyond_the_shape_are_features_like_others() -> None:
@@ -235,12 +235,12 @@ def test_texts_as_values() -> None:
 def test_a_mapping_need_not_be_a_dict() -> None:
     from types import MappingProxyType  # noqa: PLC0415 - used here only
 
-    one, other = learner(), learner()
+    first, other = learner(), learner()
     row = {"a": 1.0, 3: -2.0, np.int64(5): np.float32(0.5), True: 1}
     for _ in range(3):
-        assert one.learn_one(row, 1) == other.learn_one(MappingProxyType(row), 1)
-    assert one.features() == ["a", 3, 5, 1]
-    assert state_of(one) == state_of(other)
+        assert first.learn_one(row, 1) == other.learn_one(MappingProxyType(row), 1)
+    assert first.features() == ["a", 3, 5, 1]
+    assert state_of(first) == state_of(other)
 
 
 def test_names_are_known_by_what_they_say_and_not_by_where_they_lie() -> None:

@@ -277,10 +277,10 @@ def test_a_bad_row_does_not_decide_which_label_is_the_negative_one() -> None:
 def anywhere(values):
     """Return the same numbers at odd addresses, as they lie in a message of Dask."""
     bytes_of_it = np.zeros(values.nbytes + 1, np.uint8)[1:]
-    found = bytes_of_it.view(values.dtype).reshape(values.shape)
-    found[...] = values
-    assert not found.flags.aligned
-    return found
+    actual = bytes_of_it.view(values.dtype).reshape(values.shape)
+    actual[...] = values
+    assert not actual.flags.aligned
+    return actual
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

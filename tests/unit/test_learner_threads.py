@@ -42,9 +42,9 @@ def together(*works: Callable[[], object]) -> list[object]:
 def test_one_learner_each(sketch: str) -> None:
     X, y = stream("emerging", "logistic", 2000, 10)
     models = [learner(sketch=sketch) for _ in range(THREADS)]
-    found = together(*(lambda m=m: m.learn(X, y) for m in models))  # type: ignore[misc]
-    for predictions in found:
-        np.testing.assert_array_equal(predictions, found[0])
+    actual = together(*(lambda m=m: m.learn(X, y) for m in models))  # type: ignore[misc]
+    for predictions in actual:
+        np.testing.assert_array_equal(predictions, actual[0])
     assert all(state_of(m) == state_of(models[0]) for m in models)
 
 
@@ -54,12 +54,12 @@ def test_many_readers_of_one_learner(sketch: str) -> None:
     model = learner(sketch=sketch)
     model.learn(X, y)
     before, wanted = state_of(model), model.predict(X)
-    one = {i: float(value) for i, value in enumerate(X[7])}
+    entry = {i: float(value) for i, value in enumerate(X[7])}
 
     def read() -> None:
         for _ in range(20):
             np.testing.assert_array_equal(model.predict(X), wanted)
-            assert model.predict_one(one) == wanted[7]
+            assert model.predict_one(entry) == wanted[7]
             model.basis(), model.weights(), model.stats(), model.features()
 
     together(*[read] * THREADS)

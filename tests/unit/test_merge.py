@@ -21,10 +21,10 @@ RLS = {"loss": "squared", "sketch": "full", "curvature": "hessian", "scaling": "
 
 def trained(shards, X, y, **parameters):
     """Return learners of every shards-th row."""
-    found = [learner(**parameters) for _ in range(shards)]
-    for number, one in enumerate(found):
-        one.learn(X[number::shards], y[number::shards])
-    return found
+    learners = [learner(**parameters) for _ in range(shards)]
+    for number, shard in enumerate(learners):
+        shard.learn(X[number::shards], y[number::shards])
+    return learners
 
 
 def dense(one):
@@ -64,47 +64,47 @@ def test_full_matrix_is_exact_in_several_rounds(alpha):
     start = None
     for first in range(0, 1200, 400):
         shards = [copy.deepcopy(start) if start else learner(alpha=alpha, **RLS) for _ in range(5)]
-        for number, one in enumerate(shards):
+        for number, shard in enumerate(shards):
             rows = slice(first + number, first + 400, 5)
-            one.learn(X[rows], y[rows])
+            shard.learn(X[rows], y[rows])
         start = shards[0].merge(shards[1:], start=start)
     assert start.stats()["rounds"] == 1200
     rows = np.random.default_rng(1).normal(size=(100, 12))
     np.testing.assert_allclose(start.predict(rows), whole.predict(rows), atol=1e-9)
 
 
-@pytest.mark.parametrize("begun", [False, True])
+@pytest.mark.parametrize("trained_start", [False, True])
 @pytest.mark.parametrize("sketch", LOW_RANK)
-def test_sketches_agree_with_the_dense_oracle(sketch, begun):
+def test_sketches_agree_with_the_dense_oracle(sketch, trained_start):
     d, m, K = 9, 4, 3
     parameters = {"sketch": sketch, "sketch_size": m, "alpha": 0.7, "scaling": "none"}
     X, y = stream("unit", "logistic", 900, d)
     start = learner(**parameters)
-    if begun:
+    if trained_start:
         start.learn(X[:300], y[:300])
     shards = [copy.deepcopy(start) for _ in range(K)]
-    for number, one in enumerate(shards):
-        one.learn(X[300 + number :: K], y[300 + number :: K])
-    merged = shards[0].merge(shards[1:], start=start if begun else None)
+    for number, shard in enumerate(shards):
+        shard.learn(X[300 + number :: K], y[300 + number :: K])
+    merged = shards[0].merge(shards[1:], start=start if trained_start else None)
 
     size = d + 1
-    A0, S0 = dense(start) if begun else (0.7 * np.eye(size), np.zeros((size, size)))
-    w0 = vector(start, d) if begun else np.zeros(size)
-    each, sketches = zip(*(dense(one) for one in shards), strict=True)
+    A0, S0 = dense(start) if trained_start else (0.7 * np.eye(size), np.zeros((size, size)))
+    w0 = vector(start, d) if trained_start else np.zeros(size)
+    each, sketches = zip(*(dense(shard) for shard in shards), strict=True)
     S, added = merged_sketch(sketch, m, sketches, S0)
     np.testing.assert_allclose(dense(merged)[1], S, atol=1e-9)
     tails = (
-        sum(one.stats()["alpha"] - start.stats()["alpha"] for one in shards)
-        if begun
-        else sum(one.stats()["alpha"] - 0.7 for one in shards)
+        sum(shard.stats()["alpha"] - start.stats()["alpha"] for shard in shards)
+        if trained_start
+        else sum(shard.stats()["alpha"] - 0.7 for shard in shards)
     )
     np.testing.assert_allclose(merged.stats()["alpha"], A0[0, 0] - S0[0, 0] + tails + added)
 
-    weights = [vector(one, d) for one in shards]
+    weights = [vector(shard, d) for shard in shards]
     if sketch == "oja":  # the weights by rows seen
         wanted = np.mean(weights, axis=0)
     else:  # the prior is subtracted where alpha knows what the sketch has lost since
-        subtracted = K - 1 if sketch != "fd" and not begun else 0
+        subtracted = K - 1 if sketch != "fd" and not trained_start else 0
         wanted = merged_weights(each, weights, A0, w0, subtracted)
     np.testing.assert_allclose(vector(merged, d), wanted, atol=1e-9)
 
@@ -115,27 +115,27 @@ def test_scaled_features_are_merged_in_raw_coordinates(sketch):
     d, alpha = 6, 0.7
     parameters = {"sketch": sketch, "alpha": alpha, "scaling": "rms", "intercept": False}
     X, y = stream("unit", "logistic", 900, d)
-    found = [learner(**parameters) for _ in range(3)]
-    for number, one in enumerate(found):
+    learners = [learner(**parameters) for _ in range(3)]
+    for number, shard in enumerate(learners):
         size = np.random.default_rng(number).uniform(0.1, 10, size=d)
-        one.learn(X[number::3] * size, y[number::3])
-    merged = found[0].merge(found[1:])
+        shard.learn(X[number::3] * size, y[number::3])
+    merged = learners[0].merge(learners[1:])
 
-    def known(one):
-        state = one.model.core.knowledge()
-        return read(one.model.parameters, state, state["features"])
+    def known(shard):
+        state = shard.model.core.knowledge()
+        return read(shard.model.parameters, state, state["features"])
 
-    every = [known(one) for one in found]
-    counts = sum(one.counts for one in every)
-    squares = sum(one.counts * one.squares for one in every)[1:] / counts[1:]
+    every = [known(shard) for shard in learners]
+    counts = sum(shard.counts for shard in every)
+    squares = sum(shard.counts * shard.squares for shard in every)[1:] / counts[1:]
     np.testing.assert_allclose(known(merged).squares[1:], squares, rtol=1e-12)
     A, right = alpha * np.diag(squares), np.zeros(d)
-    for one in every:
-        scale, V = np.sqrt(one.squares[1:]), one.V[:, 1:]
-        S = one.tail * np.eye(d) + (V.T * one.ev) @ V
+    for shard in every:
+        scale, V = np.sqrt(shard.squares[1:]), shard.V[:, 1:]
+        S = shard.tail * np.eye(d) + (V.T * shard.ev) @ V
         raw = S * np.outer(scale, scale)
         A += raw
-        right += (raw + alpha * np.diag(scale**2)) @ (one.weights[0, 1:] / scale)
+        right += (raw + alpha * np.diag(scale**2)) @ (shard.weights[0, 1:] / scale)
     wanted = np.linalg.solve(A, right)
     np.testing.assert_allclose([merged.weights()[i] for i in range(d)], wanted, atol=1e-9)
 
@@ -144,26 +144,28 @@ def test_scaled_features_are_merged_in_raw_coordinates(sketch):
 @pytest.mark.parametrize("sketch", [*LOW_RANK, "full"])
 def test_squared_gradients_are_no_precision(sketch, changed):
     X, y = stream("unit", "logistic", 900, 9)
-    found = trained(3, X, y, sketch=sketch, alpha=0.7, scaling="none", **changed)
-    merged = found[0].merge(found[1:])
-    wanted = np.mean([vector(one, 9) for one in found], axis=0)
+    learners = trained(3, X, y, sketch=sketch, alpha=0.7, scaling="none", **changed)
+    merged = learners[0].merge(learners[1:])
+    wanted = np.mean([vector(learner, 9) for learner in learners], axis=0)
     np.testing.assert_allclose(vector(merged, 9), wanted, atol=1e-9)
     if sketch != "full":  # the sketches add up all the same
-        S, _ = merged_sketch(sketch, 4, [dense(one)[1] for one in found], np.zeros((10, 10)))
+        S, _ = merged_sketch(
+            sketch, 4, [dense(learner)[1] for learner in learners], np.zeros((10, 10))
+        )
         np.testing.assert_allclose(dense(merged)[1], S, atol=1e-9)
 
 
 def test_weight_vectors_that_failed_have_no_say():
     """In one learner all but the first of a blend have failed, in the other all but the last."""
     X, y = stream("unit", "squared", 600, 5)
-    found = trained(2, X, y, loss="squared", sketch="oja", scaling="none", intercept=False)
-    for one, best in zip(found, (0, -1), strict=True):
-        document, tensors = one.__getstate__()
+    learners = trained(2, X, y, loss="squared", sketch="oja", scaling="none", intercept=False)
+    for model, best in zip(learners, (0, -1), strict=True):
+        document, tensors = model.__getstate__()
         share = np.full_like(tensors["0.ensemble.share"], 1e-9)
         share[best] = 1.0
-        one.__setstate__((document, tensors | {"0.ensemble.share": share}))
-    merged = found[0].merge(found[1:])
-    each = np.mean([one.predict(X) for one in found], axis=0)
+        model.__setstate__((document, tensors | {"0.ensemble.share": share}))
+    merged = learners[0].merge(learners[1:])
+    each = np.mean([model.predict(X) for model in learners], axis=0)
     np.testing.assert_allclose(merged.predict(X), each, atol=1e-6)
 
 
@@ -172,9 +174,9 @@ def test_weight_vectors_that_failed_have_no_say():
 def test_merged_learner_is_a_learner(sketch, scaling, tmp_path):
     X, y = stream("emerging", "logistic", 800, 20)
     shards = trained(6, X, y, sketch=sketch, scaling=scaling, clip=True)
-    before = [pickle.dumps(one) for one in shards]
+    before = [pickle.dumps(learner) for learner in shards]
     merged = shards[0].merge(shards[1:])
-    assert [pickle.dumps(one) for one in shards] == before
+    assert [pickle.dumps(learner) for learner in shards] == before
     assert merged.stats()["rounds"] == 800
     assert merged.stats()["features"] == 21
     V = merged.basis()
@@ -196,16 +198,16 @@ def test_merged_learner_is_a_learner(sketch, scaling, tmp_path):
 def test_alone_or_with_an_empty_one_nothing_changes(sketch, scaling, dtype):
     X, y = stream("emerging", "logistic", 300, 20)
     parameters = {"sketch": sketch, "scaling": scaling, "dtype": dtype, "clip": True}
-    one = learner(**parameters)
-    one.learn(X, y)
-    np.testing.assert_array_equal(one.merge([]).predict(X), one.predict(X))
+    shard = learner(**parameters)
+    shard.learn(X, y)
+    np.testing.assert_array_equal(shard.merge([]).predict(X), shard.predict(X))
     tolerance = 1e-9 if dtype == "float64" else 1e-4
     empty = learner(**parameters)
-    for merged in (one.merge([empty]), empty.merge([one]), one.merge([one], start=one)):
-        np.testing.assert_allclose(merged.predict(X), one.predict(X), atol=tolerance)
-        np.testing.assert_allclose(merged.spectrum(), one.spectrum(), rtol=1e-4)
+    for merged in (shard.merge([empty]), empty.merge([shard]), shard.merge([shard], start=shard)):
+        np.testing.assert_allclose(merged.predict(X), shard.predict(X), atol=tolerance)
+        np.testing.assert_allclose(merged.spectrum(), shard.spectrum(), rtol=1e-4)
         assert merged.stats()["rounds"] == 300
-        assert merged.stats()["alpha"] == pytest.approx(one.stats()["alpha"])
+        assert merged.stats()["alpha"] == pytest.approx(shard.stats()["alpha"])
 
 
 @pytest.mark.parametrize("sketch", SKETCHES)
@@ -241,20 +243,20 @@ def test_names_are_united_by_name(hash_bits):
     # Two shards that share ten of forty names, and meet them in another order.
     known = words[:25], words[:14:-1]
     shards = [OnlineLearner(hash_bits=hash_bits) for _ in known]
-    for one, own in zip(shards, known, strict=True):
-        one.learn(*rows(1500, own))
+    for model, part in zip(shards, known, strict=True):
+        model.learn(*rows(1500, part))
     merged = shards[0].merge(shards[1:])
     if hash_bits is None:
         assert set(merged.features()) == {*words, 7}
         assert merged.features()[: len(shards[0].features())] == shards[0].features()
         only = (set(words[:15]), set(words[25:]))
-        for one, own in zip(shards, only, strict=True):
-            largest = max(abs(weight) for weight in one.weights().values())
-            for word in own:  # what one shard alone has seen keeps its sign, if it is not near 0
-                weight = one.weights()[word]
+        for model, part in zip(shards, only, strict=True):
+            largest = max(abs(weight) for weight in model.weights().values())
+            for word in part:  # what one shard alone has seen keeps its sign, if it is not near 0
+                weight = model.weights()[word]
                 assert abs(weight) < 0.1 * largest or merged.weights()[word] * weight > 0
     X, y = rows(1000, words)
-    errors = [np.mean(np.sign(one.predict(X)) != y) for one in (merged, *shards)]
+    errors = [np.mean(np.sign(model.predict(X)) != y) for model in (merged, *shards)]
     assert errors[0] < 0.7 * min(errors[1:])
     before = merged.stats()["features"]
     merged.learn_one({"new word": 1.0, "w0": 2.0}, 1)
@@ -328,14 +330,14 @@ def test_classifiers_with_named_classes_merge():
         for n in range(4)
     ]
     merged = shards[0].merge(shards[1:])
-    scores = [one.score(X[5000:], y[5000:]) for one in (merged, *shards)]
+    scores = [learner.score(X[5000:], y[5000:]) for learner in (merged, *shards)]
     assert scores[0] > max(scores[1:])
     assert merged.progress_.rows == 5000
     assert merged.progressive_loss_ == pytest.approx(
-        np.mean([one.progressive_loss_ for one in shards])
+        np.mean([learner.progressive_loss_ for learner in shards])
     )
     assert merged.progressive_score_ == pytest.approx(
-        np.mean([one.progressive_score_ for one in shards])
+        np.mean([learner.progressive_score_ for learner in shards])
     )
     merged.partial_fit(X[:10], y[:10])
     other = SONClassifier().partial_fit(X[:9], y[:9], classes=list("abcdef"))
@@ -355,11 +357,13 @@ def test_classes_that_were_discovered_are_united(declared):
     parts = [(X[n::3][::-1] if n else X[n::3], y[n::3][::-1] if n else y[n::3]) for n in range(3)]
     parts[1] = tuple(values[parts[1][1] != "a"] for values in parts[1])
     known = [SONClassifier(dtype="float64").partial_fit(*p, classes=names) for p in parts]
-    found = [SONClassifier(dtype="float64", discover_classes=True).partial_fit(*p) for p in parts]
+    learners = [
+        SONClassifier(dtype="float64", discover_classes=True).partial_fit(*p) for p in parts
+    ]
     for first in range(3):
         order = [first, *(n for n in range(3) if n != first)]
         wanted = known[order[0]].merge([known[n] for n in order[1:]])
-        merged = found[order[0]].merge([found[n] for n in order[1:]])
+        merged = learners[order[0]].merge([learners[n] for n in order[1:]])
         assert merged.classes_.tolist() == names
         np.testing.assert_allclose(
             merged.decision_function(X), wanted.decision_function(X), atol=1e-9
@@ -375,7 +379,7 @@ def test_regressors_merge(tmp_path):
     shards = [SONRegressor().partial_fit(X[n:3000:3], y[n:3000:3]) for n in range(3)]
     merged = shards[0].merge(shards[1:])
     assert merged.score(X[3000:], y[3000:]) > np.mean([s.score(X[3000:], y[3000:]) for s in shards])
-    scores = [one.progressive_score_ for one in shards]
+    scores = [learner.progressive_score_ for learner in shards]
     assert min(scores) <= merged.progressive_score_ <= max(scores)
     merged.save(tmp_path / "m.sonline")
     np.testing.assert_array_equal(
@@ -393,7 +397,7 @@ def test_rounds_of_an_estimator_count_the_start_once():
     shards = [copy.deepcopy(start).partial_fit(X[1000 + n :: 2], y[1000 + n :: 2]) for n in (0, 1)]
     merged = shards[0].merge(shards[1:], start=start)
     assert merged.progress_.rows == 3000
-    losses = [one.progress_.total for one in (*shards, start)]
+    losses = [learner.progress_.total for learner in (*shards, start)]
     assert merged.progress_.total == pytest.approx(losses[0] + losses[1] - losses[2])
 
 

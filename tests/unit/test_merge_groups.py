@@ -30,10 +30,10 @@ def shards(seed: int, **settings: Any) -> list[OnlineLearner]:
 
 def difference(one: OnlineLearner, other: OnlineLearner) -> float:
     """Return the largest difference of weights, in units of the largest weight."""
-    known, found = one.weights(), other.weights()
-    assert known.keys() == found.keys()
+    known, actual = one.weights(), other.weights()
+    assert known.keys() == actual.keys()
     mine = np.array([one.bias, *known.values()])
-    theirs = np.array([other.bias, *(found[feature] for feature in known)])
+    theirs = np.array([other.bias, *(actual[feature] for feature in known)])
     return float(np.abs(mine - theirs).max() / np.abs(mine).max())
 
 

@@ -57,16 +57,16 @@ def test_first_code_block_of_the_readme_is_the_whole_set_up():
 
 def test_table_of_the_readme_is_that_of_the_demonstration():
     tool = runpy.run_path(str(ROOT / "tools" / "readme.py"))
-    found = json.loads(tool["RESULTS"].read_text(encoding="utf-8"))
-    assert tool["table"](found) in (ROOT / "README.md").read_text(encoding="utf-8")
+    report = json.loads(tool["RESULTS"].read_text(encoding="utf-8"))
+    assert tool["table"](report) in (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def test_numbers_of_the_readme_can_be_had_again():
-    found = json.loads((ROOT / "docs" / "_static" / "demo.json").read_text(encoding="utf-8"))
-    for contender in found["contenders"]:
+    report = json.loads((ROOT / "docs" / "_static" / "demo.json").read_text(encoding="utf-8"))
+    for contender in report["contenders"]:
         result = contender["results"][-1]
-        for seed, expected in zip(found["seeds"], result["errors"], strict=True):
-            X, y = ill_conditioned(result["kappa"], found["rows"], found["features"], seed)
+        for seed, expected in zip(report["seeds"], result["errors"], strict=True):
+            X, y = ill_conditioned(result["kappa"], report["rows"], report["features"], seed)
             predictions = sonline.OnlineLearner(**result["parameters"]).learn(X, y)
             # Sums in another order, on another machine, move a few predictions across zero.
             assert np.mean((predictions > 0) != (y > 0)) == pytest.approx(expected, abs=0.003)

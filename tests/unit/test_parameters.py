@@ -33,18 +33,18 @@ def faces():
     yield from ((getattr(river, name), *differences) for name, differences in RIVER.items())
 
 
-@pytest.mark.parametrize(("kind", "left_out", "own"), list(faces()))
-def test_names_defaults_and_text(kind, left_out, own):
-    given = {
+@pytest.mark.parametrize(("kind", "left_out", "extra"), list(faces()))
+def test_names_defaults_and_text(kind, left_out, extra):
+    options = {
         RENAMED.get(name, name): argument.default
         for name, argument in inspect.signature(kind).parameters.items()
         if RENAMED.get(name, name) in Parameters.names()
     }
     wanted = {name: getattr(Parameters, name) for name in Parameters.names()}
-    assert given == {k: v for k, v in (wanted | own).items() if k not in left_out}
+    assert options == {k: v for k, v in (wanted | extra).items() if k not in left_out}
     text = " ".join((inspect.getdoc(kind) or "").replace("``", "").split())
     assert "{parameters}" not in text
-    for name in set(given) - set(own) - {"loss", "dtype"}:
+    for name in set(options) - set(extra) - {"loss", "dtype"}:
         assert first_sentence(name) in text, name
 
 
@@ -76,9 +76,9 @@ def test_a_new_parameter_touches_few_files():
     root = Path(__file__).parents[2]
     files = [*root.glob("src/sonline/**/*.py"), *root.glob("cpp/**/*.[ch]pp")]
     product = [file for file in files if "paper" not in file.parts]
-    found = [file.name for file in product if "follow_labels" in file.read_text("utf-8")]
-    assert {"parameters.py", "constructors.py", "config.hpp"} <= set(found)
-    assert len(found) <= 5, found
+    actual = [file.name for file in product if "follow_labels" in file.read_text("utf-8")]
+    assert {"parameters.py", "constructors.py", "config.hpp"} <= set(actual)
+    assert len(actual) <= 5, actual
 
 
 @pytest.mark.parametrize("scalar", [np.float16, np.float32, np.float64, np.longdouble, np.array])
@@ -92,9 +92,9 @@ def test_scalars_of_numpy_are_numbers(name, scalar):
 
 
 def test_integers_and_booleans_of_numpy(tmp_path):
-    given = {"sketch_size": np.int32(3), "sketch_every": np.uint8(2), "clip": np.True_}
+    options = {"sketch_size": np.int32(3), "sketch_every": np.uint8(2), "clip": np.True_}
     for kind, *_ in faces():
-        model = kind(**given, bound=np.float32(2.0))
+        model = kind(**options, bound=np.float32(2.0))
         if hasattr(model, "fit"):
             model.fit(np.eye(4), [1, 0, 1, 0])
         else:

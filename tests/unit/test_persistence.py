@@ -60,10 +60,10 @@ def test_every_flipped_byte_is_noticed_or_harmless(
 ) -> None:
     content, wanted = bytearray(file.read_bytes()), state_of(model)
     harmless = 0
-    for place in range(len(content)):
-        content[place] ^= mask
+    for position in range(len(content)):
+        content[position] ^= mask
         file.write_bytes(content)
-        content[place] ^= mask
+        content[position] ^= mask
         try:
             loaded = OnlineLearner.load(file)
         except ModelFileError as error:

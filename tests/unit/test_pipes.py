@@ -39,8 +39,8 @@ def test_a_pipe_that_gives_byte_by_byte(tmp_path, kind, packed):
 
     def write():
         with pipe.open("wb", buffering=0) as file:
-            for place in range(len(content)):
-                file.write(content[place : place + 1])
+            for position in range(len(content)):
+                file.write(content[position : position + 1])
                 time.sleep(0.001)  # for the reader to take it
 
     thread = threading.Thread(target=write, daemon=True)

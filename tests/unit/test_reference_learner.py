@@ -187,16 +187,16 @@ def test_rms_scaling_makes_the_units_of_features_irrelevant():
 def test_weight_zero_only_predicts_and_predict_changes_nothing(sketch, scaling):
     X, y = stream(10, T=60, kind="sparse")
     args = {"sketch": sketch, "sketch_size": 3, "scaling": scaling, "bound": 0.5, "clip": True}
-    one, other = ReferenceLearner(**args), ReferenceLearner(**args)
-    one.learn(X[:40], y[:40])
+    first, other = ReferenceLearner(**args), ReferenceLearner(**args)
+    first.learn(X[:40], y[:40])
     other.learn(X[:40], y[:40])
     before = other.w.copy()
     ahead = other.learn(X[40:], y[40:], np.zeros(20))
     assert (ahead == other.predict(X[40:])).all()
     assert (other.w == before).all()
     assert other.rounds == 40
-    assert (one.learn(X[40:], y[40:]) == other.learn(X[40:], y[40:])).all()
-    assert one.learn(X[:1], y[:1])[0] == other.predict(X[:1])[0]
+    assert (first.learn(X[40:], y[40:]) == other.learn(X[40:], y[40:])).all()
+    assert first.learn(X[:1], y[:1])[0] == other.predict(X[:1])[0]
 
 
 @pytest.mark.parametrize("sketch", SKETCHES)
@@ -298,8 +298,10 @@ def test_any_split_into_batches_is_the_same(split, sketch):
     X, y = stream(16, T=60, kind="sparse")
     whole, parts = ReferenceLearner(sketch=sketch), ReferenceLearner(sketch=sketch)
     expected = whole.learn(X, y)
-    found = np.concatenate([parts.learn(X[:split], y[:split]), parts.learn(X[split:], y[split:])])
-    assert (expected == found).all()
+    predictions = np.concatenate(
+        [parts.learn(X[:split], y[:split]), parts.learn(X[split:], y[split:])]
+    )
+    assert (expected == predictions).all()
 
 
 def test_empty_rows_count_but_change_nothing():

@@ -50,17 +50,17 @@ def test_a_stream_goes_on_from_any_row(tmp_path, packed):
     path = write(tmp_path, "a.svm" + ".gz" * packed, gzip.compress(data) if packed else data)
     whole = read(path)
     for count in (1, 2, 999, 4999, 5000):
-        place, seen = None, 0
+        position, seen = None, 0
         with streams.open([path]) as stream:
             for batch in stream:
                 part = batch.head(count - seen)
                 seen += len(part)
-                place = part.end
+                position = part.end
                 if seen == count:
                     break
-        assert place.rows == count
-        assert place.line == count + 1
-        with streams.open([path], start=place) as stream:
+        assert position.rows == count
+        assert position.line == count + 1
+        with streams.open([path], start=position) as stream:
             assert rows_of(stream) == whole[count:]
 
 
@@ -76,9 +76,9 @@ def test_positions_of_tables_count_rows_and_resume(tmp_path):
 
 
 def test_names_keep_their_ids_over_files_and_passes(tmp_path):
-    one = write(tmp_path, "1.vw", "1 | a b\n-1 | c")
+    entry = write(tmp_path, "1.vw", "1 | a b\n-1 | c")
     two = write(tmp_path, "2.vw", "\ufeff1 | b d\n")
-    with streams.open([one, two], passes=2) as stream:
+    with streams.open([entry, two], passes=2) as stream:
         batches = list(stream)
     assert [name for batch in batches for name in batch.new_names] == ["a", "b", "c", "d"]
     ids = [i for batch in batches for i in batch.indices.tolist()]
@@ -150,7 +150,7 @@ def test_a_missing_label_column_is_said_with_those_there_are(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "content", "place"),
+    ("name", "content", "position"),
     [
         ("a.svm", "1 1:1\n1 2:x\n1 3:1\n", (2, 5)),
         ("a.svm", b"1 1:1\n1 2:\x00\n", (2, 3)),
@@ -168,14 +168,14 @@ def test_a_missing_label_column_is_said_with_those_there_are(tmp_path):
         ("a.jsonl", b'{"label": 1}\n{"label": 1, "\xff": 1}\n', (2, 15)),
     ],
 )
-def test_bad_lines_stop_with_their_place_or_are_skipped(tmp_path, name, content, place):
+def test_bad_lines_stop_with_their_position_or_are_skipped(tmp_path, name, content, position):
     path = write(tmp_path, name, content)
     with streams.open([path]) as stream:
         batches = iter(stream)
         assert len(next(batches)) == 1  # the row before is not lost
         with pytest.raises(DataFormatError) as caught:
             list(batches)
-    assert (caught.value.line, caught.value.column) == place
+    assert (caught.value.line, caught.value.column) == position
     assert caught.value.file == str(path)
     with streams.open([path], on_error="skip") as stream:
         batches = list(stream)
@@ -444,15 +444,15 @@ def test_products_of_namespaces_are_those_of_a_plain_loop(tmp_path):
         part = slice(*plain.indptr[row : row + 2].tolist())
         keys, values = plain.indices[part].tolist(), plain.values[part].tolist()
         expected = list(zip(keys, values, strict=True))
-        for one, other in ("ab", "cc"):
+        for left, other in ("ab", "cc"):
             for i, first in enumerate(spaces):
                 for j, second in enumerate(spaces):
-                    if (first, second) == (one, other) and (one != other or i <= j):
+                    if (first, second) == (left, other) and (left != other or i <= j):
                         key = ((keys[i] * 16777619) ^ keys[j]) % 4096
                         expected.append((key, values[i] * values[j]))
         part = slice(*made.indptr[row : row + 2].tolist())
-        found = zip(made.indices[part].tolist(), made.values[part].tolist(), strict=True)
-        assert list(found) == expected
+        actual = zip(made.indices[part].tolist(), made.values[part].tolist(), strict=True)
+        assert list(actual) == expected
 
 
 def test_numbers_of_a_parquet_file_are_those_of_the_frame(tmp_path):

@@ -29,13 +29,15 @@ def features_of(column: str, value: Any, types: dict[str, str]) -> Features:
         types.setdefault(column, "text")
         return [(f"{column}={value}", 1.0)]
     if isinstance(value, dict):
-        found = [features_of(f"{column}.{key}", one, types) for key, one in value.items()]
-        return [pair for pairs in found for pair in pairs]
+        features = [
+            features_of(f"{column}.{key}", learner, types) for key, learner in value.items()
+        ]
+        return [pair for pairs in features for pair in pairs]
     if isinstance(value, list):
-        if value and all(isinstance(one, str) for one in value):
+        if value and all(isinstance(learner, str) for learner in value):
             types.setdefault(column, "text")
-            return [(f"{column}={one}", float(n)) for one, n in Counter(value).items()]
-        return features_of(column, {str(n): one for n, one in enumerate(value)}, types)
+            return [(f"{column}={learner}", float(n)) for learner, n in Counter(value).items()]
+        return features_of(column, {str(n): learner for n, learner in enumerate(value)}, types)
     types.setdefault(column, "number")
     return [(column, float(value))] if value else []
 
@@ -93,8 +95,8 @@ def test_features_are_those_of_python(
     ]
     if not rows:
         return
-    found, tokens, columns = read(path, format="jsonl")
-    assert found == expected
+    actual, tokens, columns = read(path, format="jsonl")
+    assert actual == expected
     assert tokens == [token_of(label) for label in labels[: len(rows)]]
     assert columns == types
 
@@ -143,8 +145,8 @@ def test_a_bad_row_leaves_no_names(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     bad = '{"label": 2, "new": 1, "c": "new", "a": }'
     path.write_text(f'{{"label": 1, "a": 1}}\n{bad}\n{{"label": 3, "new": 5, "a": 2}}\n')
-    found, labels, _ = read(path, on_error="skip")
-    assert found == [[("a", 1.0)], [("new", 5.0), ("a", 2.0)]]
+    actual, labels, _ = read(path, on_error="skip")
+    assert actual == [[("a", 1.0)], [("new", 5.0), ("a", 2.0)]]
     assert labels == ["1", "3"]
 
 

@@ -21,8 +21,8 @@ def bits(value):
     return struct.pack("<d", value)
 
 
-def cut(data, places):
-    edges = [0, *sorted(places), len(data)]
+def cut(data, positions):
+    edges = [0, *sorted(positions), len(data)]
     return [data[a:b] for a, b in itertools.pairwise(edges)]
 
 
@@ -135,11 +135,11 @@ OPTIONS = st.fixed_dictionaries({"tokens": st.booleans(), "unlabelled": st.boole
 @given(data=st.data(), options=OPTIONS)
 def test_rows_and_errors_are_those_of_the_reference(fmt, data, options):
     text = data.draw(texts(fmt))
-    places = data.draw(st.lists(st.integers(0, len(text)), max_size=8))
+    positions = data.draw(st.lists(st.integers(0, len(text)), max_size=8))
     expected = parse_reference(fmt, text, **options, namespaces=fmt == "vw")
     namespaces = {"namespaces": True} if fmt == "vw" else {}
     assert parse_native(fmt, [text], **options, **namespaces) == expected
-    assert parse_native(fmt, cut(text, places), **options, **namespaces) == expected
+    assert parse_native(fmt, cut(text, positions), **options, **namespaces) == expected
 
 
 SAMPLES = {
@@ -160,8 +160,8 @@ def test_every_single_cut_gives_the_same_rows(fmt):
     expected = parse_reference(fmt, text, unlabelled=True)
     assert len(expected[0]) >= 3
     assert len(expected[1]) >= 2
-    for place in range(len(text) + 1):
-        assert parse_native(fmt, cut(text, [place]), unlabelled=True) == expected
+    for position in range(len(text) + 1):
+        assert parse_native(fmt, cut(text, [position]), unlabelled=True) == expected
 
 
 @pytest.mark.parametrize("fmt", ["svmlight", "vw"])
@@ -218,11 +218,11 @@ def test_halfway_cases_go_to_the_even_neighbour():
 def test_many_long_decimals():
     """One in some thousands of these is so near to a halfway case that the remainder decides."""
     rng = np.random.default_rng(0)
-    places = rng.integers(0, 20, 100_000).tolist()
+    positions = rng.integers(0, 20, 100_000).tolist()
     decimals = [
-        f"{digits[:place]}.{digits[place:]}"
-        for digits, place in zip(
-            map(str, rng.integers(10**17, 2**63, 100_000).tolist()), places, strict=True
+        f"{digits[:position]}.{digits[position:]}"
+        for digits, position in zip(
+            map(str, rng.integers(10**17, 2**63, 100_000).tolist()), positions, strict=True
         )
     ]
     text = "1 " + " ".join(f"7:{decimal}" for decimal in decimals) + "\n"

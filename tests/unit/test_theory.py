@@ -185,9 +185,9 @@ def measured_regret(loss, sketch, seed, *, bound=1.0, T=150, d=5, **parameters):
 @pytest.mark.parametrize("bound", [0.5, 5.0])
 @pytest.mark.parametrize("seed", range(2))
 def test_full_matrix_regret_is_under_theorem_2(loss, alpha, bound, seed):
-    found, best, *known, _ = measured_regret(loss, "full", seed, bound=bound, alpha=alpha)
+    regret, best, *known, _ = measured_regret(loss, "full", seed, bound=bound, alpha=alpha)
     norm2 = best.weights @ best.weights
-    assert found <= theory.theorem2_bound(*known, comparator_norm2=norm2, alpha=alpha)
+    assert regret <= theory.theorem2_bound(*known, comparator_norm2=norm2, alpha=alpha)
 
 
 @pytest.mark.parametrize("loss", ["hinge", "quantile"])
@@ -195,13 +195,13 @@ def test_full_matrix_regret_is_under_theorem_2(loss, alpha, bound, seed):
 @pytest.mark.parametrize("bound", [0.5, 5.0])
 @pytest.mark.parametrize("seed", range(2))
 def test_full_matrix_regret_is_under_theorem_2_without_curvature(loss, alpha, bound, seed):
-    found, best, *known, _ = measured_regret(
+    regret, best, *known, _ = measured_regret(
         loss, "full", seed, bound=bound, alpha=alpha, eta="convex"
     )
     norm2 = best.weights @ best.weights
     general = theory.theorem2_bound(*known, comparator_norm2=norm2, alpha=alpha)
     simple = theory.theorem2_convex_bound(*known, comparator_norm2=norm2, alpha=alpha)
-    assert found <= general <= simple
+    assert regret <= general <= simple
 
 
 @pytest.mark.parametrize(
@@ -211,7 +211,7 @@ def test_full_matrix_regret_is_under_theorem_2_without_curvature(loss, alpha, bo
 @pytest.mark.parametrize("bound", [1.0, 5.0])
 @pytest.mark.parametrize("seed", range(2))
 def test_fd_regret_is_under_theorem_3_for_every_k(loss, eta, m, bound, seed):
-    found, best, measured, assumed, learner = measured_regret(
+    regret, best, measured, assumed, learner = measured_regret(
         loss, "fd", seed, bound=bound, alpha=1.0, eta=eta, sketch_size=m
     )
     known = {
@@ -221,7 +221,7 @@ def test_fd_regret_is_under_theorem_3_for_every_k(loss, eta, m, bound, seed):
         "sketch_trace": float(learner.ev.sum()),
     }
     limits = [theory.theorem3_bound(measured, assumed, **known, k=k) for k in range(m)]
-    assert found <= min(limits)
+    assert regret <= min(limits)
     assert theory.theorem3_bound(measured, assumed, **known) == min(limits)
     # and the eigenvalues that shrinking took are what the proof says
     for k in range(m):
@@ -234,21 +234,21 @@ def test_fd_regret_is_under_theorem_3_for_every_k(loss, eta, m, bound, seed):
 @pytest.mark.parametrize("seed", range(2))
 def test_pseudo_inverse_regret_is_under_corollary_1(loss, bound, seed):
     eta = 0.0 if loss in CURVED else "convex"
-    found, _, *known, _ = measured_regret(loss, "full", seed, bound=bound, alpha=0.0, eta=eta)
+    regret, _, *known, _ = measured_regret(loss, "full", seed, bound=bound, alpha=0.0, eta=eta)
     general = theory.pseudo_inverse_bound(*known)
-    assert found <= general
+    assert regret <= general
     if eta == "convex":
         assert general <= theory.corollary1_convex_bound(*known)
 
 
 def test_the_regrets_above_are_not_all_negative():
     # The learner obeys the bound only on the row at hand, so easy streams give negative regret.
-    found = [
+    actual = [
         measured_regret(loss, sketch, 1, bound=5.0, alpha=0.1, eta=eta, sketch_size=2)[0]
         for loss, eta in (("squared", 0.0), ("logistic", 0.0), ("hinge", "convex"))
         for sketch in ("full", "fd")
     ]
-    assert min(found) > 10.0
+    assert min(actual) > 10.0
 
 
 @given(seed=seeds, rank=st.integers(1, 5))
