@@ -47,7 +47,7 @@ def state(path):
 
 
 @pytest.mark.long
-def test_files_become_what_their_models_merge_to(sonline, tmp_path):
+def test_files_give_the_merged_models(sonline, tmp_path):
     files = [tmp_path / f"part-{n}.svm" for n in range(5)]
     for number, path in enumerate(files):
         write(path, 300, seed=number)
@@ -92,7 +92,7 @@ def test_a_cluster_that_runs_is_used_by_its_address(sonline, tmp_path):
 
 
 @pytest.mark.long
-def test_words_and_classes_are_united_and_bad_rows_are_told(sonline, tmp_path):
+def test_names_and_classes_are_combined_and_bad_rows_reported(sonline, tmp_path):
     write(tmp_path / "a.vw", 200, labels=("1", "2", "3"), names=True)
     write(tmp_path / "b.vw", 200, seed=1, labels=("3", "1", "4"), names=True)
     lines = (tmp_path / "b.vw").read_text().splitlines()
@@ -287,7 +287,7 @@ def test_four_killed_workers_do_not_end_a_run(tmp_path):
         (["--cluster", "local", "--resume"], "needs --checkpoint FOLDER"),
     ],
 )
-def test_what_cannot_be_is_said(sonline, tmp_path, words, message):
+def test_invalid_options_are_refused(sonline, tmp_path, words, message):
     write(tmp_path / "a.svm", 5)
     done = sonline("train", tmp_path / "a.svm", "-o", tmp_path / "m.son", *words, code=2)
     assert message in done.stderr

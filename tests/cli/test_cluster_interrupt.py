@@ -13,7 +13,7 @@ CLUSTER = ("--cluster", "local:2", "--checkpoint", "kept")
 
 
 @pytest.mark.long
-def test_ctrl_c_keeps_finished_files_and_says_how_to_go_on(tmp_path):
+def test_ctrl_c_keeps_finished_files_and_says_how_to_continue(tmp_path):
     for number in range(2):
         (tmp_path / f"part-{number}.svm").write_text(svmlight(50, seed=number))
     os.mkfifo(tmp_path / "part-2.svm")  # which nobody fills

@@ -38,7 +38,7 @@ def test_the_name_of_the_output_says_how_it_is_compressed(sonline, data, tmp_pat
     assert tensors(tmp_path / "b.son") == tensors(tmp_path / "d.son")
 
 
-def test_json_and_what_stands_on_standard_output(sonline, data, tmp_path):
+def test_json_and_standard_output(sonline, data, tmp_path):
     answer = json.loads(sonline("convert", data, "-o", "a.jsonl", "--json").stdout)
     assert answer == {"output": "a.jsonl", "format": "jsonl", "rows": 50, "skipped": 0}
     shown = sonline("convert", data, "-o", "-", "--to", "jsonl", "-q").stdout
@@ -68,7 +68,7 @@ def test_an_output_is_whole_or_not_there(sonline, data, tmp_path):
         ({"label": 1, "x": 1}, "foo", "does not say the format; set it with --to"),
     ],
 )
-def test_what_a_format_cannot_hold_is_refused(sonline, tmp_path, row, target, words):
+def test_rows_that_a_format_cannot_hold_are_refused(sonline, tmp_path, row, target, words):
     (tmp_path / "a.jsonl").write_text(json.dumps(row) + "\n")
     options = ["--weight", "weight"] if "weight" in row else []
     options += ["--label", "y"] if "y" in row else []
@@ -78,7 +78,7 @@ def test_what_a_format_cannot_hold_is_refused(sonline, tmp_path, row, target, wo
     assert [path.name for path in tmp_path.iterdir()] == ["a.jsonl"]
 
 
-def test_nothing_is_written_over_what_is_read(sonline, data, tmp_path):
+def test_inputs_are_never_overwritten(sonline, data, tmp_path):
     before = data.read_text()
     (tmp_path / "link.svm").symlink_to(data)
     sonline("train", data, "-o", "m.son", "-q")

@@ -20,7 +20,7 @@ def test_all_sets_are_listed(sonline):
     assert all(f" {name} " in table for name in datasets.names())
 
 
-def test_of_a_named_set_everything_is_told(sonline, tmp_path):
+def test_a_data_set_is_described_in_full(sonline, tmp_path):
     (tmp_path / "heart.svm").write_text("1 1:1\n-1 1:2\n")
     words = "".join(sonline("datasets", "list", "heart", "--data-dir", ".").stdout.split())
     known = datasets.info("heart")

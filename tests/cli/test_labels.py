@@ -93,7 +93,7 @@ def test_rows_with_unknown_labels_are_counted_and_in_no_measure(sonline, tmp_pat
     assert more == known
 
 
-def test_data_of_which_no_feature_is_known_gives_a_warning(sonline, tmp_path):
+def test_data_without_known_features_gives_a_warning(sonline, tmp_path):
     (tmp_path / "a.csv").write_text("x,label\n" + "1,1\n2,0\n" * 20)
     (tmp_path / "b.csv").write_text("z,w\n1,2\n3,4\n")
     (tmp_path / "c.csv").write_text("x,w\n1,2\n3,4\n")

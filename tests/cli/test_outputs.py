@@ -29,7 +29,7 @@ def data(tmp_path):
         (["vw", "-t", "-d", "data.vw", "-i", "v.son", "-p", "p.txt"], "p.txt"),
     ],
 )
-def test_a_full_disk_is_said_with_the_file(sonline, data, tmp_path, command, name):
+def test_an_error_about_a_full_disk_names_the_file(sonline, data, tmp_path, command, name):
     sonline("train", data, "-o", "m.son", "-q")
     if command[0] == "vw":
         sonline("convert", data, "-o", "data.vw", "-q")
@@ -72,7 +72,7 @@ def test_a_reader_that_has_seen_enough(sonline, data, tmp_path):
     assert tensors(tmp_path / "n.son") == tensors(tmp_path / "m.son")
 
 
-def test_training_goes_on_when_nobody_watches(data, tmp_path):
+def test_training_continues_when_standard_error_is_closed(data, tmp_path):
     data.write_text(svmlight(1000) * 4)
     reading, writing = os.pipe()
     os.close(reading)
@@ -212,7 +212,7 @@ def test_no_model_need_be_written(sonline, inputs):
     assert "needs a file" in sonline("train", "data.svm", "-o", "-", code=2).stderr
 
 
-def test_what_a_killed_process_left_is_removed(sonline, inputs):
+def test_leftovers_of_a_killed_process_are_removed(sonline, inputs):
     left = inputs / f".m.son.{'0a' * 8}.part"
     left.write_bytes(b"the beginning of a model")
     other = inputs / f".n.son.{'0a' * 8}.part"

@@ -117,7 +117,7 @@ def test_tables_resume_within_a_file(sonline, tmp_path, kind):
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_signals_that_end_a_process_save_what_was_learned(tmp_path, sonline, end):
+def test_signals_that_end_a_process_save_the_model(tmp_path, sonline, end):
     with subprocess.Popen(
         [SONLINE, "train", "-", "-o", "m.son", "--classes", "binary", "--format", "svmlight"],
         cwd=tmp_path,

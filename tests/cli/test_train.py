@@ -250,7 +250,7 @@ def test_nothing_but_bad_rows_is_no_model(sonline, tmp_path):
         (["memory://file.svm"], 3, "no file 'memory://file.svm'"),
     ],
 )
-def test_what_cannot_be_done_is_said_with_its_exit_code(sonline, data, arguments, code, words):
+def test_errors_have_a_message_and_an_exit_code(sonline, data, arguments, code, words):
     (data.parent / "other.csv").write_text("label,x\n1,2\n")
     (data.parent / "nothing").mkdir()
     assert words in sonline("train", *arguments, "-o", "m.son", code=code, input="").stderr
@@ -342,7 +342,7 @@ def test_other_commands_show_their_progress_on_a_terminal(data, sonline, tmp_pat
 
 
 @pytest.mark.parametrize("source", ["-", "pipe"])
-def test_interrupted_saves_and_says_how_to_go_on(data, tmp_path, source):
+def test_an_interrupted_run_saves_and_says_how_to_continue(data, tmp_path, source):
     os.mkfifo(tmp_path / "pipe")
     process = subprocess.Popen(
         [SONLINE, "train", source, "-o", "m.son", "--format", "svmlight"],

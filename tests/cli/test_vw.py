@@ -232,7 +232,7 @@ def test_going_on_with_a_model_is_never_having_stopped(sonline, tmp_path):
         (["--link=logistic", "-p", "x"], "--loss_function"),
     ],
 )
-def test_what_has_no_counterpart_is_refused_by_name(sonline, tmp_path, arguments, words):
+def test_options_without_a_counterpart_are_refused_by_name(sonline, tmp_path, arguments, words):
     (tmp_path / "d.vw").write_text(vw_text(5))
     assert words in sonline("vw", "-d", "d.vw", *arguments, code=2).stderr
 
@@ -274,7 +274,7 @@ def test_classes_and_a_number_of_rows(sonline, tmp_path):
         (["-d", "a.vw", "-d", "b.vw"], "name one file"),
     ],
 )
-def test_what_is_not_taken_names_what_is(sonline, options, words):
+def test_refused_options_name_an_alternative(sonline, options, words):
     assert words in sonline("vw", *options, code=2).stderr
 
 

@@ -89,7 +89,7 @@ def by_hand(X, y, **parameters):
     return each[0].merge(each[1:])
 
 
-def test_a_cluster_gives_what_merging_by_hand_gives(client, data):
+def test_a_cluster_gives_the_same_model_as_merging_by_hand(client, data):
     X, y, _ = data
     dX, dy = arrays(X, y)
     model = SONClassifier().fit(dX.rechunk((ROWS, 5)), dy)
@@ -179,7 +179,7 @@ def test_without_a_cluster_merging_is_done_again_from_checkpoints(data, tmp_path
         assert state(again) == state(model)
 
 
-def test_rounds_go_on_from_the_merged_model(client, data):
+def test_rounds_continue_from_the_merged_model(client, data):
     X, y, z = data
     dX, dy, dz = arrays(X, y, z)
     once, thrice = (SONClassifier(max_iter=n).fit(dX, dy) for n in (1, 3))

@@ -33,7 +33,7 @@ def test_reproduce_writes_the_report_and_names_its_files(tmp_path):
     assert "Missing data sets, left out: australian" in result.stderr
 
 
-def test_an_interrupted_reproduction_says_what_is_kept_and_how_to_go_on(tmp_path, monkeypatch):
+def test_an_interrupted_reproduction_says_how_to_continue(tmp_path, monkeypatch):
     """Progress goes to a log line by line, where there is no terminal."""
     monkeypatch.setattr(reproduce_command, "LOG_SECONDS", 0.0)
     calls = iter(range(2))

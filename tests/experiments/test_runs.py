@@ -67,7 +67,7 @@ class Interrupting:
         return Exhibit(self.name, "Interrupting", "Text.", records)
 
 
-def test_an_interrupted_run_goes_on_where_it_stopped(tmp_path):
+def test_an_interrupted_run_continues_where_it_stopped(tmp_path):
     experiment = Interrupting(failures=1)
     seen: list[str] = []
     with pytest.raises(KeyboardInterrupt):
@@ -94,7 +94,7 @@ def test_another_file_of_a_data_set_makes_other_cells(small):
 
 
 @pytest.mark.long
-def test_tables_and_pictures_of_what_is_there_and_a_list_of_what_is_missing(small, tmp_path):
+def test_tables_and_pictures_of_finished_cells_and_a_list_of_missing_ones(small, tmp_path):
     out = tmp_path / "out"
     table = TableError()
     experiments = [table, Fig3(table), FigSplice(), TableFdOja(), TableEigen(), Runtime()]
@@ -158,7 +158,7 @@ def test_tables_become_markdown_and_html_without_breaking_them():
     assert "<td>x&lt;y</td>" in table.html()
 
 
-def test_cells_say_what_they_were_computed_with(small, tmp_path):
+def test_cells_store_their_settings(small, tmp_path):
     reproduce([TableError(names=["diabetes"], methods=METHODS[:3])], tmp_path / "out", small)
     keys = [json.loads(p.read_text())["key"] for p in Path(tmp_path, "out", "cells").glob("*.json")]
     assert sorted((k["settings"]["scaling"], k["settings"]["sketch"]) for k in keys) == [

@@ -27,7 +27,7 @@ def test_seeds_differ():
     assert (ill_conditioned(10, rounds=50)[0] != ill_conditioned(10, rounds=50, seed=1)[0]).all()
 
 
-def test_what_cannot_be_is_refused():
+def test_invalid_streams_are_refused():
     with pytest.raises(ParameterError, match="kappa must be"):
         ill_conditioned(0.5)
     with pytest.raises(ParameterError, match="dimension must be more than 10"):

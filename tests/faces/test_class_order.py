@@ -90,7 +90,7 @@ def test_raw_predictions_are_those_of_the_last_label_or_sorted(trained) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_what_learning_returns_is_in_the_same_order(trained) -> None:
+def test_results_of_learning_are_in_the_same_order(trained) -> None:
     path, labels, X = trained
     row = rows_of(X)[0]
     expected = OnlineLearner.load(path).predict_one(row)

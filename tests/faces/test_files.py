@@ -274,7 +274,7 @@ def test_load_returns_the_face_that_saved(tmp_path: Path) -> None:
             refusing.load(classes)
 
 
-def test_classes_with_the_squared_loss_go_on_from_a_file(tmp_path: Path) -> None:
+def test_classes_with_the_squared_loss_continue_from_a_file(tmp_path: Path) -> None:
     """The loss takes numbers, the model has words for labels."""
     X, y = problem("three", 1)
     model = SONClassifier(loss="squared", **PARAMETERS)

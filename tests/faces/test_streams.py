@@ -152,7 +152,7 @@ def test_kill_in_the_middle_and_resume(labels: tuple[Any, ...], tmp_path: Path) 
     assert tensors(Model.load(tmp_path / "c.son")) == tensors(whole.model)
 
 
-def test_what_cannot_be_learned_from_a_stream(tmp_path: Path) -> None:
+def test_invalid_options_of_a_stream(tmp_path: Path) -> None:
     data = write(tmp_path / "rows.svm", 100)
     learner = OnlineLearner()
     with pytest.raises(ParameterError, match="resume=True needs checkpoint"):
@@ -179,7 +179,7 @@ def test_what_cannot_be_learned_from_a_stream(tmp_path: Path) -> None:
     assert learner.stats()["rounds"] == 0
 
 
-def test_what_other_threads_teach_while_a_stream_is_read_is_kept(tmp_path: Path) -> None:
+def test_rows_learned_by_other_threads_during_a_stream_are_kept(tmp_path: Path) -> None:
     """The stream trained a new model, which then took the place of the one that they knew."""
     data = tmp_path / "rows.svm"
     os.mkfifo(data)
@@ -229,7 +229,7 @@ def test_a_name_is_no_sequence_of_names(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["rows.csv", "rows.svm"])
-def test_other_words_for_what_bad_rows_do(file: str, tmp_path: Path) -> None:
+def test_other_values_of_on_error(file: str, tmp_path: Path) -> None:
     """Tables took each of them for "skip"."""
     (tmp_path / "rows.csv").write_text("a,label\n1,1\n2\n")
     (tmp_path / "rows.svm").write_text("1 1:1\n2 x\n")

@@ -139,7 +139,7 @@ def test_order_of_columns_is_irrelevant(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", [name for name in FACES if "river" not in name])
-def test_what_can_be_read_once_is_refused(name: str) -> None:
+def test_iterators_are_refused(name: str) -> None:
     y = LABELS[FACES[name][1]]
     face = FACES[name][0]()
     learn = face.learn if isinstance(face, OnlineLearner) else face.fit
@@ -165,7 +165,7 @@ def test_other_mistakes_are_named() -> None:
             SONClassifier(class_weight={"low": weight}).fit(X, LABELS["classes"])
 
 
-def test_a_full_matrix_that_is_full_goes_on_with_the_features_it_has() -> None:
+def test_a_full_matrix_without_room_continues_with_its_features() -> None:
     learner = OnlineLearner(sketch="full", alpha=1.0)
     learner.learn(X, LABELS["signs"])
     wide = sp.csr_array((np.ones(9000), np.arange(9000), [0, 9000]), shape=(1, 9000))

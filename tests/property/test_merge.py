@@ -65,7 +65,7 @@ def test_many_are_merged_as_their_groups_are(parameters, cuts, seed):
 
 
 @given(PARAMETERS, st.lists(st.integers(0, 60), max_size=3), st.integers(0, 5))
-def test_merged_learners_go_on(parameters, cuts, seed):
+def test_merged_learners_continue(parameters, cuts, seed):
     X, learners = shards(parameters, cuts, seed)
     merged = learners[0].merge(learners[1:])
     _, y = stream("emerging", parameters["loss"], 60, 8, seed)
@@ -79,7 +79,7 @@ def test_merged_learners_go_on(parameters, cuts, seed):
 
 
 @given(PARAMETERS, st.integers(2, 5), st.integers(0, 5))
-def test_what_all_began_with_is_counted_once(parameters, count, seed):
+def test_the_common_start_is_counted_once(parameters, count, seed):
     """Learners that have seen nothing since the start are the start again."""
     X, (start,) = shards(parameters, [], seed)
     merged = start.merge([start] * (count - 1), start=start)

@@ -130,7 +130,7 @@ def test_float32_rows_are_their_own_doubles(parameters: dict[str, Any], seed: in
 
 
 @given(models, st.integers(0, 9), st.integers(0, ROUNDS))
-def test_predict_changes_nothing_and_is_what_learn_returns(
+def test_predict_changes_nothing_and_equals_the_result_of_learn(
     parameters: dict[str, Any], seed: int, row: int
 ) -> None:
     X, y, w = rows(parameters["loss"], seed)

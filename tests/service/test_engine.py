@@ -32,7 +32,7 @@ def settled(engine):
     return engine.versions[engine.champion].model
 
 
-def test_what_is_learned_is_one_pass_over_the_log(tmp_path):
+def test_learning_is_one_pass_over_the_log(tmp_path):
     engine = make(tmp_path)
     rows = drawn(1500)
     for start in range(0, 1500, 70):
@@ -119,7 +119,7 @@ def test_labels_come_later_and_in_any_order(tmp_path):
     engine.close()
 
 
-def test_delayed_labels_judge_the_prediction_that_was_served(tmp_path):
+def test_delayed_labels_evaluate_the_prediction_that_was_served(tmp_path):
     engine = make(tmp_path)
     served = []
     rows = drawn(60)
@@ -136,7 +136,7 @@ def test_delayed_labels_judge_the_prediction_that_was_served(tmp_path):
 
 
 @pytest.mark.parametrize(("delay", "count"), [(1, 80), (100, 1500), (1000, 2500)])
-def test_labels_late_by_so_many_events_give_what_the_learner_gives(tmp_path, delay, count):
+def test_late_labels_give_the_same_model_as_the_learner(tmp_path, delay, count):
     """The blend of a service is that of an `OnlineLearner` whose labels come as late."""
     rows, block = drawn(count), min(delay, 50)
     engine, learner = make(tmp_path), OnlineLearner()
@@ -286,7 +286,7 @@ def test_a_shadow_learns_beside_and_can_be_promoted(tmp_path):
     engine.close()
 
 
-def test_both_versions_are_judged_by_what_they_predicted_when_asked(tmp_path):
+def test_both_versions_are_evaluated_on_the_predictions_they_served(tmp_path):
     engine = make(tmp_path)
     version = engine.add_version(new_model(), "parameters")
     engine.predict(to_predict([{"id": "a", "x": {"f": 1.0}}]))
@@ -320,7 +320,7 @@ def test_regression_and_emerging_classes(tmp_path):
         again.close()
 
 
-def test_retention_keeps_what_snapshots_and_waiting_rows_need(tmp_path):
+def test_retention_keeps_events_that_snapshots_and_waiting_rows_need(tmp_path):
     settings = Settings(segment_bytes=2000, keep_bytes=0, label_seconds=1000)
     engine = make(tmp_path, settings=settings)
     for number in range(40):
@@ -357,7 +357,7 @@ def test_steps_of_the_clock_change_nothing(tmp_path, monkeypatch):
     engine.close()
 
 
-def test_an_existing_model_goes_on(tmp_path):
+def test_an_existing_model_continues(tmp_path):
     learner = OnlineLearner()
     rows = drawn(500)
     learner.learn([row["x"] for row in rows], [row["y"] for row in rows])

@@ -145,7 +145,7 @@ def test_another_log_and_a_missing_one_are_noticed(tmp_path):
         list(Tail(tmp_path, 1).read())
 
 
-def test_what_a_follower_answers(tmp_path):
+def test_answers_of_a_follower(tmp_path):
     with pytest.raises(ValueError, match="no service to follow"):
         Service(tmp_path, follow=True)
     writing = create_app(tmp_path, tokens_required=False)

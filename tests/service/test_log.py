@@ -27,7 +27,7 @@ def payloads(folder) -> list[bytes]:
     return [record.payload for record in Log(folder).read(1)]
 
 
-def test_events_are_numbered_and_come_back_in_order(tmp_path):
+def test_events_are_numbered_and_read_in_order(tmp_path):
     filled(tmp_path, 5)
     log = Log(tmp_path)
     assert [record.seq for record in log.read(1)] == list(range(1, 31, 2))
@@ -42,7 +42,7 @@ def test_segments_follow_one_another(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_torn_tail_is_cut_and_the_log_goes_on(tmp_path, seed):
+def test_a_torn_tail_is_cut_and_the_log_continues(tmp_path, seed):
     """Whatever is left of the last group, the groups before it are all there."""
     filled(tmp_path, 4)
     path = next(tmp_path.glob("*.log"))
@@ -148,7 +148,7 @@ def test_a_disk_that_is_full_from_the_start(tmp_path):
     assert payloads(tmp_path) == [b"first"]
 
 
-def test_what_could_not_be_synchronised_is_not_kept(tmp_path):
+def test_events_that_could_not_be_synchronised_are_removed(tmp_path):
     failing = [False]
 
     def sync(handle: int) -> None:

@@ -197,7 +197,7 @@ def test_slow_clients_do_not_stop_others(tmp_path):
         assert client.describe()["versions"]["1"]["learned"] == 1
 
 
-def test_the_client_repeats_what_was_not_answered():
+def test_the_client_repeats_unanswered_requests():
     seen = []
 
     def answer(request):

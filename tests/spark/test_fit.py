@@ -329,7 +329,7 @@ def test_vectors_of_one_size_in_each_partition_but_not_in_all(spark):
         SONClassifier().fit(frame)
 
 
-def test_what_cannot_be_is_said_before_any_work(frame):
+def test_invalid_settings_are_refused_before_any_work(frame):
     for options, message in [
         ({"featuresCol": "nothing"}, "there is no column 'nothing'"),
         ({"featuresCol": "weight"}, "'weight' has the type double, expected vectors or arrays"),
@@ -355,7 +355,7 @@ def test_what_cannot_be_is_said_before_any_work(frame):
         SONRegressor(labelCol="word").fit(frame)
 
 
-def test_divergence_is_an_error_of_its_own(spark):
+def test_divergence_has_its_own_error(spark):
     table = [(1e30 * (-1) ** i, [1e30 * (i + 1)]) for i in range(40)]
     frame = spark.createDataFrame(table, "label double, features array<double>").coalesce(1)
     settings = {"sketch": "none", "alpha": 1e-30, "scaling": "none", "step": "explicit"}
@@ -373,7 +373,7 @@ def test_models_of_other_kinds_are_refused(spark, tmp_path):
         SONClassificationModel.load(str(tmp_path / "model"))
 
 
-def test_a_model_of_numbers_goes_on_without_spark(frame):
+def test_a_regression_continues_without_spark(frame):
     model = SONRegressor(labelCol="number").fit(frame)
     learner = model.toOnlineLearner()
     X, z = rows()

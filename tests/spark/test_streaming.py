@@ -29,7 +29,7 @@ def frame_of(spark: SparkSession, seed: int) -> DataFrame:
     return spark.createDataFrame(made, "features array<double>, label double")
 
 
-def gone_on(start: OnlineLearner | None, seed: int) -> OnlineLearner:
+def continued(start: OnlineLearner | None, seed: int) -> OnlineLearner:
     """Return the merge of learners that went on from the same start, a partition each."""
     X, y = rows(seed)
     shards = []
@@ -40,12 +40,12 @@ def gone_on(start: OnlineLearner | None, seed: int) -> OnlineLearner:
     return shards[0].merge(shards[1:], start)
 
 
-def test_fit_goes_on_from_a_model(spark: SparkSession) -> None:
+def test_fit_continues_from_a_model(spark: SparkSession) -> None:
     estimator = SONRegressor()
     first = estimator.fit(frame_of(spark, 0))
     before = first.model.to_bytes()
     second = estimator.fitFrom(frame_of(spark, 1), first)
-    expected = gone_on(gone_on(None, 0), 1)
+    expected = continued(continued(None, 0), 1)
     X, _ = rows(2)
     assert np.array_equal(second.model.predict(X)[0], expected.predict(X))
     assert second.model.stats()["rounds"] == 120

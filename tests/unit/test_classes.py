@@ -120,7 +120,7 @@ def test_rows_by_name_are_read_once_for_all():
 
 
 @pytest.mark.parametrize("classes", [0, 1, 2, 3, 5])
-def test_pickling_goes_on_bit_for_bit(classes):
+def test_pickles_continue_bit_for_bit(classes):
     X, y = stream(max(classes, 1))
     learner = model_of(Parameters(), 0, growing=True)
     for label in range(classes):

@@ -37,14 +37,14 @@ PLAIN = ([{"x": 2.5, "y": 3.0}, {"x": 4.0, "y": 1.0}], [1.0, -1.0])
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
-def test_the_delimiter_is_told_from_the_first_lines(tmp_path, delimiter):
+def test_the_delimiter_is_detected_from_the_first_lines(tmp_path, delimiter):
     file = tmp_path / "a.csv"
     file.write_text("label,x,y\n1,2.5,3\n-1,4,1\n".replace(",", delimiter))
     assert read(file) == PLAIN
     assert read(file, delimiter=delimiter) == PLAIN
 
 
-def test_what_cannot_be_a_delimiter(tmp_path):
+def test_invalid_delimiters(tmp_path):
     file = tmp_path / "a.csv"
     file.write_text("label.x\n1.2\n")
     with pytest.raises(ParameterError, match="may be part of a number"):
@@ -245,7 +245,7 @@ def test_the_first_cell_decides_a_column_that_begins_empty(cell, tmp_path):
         ("a.csv", b"x, Label\n1,1\n2,0\n", "such as ' Label'"),
     ],
 )
-def test_other_files_are_told_apart(tmp_path, name, content, words):
+def test_other_kinds_of_files_are_refused(tmp_path, name, content, words):
     (tmp_path / name).write_bytes(content)
     with pytest.raises((DataFormatError, ParameterError), match=re.escape(words)):
         list(streams.open(tmp_path / name))

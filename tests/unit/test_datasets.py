@@ -69,7 +69,7 @@ def test_a_folder_that_does_not_exist_is_an_error(tmp_path):
         datasets.load("letter", tmp_path / "nowhere")
 
 
-def test_what_is_nowhere_says_where_it_was_looked_for(tmp_path):
+def test_an_error_about_missing_data_lists_the_folders(tmp_path):
     with pytest.raises(datasets.DownloadError, match=r"letter is neither .* fetch it"):
         datasets.load("letter", tmp_path, download=False)
 
@@ -112,7 +112,7 @@ def test_index_zero_is_an_error(tmp_path):
         datasets.load("letter", tmp_path)
 
 
-def test_a_file_says_how_it_differs_from_what_is_expected(tmp_path):
+def test_an_error_about_a_file_shows_the_difference(tmp_path):
     (tmp_path / "letter.svm").write_bytes(LETTERS)
     assert datasets.load("letter", tmp_path).differences() == [
         "3 rows, expected 20000",

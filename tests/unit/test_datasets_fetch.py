@@ -114,7 +114,7 @@ def test_a_connection_that_breaks_is_resumed(server, tmp_path):
     assert server.asked == [None, "bytes=1000-", "bytes=6000-"]
 
 
-def test_an_interrupted_download_goes_on_in_the_next_call(server, tmp_path):
+def test_an_interrupted_download_continues_in_the_next_call(server, tmp_path):
     server.files["x.bin"] = PAYLOAD
     server.break_after = [1000] * transfer.ATTEMPTS
     with pytest.raises(DownloadError, match=r"broke after 3000 of 256000 bytes.* call again"):
@@ -187,7 +187,7 @@ def test_a_set_is_fetched_into_the_cache_and_then_read_from_it(
     assert len(server.asked) == 1
 
 
-def test_load_fetches_what_is_nowhere(server, tmp_path, monkeypatch, heart):
+def test_load_fetches_missing_data(server, tmp_path, monkeypatch, heart):
     monkeypatch.setenv("SONLINE_CACHE", str(tmp_path))
     monkeypatch.delenv("SONLINE_DATA", raising=False)
     known = replace(datasets.info("heart"), urls=(f"{server.url}/heart",))

@@ -116,7 +116,7 @@ class TestLearning:
         assert (a != c).any()
 
     @pytest.mark.parametrize("estimator", BOTH)
-    def test_warm_start_goes_on(self, estimator):
+    def test_warm_start_continues(self, estimator):
         once, X, y = fitted(clone(estimator).set_params(shuffle=False, max_iter=2))
         warm = clone(once).set_params(max_iter=1, warm_start=True)
         warm.fit(X, y).fit(X, y)
@@ -213,7 +213,7 @@ class TestDiscovery:
         np.testing.assert_array_equal(discovered.coef_, named.coef_)
         np.testing.assert_array_equal(discovered.predict_proba(X), named.predict_proba(X))
 
-    def test_two_classes_the_second_of_which_sorts_first(self):
+    def test_two_classes_that_appear_in_reverse_order(self):
         X, y = problem()
         y[:20] = 1
         discovered = SONClassifier(discover_classes=True)

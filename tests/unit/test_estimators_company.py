@@ -84,7 +84,7 @@ class TestCompany:
 
     @pytest.mark.parametrize("estimator", BOTH)
     @pytest.mark.parametrize("way", ["pickle", "joblib", "deepcopy", "file"])
-    def test_copies_go_on_bit_for_bit(self, estimator, way, tmp_path):
+    def test_copies_continue_bit_for_bit(self, estimator, way, tmp_path):
         model, X, y = fitted(clone(estimator))
         if way == "pickle":
             twin = pickle.loads(pickle.dumps(model))

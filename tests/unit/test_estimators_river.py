@@ -171,7 +171,7 @@ class TestRegressor:
 
 class TestFiles:
     @pytest.mark.parametrize("name", ["bool", "int", "str"])
-    def test_classifier_goes_on_bit_for_bit(self, name, tmp_path):
+    def test_classifier_continues_bit_for_bit(self, name, tmp_path):
         rows = list(stream(LABELS[name]))
         model = learn_all(SONClassifier(sketch_size=4), rows[:150])
         model.save(tmp_path / "model")
@@ -182,7 +182,7 @@ class TestFiles:
         for x, _ in rows:
             assert twin.predict_proba_one(x) == model.predict_proba_one(x)
 
-    def test_regressor_goes_on_bit_for_bit(self, tmp_path):
+    def test_regressor_continues_bit_for_bit(self, tmp_path):
         rows = [(x, float(len(x))) for x, _ in stream([0, 1])]
         model = learn_all(SONRegressor(hash_bits=20), rows[:150])
         model.save(tmp_path / "model")
@@ -191,7 +191,7 @@ class TestFiles:
             learn_all(each, rows[150:])
         assert twin.weights() == model.weights()
 
-    def test_what_cannot_be_written(self, tmp_path):
+    def test_files_that_cannot_be_written(self, tmp_path):
         model = learn_all(SONClassifier(), stream(LABELS["tuple"]))
         with pytest.raises(InvalidInputError, match="use pickle"):
             model.save(tmp_path / "model")

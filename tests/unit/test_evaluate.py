@@ -112,7 +112,7 @@ def test_curve_has_points_at_powers_of_two_and_survives_json():
     assert again.now == evaluate.Point(100, values.mean(), values[64:].mean())
 
 
-def test_bad_arguments_say_what_came():
+def test_errors_show_the_bad_argument():
     with pytest.raises(InvalidInputError, match=r"shapes \(3,\) and \(2,\)"):
         evaluate.Error().update([1, -1], [0.1, 0.2, 0.3])
     with pytest.raises(InvalidInputError, match="weights"):

@@ -73,7 +73,7 @@ def test_whole_numbers_are_labels():
     assert np.mean(predictions["labels"] == model.predict(X)) > 0.99
 
 
-def test_what_cannot_be_exported():
+def test_models_that_cannot_be_exported():
     with pytest.raises(InvalidInputError, match="fitted SONClassifier"):
         to_onnx(SONClassifier())
     bounded = SONRegressor(bound=1.0, alpha="auto").fit([[0.0], [1.0]], [0.0, 1.0])

@@ -68,11 +68,11 @@ def test_a_format_of_a_test(name, tmp_path, monkeypatch):
         (b"what is this", None),
     ],
 )
-def test_what_a_line_looks_like(line, wanted):
+def test_the_format_of_a_line(line, wanted):
     assert by_line(line) == wanted
 
 
-def test_what_no_format_looks_like(tmp_path):
+def test_lines_of_no_format(tmp_path):
     (tmp_path / "rows").write_text("what is this\n")
     with pytest.raises(DataFormatError, match="cannot detect the format"):
         streams.open(tmp_path / "rows")

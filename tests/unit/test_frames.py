@@ -87,7 +87,7 @@ def test_estimators_take_text_and_gaps(library):
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
-def test_what_is_no_feature_is_named(library):
+def test_columns_that_cannot_be_features_are_named(library):
     days = [dt.datetime(2024, 1, 1, tzinfo=dt.UTC)] * 3
     with pytest.raises(InvalidInputError, match=r"'when' has the type .*cannot be a feature"):
         OnlineLearner().learn(made(library, {"a": [1.0, 2.0, 3.0], "when": days}), [1, 0, 1])

@@ -95,7 +95,7 @@ def test_labels_beyond_all_floats() -> None:
 
 
 @pytest.mark.parametrize("label", [np.inf, -np.inf, np.nan, None])
-def test_what_no_file_can_hold_is_no_label(label: Any) -> None:
+def test_labels_must_fit_into_a_file(label: Any) -> None:
     """A model with the label infinity could be trained, but not saved."""
     with pytest.raises(InvalidInputError, match="is not a label"):
         river.SONClassifier().learn_one({"a": 1.0}, label)

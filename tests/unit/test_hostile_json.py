@@ -101,7 +101,7 @@ def test_time_grows_as_the_line_does(tmp_path: Path) -> None:
     assert large < 60 * max(small, 0.01)  # 12 times the length; it was 144 times the time
 
 
-def test_many_keys_of_which_one_is_there_twice(tmp_path: Path) -> None:
+def test_a_duplicate_among_many_keys(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     row = json.dumps({"label": 1, **{f"k{i}": 1 for i in range(100_000)}})
     seconds = []

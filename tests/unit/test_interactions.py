@@ -62,7 +62,7 @@ def test_an_exclusive_or_is_learned_with_a_product_only(tmp_path):
     assert "x=u0*y=v1" in crossed.weights()
 
 
-def test_what_cannot_be_multiplied(tmp_path):
+def test_invalid_interactions(tmp_path):
     file = written(tmp_path, "csv")
     for options, words in ((["age"], "such as 'a\\*b'"), (["age*sex"], "no column 'sex'")):
         with (

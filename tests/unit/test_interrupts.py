@@ -54,7 +54,7 @@ def long_batch() -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse"])
-def test_an_interrupt_keeps_what_has_been_learned(kind: str) -> None:
+def test_an_interrupt_keeps_the_rows_learned(kind: str) -> None:
     X, y = long_batch()
     rows = sp.csr_array(X) if kind == "sparse" else X
     model = OnlineLearner()
@@ -132,7 +132,7 @@ def test_a_fork_while_another_thread_learns_does_not_hang() -> None:
     assert model.stats()["rounds"] == ROWS
 
 
-def test_a_fork_of_an_idle_learner_can_go_on() -> None:
+def test_a_fork_of_an_idle_learner_can_continue() -> None:
     X, y = long_batch()
     model = OnlineLearner()
     model.learn(X[:100], y[:100])

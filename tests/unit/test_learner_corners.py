@@ -112,7 +112,7 @@ def test_far_indices(sketch: str) -> None:
     assert model.stats()["bytes"] < 2_000_000
 
 
-def test_memory_counts_what_grows_inside_a_sketch():
+def test_memory_includes_the_growing_parts_of_a_sketch():
     X, y = np.random.default_rng(0).normal(size=(40, 200)), np.tile([0, 1], 20)
 
     def held(sketch):
@@ -243,7 +243,7 @@ def test_a_mapping_need_not_be_a_dict() -> None:
     assert state_of(first) == state_of(other)
 
 
-def test_names_are_known_by_what_they_say_and_not_by_where_they_lie() -> None:
+def test_names_are_compared_by_text_and_not_by_address() -> None:
     rng = np.random.default_rng(0)
     vocabulary = [f"word {n}" for n in range(400)]
     same, fresh = learner(), learner()

@@ -192,7 +192,7 @@ def test_labels_that_a_loss_cannot_take(labels: list[float], loss: str) -> None:
 
 
 @pytest.mark.parametrize(("first", "other"), [(0, -1), (-1, 0)])
-def test_the_negative_label_is_what_came_first(first: float, other: float) -> None:
+def test_the_first_negative_label_decides(first: float, other: float) -> None:
     model = learner(loss="logistic")
     model.learn(X, [1, first, 1])
     before = state_of(model)

@@ -218,7 +218,7 @@ def test_order_matters_for_rounding_only(sketch):
 
 
 @pytest.mark.parametrize("sketch", ["full", "none", "oja", "adagrad"])
-def test_what_loses_nothing_is_associative(sketch):
+def test_exact_merges_are_associative(sketch):
     X, y = stream("emerging", "squared", 900, 10)
     more = RLS if sketch == "full" else {"sketch": sketch, "alpha": "relative:0.1"}
     a, b, c = trained(3, X, y, **{"loss": "squared", "alpha": 0.5, "scaling": "rms", **more})
@@ -289,7 +289,7 @@ def test_learners_of_another_kind_are_refused():
 @pytest.mark.parametrize(
     "face", [OnlineLearner, SONClassifier, river.SONClassifier, river.SONRegressor]
 )
-def test_what_is_no_learner_cannot_be_merged(face):
+def test_only_learners_can_be_merged(face):
     model = face()
     if face is SONClassifier:
         model.fit(np.eye(2), [0, 1])

@@ -255,7 +255,7 @@ def test_files_have_the_usual_rights_and_are_small(file: Path) -> None:
     assert file.stat().st_size < 8000
 
 
-def test_what_is_in_a_file_can_be_read_by_anybody(file: Path) -> None:
+def test_other_programs_can_read_a_file(file: Path) -> None:
     content = file.read_bytes()
     length = int.from_bytes(content[:8], "little")
     header = json.loads(content[8 : 8 + length])

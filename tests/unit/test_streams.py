@@ -45,7 +45,7 @@ def read(path, **options):
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_stream_goes_on_from_any_row(tmp_path, packed):
+def test_a_stream_continues_from_any_row(tmp_path, packed):
     data = SVMLIGHT.encode()
     path = write(tmp_path, "a.svm" + ".gz" * packed, gzip.compress(data) if packed else data)
     whole = read(path)
@@ -142,7 +142,7 @@ def test_weights_tags_and_columns_to_ignore(tmp_path):
     assert batch.new_names == ["x"]
 
 
-def test_a_missing_label_column_is_said_with_those_there_are(tmp_path):
+def test_an_error_about_a_missing_label_column_lists_the_columns(tmp_path):
     pytest.importorskip("pyarrow")
     path = write(tmp_path, "a.csv", "a,b\n1,2\n")
     with streams.open([path]) as stream, pytest.raises(ParameterError, match=r"--label.*a, b"):
@@ -224,7 +224,7 @@ def test_a_quotation_mark_that_is_closed_or_within_a_cell_is_no_error(tmp_path):
 
 
 @pytest.mark.parametrize("cut", [1, 2, 3, 4, 5])
-def test_bad_rows_of_a_csv_are_met_once_when_a_stream_goes_on(tmp_path, cut):
+def test_bad_rows_of_a_csv_are_reported_once_when_a_stream_continues(tmp_path, cut):
     pytest.importorskip("pyarrow")
     rows = ["1,2,3", "1,1", "-1,inf", "-1", "1,2", "1,3", "1,", "x,y,z", "-1,4", "1", "-1,5,6"]
     path = write(tmp_path, "a.csv", "label,x\n" + "\n".join(rows) + "\n")
@@ -278,7 +278,7 @@ def test_cells_that_are_not_utf_8_are_bad_rows(tmp_path, bad):
 @pytest.mark.parametrize(
     ("head", "words"), [("label,x,x", "two columns 'x'"), ("label,x,y\udcff", "name is not valid")]
 )
-def test_columns_that_cannot_be_told_apart_or_read(tmp_path, head, words):
+def test_columns_with_the_same_name_or_invalid_names(tmp_path, head, words):
     pytest.importorskip("pyarrow")
     content = f"{head}\n1,2,3\n".encode("utf-8", "surrogateescape")
     with pytest.raises(DataFormatError, match=words):
@@ -349,16 +349,16 @@ def test_damaged_compressed_data_is_an_error_with_the_file(tmp_path):
         (b"ARROW1..", "arrow"),
     ],
 )
-def test_the_format_is_told_from_the_content(sample, kind):
+def test_the_format_is_detected_from_the_content(sample, kind):
     assert sources.format_of_content(sample) == kind
 
 
-def test_a_format_that_cannot_be_told_is_asked_for():
+def test_an_unknown_format_must_be_set():
     with pytest.raises(DataFormatError, match="--format"):
         sources.format_of_content(b"hello world: what\n")
 
 
-def test_what_there_is_to_know_is_told(tmp_path):
+def test_the_description_of_a_stream(tmp_path):
     path = write(tmp_path, "data", gzip.compress(b"1 |a b\n"))
     with streams.open([path]) as stream:
         assert stream.description == f"{path}: vw, gzip (by its content)"
@@ -396,7 +396,7 @@ def test_files_are_read_from_a_web_server(tmp_path):
             thread.join()
 
 
-def test_what_goes_wrong_on_the_way_names_the_address(monkeypatch):
+def test_errors_of_a_download_name_the_url(monkeypatch):
     memory = pytest.importorskip("fsspec", reason="fsspec is an extra").filesystem("memory")
     memory.pipe("/lost.svm", SVMLIGHT.encode())
 

@@ -133,7 +133,7 @@ def test_chunks_do_not_matter(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
         ('{"label": null, "a": 1}', "column 'label' is missing"),
     ],
 )
-def test_what_is_wrong_is_said(line: str, reason: str, tmp_path: Path) -> None:
+def test_errors_describe_the_fault(line: str, reason: str, tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text(f"{line}\n")
     with pytest.raises(DataFormatError, match=r"a\.jsonl:1:") as caught:

@@ -208,7 +208,7 @@ def test_features_by_index_are_the_same_as_those_of_svmlight():
     assert error_of(b"1 | 9223372036854775808\n", features="index") == ("name_not_index", 1, 5)
 
 
-def test_frozen_names_leave_out_and_count_what_is_new():
+def test_frozen_names_leave_out_and_count_new_features():
     batch = parse(b"1 | a b:2 c:3\n", frozen_names=True, names=["c", "a"])
     assert batch.indices.tolist() == [1, 0]
     assert batch.values.tolist() == [1, 3]
