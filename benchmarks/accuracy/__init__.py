@@ -1,1 +1,1 @@
-"""Accuracy beside the peers, in one protocol; see `python -m benchmarks.accuracy`."""
+"""Accuracy compared with other libraries, in one protocol; see `python -m benchmarks.accuracy`."""

@@ -1,6 +1,6 @@
 """Measure accuracy beside the peers, in one protocol; write JSON and docs/accuracy.md.
 
-python -m benchmarks.accuracy --data-dir DIR            all of it; goes on where it was stopped
+python -m benchmarks.accuracy --data-dir DIR            all of it; continues an interrupted run
 python -m benchmarks.accuracy --rows 2000 --only VW     a part
 python -m benchmarks.accuracy --report run.json         only the page, from an earlier run
 """

@@ -16,11 +16,11 @@ SMALL = 1e-3  # added to both sides of a ratio: one row more or less of a small 
 Result = dict[str, Any]
 
 INTRODUCTION = """\
-# Accuracy beside the peers
+# Accuracy compared with other libraries
 
-`make accuracy` wrote this page. Each stream is read once, in its order, its first {rows:,} rows at
-most. Nothing is tuned unless the name says so; a tuned contender is the best of a grid in
-hindsight, which no user has before the stream is over.
+`make accuracy` writes this page. Each stream is read once, in its order, up to {rows:,} rows. Nothing
+is tuned unless the name says so. A tuned contender is the best of a grid in hindsight, which you
+cannot know before the stream ends.
 
 - **Progressive**: each row is predicted, then learned.
 - **Frozen**: the model of one half (and of three quarters) of the rows predicts the next quarter.
@@ -28,8 +28,8 @@ hindsight, which no user has before the stream is over.
 - **Error** is the share of wrong labels, or the squared error over the variance of the target;
   **log loss** that of the probabilities; **ECE** the calibration error in 15 bins of equal size.
 
-SGD and River learn from standardised rows, as their documentation advises, VW and sonline from
-the rows as they are. SGD, and sonline with several classes, learn in blocks of 2 % of the rows.
+SGD and River are trained on standardised rows, as their documentation advises, VW and sonline on
+the raw rows. SGD, and sonline with more than two classes, learn in blocks of 2 % of the rows.
 *Majority or mean* and *last label* use no features.
 
 The constants of the default were chosen on one half of the streams (by a checksum of the name):
@@ -40,9 +40,9 @@ below)."""
 
 MEANS = """\
 Geometric means over the streams that a contender ran on, relative to sonline (below 1 is better
-than sonline; a single ratio counts as 16 at most). Time is CPU time of a learned or predicted row
-in the median, through the Python interface that is used here: VW's includes writing its lines of
-text, scikit-learn's the calls for small blocks. {doc}`benchmarks` measures speed."""
+than sonline; a single ratio counts as 16 at most). Time is the median CPU time per learned or
+predicted row through the Python interface. For VW it includes writing the lines of text, for
+scikit-learn the calls for small blocks. {doc}`benchmarks` measures speed."""
 
 
 def page(run: dict[str, Any]) -> str:
