@@ -29,9 +29,7 @@ def merge(
     ],
     start: Annotated[
         Path | None,
-        typer.Option(
-            "--from", help="The model from which all of them continued training, if there is one."
-        ),
+        typer.Option("--from", help="The model that all of them started from, if any."),
     ] = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,

@@ -30,9 +30,9 @@ def serve(
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on. Other than the local one only with tokens.")
+        str, typer.Option(help="Address to listen on. Other addresses than localhost need a token.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 chooses a free one.")] = 8765,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free one.")] = 8765,
     demo: Annotated[
         bool, typer.Option("--demo", help="Train a demonstration model on a stream with drift.")
     ] = False,
@@ -46,21 +46,20 @@ def serve(
         float, typer.Option(min=0.0, help="How long a row is stored until its label arrives.")
     ] = 24.0,
     label_megabytes: Annotated[
-        int, typer.Option(min=1, help="Memory for rows that wait for labels; the oldest go first.")
+        int,
+        typer.Option(min=1, help="Memory for rows that wait for labels; the oldest are dropped."),
     ] = 256,
     keep_gigabytes: Annotated[
-        float, typer.Option(min=0.0, help="Size of the log, in addition to what snapshots need.")
+        float, typer.Option(min=0.0, help="Keep this much of the log, and all that snapshots need.")
     ] = 10.0,
     keep_days: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Age of the log, in addition to what snapshots need."),
+        typer.Option(min=0.0, help="Keep the log this long, and all that snapshots need."),
     ] = None,
     snapshot_minutes: Annotated[
         float, typer.Option(min=0.1, help="Minutes between snapshots.")
     ] = 5.0,
-    body_megabytes: Annotated[
-        int, typer.Option(min=1, help="Size of the largest request body.")
-    ] = 16,
+    body_megabytes: Annotated[int, typer.Option(min=1, help="Largest request body.")] = 16,
     rate: Annotated[
         float, typer.Option(min=0.0, help="Requests per second and token; 0 is no limit.")
     ] = 0.0,

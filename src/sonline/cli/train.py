@@ -52,7 +52,7 @@ def train(
         ),
     ] = 0,
     holdout: Annotated[
-        int, typer.Option(min=0, help="Hold out every N-th row and report its score. 0: none.")
+        int, typer.Option(min=0, help="Hold out every N-th row and report their score. 0: none.")
     ] = 0,
     validation: Annotated[
         list[str] | None,
@@ -89,7 +89,7 @@ def train(
     checkpoint_every: Annotated[
         str | None,
         typer.Option(
-            help=f"Rows (100000) or seconds (60s) between them [default: {EVERY_SECONDS:g}s]."
+            help=f"Rows (100000) or seconds (60s) between checkpoints [default: {EVERY_SECONDS:g}s]."
         ),
     ] = None,
     resume: Annotated[
