@@ -173,7 +173,7 @@ class Display:
         """Return the table to draw; None before the first batch."""
         if self._shown is None:
             return None
-        now, known = self._shown
+        now, since = self._shown
         average, since_last = self._losses(now.loss)
         details = {}
         if now.features is not None:
@@ -191,8 +191,8 @@ class Display:
         seconds = self.seconds()
         left, done = math.nan, (now.share or 0.0) - self._first_share
         if done > 0.005:
-            left = max(0.0, known * (1 - self._first_share) / done - seconds)
-        speed = (now.rows - self._first_rows) / known if known > 0 else 0.0
+            left = max(0.0, since * (1 - self._first_share) / done - seconds)
+        speed = (now.rows - self._first_rows) / since if since > 0 else 0.0
         return {
             "share": now.share,
             "done": [f"{now.rows:,} rows", f"{speed:,.0f} rows/s"],

@@ -257,15 +257,17 @@ class Parameters:
             )
 
     def _convert_scalars(self) -> None:
-        for known in fields(self):
-            if known.name != "dtype":
-                value = _python_scalar(known.name, getattr(self, known.name))
-                object.__setattr__(self, known.name, value)
+        for parameter in fields(self):
+            if parameter.name != "dtype":
+                value = _python_scalar(parameter.name, getattr(self, parameter.name))
+                object.__setattr__(self, parameter.name, value)
 
     def _check_choices(self) -> None:
-        for known in fields(self):
-            if known.metadata["choices"]:
-                check_choice(known.name, getattr(self, known.name), known.metadata["choices"])
+        for parameter in fields(self):
+            if parameter.metadata["choices"]:
+                check_choice(
+                    parameter.name, getattr(self, parameter.name), parameter.metadata["choices"]
+                )
 
     @property
     def binary(self) -> bool:
@@ -450,9 +452,9 @@ def check_integer(
     name: str, value: object, low: int, high: int | None = None, instead: str = ""
 ) -> None:
     """Raise an error if a value is not an integer from ``low`` to ``high``."""
-    whole = isinstance(value, Integral) and not isinstance(value, bool)
+    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
     most = math.inf if high is None else high
-    if not (whole and low <= int(value) <= most):  # type: ignore[call-overload]
+    if not (is_integer and low <= int(value) <= most):  # type: ignore[call-overload]
         limits = f"of at least {low}" if high is None else f"from {low} to {high}"
         alternative = f" or {instead}" if instead else ""
         raise ParameterError(f"{name} must be an integer {limits}{alternative}, got {shown(value)}")

@@ -338,8 +338,8 @@ def dense_array(X: Any) -> NDArray[Any]:
             f"X must have two dimensions, got shape {rows.shape}; a single row is X.reshape(1, -1)"
         )
     rows = floats(rows)
-    whole = all(stride % rows.itemsize == 0 for stride in rows.strides)
-    return rows if whole and rows.flags.aligned else contiguous(rows)
+    aligned = all(stride % rows.itemsize == 0 for stride in rows.strides)
+    return rows if aligned and rows.flags.aligned else contiguous(rows)
 
 
 def floats(values: NDArray[Any]) -> NDArray[Any]:
@@ -485,8 +485,8 @@ def arrow_column(name: str, column: Any, as_text: bool = False) -> Column | None
     text = types.is_string(kind) or types.is_large_string(kind)
     if not (text or number or types.is_decimal(kind)):
         return None
-    whole = column.combine_chunks() if hasattr(column, "combine_chunks") else column
-    encoded = whole.dictionary_encode()
+    chunk = column.combine_chunks() if hasattr(column, "combine_chunks") else column
+    encoded = chunk.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return Column(name, codes=codes, words=[token_of(v) for v in encoded.dictionary.to_pylist()])
 
@@ -614,10 +614,10 @@ def cells(
     if distinct.size:
         keys[distinct[order]] = keys_of([names[number] for number in distinct[order].tolist()])
     cell_keys = keys[chosen]
-    known = cell_keys != UNKNOWN
+    has_key = cell_keys != UNKNOWN
     ends = np.zeros(count + 1, np.int64)
     np.cumsum(used.sum(axis=1), out=ends[1:])
-    if not known.all():
-        known_before = np.concatenate([[0], np.cumsum(known)])
-        return known_before[ends], cell_keys[known], values[used][known]
+    if not has_key.all():
+        known_before = np.concatenate([[0], np.cumsum(has_key)])
+        return known_before[ends], cell_keys[has_key], values[used][has_key]
     return ends, cell_keys, values[used]

@@ -519,5 +519,5 @@ def test_finished_partitions_are_used_again(client, data, tmp_path, caplog):
     assert state(model) == state(SONClassifier(max_iter=2).fit(*arrays(X, y)))
     model.fit(rows, labels, **arguments)
     assert all(entry.resumed for shard in model.rounds_ for entry in shard.figures)
-    with pytest.raises(ParameterError, match="rounds 2, now it is 3"):
+    with pytest.raises(ParameterError, match="rounds 2, this run has 3"):
         SONClassifier(max_iter=3).fit(rows, labels, **arguments)

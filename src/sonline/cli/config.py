@@ -22,9 +22,9 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise ParameterError(f"--config {path}: not TOML: {error}") from error
     names = {
-        option.removeprefix("--").replace("-", "_"): known.name
-        for known in context.command.params
-        for option in [*known.opts, *known.secondary_opts, known.name or ""]
+        option.removeprefix("--").replace("-", "_"): parameter.name
+        for parameter in context.command.params
+        for option in [*parameter.opts, *parameter.secondary_opts, parameter.name or ""]
     }
     values: dict[str, Any] = {}
     for key, value in content.items():
@@ -55,15 +55,15 @@ SaveConfig = Annotated[
 def save_config(path: Path, context: typer.Context) -> None:
     """Write the options of a run that are not the defaults, for ``--config``."""
     lines = []
-    for known in context.command.params:
-        value = context.params.get(known.name or "")
-        if known.name in ("config", "save_to", "help") or value in (None, [], ()):
+    for parameter in context.command.params:
+        value = context.params.get(parameter.name or "")
+        if parameter.name in ("config", "save_to", "help") or value in (None, [], ()):
             continue
-        if value == known.get_default(context, call=True) and known.name not in (
+        if value == parameter.get_default(context, call=True) and parameter.name not in (
             context.default_map or {}
         ):
             continue
-        name = next((opt for opt in known.opts if opt.startswith("--")), known.name or "")
+        name = next((opt for opt in parameter.opts if opt.startswith("--")), parameter.name or "")
         lines.append(f"{name.removeprefix('--')} = {_toml(value)}\n")
     with replacing(path) as file:
         file.write("".join(lines).encode())

@@ -59,11 +59,11 @@ class Scores:
             self._square.update((raw[0] - targets) ** 2, weights)
             self._r2.update(targets, raw[0], weights)
             return
-        known = targets != NEW
-        self.unknown += int((~known).sum())
+        has_target = targets != NEW
+        self.unknown += int((~has_target).sum())
         # Rows of an unknown class have no loss and cannot be predicted: they are only counted.
-        raw, targets = raw[:, known], targets[known]
-        known_weights = None if weights is None else weights[known]
+        raw, targets = raw[:, has_target], targets[has_target]
+        known_weights = None if weights is None else weights[has_target]
         loss, wrong = measures(model.parameters, raw, targets, classes)
         self._error.update(wrong, known_weights)
         self._loss.update(loss, known_weights)

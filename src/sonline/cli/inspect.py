@@ -78,10 +78,10 @@ def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
             largest.append(entry | ({"class": label} if label is not None else {}))
     largest.sort(key=lambda entry: -abs(entry["scaled"]))
     run, progress = model.run, model.progress
-    known = {"loss": progress.loss, "error": progress.error}
+    curves = {"loss": progress.loss, "error": progress.error}
     if run:
         held = Progress.from_dict(run["held"])
-        known |= {"holdout_loss": held.loss, "holdout_error": held.error}
+        curves |= {"holdout_loss": held.loss, "holdout_error": held.error}
     return {
         "file": str(path),
         "file_bytes": path.stat().st_size,
@@ -100,8 +100,8 @@ def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
         "files": run.get("files", []),
         "position": run.get("position"),
         "progressive": {
-            **{name: curve.average for name, curve in known.items() if curve.weight > 0},
-            "rows": sum(curve.rows for name, curve in known.items() if name.endswith("loss")),
+            **{name: curve.average for name, curve in curves.items() if curve.weight > 0},
+            "rows": sum(curve.rows for name, curve in curves.items() if name.endswith("loss")),
         },
         "spectrum": [spectrum.tolist() for spectrum in model.spectra()],
         "largest_weights": largest[:top],

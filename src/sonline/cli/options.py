@@ -173,26 +173,26 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     The argument is a dict of the options that the user set, by field of `Parameters`.
     """
     added = []
-    for known in fields(Parameters):
-        flag = known.name.replace("_", "-")
+    for field in fields(Parameters):
+        flag = field.name.replace("_", "-")
         settings: dict[str, Any] = {
-            "help": f"{first_sentence(known.name)} [default: {_shown(known.default)}]",
+            "help": f"{first_sentence(field.name)} [default: {_shown(field.default)}]",
             "show_default": False,
             "rich_help_panel": "Learner",
         }
         kind: Any = str
         names = [f"--{flag}"]
-        if known.name in CHOICES:
-            kind = choice(known.name, CHOICES[known.name])
-        elif isinstance(known.default, bool):
+        if field.name in CHOICES:
+            kind = choice(field.name, CHOICES[field.name])
+        elif isinstance(field.default, bool):
             kind = bool
             names = [f"--{flag}/--no-{flag}"]
         else:
-            number = "INTEGER" if known.name in INTEGERS else "NUMBER"
-            words = re.findall(r'"(.+?)"', known.metadata["kind"])  # such as int or "auto"
+            number = "INTEGER" if field.name in INTEGERS else "NUMBER"
+            words = re.findall(r'"(.+?)"', field.metadata["kind"])  # such as int or "auto"
             settings["metavar"] = "|".join([number, *words])
         added.append(
-            _option(known.name, Annotated[kind | None, typer.Option(*names, **settings)], None)
+            _option(field.name, Annotated[kind | None, typer.Option(*names, **settings)], None)
         )
 
     def collected(values: dict[str, Any]) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def _run(
     json: bool,
     quiet: bool,
 ) -> None:
-    skipped = unknown = known = 0
+    skipped = unknown = used = 0
     shown = not quiet and (output is not None or not sys.stdout.isatty())
     reading = stream_options(model, tokens=True, unlabelled=True, frozen=True)
     target: IO[str] = sys.stdout
@@ -108,7 +108,7 @@ def _run(
                     target.flush()
                     skipped += batch.skipped
                     unknown += batch.unknown_features
-                    known += batch.values.size
+                    used += batch.values.size
                     files.write("bad_rows", batch.bad_text())
     except BrokenPipeError:  # the reader closed the pipe
         discard_output(sys.stdout)
@@ -119,7 +119,7 @@ def _run(
         typer.echo(f"{skipped} bad rows skipped: they have no line in the output", err=True)
     if unknown and not quiet:
         typer.echo(f"{unknown} values of features that the model does not know", err=True)
-        if not known:
+        if not used:
             typer.echo(
                 "warning: the model knows none of the features, so all predictions are the same",
                 err=True,

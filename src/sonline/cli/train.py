@@ -89,7 +89,8 @@ def train(
     checkpoint_every: Annotated[
         str | None,
         typer.Option(
-            help=f"Rows (100000) or seconds (60s) between checkpoints [default: {EVERY_SECONDS:g}s]."
+            help="Rows (100000) or seconds (60s) between checkpoints "
+            f"[default: {EVERY_SECONDS:g}s]."
         ),
     ] = None,
     resume: Annotated[
@@ -188,8 +189,8 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
             f"  sonline {again}\n"
         )
         raise typer.Exit(SIGNALLED + run.interrupted)
-    known = {} if model.table is None else model.table.numbers
-    absent = [str(label) for label in settings.class_weights if label not in known]
+    class_numbers = {} if model.table is None else model.table.numbers
+    absent = [str(label) for label in settings.class_weights if label not in class_numbers]
     if absent and not quiet:
         sys.stderr.write(f"warning: --class-weight: no row has the label {', '.join(absent)}\n")
     if (label := _only_label(model)) is not None and not quiet:

@@ -146,18 +146,18 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     for name in ("--random_seed", "-P", "--progress", "--readable_model", "--invert_hash"):
         add(name)
     add("--hash", choices=("strings", "all"))
-    known, others = parser.parse_known_args(arguments)
+    options, others = parser.parse_known_args(arguments)
     if others:
         word = others[0].partition("=")[0]
         instead = COUNTERPARTS.get(word, "see sonline vw --help for the supported options")
         raise ParameterError(f"vw: {word} is not supported; {instead}")
-    _check(known)
-    if len(known.data or []) + (known.file is not None) > 1:
+    _check(options)
+    if len(options.data or []) + (options.file is not None) > 1:
         raise ParameterError("vw: -d: name one file; sonline train takes several")
-    known.data = known.data[0] if known.data else known.file or "-"
-    known.quadratic += known.interactions
-    known.grams = _grams(known.ngram, known.skips)
-    return known
+    options.data = options.data[0] if options.data else options.file or "-"
+    options.quadratic += options.interactions
+    options.grams = _grams(options.ngram, options.skips)
+    return options
 
 
 def _grams(ngram: list[str], skips: list[str]) -> list[str]:
@@ -184,31 +184,33 @@ def _grams(ngram: list[str], skips: list[str]) -> list[str]:
     return [f"{letter}:{two['ngram']}:{two.get('skips', '0')}" for letter, two in lengths.items()]
 
 
-def _check(known: argparse.Namespace) -> None:
+def _check(options: argparse.Namespace) -> None:
     """Raise an error about invalid values, and options that do not go together."""
     for name in ("sketch_size", "alpha", "alpha_inverse", "learning_rate_cnt", "normalize"):
-        if not known.OjaNewton and getattr(known, name) is not None:
+        if not options.OjaNewton and getattr(options, name) is not None:
             raise ParameterError(f"vw: --{name} belongs to --OjaNewton")
     for name in ("alpha", "alpha_inverse", "passes", "holdout_period"):
-        value = getattr(known, name)
+        value = getattr(options, name)
         if value is not None and not value > 0:
             raise ParameterError(f"vw: --{name} must be above 0, got {value:g}")
-    if known.predictions and known.raw_predictions:
+    if options.predictions and options.raw_predictions:
         raise ParameterError("vw: -p and -r: name one of them")
-    if known.oaa is not None and (known.oaa < 2 or known.OjaNewton):
+    if options.oaa is not None and (options.oaa < 2 or options.OjaNewton):
         raise ParameterError("vw: --oaa needs two classes or more, and no --OjaNewton")
-    for pair in known.quadratic + known.interactions:
+    for pair in options.quadratic + options.interactions:
         if len(pair) != 2 or ":" in pair:
             raise ParameterError(f"vw: -q {pair}: give the first letters of two namespaces")
-    if known.binary and known.link != "identity":
+    if options.binary and options.link != "identity":
         raise ParameterError("vw: --binary and --link: name one of them")
-    letters = known.quadratic + known.interactions + known.ignore + known.keep + known.ngram
-    if known.json and letters:
+    letters = (
+        options.quadratic + options.interactions + options.ignore + options.keep + options.ngram
+    )
+    if options.json and letters:
         raise ParameterError(
             "vw: --json: namespaces cannot be chosen by a letter; use sonline train --format jsonl "
             "with --interactions a*b, --ngrams COLUMN:2 and --ignore COLUMN"
         )
-    if known.audit and (not known.testonly or known.json):
+    if options.audit and (not options.testonly or options.json):
         raise ParameterError(
             "vw: --audit shows the features of Vowpal Wabbit text that a model predicts: "
             "-t -i MODEL --audit; --invert_hash FILE writes the weights of a training by name"
@@ -354,9 +356,9 @@ def _test(arguments: argparse.Namespace) -> None:
             if audit is not None:
                 sys.stdout.write(audit.text(batch, prediction_lines(model, raw, kind, batch.tags)))
             targets = targets_of(model, batch)
-            known = have_targets(model, targets)
-            weights = None if batch.weights is None else batch.weights[known]
-            scores.add(raw[:, known], targets[known], weights)
+            has_target = have_targets(model, targets)
+            weights = None if batch.weights is None else batch.weights[has_target]
+            scores.add(raw[:, has_target], targets[has_target], weights)
     if arguments.quiet:
         return
     scale = SQUARED_SCALE if loss == "squared" else 1.0

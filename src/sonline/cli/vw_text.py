@@ -19,15 +19,15 @@ def names_of_slots(data: str, options: dict[str, Any], hash_bits: int) -> dict[i
     """
     options = options | {"interactions": [], "ngrams": [], "tokens": True, "unlabelled": True}
     names_by_slot: dict[int, dict[str, None]] = {}
-    known: list[str] = []
+    all_names: list[str] = []
     with (
         streams.open(data, **(options | {"features": "name"})) as by_name,
         streams.open(data, **(options | {"features": "hash", "hash_bits": hash_bits})) as hashed,
     ):
         for names, slots in zip(by_name, hashed, strict=True):
-            known += names.new_names
+            all_names += names.new_names
             for number, slot in {*zip(names.indices.tolist(), slots.indices.tolist(), strict=True)}:
-                names_by_slot.setdefault(slot, {})[known[number]] = None
+                names_by_slot.setdefault(slot, {})[all_names[number]] = None
     return {slot: sorted(words) for slot, words in names_by_slot.items()}
 
 

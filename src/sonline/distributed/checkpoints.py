@@ -56,27 +56,27 @@ class Checkpoints:
                 f"{self.folder} is a file; checkpoints of partitions need a folder"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
-        wanted = OURS | json.loads(json.dumps(description))
-        known = self._read(self.folder / RUN)
-        foreign = known is None or known.get("format") != OURS["format"]
+        expected = OURS | json.loads(json.dumps(description))
+        stored = self._read(self.folder / RUN)
+        foreign = stored is None or stored.get("format") != OURS["format"]
         for path in (self.folder / RUN, *self.folder.glob("round-*")) if foreign else ():
             if path.exists():
                 raise ParameterError(
                     f"{path} was not left by a run of sonline, and is not touched; use another "
                     "folder for checkpoints"
                 )
-        if resume and known is not None:
-            for name, value in wanted.items():
-                if known.get(name) != value:
+        if resume and stored is not None:
+            for name, value in expected.items():
+                if stored.get(name) != value:
                     raise ParameterError(
-                        f"{self.folder} was left by a run with {name} {known.get(name)}, now it is "
-                        f"{value}; repeat the same command, or use another folder"
+                        f"{self.folder} was left by a run with {name} {stored.get(name)}, this run "
+                        f"has {value}; repeat the same command, or use another folder"
                     )
         else:
             for path in sorted(self.folder.glob("round-*/*")):
                 if LEFT.fullmatch(path.name):
                     path.unlink()
-            _write_atomically(self.folder / RUN, json.dumps(wanted, indent=1))
+            _write_atomically(self.folder / RUN, json.dumps(expected, indent=1))
 
     def save(self, turn: int, name: str, shard: Shard) -> None:
         """Store the shard of a partition (see `name_of`) or of a whole round (`MERGED`)."""

@@ -305,5 +305,5 @@ class Confusion:
         return _ratio(2 * np.diag(self.matrix), both)
 
 
-def _ratio(part: Floats, whole: Floats) -> Floats:
-    return np.divide(part, whole, out=np.zeros(part.size), where=whole > 0)
+def _ratio(part: Floats, total: Floats) -> Floats:
+    return np.divide(part, total, out=np.zeros(part.size), where=total > 0)

@@ -199,8 +199,8 @@ class Progress:
             "error": self.error.average,
             "R²": self.r2.value,
         }
-        known = [f"{name} {value:.6g}" for name, value in measures.items() if not math.isnan(value)]
-        return f"<Progress: {', '.join([f'{self.loss.rows} rows', *known])}>"
+        parts = [f"{name} {value:.6g}" for name, value in measures.items() if not math.isnan(value)]
+        return f"<Progress: {', '.join([f'{self.loss.rows} rows', *parts])}>"
 
     def update(
         self, loss: ArrayLike, wrong: ArrayLike | None = None, weights: ArrayLike | None = None

@@ -57,7 +57,7 @@ def merge_learners(
     """
     table = NameTable()
     first = None if start is None else (start, table.add(start[0]))
-    known = [(states, table.add(states[0])) for states in learners]
+    inputs = [(states, table.add(states[0])) for states in learners]
     names = table.state()
     everything = table.add(names)
 
@@ -81,7 +81,7 @@ def merge_learners(
 
     # The last bits of the sums would depend on the number of threads.
     with threadpool_limits(1, user_api="blas"), _too_large():
-        merged, ids = merge_tree(known, merge)
+        merged, ids = merge_tree(inputs, merge)
     if ids is not everything:  # there is only one learner
         return list(merged)
     return [merged[0] | names, *merged[1:]]
@@ -119,21 +119,21 @@ def _merge_models(
     union, positions = united([translated(state["features"], ids) for state, ids in learners])
     ranks = [rank_of(state) for state, _ in learners]
     directions = np.empty((sum(ranks), union.size))  # of all learners, stacked
-    known = [
+    knowledge = [
         read(parameters, state, union, position, V)
         for (state, _), position, V in zip(
             learners, positions, np.split(directions, np.cumsum(ranks)[:-1]), strict=True
         )
     ]
-    origin = known.pop() if start is not None else None
+    origin = knowledge.pop() if start is not None else None
     if origin is not None:
-        for learner in known:
+        for learner in knowledge:
             if learner.rounds < origin.rounds:
                 raise InvalidInputError(
                     f"start has learned {origin.rounds:.0f} rows, but one of the learners to be "
                     f"merged only {learner.rounds:.0f}: it cannot have continued from it"
                 )
-    merged = write(parameters, combined(parameters, known, origin, directions))
+    merged = write(parameters, combined(parameters, knowledge, origin, directions))
     for name, values in merged.items():
         if not np.isfinite(values).all():
             raise DivergenceError(
@@ -153,16 +153,16 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
         | {"sketch": "none", "sketch_size": 0, "sketch_every": AUTO, "alpha": 1.0}
         | {"step": Parameters.step}
     )
-    known = read(parameters, state, state["features"])
+    knowledge = read(parameters, state, state["features"])
     empty = _core.Model(small.for_core(), small.dtype == "float32").knowledge()
     blend = replace(
-        known,
-        numbers=known.numbers | dict.fromkeys(("tail", "total", "capacity"), 0.0),
+        knowledge,
+        numbers=knowledge.numbers | dict.fromkeys(("tail", "total", "capacity"), 0.0),
         share=np.ones(1),
         experts=empty["ensemble.experts"],
-        weights=(known.share @ known.weights)[np.newaxis],
-        V=known.V[:0],
-        ev=known.ev[:0],
+        weights=(knowledge.share @ knowledge.weights)[np.newaxis],
+        V=knowledge.V[:0],
+        ev=knowledge.ev[:0],
         dense=None,
         gradients=None,
     )
@@ -174,11 +174,14 @@ def check_same_parameters(
 ) -> None:
     """Raise an error if the parameters of learners differ; the error uses their names, if known."""
     expected = first.as_dict()
-    known = names or ["the first", *(f"model {number}" for number in range(2, len(others) + 2))]
-    for whose, other in zip(known[1:], others, strict=True):
+    shown_names = names or [
+        "the first",
+        *(f"model {number}" for number in range(2, len(others) + 2)),
+    ]
+    for whose, other in zip(shown_names[1:], others, strict=True):
         for name, value in other.as_dict().items():
             if value != expected[name]:
                 raise ParameterError(
-                    f"{whose} has {name}={value!r}, {known[0]} has {expected[name]!r}; "
+                    f"{whose} has {name}={value!r}, {shown_names[0]} has {expected[name]!r}; "
                     "only models with the same parameters can be merged"
                 )

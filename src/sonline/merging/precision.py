@@ -247,54 +247,54 @@ def _common_centres(learners: Sequence[Knowledge]) -> Floats:
     return centres
 
 
-def _move_centres(known: Knowledge, centres: Floats) -> None:
+def _move_centres(knowledge: Knowledge, centres: Floats) -> None:
     """Express a learner by features with other centres, x̃' = x̃ - shift x̃₀.
 
     The old centre is taken for the mean of the feature.
     """
-    moved = np.flatnonzero((known.centres != centres) & (known.squares > 0))
-    before, distance = np.sqrt(known.effective), centres - known.centres
+    moved = np.flatnonzero((knowledge.centres != centres) & (knowledge.squares > 0))
+    before, distance = np.sqrt(knowledge.effective), centres - knowledge.centres
     shift = distance[moved] / before[moved] * before[0]
-    known.weights[:, 0] += known.weights[:, moved] @ shift
-    known.V[:, moved] -= np.outer(known.V[:, 0], shift)
-    if known.dense is not None:
-        turn = np.eye(known.keys.size)
+    knowledge.weights[:, 0] += knowledge.weights[:, moved] @ shift
+    knowledge.V[:, moved] -= np.outer(knowledge.V[:, 0], shift)
+    if knowledge.dense is not None:
+        turn = np.eye(knowledge.keys.size)
         turn[moved, 0] = -shift
-        known.dense = turn @ known.dense @ turn.T
-    known.squares[moved] += distance[moved] ** 2
-    known.limits[moved] = 0.0
-    known.centres = centres
-    ratio = np.sqrt(known.effective[moved]) / before[moved]
-    known.weights[:, moved] *= ratio
-    known.V[:, moved] /= ratio
-    if known.dense is not None:
-        known.dense[moved] /= ratio[:, np.newaxis]
-        known.dense[:, moved] /= ratio
-    if known.gradients is not None:
-        known.gradients[moved] /= ratio**2
+        knowledge.dense = turn @ knowledge.dense @ turn.T
+    knowledge.squares[moved] += distance[moved] ** 2
+    knowledge.limits[moved] = 0.0
+    knowledge.centres = centres
+    ratio = np.sqrt(knowledge.effective[moved]) / before[moved]
+    knowledge.weights[:, moved] *= ratio
+    knowledge.V[:, moved] /= ratio
+    if knowledge.dense is not None:
+        knowledge.dense[moved] /= ratio[:, np.newaxis]
+        knowledge.dense[:, moved] /= ratio
+    if knowledge.gradients is not None:
+        knowledge.gradients[moved] /= ratio**2
 
 
-def _move_offset(known: Knowledge, offset: float) -> None:
+def _move_offset(knowledge: Knowledge, offset: float) -> None:
     """Correct the weights of the intercept for another offset of the labels."""
-    if known.rounds > 0:
-        scale = np.sqrt(known.effective[0])
-        known.weights[:, 0] += (known.numbers["label_offset"] - offset) * scale
+    if knowledge.rounds > 0:
+        scale = np.sqrt(knowledge.effective[0])
+        knowledge.weights[:, 0] += (knowledge.numbers["label_offset"] - offset) * scale
 
 
-def _rescaled(known: Knowledge, root: Floats) -> Knowledge:
+def _rescaled(knowledge: Knowledge, root: Floats) -> Knowledge:
     """Return a learner in the coordinates of the scales ``root``; its own become ρ²."""
-    scales = np.sqrt(known.effective)
+    scales = np.sqrt(knowledge.effective)
     present = (scales > 0) & (root > 0)
     ratio = np.divide(scales, root, out=np.zeros_like(scales), where=present)
     inverse = np.divide(root, scales, out=np.zeros_like(scales), where=present)
     # In place, because allocating costs more than computing; the old values are not needed.
     return replace(
-        known,
-        weights=np.multiply(known.weights, inverse, out=known.weights),
+        knowledge,
+        weights=np.multiply(knowledge.weights, inverse, out=knowledge.weights),
         squares=np.square(ratio, out=scales),
-        V=np.multiply(known.V, ratio, out=known.V),
-        dense=None if known.dense is None else known.dense * np.outer(ratio, ratio),
-        gradients=None if known.gradients is None else known.gradients * ratio**2,
+        V=np.multiply(knowledge.V, ratio, out=knowledge.V),
+        dense=None if knowledge.dense is None else knowledge.dense * np.outer(ratio, ratio),
+        gradients=None if knowledge.gradients is None else knowledge.gradients * ratio**2,
     )
 
 
@@ -327,9 +327,9 @@ def _evidence(
     return evidence
 
 
-def _seen(known: Knowledge) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-    moved = np.any(known.weights != 0, axis=0) | np.any(known.V != 0, axis=0)
-    return np.asarray(moved | (known.squares > 0))
+def _seen(knowledge: Knowledge) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    moved = np.any(knowledge.weights != 0, axis=0) | np.any(knowledge.V != 0, axis=0)
+    return np.asarray(moved | (knowledge.squares > 0))
 
 
 @dataclass
@@ -431,12 +431,12 @@ class _Sum:
         self.merged.gradients = np.maximum(_beyond(squares, first), first)
         return self.merged
 
-    def _alpha(self, number: int, known: Knowledge) -> float:
+    def _alpha(self, number: int, knowledge: Knowledge) -> float:
         """Return alpha of an expert without the part that the sketch adds."""
         relative, _ = self.parameters.relative_alpha
-        unit = known.numbers["mean_energy"] if relative else 1.0
+        unit = knowledge.numbers["mean_energy"] if relative else 1.0
         if len(self.parameters.experts) > 1:
-            unit *= known.unit_of_weights
+            unit *= knowledge.unit_of_weights
         return self.parameters.experts[number][0] * unit
 
     def _diagonals(self, number: int, factors: Floats) -> tuple[list[Floats], Floats]:

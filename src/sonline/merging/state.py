@@ -147,7 +147,7 @@ def read(
     numbers = {name: float(state[name]) for name in _SCALARS}
     numbers |= {name: float(state[name]) if name in state else 0.0 for name in _OPTIONAL}
     numbers["features"] = float(len(state["features"]) - (not parameters.intercept))
-    known = Knowledge(
+    knowledge = Knowledge(
         keys,
         numbers,
         state["ensemble.share"].astype(np.float64),
@@ -162,12 +162,12 @@ def read(
         automatic=parameters.scaling == "auto",
     )
     if "gradients" in state:
-        known.gradients = spread(state["gradients"])[0]
+        knowledge.gradients = spread(state["gradients"])[0]
     if "dense" in state:
         columns = positions[: len(state["dense"])]
-        known.dense = np.zeros((keys.size, keys.size))
-        known.dense[np.ix_(columns, columns)] = state["dense"]
-    return known
+        knowledge.dense = np.zeros((keys.size, keys.size))
+        knowledge.dense[np.ix_(columns, columns)] = state["dense"]
+    return knowledge
 
 
 def _limits(state: State) -> Floats:
@@ -183,32 +183,32 @@ def _centres(state: State) -> Floats:
     return centres
 
 
-def write(parameters: Parameters, known: Knowledge) -> State:
+def write(parameters: Parameters, knowledge: Knowledge) -> State:
     """Return the argument of `_core.Model.set_knowledge`, without names."""
-    state: State = {name: np.array(known.numbers[name]) for name in (*_SCALARS, *_OPTIONAL)}
+    state: State = {name: np.array(knowledge.numbers[name]) for name in (*_SCALARS, *_OPTIONAL)}
     for name in ("rounds", "nonzeros", "capacity"):
-        state[name] = np.array(int(known.numbers[name]), dtype=np.int64)
-    limited = np.flatnonzero(known.limits)
+        state[name] = np.array(int(knowledge.numbers[name]), dtype=np.int64)
+    limited = np.flatnonzero(knowledge.limits)
     state |= {
         "scales.limited": limited.astype(np.uint64),
-        "scales.limits": known.limits[limited],
-        "scales.centres": np.trim_zeros(known.centres, "b"),
+        "scales.limits": knowledge.limits[limited],
+        "scales.centres": np.trim_zeros(knowledge.centres, "b"),
         "follower.share": np.array([0.5, 0.5]),
-        "ensemble.share": known.share,
-        "ensemble.experts": known.experts,
-        "features": known.keys,
-        "weights": np.ascontiguousarray(known.weights),
-        "directions": np.ascontiguousarray(known.V),
-        "ev": known.ev,
-        "squares": known.squares,
-        "counts": np.zeros(known.keys.size) if known.counts is None else known.counts,
+        "ensemble.share": knowledge.share,
+        "ensemble.experts": knowledge.experts,
+        "features": knowledge.keys,
+        "weights": np.ascontiguousarray(knowledge.weights),
+        "directions": np.ascontiguousarray(knowledge.V),
+        "ev": knowledge.ev,
+        "squares": knowledge.squares,
+        "counts": np.zeros(knowledge.keys.size) if knowledge.counts is None else knowledge.counts,
     }
-    if known.gradients is not None:
-        state["gradients"] = known.gradients[np.newaxis]
-    if known.dense is not None:
-        state["dense"] = known.dense
+    if knowledge.gradients is not None:
+        state["gradients"] = knowledge.gradients[np.newaxis]
+    if knowledge.dense is not None:
+        state["dense"] = knowledge.dense
         if parameters.alpha == 0:
-            values, vectors = np.linalg.eigh(known.dense)
+            values, vectors = np.linalg.eigh(knowledge.dense)
             positive = values > RANGE * max(values[-1], 0.0)
             state["root"] = np.sqrt(values[positive])[:, np.newaxis] * vectors[:, positive].T
     return state

@@ -82,15 +82,15 @@ def _feed(service: Service, engine: Engine, rate: float) -> None:
             jumped = now
             stream.jump()
         # The first seconds are faster, so that there is something to see.
-        wanted = rate * 0.05 * (4.0 if now - started < 5.0 else 1.0)
-        rows = stream.rows(int(chance.poisson(wanted)))
+        expected = rate * 0.05 * (4.0 if now - started < 5.0 else 1.0)
+        rows = stream.rows(int(chance.poisson(expected)))
         try:
             for x, y in rows[::2]:
                 number += 1
                 name = f"{prefix}-{number}"
-                asked = time.perf_counter()
+                sent = time.perf_counter()
                 engine.predict(Rows([x], 1, [name]))
-                service.watched[NAME].latencies.append(time.perf_counter() - asked)
+                service.watched[NAME].latencies.append(time.perf_counter() - sent)
                 delayed.append((now + chance.exponential(1.0), LabelRow(name, y)))
             if rows[1::2]:
                 lines = [LearnRow(x, y) for x, y in rows[1::2]]

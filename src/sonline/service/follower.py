@@ -128,9 +128,9 @@ class Follower:
             return
         self._checked = now
         infos = {info.version: info for info in self._store.versions(self.name)}
-        known = {} if self._tail is None else self.versions
+        loaded = {} if self._tail is None else self.versions
         versions = {
-            number: known[number] if number in known else Live.load(info, self._snapshots)[0]
+            number: loaded[number] if number in loaded else Live.load(info, self._snapshots)[0]
             for number, info in infos.items()
         }
         for number, live in versions.items():
@@ -161,8 +161,8 @@ class Follower:
         return tail.next > start
 
     def _learn(self, parts: list[Part], next_: int) -> None:
-        known = self.versions[self.champion].next
-        self.events += sum(part.rows.count for part in parts if part.seq >= known)
+        learned = self.versions[self.champion].next
+        self.events += sum(part.rows.count for part in parts if part.seq >= learned)
         for live in self.versions.values():
             live.learn(parts)
             if live.error is None:

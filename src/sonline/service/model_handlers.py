@@ -91,9 +91,9 @@ class ModelHandlers:
             name, origin = request.query_params.get("name", ""), "file"
             model = await run_in_threadpool(_loaded, body)
         else:
-            wanted = _decode(body, NewModel)
-            name, origin = wanted.name, "parameters"
-            model = new_model(wanted.task, wanted.classes, wanted.parameters)
+            request_body = _decode(body, NewModel)
+            name, origin = request_body.name, "parameters"
+            model = new_model(request_body.task, request_body.classes, request_body.parameters)
         await run_in_threadpool(self._service.create, name, model, origin)
         return as_json(self._described(name), 201)
 

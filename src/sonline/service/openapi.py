@@ -247,8 +247,8 @@ def _schemas(limits: Limits) -> dict[str, Any]:
     optional = {"anyOf": [name, {"type": "null"}]}
     label = {"type": ["number", "string", "boolean"]}
     weight = {"type": "number", "minimum": 0, "default": 1}
-    whole = {"type": "integer"}
-    number = whole | {"description": "The number of the (first) event in the log."}
+    integer = {"type": "integer"}
+    number = integer | {"description": "The number of the (first) event in the log."}
     parameters = {"type": "object", "description": "Parameters of OnlineLearner."}
     return {
         "Error": _object(["error"], error={"type": "string"}),
@@ -259,8 +259,8 @@ def _schemas(limits: Limits) -> dict[str, Any]:
             ["prediction", "raw", "version", "seq"],
             prediction={"type": ["number", "string", "boolean", "null"]},
             raw={"type": "array", "items": {"type": "number"}},
-            version=whole,
-            seq=whole
+            version=integer,
+            seq=integer
             | {
                 "description": "The number of the last event in the log that the model has learned."
             },
@@ -270,8 +270,8 @@ def _schemas(limits: Limits) -> dict[str, Any]:
         "Learned": _object(["seq", "duplicate"], seq=number, duplicate={"type": "boolean"}),
         "LearnedMany": _object(
             ["learned", "duplicates", "unknown", "seq"],
-            learned=whole,
-            duplicates=whole,
+            learned=integer,
+            duplicates=integer,
             unknown={"type": "array", "items": {"type": "string"}},
             seq=number,
         ),
@@ -283,6 +283,6 @@ def _schemas(limits: Limits) -> dict[str, Any]:
             parameters=parameters,
         ),
         "NewVersion": _object([], parameters=parameters),
-        "Champion": _object(["champion"], champion=whole),
+        "Champion": _object(["champion"], champion=integer),
         "Model": {"type": "object", "required": ["name", "champion", "versions"]},
     }

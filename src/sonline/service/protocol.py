@@ -90,14 +90,14 @@ class QuickProtocol(HttpToolsProtocol):
             self._head = None
         if self._between:
             end = data.find(_END) + len(_END)
-            known = self._heads.get(data[:end])
-            if known is not None and self._free():
+            cached = self._heads.get(data[:end])
+            if cached is not None and self._free():
                 rest = len(data) - end
-                if rest == known[0]:
+                if rest == cached[0]:
                     self._unset_keepalive_if_required()
                     cycle: Any = _Cycle()
                     self.cycle = cycle
-                    self._answer(known[1], cycle, data[end:])
+                    self._answer(cached[1], cycle, data[end:])
                     return
                 if not rest:
                     self._unset_keepalive_if_required()

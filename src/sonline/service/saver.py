@@ -46,9 +46,9 @@ class Saver:
 
     def ask(self) -> Future[int]:
         """Ask for a snapshot; the result is the number of events that it holds."""
-        asked: Future[int] = Future()
-        self._asked.append(asked)
-        return asked
+        future: Future[int] = Future()
+        self._asked.append(future)
+        return future
 
     def save(
         self, log: Log, versions: Mapping[int, Live], events: int, last: int, *, now: bool = False
@@ -77,8 +77,8 @@ class Saver:
             events > self._saved_events
             and time.monotonic() - self._saved_at >= settings.snapshot_seconds
         )
-        asked, self._asked = self._asked, []
-        if not (asked or now or due):
+        requests, self._asked = self._asked, []
+        if not (requests or now or due):
             return
         self._saved_at, self._saved_events = time.monotonic(), events
         first, _ = self._admission.first_needed()
@@ -93,13 +93,13 @@ class Saver:
                 self._remove_segments(log, numbers)
             except (OSError, SonlineError) as error:
                 self.error = str(error)
-                for promise in asked:
+                for promise in requests:
                     promise.set_exception(
                         UnavailableError(f"no snapshot could be written: {error}")
                     )
                 return
             self.error = None
-            for promise in asked:
+            for promise in requests:
                 promise.set_result(last)
 
         self._writing = self._thread.submit(write)
@@ -119,5 +119,5 @@ class Saver:
     def close(self) -> None:
         """Finish the current snapshot, and refuse later requests for one."""
         self._thread.shutdown()
-        for asked in self._asked:
-            asked.set_exception(UnavailableError("the service is stopping"))
+        for future in self._asked:
+            future.set_exception(UnavailableError("the service is stopping"))

@@ -133,9 +133,9 @@ class Guard:
         key = hashlib.sha256(
             text.encode(errors="surrogateescape")
         ).digest()  # the secret is not a key
-        known = self._known.get(key)
-        if known is not None and now - known[0] < _CACHED:
-            return known[1]
+        cached = self._known.get(key)
+        if cached is not None and now - cached[0] < _CACHED:
+            return cached[1]
         token = self._store.check_token(text)
         if token is None:
             self._known.pop(key, None)

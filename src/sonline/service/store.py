@@ -183,15 +183,15 @@ class Store:
 
     def add_token(self, scopes: Iterable[str], note: str = "") -> str:
         """Create a token and return its secret, which is not stored."""
-        wanted = tuple(dict.fromkeys(scopes))
-        unknown = [scope for scope in wanted if scope not in SCOPES]
-        if unknown or not wanted:
+        chosen = tuple(dict.fromkeys(scopes))
+        unknown = [scope for scope in chosen if scope not in SCOPES]
+        if unknown or not chosen:
             raise ParameterError(f"scopes are {', '.join(SCOPES)}; got {', '.join(unknown)!r}")
         name, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         self._run(
             (
                 "insert into tokens values (?, ?, ?, ?, ?)",
-                (name, note, _digest(secret), json.dumps(wanted), time.time()),
+                (name, note, _digest(secret), json.dumps(chosen), time.time()),
             )
         )
         return f"{_PREFIX}{name}.{secret}"
@@ -212,8 +212,8 @@ class Store:
         query = "select id, note, scopes, created, digest from tokens where id = ?"
         rows = self._run((query, (name,))) if text.startswith(_PREFIX) else []
         # The secret has 256 random bits, so the hash need not be slow.
-        wanted = rows[0][4] if rows else bytes(32)
-        if not hmac.compare_digest(_digest(secret), wanted) or not rows:
+        digest = rows[0][4] if rows else bytes(32)
+        if not hmac.compare_digest(_digest(secret), digest) or not rows:
             return None
         return Token(rows[0][0], rows[0][1], tuple(json.loads(rows[0][2])), rows[0][3])
 

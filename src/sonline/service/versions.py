@@ -54,11 +54,11 @@ def new_model(
     options = dict(parameters or {})
     if task == "regression":
         options.setdefault("loss", "squared")
-    known = [field.name for field in fields(Parameters)]
+    names = [field.name for field in fields(Parameters)]
     for name in options:
-        if name not in known:
-            similar = get_close_matches(name, known, 1)
-            advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(known)}"
+        if name not in names:
+            similar = get_close_matches(name, names, 1)
+            advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(names)}"
             raise ParameterError(f"parameters: there is no parameter {name!r}; {advice}")
     try:
         chosen = Parameters(**options)
@@ -176,15 +176,15 @@ class Live:
         if served is None or len(learned.class_counts) > 1:
             return learned
         name = str(self.info.version)
-        known = [
+        stored = [
             (row, predictions[name])
             for row, predictions in enumerate(served)
             if predictions is not None and len(predictions.get(name, ())) == learned.raw.shape[0]
         ]
-        if not known:
+        if not stored:
             return learned
         raw = learned.raw.copy()
-        for row, values in known:
+        for row, values in stored:
             raw[:, row] = values
         return replace(learned, raw=raw)
 
@@ -223,8 +223,8 @@ class Live:
 
     def _classes(self, table: ClassTable | None) -> tuple[tuple[str, ...], list[int] | None]:
         """Return the classes as words, and their order by label unless it is this one."""
-        known, words, order = self._words
-        if table is not known:
+        labels, words, order = self._words
+        if table is not labels:
             words = () if table is None else tuple(map(token_of, table.labels))
             numbers = [] if table is None else table.order.tolist()
             order = None if numbers == [*range(len(numbers))] else numbers
@@ -301,8 +301,8 @@ def _two_chances(margin: float) -> list[float]:
 
 def snapshots(folder: Path, version: int) -> list[Path]:
     """Return the snapshots of a version, the oldest first."""
-    wanted = re.compile(rf"{version:06d}-\d{{20}}\.son")
-    return sorted(path for path in folder.glob("*.son") if wanted.fullmatch(path.name))
+    pattern = re.compile(rf"{version:06d}-\d{{20}}\.son")
+    return sorted(path for path in folder.glob("*.son") if pattern.fullmatch(path.name))
 
 
 def next_of(path: Path) -> int:

@@ -73,8 +73,8 @@ class CsvReader(TextReader):
                 head += chunk
             delimiter, names, position = self._first_row(head, start, source.name)
         if names:
-            whole = b"" if len(head) >= _HEAD else b"\n"
-            self._set_columns(names, head[position.offset :] + whole, delimiter, source.name)
+            end = b"" if len(head) >= _HEAD else b"\n"
+            self._set_columns(names, head[position.offset :] + end, delimiter, source.name)
         position = start if start.offset > position.offset else position
         if position.offset <= len(head):
             return position, head[position.offset :]

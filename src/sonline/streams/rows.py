@@ -41,9 +41,9 @@ class RowBuilder:
         """Return the index, id or slot of a feature; `UNKNOWN` for new names if frozen."""
         mode = self.options.features
         if mode == "name":
-            known = self._names.get(name)
-            if known is not None:
-                return known
+            stored = self._names.get(name)
+            if stored is not None:
+                return stored
             if self.options.frozen:
                 return UNKNOWN
             self._new_names.append(name)
@@ -60,11 +60,11 @@ class RowBuilder:
 
     def code(self, label: str) -> int:
         """Return the code of a class label."""
-        known = self._labels.get(label)
-        if known is None:
-            self._labels[label] = known = len(self._labels)
+        number = self._labels.get(label)
+        if number is None:
+            self._labels[label] = number = len(self._labels)
             self._new_labels.append(label)
-        return known
+        return number
 
     def batch(
         self,
@@ -85,12 +85,12 @@ class RowBuilder:
         unknown = 0
         indptr = np.zeros(counts.size + 1, np.int64)
         np.cumsum(counts, out=indptr[1:])
-        known = keys != UNKNOWN
-        if not known.all():
-            unknown = int(keys.size - known.sum())
+        has_key = keys != UNKNOWN
+        if not has_key.all():
+            unknown = int(keys.size - has_key.sum())
             known_before = np.zeros(keys.size + 1, np.int64)
-            np.cumsum(known, out=known_before[1:])
-            indptr, keys, values = known_before[indptr], keys[known], values[known]
+            np.cumsum(has_key, out=known_before[1:])
+            indptr, keys, values = known_before[indptr], keys[has_key], values[has_key]
         codes: Integers | None = None
         numbers: Floats | None = None
         if isinstance(labels, list):
@@ -196,9 +196,9 @@ def check_names(columns: list[str], file: str) -> None:
         seen.add(name)
 
 
-def check_columns(wanted: Iterable[str | None], columns: list[str], file: str) -> None:
+def check_columns(names: Iterable[str | None], columns: list[str], file: str) -> None:
     """Raise an error if an option names a column that is missing."""
-    for name in wanted:
+    for name in names:
         if name is not None and name not in columns:
             from difflib import get_close_matches  # noqa: PLC0415 - only for the message
 
@@ -215,14 +215,14 @@ def _listed(columns: list[str]) -> str:
 
 def label_column(options: Options, columns: list[str], file: str) -> str | None:
     """Return the label column; None if there is none and none is needed."""
-    wanted = options.label or "label"
-    if wanted in columns:
-        return wanted
+    label = options.label or "label"
+    if label in columns:
+        return label
     if options.unlabelled:
         return None
-    alike = [name for name in columns if name.strip().lower() == wanted.strip().lower()]
-    if not options.header and re.fullmatch(r"-?\d+", wanted):
-        number = int(wanted)
+    alike = [name for name in columns if name.strip().lower() == label.strip().lower()]
+    if not options.header and re.fullmatch(r"-?\d+", label):
+        number = int(label)
         alike = columns[number - 1 : number] if number > 0 else columns[number:][:1]
     meant = f", such as {alike[0]!r}" if alike else ""
     data = any(re.fullmatch(r"\s*[+-]?\d+([.,]\d+)?\s*", name) for name in columns)
@@ -230,6 +230,6 @@ def label_column(options: Options, columns: list[str], file: str) -> str | None:
     if len(columns) == 1 and options.delimiter is None and options.format == "csv":
         hint = "; set the delimiter (--delimiter) if this is not the name of a single column"
     raise ParameterError(
-        f"{file}: no column {wanted!r}; name the column of the label, label=NAME or --label NAME"
+        f"{file}: no column {label!r}; name the column of the label, label=NAME or --label NAME"
         f"{meant} (there are {_listed(columns)}){hint}"
     )

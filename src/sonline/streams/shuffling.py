@@ -73,7 +73,7 @@ def _block(batches: list[Batch], seed: int) -> Batch:
         name: None if getattr(first, name) is None else _joined(batches, name)
         for name in ("indices", "values", *ROW_COLUMNS)
     }
-    whole = replace(
+    combined = replace(
         first,
         **joined
         | {
@@ -92,7 +92,7 @@ def _block(batches: list[Batch], seed: int) -> Batch:
     rng = np.random.default_rng(
         [seed, position.turn, position.file, position.offset, position.rows]
     )
-    return whole.rows(rng.permutation(len(whole)))
+    return combined.rows(rng.permutation(len(combined)))
 
 
 def _joined(batches: list[Batch], name: str) -> NDArray[Any]:

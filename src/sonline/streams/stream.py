@@ -286,7 +286,7 @@ class Stream:
         position = self._start
         reader = FORMATS[self.options.format].open(self.options, self.columns)
         for turn in range(position.turn, self._passes):
-            read, whole = False, position == Position(turn=turn)
+            read, from_start = False, position == Position(turn=turn)
             for number in range(position.file, len(self.files)):
                 source = self._first or open_source(self.files[number])
                 self._first = None
@@ -302,7 +302,7 @@ class Stream:
                 position = Position(turn=turn, file=number + 1)
             if hasattr(reader, "absent_columns"):
                 self.absent_columns = reader.absent_columns()
-            if whole and not read:  # the next pass would be empty, too
+            if from_start and not read:  # the next pass would be empty, too
                 return
             position = Position(turn=turn + 1)
 
@@ -332,10 +332,10 @@ def open(  # noqa: A001 - as gzip.open is called
     Stream
         Close it, or use it in a ``with`` statement.
     """
-    known = [field.name for field in fields(Options)]
+    names = [field.name for field in fields(Options)]
     for name in options:
-        if name not in known:
-            raise ParameterError(f"there is no option {name!r}; there are {', '.join(known)}")
+        if name not in names:
+            raise ParameterError(f"there is no option {name!r}; there are {', '.join(names)}")
     if options.get("missing", "absent") not in MISSING:
         raise ParameterError(
             f"missing must be 'absent' or 'refuse', got {options['missing']!r}; words that stand "

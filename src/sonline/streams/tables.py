@@ -296,8 +296,8 @@ class TableReader:
 
 
 def _is_number(types: Any, kind: Any) -> bool:
-    whole = types.is_integer(kind) or types.is_boolean(kind)
-    return bool(whole or types.is_floating(kind) or types.is_decimal(kind))
+    is_integer = types.is_integer(kind) or types.is_boolean(kind)
+    return bool(is_integer or types.is_floating(kind) or types.is_decimal(kind))
 
 
 def pieces(table: Any) -> Iterator[Any]:

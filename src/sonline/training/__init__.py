@@ -114,12 +114,12 @@ def learn_stream(
 
 def _check_options(options: dict[str, Any]) -> None:
     """Raise an error about an option that `OnlineLearner.learn_stream` does not have."""
-    known = [entry.name for entry in fields(Options) if entry.name not in _DECIDED]
+    names = [entry.name for entry in fields(Options) if entry.name not in _DECIDED]
     for name in options:
-        if name not in known:
+        if name not in names:
             from difflib import get_close_matches  # noqa: PLC0415 - only for the message
 
-            every = [*known, *_OF_THE_RUN]
+            every = [*names, *_OF_THE_RUN]
             similar = get_close_matches(name, every, 1)
             advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(every)}"
             raise ParameterError(f"there is no option {name!r}; {advice}")

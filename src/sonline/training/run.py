@@ -186,8 +186,8 @@ class Training:
     ) -> Iterator[Batch]:
         """Yield batches without rows that cannot be learned, up to the limit."""
         left = None if self.settings.limit is None else self.settings.limit - self.rows
-        for whole in batches:
-            batch = whole if left is None else whole.head(left)
+        for full in batches:
+            batch = full if left is None else full.head(left)
             reasons = check.reasons(batch) if check is not None else {}
             if reasons and on_error == "stop":
                 row = min(reasons)
@@ -242,8 +242,8 @@ class Training:
             if self.settings.prepare is not None:
                 self.settings.prepare(self.model)
             if table is not None and not table.signs:
-                known = table.labels or list(dict.fromkeys(labels))
-                self.display.say(shown_classes(known, table.growing))
+                classes = table.labels or list(dict.fromkeys(labels))
+                self.display.say(shown_classes(classes, table.growing))
         return itertools.chain(first, batches)
 
     def _take(self, batch: Batch, stream: Stream) -> None:
@@ -434,11 +434,12 @@ class Training:
             "shuffle": self.settings.shuffle,
         }
         for name, value in expected.items():
-            known = run[name]
-            if known != value and not (name == "passes" and value > known):
+            stored = run[name]
+            if stored != value and not (name == "passes" and value > stored):
                 raise ParameterError(
-                    f"resume: {path} was saved by a run with {name} {known}, this run has {value}; "
-                    "repeat the same run, or continue training the model on other data (--from)"
+                    f"resume: {path} was saved by a run with {name} {stored}, this run has "
+                    f"{value}; repeat the same run, or continue training the model on other data "
+                    "(--from)"
                 )
         self._check_parameters(model, path)
         for name, content in zip(run["files"], run["contents"], strict=False):

@@ -146,7 +146,7 @@ class LabelCheck:
                 + self._more_classes
             )
         if not self._growing:
-            shown = ", ".join(str(known) for known in self._known[:10])
+            shown = ", ".join(str(other) for other in self._known[:10])
             return f"not one of the classes {shown}; {self._more_classes}"
         if self._known and isinstance(label, str) != isinstance(self._known[0], str):
             return f"other labels are like {self._known[0]!r}: do not mix words and numbers"

@@ -75,18 +75,18 @@ class Validation:
             "best_pass": self.best_pass,
         }
 
-    def resume(self, known: dict[str, Any] | None, path: Path) -> None:
+    def resume(self, stored: dict[str, Any] | None, path: Path) -> None:
         """Continue from the state that an earlier run stored in a file."""
-        files = None if known is None else known["files"]
-        if known is None or files != self._data:
+        files = None if stored is None else stored["files"]
+        if stored is None or files != self._data:
             raise ParameterError(
                 f"resume: {path} was saved by a run with validation {files}, this run has "
                 f"{self._data}; repeat the same run"
             )
-        self._worse, self.passes = int(known["worse"]), int(known["passes"])
-        self.best_pass = int(known["best_pass"])
+        self._worse, self.passes = int(stored["worse"]), int(stored["passes"])
+        self.best_pass = int(stored["best_pass"])
         if self.best_pass and self._file is not None:
-            self._loss = float(known["loss"])
+            self._loss = float(stored["loss"])
             self._best = self._file.read_bytes()
 
     def _measure(self, model: Model) -> Progress:
@@ -95,10 +95,10 @@ class Validation:
         with streams.open(self._data, **options) as stream:
             for batch in stream:
                 targets = targets_of(model, batch)
-                known = have_targets(model, targets)
-                raw = model.predict(batch, threads=THREADS)[:, known]
-                loss, wrong = measures(model.parameters, raw, targets[known], model.classes)
-                weights = None if batch.weights is None else batch.weights[known]
+                has_target = have_targets(model, targets)
+                raw = model.predict(batch, threads=THREADS)[:, has_target]
+                loss, wrong = measures(model.parameters, raw, targets[has_target], model.classes)
+                weights = None if batch.weights is None else batch.weights[has_target]
                 progress.update(loss, None if model.table is None else wrong, weights)
         if not progress.loss.rows:
             files = ", ".join(self._data)

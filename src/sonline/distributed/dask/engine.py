@@ -69,12 +69,12 @@ class DaskEngine:
         new_shards = list(itertools.compress(shards, new))
         if self.client is not None:
             return self._on_cluster(self.client, root, new_shards, current)
-        whole: Shard
-        whole, *models = dask.compute(root, *(new_shards if current.keep else []))
-        fresh = [part for part in whole.figures if part.partition not in current.done]
+        result: Shard
+        result, *models = dask.compute(root, *(new_shards if current.keep else []))
+        fresh = [part for part in result.figures if part.partition not in current.done]
         for shard in models if current.keep else [Shard(None, [part]) for part in fresh]:
             current.finished(shard, current.keep)
-        return whole
+        return result
 
     @staticmethod
     def _on_cluster(client: Client, root: Any, new_shards: Sequence[Any], current: Round) -> Shard:

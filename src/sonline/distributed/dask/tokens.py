@@ -26,9 +26,9 @@ def token_of(values: Iterable[Any]) -> str:
     return str(tokenize([named[key] for key in keys]))
 
 
-def _named(graph: Mapping[Hashable, GraphNode], keys: list[Hashable], known: Tokens) -> Tokens:
+def _named(graph: Mapping[Hashable, GraphNode], keys: list[Hashable], tokens: Tokens) -> Tokens:
     """Return the tokens of tasks, and of all that they need."""
-    names = dict(known)
+    names = dict(tokens)
     waiting = list(keys)
     while waiting:
         key = waiting[-1]

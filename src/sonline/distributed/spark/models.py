@@ -112,7 +112,7 @@ class _Fitted(SONParams, MLWritable):
         model.check_task(classes=cls is SONClassificationModel)
         fitted = cls._from_bytes(model.to_bytes())
         parameters = model.parameters.as_dict()
-        fitted._set(**{name: parameters[known] for name, known in LEARNER.items()})
+        fitted._set(**{name: parameters[field] for name, field in LEARNER.items()})
         return fitted
 
     def toOnlineLearner(self) -> OnlineLearner:  # noqa: N802 - as Spark spells names
@@ -341,10 +341,10 @@ class _Reader(MLReader[M], Generic[M]):
 
     def load(self, path: str) -> M:
         spark = self.sparkSession
-        wanted = f"{self._kind.__module__}.{self._kind.__name__}"
+        expected = f"{self._kind.__module__}.{self._kind.__name__}"
         metadata = DefaultParamsReader.loadMetadata(path, spark)
-        if metadata["class"] != wanted:
-            raise ModelFileError(f"{path}: holds a {metadata['class']}, expected a {wanted}")
+        if metadata["class"] != expected:
+            raise ModelFileError(f"{path}: holds a {metadata['class']}, expected a {expected}")
         rows = collected(spark.read.parquet(f"{path}/data").orderBy("number"))
         try:
             model: M = self._kind._from_bytes(b"".join(row["piece"] for row in rows))

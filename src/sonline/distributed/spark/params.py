@@ -63,8 +63,8 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
         """Set parameters by name."""
         for name in values:
             if not self.hasParam(name):
-                known = ", ".join(param.name for param in self.params)
-                raise ParameterError(f"there is no parameter {name!r}; there are {known}")
+                listed = ", ".join(param.name for param in self.params)
+                raise ParameterError(f"there is no parameter {name!r}; there are {listed}")
         return self._set(**values)
 
     def learner_parameters(self) -> Parameters:

@@ -160,14 +160,14 @@ def _vectors(
 ) -> pa.StructArray:
     """Return the rows of a table as dense vectors, in the Arrow type of Spark's vectors."""
     rows, width = absent.size, table.shape[1]
-    whole = np.zeros((rows, width))
-    whole[good_rows] = table
+    dense = np.zeros((rows, width))
+    dense[good_rows] = table
     ends = pa.array(np.arange(rows + 1) * width, pa.int32())
     indices, values = (VECTOR_TYPE.field(name).type for name in ("indices", "values"))
     columns = [
         pa.array(np.ones(rows, np.int8)),
         pa.nulls(rows, pa.int32()),
         pa.nulls(rows, indices),
-        pa.ListArray.from_arrays(ends, whole.reshape(-1), type=values),
+        pa.ListArray.from_arrays(ends, dense.reshape(-1), type=values),
     ]
     return pa.StructArray.from_arrays(columns, fields=list(VECTOR_TYPE), mask=pa.array(absent))

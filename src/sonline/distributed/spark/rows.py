@@ -140,10 +140,10 @@ def _renamed(table: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
 
 def refuse_other_features(model: Model, by_name: bool) -> None:
     """Raise an error if a model and the rows do not both have features by name, or by index."""
-    known, rows_by = known_by(model), "name" if by_name else "index"
-    if model.parameters.hash_bits is None and known not in ("", rows_by):
+    model_by, rows_by = known_by(model), "name" if by_name else "index"
+    if model.parameters.hash_bits is None and model_by not in ("", rows_by):
         raise InvalidInputError(
-            f"this model knows its features by {known}, and the rows have them by {rows_by}: "
+            f"this model knows its features by {model_by}, and the rows have them by {rows_by}: "
             + ("pass vectors or arrays" if by_name else "name their columns in featureCols")
         )
 
@@ -168,8 +168,8 @@ def _with_codes(batch: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     if layout.table is not None:
         encoded = labels.dictionary_encode()
         numbers = layout.table.codes(encoded.dictionary.to_pylist()).astype(np.float64)
-        known = pa.array(numbers, mask=numbers == NEW)
-        labels = known.take(encoded.indices)
+        codes = pa.array(numbers, mask=numbers == NEW)
+        labels = codes.take(encoded.indices)
     return batch.set_column(column, layout.label, labels)
 
 

@@ -121,14 +121,17 @@ class SparkEngine:
 
 
 def _one_width(rows: Sequence[Row]) -> int:
-    known = [row for row in rows if row["width"] >= 0]
-    for row in known:
-        if row["width"] != known[0]["width"]:
+    with_width = [row for row in rows if row["width"] >= 0]
+    if not with_width:
+        return -1
+    first = with_width[0]
+    for row in with_width:
+        if row["width"] != first["width"]:
             raise InvalidInputError(
                 f"the vectors of partition {row['partition']} have the size {row['width']}, those "
-                f"of partition {known[0]['partition']} {known[0]['width']}; all must have one size"
+                f"of partition {first['partition']} {first['width']}; all must have one size"
             )
-    return int(known[0]["width"]) if known else -1
+    return int(first["width"])
 
 
 def _merged(shards: DataFrame, filled: Sequence[Figures], start: Any) -> Model | None:

@@ -65,23 +65,26 @@ def _table(paths: Mapping[str, Path | None]) -> None:
     for column in ("task", "licence", "file"):
         table.add_column(column, overflow="fold")
     for name, path in paths.items():
-        known = datasets.info(name)
+        dataset = datasets.info(name)
         here = str(path) if path else "-"
-        table.add_row(name, f"{known.rows}", f"{known.features}", known.task, known.licence, here)
+        table.add_row(
+            name, f"{dataset.rows}", f"{dataset.features}", dataset.task, dataset.licence, here
+        )
     Console().print(table)
 
 
 def _describe(name: str, path: Path | None) -> None:
-    known = datasets.info(name)
+    dataset = datasets.info(name)
     lines = {
-        "rows": f"{known.rows}, {known.features} features, {known.nonzeros:g} not zero in a row",
-        "task": known.task,
-        "labels": f"{', '.join(f'{label:g}' for label in sorted(known.positive))} become +1",
-        "source": known.page,
-        "files": "\n".join(known.urls) or known.note,
-        "licence": known.licence,
-        "checksum": known.fingerprint or "none known: that of the first download is kept",
-        "note": known.note if known.urls else "",
+        "rows": f"{dataset.rows}, {dataset.features} features, "
+        f"{dataset.nonzeros:g} not zero in a row",
+        "task": dataset.task,
+        "labels": f"{', '.join(f'{label:g}' for label in sorted(dataset.positive))} become +1",
+        "source": dataset.page,
+        "files": "\n".join(dataset.urls) or dataset.note,
+        "licence": dataset.licence,
+        "checksum": dataset.fingerprint or "none known: that of the first download is kept",
+        "note": dataset.note if dataset.urls else "",
         "here": str(path) if path else f"no; sonline datasets fetch {name}",
     }
     table = Table.grid(padding=(0, 2))
@@ -91,14 +94,14 @@ def _describe(name: str, path: Path | None) -> None:
         if text:
             table.add_row(f"  {what}", text)
     console = Console()
-    console.print(f"[bold]{name}[/bold]: {known.title}")
+    console.print(f"[bold]{name}[/bold]: {dataset.title}")
     console.print(table)
 
 
 def _record(name: str, path: Path | None) -> dict[str, object]:
-    known = datasets.info(name)
-    record = {field: getattr(known, field) for field in SHOWN}
-    return record | {"positive": sorted(known.positive), "file": str(path) if path else None}
+    dataset = datasets.info(name)
+    record = {field: getattr(dataset, field) for field in SHOWN}
+    return record | {"positive": sorted(dataset.positive), "file": str(path) if path else None}
 
 
 @app.command("fetch")
@@ -116,8 +119,8 @@ def _fetch(
 
     Example: sonline datasets fetch heart splice
     """
-    wanted = datasets.names() if "all" in names else names
-    for name in wanted:
+    chosen = datasets.names() if "all" in names else names
+    for name in chosen:
         datasets.info(name)  # all names are checked before anything is fetched
     with Progress(
         TextColumn("{task.description}"),
@@ -127,7 +130,7 @@ def _fetch(
         disable=quiet,
     ) as bar:
         files = {}
-        for name in wanted:
+        for name in chosen:
             task = bar.add_task(name, total=None)
 
             def report(url: str, have: int, total: int | None, task: int = task) -> None:

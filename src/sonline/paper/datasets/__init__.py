@@ -158,7 +158,7 @@ def load(
     DownloadError
         If it is not on this machine and could not be fetched.
     """
-    known = info(name)
+    dataset = info(name)
     path = locate(name, data_dir)
     if path is None and not download:
         raise DownloadError(
@@ -167,22 +167,22 @@ def load(
         )
     path = path or fetch(name)
     X, labels = contents.read(path)
-    if known.keep is not None and not set(np.unique(labels)) <= {-1.0, 0.0, 1.0}:
-        chosen = np.isin(labels, list(known.keep))
+    if dataset.keep is not None and not set(np.unique(labels)) <= {-1.0, 0.0, 1.0}:
+        chosen = np.isin(labels, list(dataset.keep))
         X, labels = X[chosen], labels[chosen]
-    X = contents.widen(X, known.features)
-    return Dataset(known, X, _signs(known, labels, path), labels, path)
+    X = contents.widen(X, dataset.features)
+    return Dataset(dataset, X, _signs(dataset, labels, path), labels, path)
 
 
-def _signs(known: Info, labels: Floats, path: Path) -> Floats:
+def _signs(dataset: Info, labels: Floats, path: Path) -> Floats:
     distinct = set(np.unique(labels))
     # A file may hold the binary task already.
-    positive = {1.0} if distinct <= {-1.0, 1.0} or distinct <= {0.0, 1.0} else known.positive
+    positive = {1.0} if distinct <= {-1.0, 1.0} or distinct <= {0.0, 1.0} else dataset.positive
     y = np.where(np.isin(labels, list(positive)), 1.0, -1.0)
     if np.unique(y).size < 2:
         raise DataFormatError(
-            f"labels are {sorted(distinct)[:5]}, of which {known.name} needs some that are "
-            f"{sorted(positive)} and some that are not ({known.task})",
+            f"labels are {sorted(distinct)[:5]}, of which {dataset.name} needs some that are "
+            f"{sorted(positive)} and some that are not ({dataset.task})",
             file=str(path),
         )
     return y
@@ -213,22 +213,22 @@ def fetch(
     DownloadError
         If the files cannot be fetched or do not hold what they should.
     """
-    known = info(name)
+    dataset = info(name)
     folder = Path(cache) if cache is not None else cache_dir()
     if path := contents.find(folder, name):
         return path
     raw = folder / "raw" / name
     raw.mkdir(parents=True, exist_ok=True)
-    urls = [f"{mirror.rstrip('/')}/{u.rsplit('/', 1)[-1]}" if mirror else u for u in known.urls]
+    urls = [f"{mirror.rstrip('/')}/{u.rsplit('/', 1)[-1]}" if mirror else u for u in dataset.urls]
     try:
         paths = [download(url, raw, progress) for url in urls] or [raw]
     except DownloadError as error:
         raise DownloadError(
-            f"{name}: {error} Elsewhere the data are at {known.page}; a folder with {name}.svm.gz "
-            f"can be named by data_dir or {DATA_VARIABLE}."
+            f"{name}: {error} The data are also at {dataset.page}; name a folder with "
+            f"{name}.svm.gz by data_dir or {DATA_VARIABLE}."
         ) from error
     try:
-        X, labels = FORMS[known.form](paths)
+        X, labels = FORMS[dataset.form](paths)
     except OSError as error:
         raise DownloadError(f"{name}: cannot be fetched or read ({error})") from error
     except (ValueError, EOFError, IndexError) as error:
@@ -236,11 +236,11 @@ def fetch(
         raise DownloadError(
             f"{name}: the files fetched cannot be read ({error}); they are removed: fetch again"
         ) from error
-    if known.keep is not None:
-        chosen = np.isin(labels, list(known.keep))
+    if dataset.keep is not None:
+        chosen = np.isin(labels, list(dataset.keep))
         X, labels = X[chosen], labels[chosen]
     target = folder / f"{name}{FETCHED}"
-    differences = Dataset(known, X, labels, labels, target).differences()
+    differences = Dataset(dataset, X, labels, labels, target).differences()
     if differences:
         _forget(paths)
         raise DownloadError(

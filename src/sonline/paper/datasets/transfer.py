@@ -98,14 +98,14 @@ def _continue(url: str, part: Path, progress: Progress | None) -> None:
 
 def _check(path: Path) -> None:
     record = path.with_name(CHECKSUMS)
-    known: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
+    digests: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
     digest = sha256(path)
-    if path.name not in known:
-        known[path.name] = digest
-        record.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
-    elif known[path.name] != digest:
+    if path.name not in digests:
+        digests[path.name] = digest
+        record.write_text(json.dumps(digests, indent=1, sort_keys=True) + "\n")
+    elif digests[path.name] != digest:
         raise DownloadError(
-            f"{path}: SHA-256 is {digest}, but {known[path.name]} was recorded at its download; "
+            f"{path}: SHA-256 is {digest}, but {digests[path.name]} was recorded at its download; "
             f"the file is damaged: delete it and fetch again (or delete its entry in {record}, if "
             "the publisher has changed it)"
         )
@@ -115,9 +115,9 @@ def forget(path: Path) -> None:
     """Remove a downloaded file and its checksum, so that the next fetch starts anew."""
     record = path.with_name(CHECKSUMS)
     if record.exists():
-        known = json.loads(record.read_text())
-        known.pop(path.name, None)
-        record.write_text(json.dumps(known, indent=1, sort_keys=True) + "\n")
+        digests = json.loads(record.read_text())
+        digests.pop(path.name, None)
+        record.write_text(json.dumps(digests, indent=1, sort_keys=True) + "\n")
     path.unlink(missing_ok=True)
 
 

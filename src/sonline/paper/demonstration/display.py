@@ -101,8 +101,8 @@ def text_chart(results: Results, width: int = 62, height: int = 18) -> str:
     """Return the errors over the condition number, drawn with letters."""
     kappas = results.plan.kappas
     rates = {c.letter: [results.error(c, kappa) for kappa in kappas] for c in CONTENDERS}
-    known = [rate for line in rates.values() for rate in line if math.isfinite(rate)]
-    top = math.ceil(20 * max(known, default=1.0)) / 20
+    finite = [rate for line in rates.values() for rate in line if math.isfinite(rate)]
+    top = math.ceil(20 * max(finite, default=1.0)) / 20
     span = math.log(kappas[-1] / kappas[0])
     positions = [round(math.log(kappa / kappas[0]) / span * (width - 1)) for kappa in kappas]
     canvas = [[" "] * (width + len(CONTENDERS)) for _ in range(height + 1)]

@@ -38,11 +38,11 @@ def _compare(
 ) -> None:
     """Draw two numbers for each name, on a logarithmic scale."""
     positions = range(len(names))
-    known = [position for position in positions if paper[position] is not None]
-    if known:
+    published = [position for position in positions if paper[position] is not None]
+    if published:
         axes.scatter(
-            [float(paper[position] or 0) for position in known],
-            known,
+            [float(paper[position] or 0) for position in published],
+            published,
             facecolors="none",
             edgecolors=PAPER_COLOUR,
             s=45,
