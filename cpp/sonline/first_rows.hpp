@@ -16,7 +16,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <unordered_map>
 #include <vector>
 
 #include "sonline/archive.hpp"
@@ -35,58 +34,10 @@ class FirstRows {
   void close() { *this = FirstRows(false); }
 
   // Adds a row that has been learned; true if it was the last one.
-  bool add(const Batch& batch, size_t row_number, double label, double weight) {
-    with_row(batch, row_number, [&](auto keys, auto values, size_t n) {
-      for (size_t i = 0; i < n; ++i) {
-        if (values[i] == 0) continue;
-        keys_.push_back(static_cast<Key>(keys[i]));
-        values_.push_back(static_cast<double>(values[i]));
-      }
-    });
-    ends_.push_back(static_cast<int64_t>(keys_.size()));
-    labels_.push_back(label);
-    weights_.push_back(weight);
-    if (keys_.size() - begin(labels_.size() - 1) > kMostFeatures) close();  // no table
-    return labels_.size() == kRows;
-  }
+  bool add(const Batch& batch, size_t row_number, double label, double weight);
 
   // The centres by slot, beside a sketch of so many directions; empty if there are none.
-  Vector centres(const FeatureIndex& index, size_t directions) const {
-    const double n = static_cast<double>(labels_.size());
-    std::unordered_map<Key, Moments> features;
-    for (size_t row = 0; row < labels_.size(); ++row)
-      for (size_t i = begin(row); i < begin(row + 1); ++i) {
-        Moments& feature = features[keys_[i]];
-        feature.always &= feature.rows == row;  // in each row so far, and not yet in this one
-        const double step = feature.rows > 0 ? values_[i] - feature.last : 0.0;
-        feature.steps += step * step;
-        feature.last = values_[i];
-        feature.sum += values_[i];
-        ++feature.rows;
-      }
-    for (size_t i = 0; i < keys_.size(); ++i) {
-      Moments& feature = features[keys_[i]];
-      const double deviation = values_[i] - feature.sum / n;
-      feature.squares += deviation * deviation;
-    }
-    std::erase_if(features, [&](const auto& entry) {
-      return !entry.second.always || entry.second.rows != labels_.size();
-    });
-    const double offset = features.size() > directions ? kOffset : kLargeOffset;
-    Vector centres;
-    for (const auto& [key, feature] : features) {
-      const double mean = feature.sum / n, variance = feature.squares / n;
-      const Slot slot = index.find(key);
-      const bool constant = !(variance > kRounding * mean * mean);
-      const bool in_order = feature.steps < kIndependent * variance * (n - 1);
-      if (constant || in_order || mean * mean <= offset * variance || slot > kMostFeatures)
-        continue;
-      if (centres.size() <= slot) centres.resize(slot + 1);
-      // Fewer digits, so that the order of the sum does not matter.
-      centres[slot] = static_cast<double>(static_cast<float>(mean));
-    }
-    return centres;
-  }
+  Vector centres(const FeatureIndex& index, size_t directions) const;
 
   // The rows as a batch; valid while they are.
   Batch batch() const {
@@ -130,12 +81,6 @@ class FirstRows {
   static constexpr double kOffset = 9, kLargeOffset = 1000;  // squared, in standard deviations
   static constexpr double kIndependent = 1.2;  // variances of a step; independent values have 2
   static constexpr double kRounding = 1e-24;   // of the mean square
-
-  struct Moments {
-    size_t rows = 0;
-    bool always = true;
-    double sum = 0, squares = 0, last = 0, steps = 0;
-  };
 
   size_t begin(size_t row) const { return static_cast<size_t>(ends_[row]); }
 

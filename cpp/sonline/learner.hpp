@@ -52,10 +52,12 @@
 
 namespace sonline {
 
+// Compiled for each sketch and number type: what is not called for every row is `cold`, and larger
+// parts of a round are not inlined, so that they are compiled once.
 template <class T, class S>
 class Learner {
  public:
-  explicit Learner(const Config& config)
+  [[gnu::cold]] explicit Learner(const Config& config)
       : config_(config),
         // With α = 0 the A of before has no inverse along a new direction.
         explicit_(config.explicit_step || (config.sketch.fixed_alpha && config.sketch.alpha == 0)),
@@ -135,7 +137,7 @@ class Learner {
   uint64_t alike() const { return alike_; }
   void set_alike(uint64_t number) { alike_ = number; }
   // Whether they do.
-  bool is_like(const Learner& other) const {
+  [[gnu::cold]] bool is_like(const Learner& other) const {
     if (!scales_.ignore_labels() || !scales_.same(other.scales_)) return false;
     if (config_.sketch_every != other.config_.sketch_every ||
         config_.hash_bits != other.config_.hash_bits ||
@@ -160,7 +162,7 @@ class Learner {
   }
 
   // w / scale of a slot, blended over the experts: the weight of the unscaled feature.
-  double raw_weight(Slot slot) const {
+  [[gnu::cold]] double raw_weight(Slot slot) const {
     const double scale = scales_.of(slot, blocks_.at(slot));
     double offset = 0;
     if (slot == kInterceptSlot) {
@@ -176,13 +178,13 @@ class Learner {
   // What is subtracted from the values of a feature.
   double centre(Slot slot) const { return scales_.centre(slot); }
 
-  void direction(Slot slot, double* v) const {
+  [[gnu::cold]] void direction(Slot slot, double* v) const {
     Vector weights(shares().size());
     sketch_.read(slot, blocks_.at(slot), weights.data(), v);
   }
 
   // Everything that a merge needs, see knowledge.hpp.
-  void write_knowledge(StateWriter& archive) {
+  [[gnu::cold]] void write_knowledge(StateWriter& archive) {
     common_state(archive);
     const size_t slots = index_.size(), K = shares().size();
     archive.array("features", index_.keys());
@@ -204,7 +206,7 @@ class Learner {
   }
 
   // Fills an empty learner with what write_knowledge() has written.
-  void read_knowledge(StateReader& archive) {
+  [[gnu::cold]] void read_knowledge(StateReader& archive) {
     alike_ = 0;
     common_state(archive);
     const auto keys = archive.any_array<Key>("features");
@@ -229,7 +231,7 @@ class Learner {
   const Vector& shares() const { return ensemble_.shares(); }
 
   template <class Archive>
-  void state(Archive& archive) {
+  [[gnu::cold]] void state(Archive& archive) {
     common_state(archive);
     if constexpr (Archive::reading) {
       alike_ = 0;
@@ -276,7 +278,7 @@ class Learner {
   static constexpr double kFollowerAlpha = 0.03;  // its steps go most of the way to the label
 
   template <class Archive>
-  void common_state(Archive& archive) {
+  [[gnu::cold]] void common_state(Archive& archive) {
     archive.scalar("rounds", rounds_);
     archive.scalar("mean_energy", mean_energy_);
     archive.scalar("label_low", label_low_);
@@ -295,7 +297,7 @@ class Learner {
 
   // Which experts there are: later versions may start with others.
   template <class Archive>
-  void experts_state(Archive& archive) {
+  [[gnu::cold]] void experts_state(Archive& archive) {
     Vector numbers;
     for (const Expert& expert : config_.experts)
       numbers.insert(numbers.end(), {expert.alpha, expert.memory});
@@ -315,7 +317,7 @@ class Learner {
   }
 
   // Learns the first rows again with centred features, if there are any to centre.
-  bool centre_features() {
+  [[gnu::cold]] bool centre_features() {
     const Vector centres = first_rows_.centres(index_, config_.sketch.size);
     if (centres.empty()) return false;
     Learner centred(config_);
@@ -341,20 +343,20 @@ class Learner {
 
   // Makes `row` that of the batch, with the blocks of its features.
   template <bool add>
-  void resolve(const Batch& batch, size_t row_number, Row<T>& row) {
+  [[gnu::noinline]] void resolve(const Batch& batch, size_t row_number, Row<T>& row) {
     find_features<add>(batch, row_number, config_.intercept, config_.hash_bits, scales_.centres(),
                        index_, merge_, row);
     if (add) blocks_.reserve(index_.size());
     blocks_.locate(row.slots.data(), row.size, row.blocks.data());
   }
 
-  void take_over(const PreparedRow<T>& prepared, Row<T>& row) {
+  [[gnu::noinline]] void take_over(const PreparedRow<T>& prepared, Row<T>& row) {
     for (const Key key : prepared.new_keys) index_.add(key);
     row.take_over(prepared);
     blocks_.reserve(row.slots_seen);
     blocks_.locate(row.slots.data(), row.size, row.blocks.data());
   }
-  void prepare(PreparedRow<T>& prepared) const {
+  [[gnu::noinline]] void prepare(PreparedRow<T>& prepared) const {
     const Row<T>& from = row();
     prepared.slots.assign(from.slots.begin(),
                           from.slots.begin() + static_cast<std::ptrdiff_t>(from.size));
@@ -364,7 +366,7 @@ class Learner {
     prepared.ready = true;
   }
 
-  double predict_row() {
+  [[gnu::noinline]] double predict_row() {
     scales_.apply(row(), group());
     if constexpr (requires { sketch_.view(row()); }) sketch_.view(row());
     read_margins();
@@ -401,7 +403,7 @@ class Learner {
   }
 
   // Removes the features of rows that were not learned.
-  void forget_features(size_t slots) {
+  [[gnu::cold]] void forget_features(size_t slots) {
     if (index_.size() == slots) return;
     std::vector<Key> keys = index_.keys();
     keys.resize(slots);
@@ -481,7 +483,7 @@ class Learner {
   }
 
   // The gradient of this row changes the scales and with them the margins.
-  void scale_by_gradients(double g, bool projected, double size) {
+  [[gnu::noinline]] void scale_by_gradients(double g, bool projected, double size) {
     if (projected) {
       sketch_.commit(row(), blocks_, row().slots_seen, size);
       refresh();
@@ -515,7 +517,7 @@ class Learner {
 
   // Adds the loss of a prediction to the typical loss; returns the label to learn, which is moved
   // towards the prediction if it is an outlier.
-  double take_loss(double z, double y) {
+  [[gnu::noinline]] double take_loss(double z, double y) {
     const double cost = config_.loss->value(z, y), limit = typical_.limit();
     if (!std::isfinite(cost)) throw Diverged("the loss is too large");
     if (config_.unit_free && config_.loss->hessian && cost > limit)
@@ -537,7 +539,7 @@ class Learner {
     followed_ = {z, follower_margin_};
     return follower_.blend(followed_);
   }
-  void follow(double z, double y, double weight) {
+  [[gnu::noinline]] void follow(double z, double y, double weight) {
     followed_ = {z, follower_margin_};
     const double reach[2] = {0, weight / kFollowerAlpha};
     config_.loss->implicit_steps(followed_.data(), y, reach, 2, follower_fits_.data(),
@@ -551,7 +553,7 @@ class Learner {
     scales_.count_values(static_cast<double>(features), static_cast<double>(nonzeros_));
   }
 
-  void explicit_step(double g) {
+  [[gnu::noinline]] void explicit_step(double g) {
     const double alpha = this->alpha(0);
     if (g != 0 && row().energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
   }
@@ -685,7 +687,7 @@ class Learner {
   size_t features_of_row() const { return row().slots_seen - !config_.intercept; }
 
   // Lemma 1 for every expert; true if any weight moved.
-  bool project_onto_bound() {
+  [[gnu::noinline]] bool project_onto_bound() {
     bool moved = false;
     for (size_t e = 0; e < margins_.size(); ++e) {
       const double excess = std::fabs(margins_[e]) - config_.bound;

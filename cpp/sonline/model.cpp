@@ -25,6 +25,29 @@ std::vector<size_t> largest_first(const Vector& values) {
   return order;
 }
 
+std::string refused(size_t row, const std::exception& error) {
+  std::string text = "row " + std::to_string(row) + ": " + error.what() +
+                     ". The learner is as it was before this row";
+  if (row > 0) text += "; the " + std::to_string(row) + " rows before it were learned";
+  return text;
+}
+
+// What to do about a row whose numbers overflow.
+const char* advice(const Config& config) {
+  return config.explicit_step ? ". Use step='implicit', which cannot overshoot, or a larger alpha"
+                              : ". Leave the row out, or give numbers of a reasonable size";
+}
+
+State checked(StateWriter&& writer) {
+  for (const auto& [name, tensor] : writer.state)
+    if (!tensor.finite())
+      throw Diverged("the learner cannot be saved: '" + name +
+                     "' holds numbers that are not finite; go on from a saved model");
+  return std::move(writer.state);
+}
+
+// Compiled for each sketch and number type: what is not called for every row is `cold`, which
+// makes it small, and quick to compile.
 template <class T, class S>
 class ModelOf final : public Model {
  public:
@@ -34,22 +57,15 @@ class ModelOf final : public Model {
              const PreparedBatch* ready, PreparedBatch* made) override {
     validate(batch, kLargestValue<T>);
     size_t row = 0;
-    const auto refused = [&](const std::exception& error) {
-      const size_t number = batch.first + row;
-      std::string text = "row " + std::to_string(number) + ": " + error.what() +
-                         ". The learner is as it was before this row";
-      if (number > 0) text += "; the " + std::to_string(number) + " rows before it were learned";
-      return text;
-    };
     try {
       auto* prepared = dynamic_cast<PreparedRows<T>*>(made);
       if (prepared) prepared->start(batch.rows);
       learner_.learn(batch, labels, weights, predictions, row,
                      dynamic_cast<const PreparedRows<T>*>(ready), prepared);
     } catch (const Diverged& error) {
-      throw Diverged(refused(error) + advice(), row, error.what());
+      throw Diverged(refused(batch.first + row, error) + advice(config_), row, error.what());
     } catch (const BadInput& error) {
-      throw BadInput(refused(error));
+      throw BadInput(refused(batch.first + row, error));
     }
   }
 
@@ -57,7 +73,7 @@ class ModelOf final : public Model {
     return std::make_unique<PreparedRows<T>>();
   }
   uint64_t alike() const override { return learner_.alike(); }
-  bool is_like(const Model& other, size_t most) const override {
+  [[gnu::cold]] bool is_like(const Model& other, size_t most) const override {
     const auto* same = dynamic_cast<const ModelOf*>(&other);
     return same && learner_.features() <= most && learner_.is_like(same->learner_);
   }
@@ -70,47 +86,49 @@ class ModelOf final : public Model {
     for (size_t row = 0; row < batch.rows; ++row) predictions[row] = learner_.predict(batch, row);
   }
 
-  Stats stats() const override {
+  [[gnu::cold]] Stats stats() const override {
     const auto shares = learner_.shares();
     const auto best = std::max_element(shares.begin(), shares.end()) - shares.begin();
     return {learner_.rounds(), learner_.sketch().upkeep(), learner_.features(), learner_.bytes(),
             learner_.alpha(static_cast<size_t>(best))};
   }
 
-  std::vector<Key> features() const override {
+  [[gnu::cold]] std::vector<Key> features() const override {
     std::vector<Key> keys = learner_.index().keys();
     keys.erase(keys.begin());
     return keys;
   }
 
-  std::vector<double> weights() const override {
+  [[gnu::cold]] std::vector<double> weights() const override {
     std::vector<double> weights(learner_.index().size());
     for (Slot slot = 0; slot < weights.size(); ++slot)
       if (slot != kInterceptSlot || config_.intercept) weights[slot] = learner_.raw_weight(slot);
     return weights;
   }
 
-  std::vector<double> scales() const override {
+  [[gnu::cold]] std::vector<double> scales() const override {
     std::vector<double> scales(learner_.index().size());
     for (Slot slot = 0; slot < scales.size(); ++slot) scales[slot] = learner_.scale(slot);
     return scales;
   }
 
-  std::vector<double> limits() const override {
+  [[gnu::cold]] std::vector<double> limits() const override {
     std::vector<double> limits(learner_.index().size());
     for (Slot slot = 0; slot < limits.size(); ++slot) limits[slot] = learner_.limit(slot);
     return limits;
   }
 
-  std::vector<double> centres() const override {
+  [[gnu::cold]] std::vector<double> centres() const override {
     std::vector<double> centres(learner_.index().size());
     for (Slot slot = 0; slot < centres.size(); ++slot) centres[slot] = learner_.centre(slot);
     return centres;
   }
 
-  std::vector<double> spectrum() const override { return learner_.sketch().eigenvalues(); }
+  [[gnu::cold]] std::vector<double> spectrum() const override {
+    return learner_.sketch().eigenvalues();
+  }
 
-  Matrix basis() const override {
+  [[gnu::cold]] Matrix basis() const override {
     const size_t slots = learner_.index().size(), k = learner_.sketch().rank();
     const Vector values = learner_.sketch().eigenvalues();
     const std::vector<size_t> order = largest_first(values);
@@ -123,30 +141,26 @@ class ModelOf final : public Model {
     return V;
   }
 
-  std::vector<double> expert_shares() const override { return learner_.shares(); }
+  [[gnu::cold]] std::vector<double> expert_shares() const override { return learner_.shares(); }
 
-  State save() override {
+  [[gnu::cold]] State save() override {
     StateWriter writer;
     learner_.state(writer);
-    for (const auto& [name, tensor] : writer.state)
-      if (!tensor.finite())
-        throw Diverged("the learner cannot be saved: '" + name +
-                       "' holds numbers that are not finite; go on from a saved model");
-    return std::move(writer.state);
+    return checked(std::move(writer));
   }
 
-  void restore(const State& state) override {
+  [[gnu::cold]] void restore(const State& state) override {
     StateReader reader(state);
     learner_.state(reader);
   }
 
-  State knowledge() override {
+  [[gnu::cold]] State knowledge() override {
     StateWriter writer;
     learner_.write_knowledge(writer);
     return std::move(writer.state);
   }
 
-  void set_knowledge(const State& knowledge) override {
+  [[gnu::cold]] void set_knowledge(const State& knowledge) override {
     StateReader reader(knowledge);
     learner_.read_knowledge(reader);
   }
@@ -154,13 +168,6 @@ class ModelOf final : public Model {
   std::pair<double, double> label_range() const override { return learner_.label_range(); }
 
  private:
-  // Advice about a row whose numbers overflow.
-  const char* advice() const {
-    return config_.explicit_step
-               ? ". Use step='implicit', which cannot overshoot, or a larger alpha"
-               : ". Leave the row out, or give numbers of a reasonable size";
-  }
-
   Config config_;
   Learner<T, S> learner_;
 };
@@ -169,36 +176,36 @@ using Factory = std::unique_ptr<Model> (*)(const Config&);
 
 template <class T, template <class> class S>
   requires Sketch<S<T>, T>
-std::unique_ptr<Model> make(const Config& config) {
+[[gnu::cold]] std::unique_ptr<Model> make(const Config& config) {
   return std::make_unique<ModelOf<T, S<T>>>(config);
 }
 
 template <class T>
 using Oja = Factored<T, OjaRule>;
 template <class T>
-using FrequentDirections = Appended<T, Truncation::fd>;
-template <class T>
-using RobustFd = Appended<T, Truncation::rfd>;
-template <class T>
-using Isotropic = Factored<T, PushRule<Truncation::isotropic>>;
+using Isotropic = Factored<T, PushRule>;
 template <class T>
 using None = Factored<T, NoRule>;
 
 struct Entry {
   std::string_view name;
   Factory float32, float64;
+  Truncation truncation;
 };
 
 template <template <class> class S>
-constexpr Entry entry(std::string_view name) {
-  return {name, &make<float, S>, &make<double, S>};
+constexpr Entry entry(std::string_view name, Truncation truncation = Truncation::isotropic) {
+  return {name, &make<float, S>, &make<double, S>, truncation};
 }
 
 // The registry: a new sketch is its file and its line here.
 constexpr std::array kSketches = {
-    entry<None>("none"),    entry<AdaGrad>("adagrad"),
-    entry<Oja>("oja"),      entry<FrequentDirections>("fd"),
-    entry<RobustFd>("rfd"), entry<Isotropic>("isotropic"),
+    entry<None>("none"),
+    entry<AdaGrad>("adagrad"),
+    entry<Oja>("oja"),
+    entry<Appended>("fd", Truncation::fd),
+    entry<Appended>("rfd", Truncation::rfd),
+    entry<Isotropic>("isotropic"),
     entry<Full>("full"),
 };
 
@@ -221,7 +228,9 @@ const Entry& find_sketch(const std::string& name) {
 
 std::unique_ptr<Model> make_model(const Config& config, bool single_precision) {
   const Entry& sketch = find_sketch(config.sketch_name);
-  return (single_precision ? sketch.float32 : sketch.float64)(config);
+  Config complete = config;
+  complete.sketch.truncation = sketch.truncation;
+  return (single_precision ? sketch.float32 : sketch.float64)(complete);
 }
 
 void register_sketch_again(const std::string& name, const std::string& of) {

@@ -103,7 +103,7 @@ class FeatureScales {
   }
 
   // Raises the limits of the features with large values in the row, once it has been learned.
-  void raise_limits(const Row<T>& row) {
+  [[gnu::noinline]] void raise_limits(const Row<T>& row) {
     const T* raw = row.prepared ? row.prepared->raw.data() : row.raw.data();
     for (const size_t i : beyond_) {
       const Slot slot = row.slots[i];
@@ -177,7 +177,7 @@ class FeatureScales {
   // Chooses the unit by the features of the first rows, each as often as it was there. What is
   // known of young ones is vague.
   static constexpr uint64_t kFirstRows = 16;
-  void choose_unit(const BlockStore<T>& blocks, Slot slots) {
+  [[gnu::noinline]] void choose_unit(const BlockStore<T>& blocks, Slot slots) {
     if (scaling_ != Scaling::automatic || !centres_.empty()) return;
     double values = 0, squares = 0, alike = 0;
     for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
@@ -350,7 +350,7 @@ class FeatureScales {
   }
 
   // The square of the limit of an established feature.
-  T limit_of(Slot slot, T square) const {
+  [[gnu::noinline]] T limit_of(Slot slot, T square) const {
     const T first = kFar * kFar * square;
     const auto raised = limits_.find(slot);
     return raised == limits_.end() ? first : std::max(first, raised->second);
@@ -404,7 +404,7 @@ class FeatureScales {
   }
 
   // The same for a value beyond its limit, which is not left to the draw.
-  Updates update_beyond(const Row<T>& row, size_t i) const {
+  [[gnu::noinline]] Updates update_beyond(const Row<T>& row, size_t i) const {
     const T before = squares_[i], limit = limit_of(row.slots[i], before);
     const T excess = row.raw[i] * row.raw[i] / limit, used = in_unit(before, row.slots[i]) * excess;
     if (excess > 4) return {used, before, counts_[i] / 2};

@@ -28,10 +28,13 @@ class SecularSolver {
   }
 
  private:
-  SONLINE_AVX2 [[gnu::flatten]] void solve_avx2(const double* d_in, const double* q_in, size_t n) {
+  SONLINE_AVX2 [[gnu::flatten, gnu::noinline]] void solve_avx2(const double* d_in,
+                                                               const double* q_in, size_t n) {
     solve_any(d_in, q_in, n);
   }
-  void solve_plain(const double* d_in, const double* q_in, size_t n) { solve_any(d_in, q_in, n); }
+  [[gnu::noinline]] void solve_plain(const double* d_in, const double* q_in, size_t n) {
+    solve_any(d_in, q_in, n);
+  }
 
   void solve_any(const double* d_in, const double* q_in, size_t n) {
     prepare(d_in, q_in, n);
@@ -258,7 +261,7 @@ class SecularSolver {
     }
   }
 
-  void assemble_deflated(size_t n) {
+  [[gnu::noinline]] void assemble_deflated(size_t n) {
     order_.clear();
     for (size_t j = 0; j < poles_.size(); ++j) order_.push_back({roots_[j], j});
     for (size_t i = 0; i < n; ++i)

@@ -20,14 +20,14 @@
 
 namespace sonline {
 
-template <class T, Truncation kind>
+template <class T>
 class Appended {
  public:
   static constexpr bool kAbsorbFirst = false;
   static constexpr bool kTakesCurvature = true;
 
   explicit Appended(const SketchConfig& config)
-      : m_(Spectrum<kind>::capacity(config.size)),
+      : m_(Spectrum::capacity(config)),
         N_(columns_for(m_)),
         width_(padded_width(used())),
         first_(config.intercept ? 1 : 0),
@@ -383,7 +383,7 @@ class Appended {
   double cancellation_;
 
   // What the sketch knows, beside the blocks.
-  Spectrum<kind> spectrum_;
+  Spectrum spectrum_;
   LazyColumns<T> lazy_;
   size_t k_ = 0, n_ = 0;  // directions, and columns in use
   Matrix F_;

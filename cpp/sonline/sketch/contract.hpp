@@ -30,7 +30,11 @@
 
 namespace sonline {
 
+// What becomes of the smallest eigenvalue when there is no room for it, see spectral.hpp.
+enum class Truncation { fd, rfd, isotropic };
+
 struct SketchConfig {
+  Truncation truncation = Truncation::isotropic;
   size_t size = 10;            // m
   size_t experts = 1;          // weight vectors that share the sketch, see learner.hpp
   bool intercept = true;       // the first non-zero of every row is the intercept

@@ -180,7 +180,7 @@ class Factored {
 
   // α xᵀA⁻¹x, as a sum of non-negative terms: the paper's difference cancels when x is in the span.
   // Not less than its rounding error, or a projection onto the bound would magnify that of w·x.
-  double energy(size_t expert, double alpha) {
+  [[gnu::noinline]] double energy(size_t expert, double alpha) {
     if (k_ == 0) return rest_;
     const double* factors = shrink(expert, alpha);
     double shrunk = 0;

@@ -151,19 +151,15 @@ class LazyColumns {
       fold(fold_.back(), fold_[event], n_, now);
       return;
     }
-    const double* mapped = has_avx2() ? advance_avx2(event, block, now + K_ + row_)
-                                      : advance(event, block, now + K_ + row_);
-    std::copy_n(mapped, K_ + m_, now);
+    std::copy_n(advance(event, block, now + K_ + row_), K_ + m_, now);
     std::fill_n(now + K_ + m_, n_ - m_, 0.0);
   }
 
   // Brings a feature up to date; false, and nothing is changed, if it does not fit its type.
   bool catch_up(Slot slot, T* block, double* room) {
-    if (slot >= most_exact_)
-      return has_avx2() ? catch_up_avx2(slot, block, room) : catch_up_any(slot, block, room);
+    if (slot >= most_exact_) return catch_up_of(slot, block, room);
     double* numbers = exact(slot);
-    if (!(has_avx2() ? catch_up_avx2(slot, numbers, room) : catch_up_any(slot, numbers, room)))
-      return false;
+    if (!catch_up_of(slot, numbers, room)) return false;
     round_to_block(numbers, block);
     return true;
   }
@@ -388,6 +384,14 @@ class LazyColumns {
   }
 
   template <class U>
+  bool catch_up_of(Slot slot, U* block, double* room) {
+    return has_avx2() ? catch_up_avx2(slot, block, room) : catch_up_any<false>(slot, block, room);
+  }
+  template <class U>
+  SONLINE_AVX2 bool catch_up_avx2(Slot slot, U* block, double* room) {
+    return catch_up_any<true>(slot, block, room);
+  }
+  template <bool avx2, class U>
   [[gnu::always_inline]] inline bool catch_up_any(Slot slot, U* block, double* room) {
     const uint32_t event = tags_[slot];
     if (is_of_last_generation(event)) {
@@ -396,7 +400,8 @@ class LazyColumns {
       if (!all_fit<T>(room, K_)) return false;
       for (size_t k = 0; k < K_; ++k) block[k] = static_cast<U>(room[k]);
     } else {
-      const double* mapped = advance(event, block, room);
+      const double* mapped =
+          avx2 ? advance_any(event, block, room) : advance_plain(event, block, room);
       if (!all_fit<T>(mapped, K_ + m_)) return false;
       for (size_t j = 0; j < K_ + m_; ++j) block[j] = static_cast<U>(mapped[j]);
       for (size_t j = K_ + m_; j < K_ + n_; ++j) block[j] = 0;
@@ -404,16 +409,16 @@ class LazyColumns {
     tags_[slot] = now();
     return true;
   }
-  template <class U>
-  SONLINE_AVX2 bool catch_up_avx2(Slot slot, U* block, double* room) {
-    return catch_up_any(slot, block, room);
-  }
 
   // [w̄ | z], all of a block, by the maps from an event to the current generation: the result lies
   // somewhere in the room.
   template <class U>
-  [[gnu::always_inline]] inline const double* advance(uint32_t event, const U* block,
-                                                      double* room) const {
+  const double* advance(uint32_t event, const U* block, double* room) const {
+    return has_avx2() ? advance_avx2(event, block, room) : advance_plain(event, block, room);
+  }
+  template <class U>
+  [[gnu::always_inline]] inline const double* advance_any(uint32_t event, const U* block,
+                                                          double* room) const {
     double *from = room, *to = room + width_;
     const size_t read = std::min(width_, K_ + n_);
     std::copy_n(block, read, from);
@@ -434,7 +439,12 @@ class LazyColumns {
   }
   template <class U>
   SONLINE_AVX2 const double* advance_avx2(uint32_t event, const U* block, double* room) const {
-    return advance(event, block, room);
+    return advance_any(event, block, room);
+  }
+  template <class U>
+  [[gnu::noinline]] const double* advance_plain(uint32_t event, const U* block,
+                                                double* room) const {
+    return advance_any(event, block, room);
   }
 
   // The maps that lead from a generation to the current one, in order; returns their number.

@@ -16,9 +16,6 @@
 
 namespace sonline {
 
-enum class Truncation { fd, rfd, isotropic };
-
-template <Truncation kind>
 class Spectrum {
  public:
   Vector ev;        // descending
@@ -26,19 +23,26 @@ class Spectrum {
   SecularSolver eigen;
   Vector old_ev;  // before the last absorb
 
-  static size_t capacity(size_t size) {
-    return kind == Truncation::isotropic || size == 0 ? size : size - 1;
+  static size_t capacity(const SketchConfig& config) {
+    return config.truncation == Truncation::isotropic || config.size == 0 ? config.size
+                                                                          : config.size - 1;
   }
 
   Spectrum(const SketchConfig& config, size_t m)
-      : ev(m), old_ev(m), size_(config.size), m_(m), d_(m + 1), q_(m + 1) {}
+      : ev(m),
+        old_ev(m),
+        kind_(config.truncation),
+        size_(config.size),
+        m_(m),
+        d_(m + 1),
+        q_(m + 1) {}
 
   // Takes in q = (p̂, ρ); the new rank. Row j of eigen.vectors is the j-th new direction on (V; q̂).
   size_t absorb(const Absorption& in) {
     const size_t k = in.k;
     old_tail_ = tail;
     old_ev = ev;
-    if (size_ == 0 && kind != Truncation::isotropic) return 0;  // no sketch at all
+    if (size_ == 0 && kind_ != Truncation::isotropic) return 0;  // no sketch at all
     const bool residual = in.rho2 > 0;
     const size_t n = k + residual;
     std::copy(ev.begin(), ev.begin() + k, d_.begin());
@@ -52,9 +56,9 @@ class Spectrum {
     const double lambda = n > m_ ? std::max(eigen.values[m_], 0.0) : 0.0;
     std::fill(ev.begin(), ev.end(), 0.0);
     for (size_t j = 0; j < most; ++j)
-      ev[j] = kind == Truncation::isotropic ? eigen.values[j] : eigen.values[j] - lambda;
-    if (kind == Truncation::rfd) tail += lambda / 2;
-    if (kind == Truncation::isotropic)
+      ev[j] = kind_ == Truncation::isotropic ? eigen.values[j] : eigen.values[j] - lambda;
+    if (kind_ == Truncation::rfd) tail += lambda / 2;
+    if (kind_ == Truncation::isotropic)
       tail += in.stands_for * lambda / std::max(in.features - static_cast<double>(m_), 1.0);
     size_t rank = most;
     while (rank > 0 && !(ev[rank - 1] > kNegligible * eigen.values[0])) ev[--rank] = 0;
@@ -83,6 +87,7 @@ class Spectrum {
 
  private:
   static constexpr double kNegligible = 1e-14;  // of the largest eigenvalue
+  Truncation kind_;
   size_t size_, m_;
   double old_tail_ = 0;
   Vector d_, q_;
@@ -95,13 +100,12 @@ class Spectrum {
 // only if a direction of V is really lost; then the step is done the dense way. A sketch that does
 // not shrink loses directions rarely, which is why this form serves isotropic; fd and rfd lose one
 // in most rounds and live in appended.hpp.
-template <Truncation kind>
 class PushRule {
  public:
   static constexpr bool kLower = false;
   static constexpr bool kTakesCurvature = true;
 
-  static size_t capacity(size_t size) { return Spectrum<kind>::capacity(size); }
+  static size_t capacity(size_t size) { return size; }
 
   PushRule(const SketchConfig& config, size_t m)
       : spectrum_(config, m),
@@ -304,7 +308,7 @@ class PushRule {
     return std::sqrt(squared_amplification(F, squares, n));
   }
 
-  Spectrum<kind> spectrum_;
+  Spectrum spectrum_;
   size_t m_;
   Matrix inverse_, next_inverse_;  // F⁻ᵀ: transposed, so that all loops run along rows
   Matrix M_, M_inverse_;           // M and M⁻ᵀ

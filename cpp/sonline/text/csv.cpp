@@ -85,7 +85,7 @@ bool is_word(std::string_view text, std::string_view lower) {
 }
 
 // A short number: digits, perhaps with a point, up to the delimiter or the end of the row.
-inline bool read_short_number(const char*& p, const char* last, char delimiter, double& value) {
+inline bool read_short_cell(const char*& p, const char* last, char delimiter, double& value) {
   const char* q = p;
   const bool negative = *q == '-';
   q += negative;
@@ -260,7 +260,7 @@ class CsvParser final : public LineParser {
   // Reads a cell that holds a number, true or false; 0 for a missing cell.
   [[gnu::always_inline]] inline Reason read_number(const char*& p, const char* last,
                                                    double& value) {
-    if (read_short_number(p, last, delimiter_, value)) [[likely]]
+    if (read_short_cell(p, last, delimiter_, value)) [[likely]]
       return Reason::kNone;
     if (p != last && *p != delimiter_) return read_long_number(p, last, value);
     value = 0;

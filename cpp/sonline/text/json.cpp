@@ -69,8 +69,6 @@ void append_utf8(std::string& text, uint32_t code) {
   }
 }
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // A number as a word, spelled as Python spells it: 1.0 and 1 are the same word.
 std::string number_word(std::string_view written, double value) {
   const bool integer = written.find_first_of(".eE") == std::string_view::npos;

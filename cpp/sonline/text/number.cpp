@@ -11,8 +11,6 @@ namespace sonline::text {
 
 namespace {
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-
 // Whether a decimal number that is out of the range of a double is so by being too large. Looks at
 // the power of ten of its first non-zero digit, with exponents of any length.
 bool is_huge(const char* p, const char* last) {
