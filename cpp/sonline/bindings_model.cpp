@@ -75,11 +75,9 @@ void bind_model_class(nb::module_& module) {
   nb::class_<PyModel>(module, "Model", "A learner with all its state; see sonline.OnlineLearner.")
       .def(
           "__init__",
-          [](PyModel* self, const nb::dict& params, bool single, const PyModel* names_of) {
-            new (self)
-                PyModel(read_config(params), single, names_of ? names_of->shared() : nullptr);
-          },
-          "params"_a, "single_precision"_a, "names_of"_a.none() = nb::none())
+          [](PyModel* self, const nb::dict& params, bool single, const PyModel* names_of,
+             bool several) { new (self) PyModel(read_config(params), single, names_of, several); },
+          "params"_a, "single_precision"_a, "names_of"_a.none() = nb::none(), "several"_a = false)
       .def("copy", &PyModel::copy)
       .def(
           "hold", [](PyModel& self, bool alone) { return Hold{self.shared(), alone}; },
@@ -136,6 +134,7 @@ void bind_model_class(nb::module_& module) {
       .def("restore", &PyModel::restore, "fields"_a)
       .def("knowledge", &PyModel::knowledge)
       .def("set_knowledge", &PyModel::set_knowledge, "knowledge"_a)
+      .def("set_names", &PyModel::set_names, "names"_a)
       .def("label_range", &PyModel::label_range);
 
   using Codes = PyClasses::Codes;
@@ -179,7 +178,12 @@ void bind_model_class(nb::module_& module) {
       .def("choose_one", &PyClasses::choose_one, "row"_a.none())
       .def("become", &PyClasses::become, "other"_a)
       .def("__len__", &PyClasses::size)
-      .def_static("states", &PyClasses::states, "models"_a, "knowledge"_a);
+      .def("set_rows_of_two", &PyClasses::set_rows_of_two, "rows"_a)
+      .def_static("states", &PyClasses::states, "models"_a, "knowledge"_a)
+      .def_static("form", &PyClasses::form, "models"_a)
+      .def_static("separate", &PyClasses::separate, "models"_a)
+      .def_static("group_knowledge", &PyClasses::group_knowledge, "models"_a)
+      .def_static("set_group_knowledge", &PyClasses::set_group_knowledge, "models"_a, "states"_a);
 
   module.def("sketch_names", &sketch_names);
   module.def("register_sketch_again", &register_sketch_again, "name"_a, "of"_a,

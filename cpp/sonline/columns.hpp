@@ -58,6 +58,7 @@ struct Columns {
     if constexpr (W > kWidthStep) return choose<W - kWidthStep>(width);
     if (width == 1) return fixed<1>();
     if (width == 2) return fixed<2>();
+    if (has_avx2()) return {&gather_any_avx2, &scatter_any_avx2};
     return {&gather_any, &scatter_any};
   }
 
@@ -149,19 +150,56 @@ struct Columns {
     }
   }
 
-  static void gather_any(T* const* blocks, const T* x, size_t n, size_t width, T* sum) {
-    for (size_t start = 0; start < width; start += kMaxFixedWidth) {
-      const size_t end = start + kMaxFixedWidth < width ? start + kMaxFixedWidth : width;
-      T sums[kMaxFixedWidth] = {};
-      for (size_t i = 0; i < n; ++i)
-        for (size_t j = start; j < end; ++j) sums[j - start] += x[i] * blocks[i][j];
-      for (size_t j = start; j < end; ++j) sum[j] = sums[j - start];
+  // Wider blocks in parts: as many sums at a time as fit in the registers.
+  template <size_t kBytes>
+  [[gnu::always_inline]] static void gather_parts(T* const* blocks, const T* x, size_t n,
+                                                  size_t width, T* sum) {
+    size_t at = 0;
+    for (; at + kPart<kBytes> <= width; at += kPart<kBytes>)
+      gather_part<Lanes<kPart<kBytes>, kBytes>>(blocks, x, n, at, sum);
+    for (; at + kWidthStep <= width; at += kWidthStep)
+      gather_part<Lanes<kWidthStep>>(blocks, x, n, at, sum);
+  }
+  template <class L>
+  [[gnu::always_inline]] static void gather_part(T* const* blocks, const T* x, size_t n, size_t at,
+                                                 T* sum) {
+    L sums = L::zero();
+    for (size_t i = 0; i < n; ++i) sums.add(x[i], L::load(blocks[i] + at));
+    sums.store(sum + at);
+  }
+  template <size_t kBytes>
+  [[gnu::always_inline]] static void scatter_parts(T* const* blocks, const T* x, size_t n,
+                                                   size_t width, const T* update) {
+    for (size_t i = 0; i < n; ++i) {
+      size_t at = 0;
+      for (; at + kPart<kBytes> <= width; at += kPart<kBytes>)
+        scatter_part<Lanes<kPart<kBytes>, kBytes>>(blocks[i] + at, x[i], update + at);
+      for (; at + kWidthStep <= width; at += kWidthStep)
+        scatter_part<Lanes<kWidthStep>>(blocks[i] + at, x[i], update + at);
     }
   }
+  template <class L>
+  [[gnu::always_inline]] static void scatter_part(T* block, T x, const T* update) {
+    L numbers = L::load(block);
+    numbers.add(x, L::load(update));
+    numbers.store(block);
+  }
+  template <size_t kBytes>
+  static constexpr size_t kPart = 8 * kBytes / sizeof(T);
 
+  static void gather_any(T* const* blocks, const T* x, size_t n, size_t width, T* sum) {
+    gather_parts<16>(blocks, x, n, width, sum);
+  }
   static void scatter_any(T* const* blocks, const T* x, size_t n, size_t width, const T* update) {
-    for (size_t i = 0; i < n; ++i)
-      for (size_t j = 0; j < width; ++j) blocks[i][j] += x[i] * update[j];
+    scatter_parts<16>(blocks, x, n, width, update);
+  }
+  SONLINE_AVX2 static void gather_any_avx2(T* const* blocks, const T* x, size_t n, size_t width,
+                                           T* sum) {
+    gather_parts<kWide>(blocks, x, n, width, sum);
+  }
+  SONLINE_AVX2 static void scatter_any_avx2(T* const* blocks, const T* x, size_t n, size_t width,
+                                            const T* update) {
+    scatter_parts<kWide>(blocks, x, n, width, update);
   }
 };
 

@@ -19,6 +19,7 @@ class Ensemble {
   explicit Ensemble(size_t experts) : share_(experts, 1.0 / static_cast<double>(experts)) {}
 
   const Vector& shares() const { return share_; }
+  void set_shares(const double* shares) { std::copy_n(shares, share_.size(), share_.begin()); }
 
   double blend(const Vector& margins) const {
     return share_.size() == 1 ? margins[0] : dot(share_.data(), margins.data(), share_.size());
@@ -96,6 +97,12 @@ inline bool is_held_out(uint64_t row) { return row % 150 >= 100; }
 // The labels -1 and 1 as an expert with a short memory needs to know them.
 class LabelBalance {
  public:
+  LabelBalance() = default;
+  LabelBalance(double recent, double usual) : recent_(recent), usual_(usual) {}
+  double recent() const { return recent_; }
+  double usual() const { return usual_; }
+  static bool possible(double mean) { return std::fabs(mean) <= kMost; }
+
   // The information in a row's label, 4p(1 - p): if one label is rare, a memory must be longer.
   double information() const { return (1 - usual_) * (1 + usual_); }
 
@@ -122,7 +129,7 @@ class LabelBalance {
     archive.scalar("labels.recent", recent_);
     archive.scalar("labels.usual", usual_);
     if constexpr (Archive::reading)
-      if (!(std::fabs(recent_) <= kMost && std::fabs(usual_) <= kMost))
+      if (!possible(recent_) || !possible(usual_))
         archive.fail("labels.recent", "is not a mean of labels");
   }
 

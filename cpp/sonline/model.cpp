@@ -6,6 +6,7 @@
 #include <map>
 #include <numeric>
 
+#include "sonline/group.hpp"
 #include "sonline/learner.hpp"
 #include "sonline/sketch/adagrad.hpp"
 #include "sonline/sketch/appended.hpp"
@@ -231,6 +232,11 @@ std::unique_ptr<Model> make_model(const Config& config, bool single_precision) {
   Config complete = config;
   complete.sketch.truncation = sketch.truncation;
   return (single_precision ? sketch.float32 : sketch.float64)(complete);
+}
+
+std::unique_ptr<Group> make_group(const Config& config, bool single_precision) {
+  if (single_precision) return std::make_unique<GroupOf<float, Isotropic<float>>>(config);
+  return std::make_unique<GroupOf<double, Isotropic<double>>>(config);
 }
 
 void register_sketch_again(const std::string& name, const std::string& of) {

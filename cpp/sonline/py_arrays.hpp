@@ -32,9 +32,15 @@ nb::ndarray<nb::numpy, T> to_numpy(const T* values, std::vector<size_t> shape) {
   return nb::ndarray<nb::numpy, T>(data, shape.size(), shape.data(), owner);
 }
 
-inline nb::object to_numpy(const Tensor& tensor) {
+// A NumPy array that owns the bytes of the tensor.
+inline nb::object to_numpy(Tensor&& tensor) {
   const auto convert = [&]<class T>(T) {
-    return nb::cast(to_numpy(reinterpret_cast<const T*>(tensor.bytes.data()), tensor.shape));
+    auto* owned = new std::vector<uint8_t>(std::move(tensor.bytes));
+    nb::capsule owner(owned,
+                      [](void* p) noexcept { delete static_cast<std::vector<uint8_t>*>(p); });
+    if (owned->empty()) owned->resize(sizeof(T));  // an address that exists
+    return nb::cast(
+        nb::ndarray<nb::numpy, T>(owned->data(), tensor.shape.size(), tensor.shape.data(), owner));
   };
   switch (tensor.type) {
     case Tensor::Type::f32:

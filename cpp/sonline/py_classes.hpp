@@ -66,16 +66,79 @@ class PyClasses {
 
   size_t size() const { return classes_.size(); }
 
-  // The states of models that share names, all of the same moment: no thread learns in between.
+  // See Classes.
+  void set_rows_of_two(size_t rows) {
+    const std::scoped_lock lock(shared_->mutex);
+    classes_.set_rows_of_two(rows);
+  }
+
+  // The states of models that share names, all of the same moment: no thread learns in between. The
+  // first has the state of their group, if there is one. Outputs of a group share their arrays.
   static nb::list states(const nb::list& models, bool knowledge) {
     const auto shared = common(models);
     const std::scoped_lock lock(shared->mutex);
-    nb::list states;
-    for (nb::handle object : models) {
-      const auto* model = nb::cast<PyModel*>(object);
-      states.append(knowledge ? model->knowledge_locked() : model->save_locked());
+    const std::shared_ptr<Group> group = group_of(models);
+    nb::list states, of_outputs;
+    if (group && knowledge && group->form() == Form::shared)
+      of_outputs = knowledge_of(*group, models);
+    for (size_t i = 0; i < nb::len(models); ++i) {
+      const auto* model = nb::cast<PyModel*>(models[i]);
+      const ClassModel* of_class = model->class_model();
+      if (knowledge && of_class && !of_class->own())
+        states.append(of_outputs[i]);
+      else
+        states.append(knowledge ? model->knowledge_locked() : model->save_locked());
+    }
+    if (group && !knowledge) {
+      nb::dict first = nb::cast<nb::dict>(states[0]);
+      PyModel::add_fields(first, group->save(outputs(models)), PyModel::kGroup);
     }
     return states;
+  }
+
+  // "separate", "undecided" or "shared", see group.hpp.
+  static const char* form(const nb::list& models) {
+    const auto shared = common(models);
+    const std::scoped_lock lock(shared->mutex);
+    const std::shared_ptr<Group> group = group_of(models);
+    return !group ? "separate" : group->form() == Form::undecided ? "undecided" : "shared";
+  }
+
+  // Lets each model learn by itself from now on, if it has a learner of its own.
+  static void separate(const nb::list& models) {
+    const auto shared = common(models);
+    const std::scoped_lock lock(shared->mutex);
+    for (nb::handle object : models)
+      if (ClassModel* model = nb::cast<PyModel*>(object)->class_model(); model && model->own())
+        model->leave_group();
+  }
+
+  // What the group of models knows: of its sketch, and of each output.
+  static nb::list group_knowledge(const nb::list& models) {
+    const auto shared = common(models);
+    const std::scoped_lock lock(shared->mutex);
+    const std::shared_ptr<Group> group = group_of(models);
+    if (!group) throw std::invalid_argument("the models have no group");
+    return knowledge_of(*group, models);
+  }
+
+  // Makes new models a group with such knowledge; the last state is that of the sketch.
+  static void set_group_knowledge(const nb::list& models, const nb::list& states) {
+    std::vector<State> of_models;
+    for (nb::handle state : states)
+      of_models.push_back(PyModel::state_of(nb::cast<nb::dict>(state)));
+    if (of_models.empty()) throw std::invalid_argument("there is no sketch");
+    const State sketch = std::move(of_models.back());
+    of_models.pop_back();
+    const auto shared = common(models);
+    const std::scoped_lock lock(shared->mutex);
+    const std::shared_ptr<Group> group = group_of(models);
+    if (!group || of_models.size() != nb::len(models))
+      throw std::invalid_argument("the models have no such group");
+    for (nb::handle object : models) nb::cast<PyModel*>(object)->class_model()->leave_group();
+    group->set_knowledge(sketch, of_models);
+    for (nb::handle object : models)
+      nb::cast<PyModel*>(object)->class_model()->join(nullptr, group, group->attach());
   }
 
   int64_t choose_one(nb::handle mapping) {
@@ -85,6 +148,32 @@ class PyClasses {
   }
 
  private:
+  // Arrays of the sketch are shared.
+  static nb::list knowledge_of(Group& group, const nb::list& models) {
+    nb::dict common = nb::cast<PyModel*>(models[0])->names_locked();
+    PyModel::add_fields(common, group.knowledge());
+    nb::list states;
+    for (State& state : group.knowledge(outputs(models))) {
+      nb::dict fields;
+      fields.update(common);
+      PyModel::add_fields(fields, std::move(state));
+      states.append(fields);
+    }
+    states.append(common);
+    return states;
+  }
+
+  static std::shared_ptr<Group> group_of(const nb::list& models) {
+    const ClassModel* first = nb::cast<PyModel*>(models[0])->class_model();
+    return first ? first->group() : nullptr;
+  }
+  static std::vector<size_t> outputs(const nb::list& models) {
+    std::vector<size_t> outputs;
+    for (nb::handle object : models)
+      outputs.push_back(nb::cast<PyModel*>(object)->class_model()->output());
+    return outputs;
+  }
+
   static std::vector<nb::object> references(const nb::list& models) {
     std::vector<nb::object> kept;
     for (nb::handle object : models) kept.push_back(nb::borrow(object));

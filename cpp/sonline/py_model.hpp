@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "sonline/class_model.hpp"
 #include "sonline/errors.hpp"
 #include "sonline/mapping.hpp"
 #include "sonline/model.hpp"
@@ -33,21 +34,41 @@ struct Hold {
 
 class PyModel {
  public:
-  // `shared` is that of another model, or null.
-  PyModel(const Config& config, bool single, std::shared_ptr<Shared> shared)
+  // With the names of another model, if there is one. A model of one of `several` classes may
+  // become an output of a group, which is that of the other.
+  PyModel(const Config& config, bool single, const PyModel* other, bool several)
       : config_(config),
         single_(single),
         model_(make_model(config, single)),
-        shared_(shared ? std::move(shared) : new_shared(config, single)) {}
+        shared_(other ? other->shared_ : new_shared(config, single)) {
+    if (!several || !can_share(config)) return;
+    const ClassModel* first = other ? other->class_model() : nullptr;
+    std::shared_ptr<Group> group = first ? first->group() : nullptr;
+    in_group_of_other_ = group != nullptr;
+    if (!group) group = make_group(config, single);
+    const size_t output = in_group_of_other_ ? group->copy(first->output()) : group->attach();
+    model_ = std::make_unique<ClassModel>(std::move(model_), std::move(group), output);
+  }
 
   // An independent model in the same state, which shares the names.
   std::unique_ptr<PyModel> copy() {
     const std::scoped_lock lock(shared_->mutex);
-    auto twin = std::make_unique<PyModel>(config_, single_, shared_);
-    twin->model_->restore(model_->save());
-    twin->model_->set_alike(model_->alike());
+    auto twin = std::make_unique<PyModel>(config_, single_, this, false);
+    const ClassModel* mine = class_model();
+    if (!mine || mine->own()) {
+      twin->model_->restore(model_->save());
+      twin->model_->set_alike(model_->alike());
+    } else {
+      twin->model_.reset();
+    }
+    if (mine)
+      twin->model_ =
+          std::make_unique<ClassModel>(std::move(twin->model_), mine->group(),
+                                       mine->group() ? mine->group()->copy(mine->output()) : 0);
     return twin;
   }
+
+  ClassModel* class_model() const { return dynamic_cast<ClassModel*>(model_.get()); }
 
   Model& model() { return *model_; }
   const std::shared_ptr<Shared>& shared() const { return shared_; }
@@ -189,18 +210,55 @@ class PyModel {
     return model_->label_range();
   }
 
-  // Without names among the fields, those that are shared stay.
+  // Without names among the fields, those that are shared stay. The fields of a group are among
+  // those of its first model.
   void restore(nb::dict fields) {
-    take(fields, [&](const State& state) { model_->restore(state); });
+    take(fields, [&](State& state) {
+      State of_group;
+      for (auto field = state.lower_bound(std::string(kGroup));
+           field != state.end() && field->first.starts_with(kGroup); field = state.erase(field))
+        of_group[field->first.substr(kGroup.size())] = std::move(field->second);
+      if (ClassModel* mine = class_model())
+        restore_class(*mine, state, of_group);
+      else if (!of_group.empty())
+        StateReader::fail(std::string(kGroup), "is there, but this model has no group");
+      else
+        model_->restore(state);
+    });
   }
+  static constexpr std::string_view kGroup = "group.";
+  // Each class then learns by itself.
   void set_knowledge(nb::dict knowledge) {
-    take(knowledge, [&](const State& state) { model_->set_knowledge(state); });
+    take(knowledge, [&](const State& state) {
+      if (ClassModel* mine = class_model()) mine->leave_group();
+      model_->set_knowledge(state);
+    });
+  }
+  void set_names(nb::dict names) {
+    take(names, [](const State&) {});
+  }
+
+  // Fields are released as they are copied: a large model should not be in memory three times.
+  static State state_of(nb::dict fields) {
+    State state;
+    for (nb::handle name : fields.keys()) {
+      const auto key = nb::cast<std::string>(name);
+      state[key] = from_numpy(key, nb::cast<Array>(fields[name]));
+      fields[name] = nb::none();
+    }
+    fields.clear();
+    return state;
   }
 
   // A row of weight 0 is only predicted, so its names are not kept.
   static Batch read_one(Shared& shared, nb::handle mapping, double weight) {
     shared.reader.read(mapping);
     return weight == 0 ? shared.reader.known() : shared.reader.named();
+  }
+
+  static void add_fields(nb::dict& fields, State&& state, std::string_view prefix = {}) {
+    for (auto& [name, tensor] : state)
+      fields[(std::string(prefix) + name).c_str()] = to_numpy(std::move(tensor));
   }
 
  private:
@@ -210,9 +268,15 @@ class PyModel {
                                           "backslashreplace"));
   }
 
-  nb::dict with_names(const State& state) const {
+  nb::dict with_names(State&& state) const {
+    nb::dict fields = names_locked();
+    add_fields(fields, std::move(state));
+    return fields;
+  }
+
+ public:
+  nb::dict names_locked() const {
     nb::dict fields;
-    for (const auto& [name, tensor] : state) fields[name.c_str()] = to_numpy(tensor);
     const auto blob = shared_->names.table.blob();
     const auto offsets = shared_->names.table.offsets();
     fields["names.bytes"] = to_numpy(reinterpret_cast<const uint8_t*>(blob.data()), {blob.size()});
@@ -220,17 +284,26 @@ class PyModel {
     return fields;
   }
 
+ private:
+  void restore_class(ClassModel& mine, const State& state, const State& of_group) {
+    const std::shared_ptr<Group> group = mine.group();
+    mine.leave_group();
+    const bool grouped = in_group_of_other_ || !of_group.empty();
+    if (!of_group.empty()) group->restore(of_group);
+    std::unique_ptr<Model> own;
+    if (!grouped || !state.empty()) {
+      own = make_model(config_, single_);
+      own->restore(state);
+    } else if (group->form() != Form::shared) {
+      StateReader::fail("blocks", "is missing");
+    }
+    mine.join(std::move(own), grouped ? group : nullptr, grouped ? group->attach() : 0);
+  }
+
   template <class Restore>
   void take(nb::dict fields, Restore&& restore) {
     const std::scoped_lock lock(shared_->mutex);
-    State state;
-    // Fields are released as they are copied: a large model should not be in memory three times.
-    for (nb::handle name : fields.keys()) {
-      const auto key = nb::cast<std::string>(name);
-      state[key] = from_numpy(key, nb::cast<Array>(fields[name]));
-      fields[name] = nb::none();
-    }
-    fields.clear();
+    State state = state_of(fields);
     StateReader reader(state);
     if (state.contains("names.bytes")) {
       if (shared_.use_count() > 1)
@@ -246,10 +319,15 @@ class PyModel {
       shared_->reader.forget();
     }
     // Before the model is restored: it has room for every name up to the largest number.
-    for (const Key key : reader.any_array<Key>("features"))
+    for (const char* name : {"features", "group.features"})
+      if (state.contains(name)) check_names(reader.any_array<Key>(name));
+    restore(state);
+  }
+
+  void check_names(const std::vector<Key>& keys) const {
+    for (const Key key : keys)
       if ((key & kNamed) && (key & ~kNamed) >= shared_->names.table.size())
         StateReader::fail("features", "refers to a name that is not there");
-    restore(state);
   }
 
   // The whole batch is checked before the first row is learned.
@@ -295,6 +373,7 @@ class PyModel {
 
   Config config_;
   bool single_;
+  bool in_group_of_other_ = false;
   std::unique_ptr<Model> model_;
   std::shared_ptr<Shared> shared_;
 };

@@ -55,6 +55,12 @@ class FeatureScales {
   // Where they end.
   size_t end() const { return at_ + width(); }
 
+  // For blocks in which the numbers are elsewhere.
+  void move_to(size_t at) { at_ = at; }
+  void copy_numbers(const T* block, const FeatureScales& other, T* to) const {
+    std::copy_n(block + at_, width(), to + other.at_);
+  }
+
   size_t bytes() const {
     return limits_.size() * (sizeof(std::pair<Slot, T>) + sizeof(void*)) +
            centres_.size() * sizeof(double);

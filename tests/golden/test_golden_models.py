@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from sonline import OnlineLearner, persistence
+from sonline import OnlineLearner, SONClassifier, persistence
 from sonline.parameters import SKETCHES
 
 FOLDER = Path(__file__).parent
@@ -47,4 +47,21 @@ def test_golden_model(file: Path, make: ModuleType) -> None:
     predictions = model.predict(make.rows(10, seed=3))
     np.testing.assert_allclose(predictions, expected["predictions"], rtol=1e-9, atol=1e-12)
     predictions = model.learn(make.rows(20, seed=4), make.labels(20, seed=5))
+    np.testing.assert_allclose(predictions, expected["continued"], rtol=1e-7, atol=1e-10)
+
+
+def test_golden_model_of_classes_with_a_sketch_each() -> None:
+    """Classes on wide rows share a sketch today; those of earlier files keep their own."""
+    spec = importlib.util.spec_from_file_location("golden_classes", FOLDER / "make_classes.py")
+    assert spec is not None
+    assert spec.loader is not None
+    make = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(make)
+    expected = json.loads((FOLDER / "classes-1.json").read_text(encoding="utf-8"))
+    model = SONClassifier.load(FOLDER / "classes-1.sonline")
+    later = make.rows(10, seed=3)
+    predictions = model.decision_function(later)
+    np.testing.assert_allclose(predictions, expected["predictions"], rtol=1e-9, atol=1e-12)
+    model.partial_fit(make.rows(20, seed=4), make.labels(20, seed=5))
+    predictions = model.decision_function(later)
     np.testing.assert_allclose(predictions, expected["continued"], rtol=1e-7, atol=1e-10)

@@ -107,10 +107,14 @@ class LazyColumns {
 
   uint32_t now() const { return static_cast<uint32_t>(generation_.size() - 1); }
   size_t generations() const { return generation_.back(); }
-  size_t bytes() const {
-    size_t numbers = folds_.size() + maps_.size();
-    for (const Level& level : levels_) numbers += level.ups.size();
-    return numbers * sizeof(double) + 2 * generation_.size() * sizeof(uint32_t);
+  size_t bytes() const { return bytes_with(K_); }
+  // What it would be with K weights a feature.
+  size_t bytes_with(size_t K) const {
+    size_t columns = maps_.size() / width_;
+    for (const Level& level : levels_) columns += level.ups.size() / width_;
+    const size_t folds = K_ > 0 ? folds_.size() / K_ : 0;
+    return (folds * K + columns * whole_quads(K + m_)) * sizeof(double) +
+           2 * generation_.size() * sizeof(uint32_t);
   }
   size_t bytes_of_tags() const { return tags_.capacity() * sizeof(uint32_t); }
   // Whether a tag cannot hold more events.
@@ -191,13 +195,21 @@ class LazyColumns {
   }
 
   // Whether a fold of this size keeps its digits beside the folds of the generation so far. If z
-  // has grown since, it does not, and a new generation must begin.
+  // has grown since, it does not, and a new generation must begin. Weights k with heeds(k) decide.
   bool can_fold(const Matrix& b) const {
+    return can_fold(b, [](size_t) { return true; });
+  }
+  template <class Heeds>
+  bool can_fold(const Matrix& b, Heeds&& heeds) const {
     constexpr double kMost = 1e4;
     const auto larger = [](double a, double c) { return std::max(a, std::fabs(c)); };
     const double* last = fold_at(fold_.back());
-    const double before = std::accumulate(last, last + K_ * row_, 0.0, larger);
-    const double size = std::accumulate(b.values().begin(), b.values().end(), 0.0, larger);
+    double before = 0, size = 0;
+    for (size_t k = 0; k < K_; ++k) {
+      if (!heeds(k)) continue;
+      before = std::accumulate(last + k * row_, last + (k + 1) * row_, before, larger);
+      size = std::accumulate(b[k], b[k] + b.cols(), size, larger);
+    }
     return before <= kMost * size;
   }
 
@@ -226,6 +238,43 @@ class LazyColumns {
     multiply_out(generations() + 1);
     generation_.push_back(generation_.back() + 1);
     fold_.push_back(0);
+  }
+
+  // Takes over the events of columns with other weights: weight k was there weight from[k].
+  void take_over(const LazyColumns& other, const std::vector<size_t>& from) {
+    const auto moved = [&](const Vector& maps) {
+      Vector to(maps.size() / other.width_ * width_, 0.0);
+      for (size_t j = 0; j < maps.size() / other.width_; ++j)
+        other.take_feature(&maps[j * other.width_], from, m_, &to[j * width_]);
+      return to;
+    };
+    tags_ = other.tags_;
+    generation_ = other.generation_;
+    fold_ = other.fold_;
+    folds_.clear();
+    for (size_t at = 0; at < other.folds_.size(); at += other.K_ * row_)
+      for (const size_t k : from) {
+        const double* row = &other.folds_[at + k * row_];
+        folds_.insert(folds_.end(), row, row + row_);
+      }
+    maps_ = moved(other.maps_);
+    levels_.clear();
+    for (const Level& level : other.levels_) {
+      levels_.emplace_back();
+      for (const Vector& product : level.recent) levels_.back().recent.push_back(moved(product));
+      levels_.back().ups = moved(level.ups);
+    }
+    exact_.assign(other.exact_.size() / other.exact_stride_ * exact_stride_, 0.0);
+    for (size_t i = 0; i * exact_stride_ < exact_.size(); ++i)
+      other.take_feature(&other.exact_[i * other.exact_stride_], from, n_,
+                         &exact_[i * exact_stride_]);
+  }
+
+  // [w̄ | z] of one feature with other weights; z has n numbers.
+  template <class U>
+  void take_feature(const U* numbers, const std::vector<size_t>& from, size_t n, U* to) const {
+    for (size_t k = 0; k < from.size(); ++k) to[k] = numbers[from[k]];
+    std::copy_n(numbers + K_, n, to + from.size());
   }
 
   // After all features have caught up: there are no events any more.

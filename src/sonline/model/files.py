@@ -137,4 +137,6 @@ class ModelFiles(Inspection):
         growing = self.growing and self.classes > 1
         if len(signs) != max(self.outputs, 1) + growing or not set(signs) <= {1.0, -1.0}:
             raise ModelFileError(f"classes and signs {signs} of the learners do not fit together")
-        self._set_learners(restored_learners(self.parameters, tensors, len(signs)), signs)
+        several = self.growing or self.classes > 2
+        learners = restored_learners(self.parameters, tensors, len(signs), several)
+        self._set_learners(learners, signs)

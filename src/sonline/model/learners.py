@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -21,8 +22,10 @@ def numbered(states: Sequence[Tensors]) -> Tensors:
     }
 
 
-def restored_learners(parameters: Parameters, tensors: Tensors, count: int) -> list[_core.Model]:
-    """Return the learners that `numbered` arrays describe.
+def restored_learners(
+    parameters: Parameters, tensors: Tensors, count: int, several: bool
+) -> list[_core.Model]:
+    """Return the learners that `numbered` arrays describe; they may be those of several classes.
 
     The arrays are taken out of the dict, so that a large model is not in memory three times.
     """
@@ -40,27 +43,59 @@ def restored_learners(parameters: Parameters, tensors: Tensors, count: int) -> l
             state |= {name: tensors.pop(name) for name in NAMES}
         elif not np.array_equal(state.get("features", features), features):
             raise ModelFileError(f"learner {number} has other features than the first")
-        learners.append(_empty(parameters, learners))
+        learners.append(_empty(parameters, learners, several))
         learners[-1].restore(state)
     return learners
 
 
 def learners_with(parameters: Parameters, states: Sequence[Tensors]) -> list[_core.Model]:
-    """Return learners with merged knowledge; the first state has the names."""
+    """Return learners with merged knowledge, each by itself; the first state has the names."""
     learners: list[_core.Model] = []
-    for state in states:
-        known = {name: state[name] for name in state if not learners or name not in NAMES}
-        learners.append(_empty(parameters, learners))
-        try:
+    with _fitting(parameters):
+        for state in states:
+            known = {name: state[name] for name in state if not learners or name not in NAMES}
+            learners.append(_empty(parameters, learners))
             learners[-1].set_knowledge(known)
-        except ValueError as error:
-            raise DivergenceError(
-                f"the numbers of the model do not fit {parameters.dtype}: {error}"
-            ) from error
     return learners
 
 
-def _empty(parameters: Parameters, others: Sequence[_core.Model]) -> _core.Model:
+def group_with(parameters: Parameters, states: Sequence[Tensors]) -> list[_core.Model]:
+    """Return learners over one sketch with merged knowledge.
+
+    The first state has the names, and the last is that of the sketch.
+    """
+    *outputs, sketch = states
+    first = _empty(parameters, [], several=True)
+    first.set_names({name: states[0][name] for name in NAMES})
+    learners = [first, *(_empty(parameters, [first], several=True) for _ in outputs[1:])]
+    known = [{name: state[name] for name in OF_OUTPUT} for state in outputs]
+    common = {name: sketch[name] for name in sketch if name not in NAMES}
+    with _fitting(parameters):
+        _core.Classes.set_group_knowledge(learners, [*known, common])
+    return learners
+
+
+# What an output of a group knows beside the sketch.
+OF_OUTPUT = (
+    *("weights", "ensemble.share", "labels.recent", "labels.usual"),
+    *("curvature", "curvature.rows"),
+)
+
+
+@contextmanager
+def _fitting(parameters: Parameters) -> Iterator[None]:
+    """Turn errors about numbers that are too large for their type into a clear one."""
+    try:
+        yield
+    except ValueError as error:
+        raise DivergenceError(
+            f"the numbers of the model do not fit {parameters.dtype}: {error}"
+        ) from error
+
+
+def _empty(
+    parameters: Parameters, others: Sequence[_core.Model], several: bool = False
+) -> _core.Model:
     """Return a learner that shares its names with the others."""
     single = parameters.dtype == "float32"
-    return _core.Model(parameters.for_core(), single, others[0] if others else None)
+    return _core.Model(parameters.for_core(), single, others[0] if others else None, several)

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+import numpy as np
+
 from sonline import _core
 from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable
@@ -17,6 +19,7 @@ from sonline.merging import (
     merge_tree,
     with_opposite_labels,
 )
+from sonline.parameters import Parameters
 from sonline.persistence import Tensors
 
 if TYPE_CHECKING:
@@ -42,13 +45,51 @@ def merge(models: Sequence[M], start: M | None) -> M:
     # Learners of two classes may stand for different ones of them.
     signs = aligned[0].signs
     merged = _without_learners(models, start, table)
-    knowledge = merge_learners(
-        first.parameters,
-        [_knowledge(model, signs) for model in aligned],
-        None if origin is None else _knowledge(origin, signs),
-    )
+    if _share(aligned, origin):
+        knowledge = _merged_group(first.parameters, aligned, origin, signs)
+    else:
+        knowledge = merge_learners(
+            first.parameters,
+            [_knowledge(model, signs) for model in aligned],
+            None if origin is None else _knowledge(origin, signs),
+        )
     merged.set_knowledge(knowledge, signs)
     return merged
+
+
+def _share(models: Sequence[Model], start: Model | None) -> bool:
+    """Return whether the classes of the merged model share a sketch.
+
+    They do if those of one model do and those of all others do or may still come to do so.
+    """
+    involved = [*models, *([] if start is None else [start])]
+    forms = {_core.Classes.form(model.learners) for model in involved}
+    return models[0].classes > 2 and "shared" in forms and "separate" not in forms
+
+
+def _merged_group(
+    parameters: Parameters, models: Sequence[Model], start: Model | None, signs: Sequence[float]
+) -> list[Tensors]:
+    """Return the merged knowledge of classes that share a sketch, and of the sketch.
+
+    The sketch is merged as a learner without weights.
+    """
+    known = [_group_knowledge(model, signs) for model in models]
+    first = None if start is None else _group_knowledge(start, signs)
+    size = int(known[0][-1]["capacity"])
+    merged = merge_learners(replace(parameters, sketch_size=size), known, first)
+    for number, state in enumerate(merged[:-1]):
+        for name in ("curvature", "curvature.rows"):
+            zero = 0.0 if first is None else float(first[number][name])
+            changes = [float(states[number][name]) - zero for states in known]
+            state[name] = np.array(max(zero + sum(changes), 0.0))
+    return merged
+
+
+def _group_knowledge(model: Model, signs: Sequence[float]) -> list[Tensors]:
+    """Return what each output of a group knows, as `_knowledge`, and then its sketch."""
+    *outputs, sketch = _core.Classes.group_knowledge(model.learners)
+    return [*_turned(outputs, model.signs, signs), sketch]
 
 
 def _common_table(tables: Sequence[ClassTable | None]) -> ClassTable | None:
@@ -88,9 +129,20 @@ def _without_learners(models: Sequence[M], start: M | None, table: ClassTable | 
 def _knowledge(model: Model, signs: Sequence[float]) -> list[Tensors]:
     """Return what each learner knows, as a learner with the given sign would know it."""
     states = _core.Classes.states(model.learners, knowledge=True)
+    # Outputs of a group have more directions than a learner keeps by itself.
+    capacity = np.array(model.parameters.sketch_size)
+    if _core.Classes.form(model.learners) == "shared":
+        states = [state | {"capacity": capacity} for state in states]
+    return _turned(states, model.signs, signs)
+
+
+def _turned(
+    states: Sequence[Tensors], signs: Sequence[float], wanted: Sequence[float]
+) -> list[Tensors]:
+    """Return the knowledge of learners with the wanted signs."""
     return [
         state if sign == target else with_opposite_labels(state)
-        for state, sign, target in zip(states, model.signs, signs, strict=True)
+        for state, sign, target in zip(states, signs, wanted, strict=True)
     ]
 
 
@@ -141,9 +193,15 @@ def compact(model: M) -> M:
     learners = model.learners[: max(model.outputs, 1)]
     states = _core.Classes.states(learners, knowledge=True)
     parts = [compacted(model.parameters, state) for state in states]
+    knowledge = [known for _, known in parts]
     small = type(model)(parts[0][0])
     small.table = None if model.table is None else replace(model.table, growing=False)
     small.reading, small.progress = model.reading, model.progress
     small.only_predicts = True
-    small.set_knowledge([knowledge for _, knowledge in parts], model.signs[: len(parts)])
+    if model.classes > 2 and _core.Classes.form(learners) == "shared":
+        # The only sketch that classes share is the default, here without directions.
+        small.parameters = replace(small.parameters, sketch=Parameters.sketch)
+        nothing = dict.fromkeys(("curvature", "curvature.rows"), np.zeros(()))
+        knowledge = [*(known | nothing for known in knowledge), knowledge[0]]
+    small.set_knowledge(knowledge, model.signs[: len(parts)])
     return small

@@ -2,7 +2,8 @@
 
 A model is one learner of the core for numbers and for two classes, and one per class ("this class
 or not") for more, with the labels of its classes, the names of its features, and what is needed to
-read more rows for it. All faces share its file.
+read more rows for it. Where rows are wide, the learners of several classes share one sketch in the
+core. All faces share its file.
 
 Classes may also emerge. Then one more learner takes every row as "not this class": the learner that
 a class would have by now if it had been declared at the start. A new class starts as its copy, so
@@ -26,7 +27,7 @@ from sonline.labels import SIGNS, ClassTable, Codes
 from sonline.model.batches import StreamKeys, batch_codes
 from sonline.model.features import check_features, file_columns
 from sonline.model.files import ModelFiles, Reading
-from sonline.model.learners import learners_with
+from sonline.model.learners import group_with, learners_with
 from sonline.model.predictions import (
     LearnResult,
     class_counts,
@@ -111,7 +112,9 @@ class Model(ModelFiles):
         self.row_weight = 1.0
         self.only_predicts = False
         self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
-        first = _core.Model(parameters.for_core(), parameters.dtype == "float32")
+        several = table is not None and _several(table)
+        single = parameters.dtype == "float32"
+        first = _core.Model(parameters.for_core(), single, several=several)
         others = _number_of_learners(table) - 1
         self._set_learners([first, *(first.copy() for _ in range(others))])
 
@@ -135,6 +138,8 @@ class Model(ModelFiles):
             targets = [1] if classes == 2 else list(range(classes))
             targets += [NEVER] * self.table.growing
             self.signs = list(signs) if signs is not None else [1.0] * len(learners)
+        if self.table is not None and not _several(self.table):
+            _core.Classes.separate(learners)
         self.group = _core.Classes(learners, targets, self.signs)
         outputs = slice(0, max(self.outputs, 1))
         self.predictors = _core.Classes(learners[outputs], targets[outputs], self.signs[outputs])
@@ -307,6 +312,9 @@ class Model(ModelFiles):
             grown = grown.with_class(label)
         out = np.empty((len(grown.learners), rows.count))
         counts = class_counts(codes, self.classes, len(table))
+        grown.group.set_rows_of_two(
+            next((row for row, classes in counts if classes > 2), rows.count)
+        )
         try:
             keep = partial(self._add_classes, table, grown)
             with _interrupts(out, grown.outputs, keep, table):
@@ -483,8 +491,13 @@ class Model(ModelFiles):
         return merge([self, *others], start)
 
     def set_knowledge(self, states: Sequence[persistence.Tensors], signs: Sequence[float]) -> None:
-        """Use learners with this knowledge, as merging returns it; the first has the names."""
-        self._set_learners(learners_with(self.parameters, states), signs)
+        """Use learners with this knowledge, as merging returns it; the first has the names.
+
+        If there is one more state than learners, it is that of the sketch which they share.
+        """
+        grouped = len(states) > len(signs)
+        make = group_with if grouped else learners_with
+        self._set_learners(make(self.parameters, states), signs)
 
     def start_label_range(self, low: float, high: float) -> None:
         """Set the range of labels that ``clip`` starts with."""
@@ -493,6 +506,11 @@ class Model(ModelFiles):
             for name, label in (("label_low", low), ("label_high", high)):
                 state[name] = np.full_like(state[name], label)
             learner.restore(state)
+
+
+def _several(table: ClassTable) -> bool:
+    """Return whether there are, or may be, more than two classes."""
+    return table.growing or len(table) > 2
 
 
 def _number_of_learners(table: ClassTable | None) -> int:

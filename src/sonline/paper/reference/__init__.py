@@ -11,6 +11,7 @@ appendix: 1 SON, 2 FD, 3 Oja, 4 sparse SON with Oja, 5 sparse Oja, 6 FD in epoch
 11 Decompose.
 """
 
+from sonline.paper.reference.classes import ReferenceClass
 from sonline.paper.reference.ensemble import ReferenceEnsemble
 from sonline.paper.reference.epochs import (
     BlockOja,
@@ -60,6 +61,7 @@ __all__ = [
     "OnlineNewton",
     "PaperFrequentDirections",
     "PaperOja",
+    "ReferenceClass",
     "ReferenceEnsemble",
     "ReferenceLearner",
     "RobustFrequentDirections",
