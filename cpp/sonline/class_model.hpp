@@ -62,12 +62,16 @@ class ClassModel final : public Model {
     return own_ && same && same->own_ && own_->is_like(*same->own_, most);
   }
 
-  // The features of all outputs, and their memory, count for the first.
+  // The memory of a group and the upkeep of its sketch count once, for the first output.
   Stats stats() const override {
     if (!group_) return own_->stats();
-    Stats stats = own_ ? own_->stats() : group_->stats();
-    const size_t shared = output_ == 0 ? group_->stats().bytes : 0;
-    stats.bytes = (own_ ? stats.bytes : 0) + shared;
+    const Stats of_group = group_->stats();
+    Stats stats = own_ ? own_->stats() : of_group;
+    if (!own_) {
+      stats.bytes = 0;
+      if (output_ != 0) stats.upkeep = Upkeep();
+    }
+    if (output_ == 0) stats.bytes += of_group.bytes;
     return stats;
   }
   std::vector<Key> features() const override {

@@ -88,8 +88,9 @@ class Parameters:
         11,
         "int",
         "Number of directions that the sketch keeps: by default ten, and one for the intercept."
-        " Increase it if many features are correlated; time and memory grow with it. The paper "
-        "calls it m.",
+        " Increase it if many features are correlated; time and memory grow with it. More than "
+        "two classes share one sketch if rows are wide, with three times as many directions. The "
+        "paper calls it m.",
     )
     alpha: float | str = _parameter(
         AUTO,

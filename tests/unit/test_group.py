@@ -93,8 +93,9 @@ def test_mappings_learn_as_batches_do():
     ]
     batch, single = growing(), growing()
     batch.learn(mappings, LABELS)
-    single.learn(mappings[:45], LABELS[:45])
-    for row, label in zip(mappings[45:], LABELS[45:], strict=True):
+    known = 1 + max(LABELS.index(label) for label in NAMED)
+    single.learn(mappings[:known], LABELS[:known])
+    for row, label in zip(mappings[known:], LABELS[known:], strict=True):
         single.learn_one(row, single.table.numbers[label], 1.0)
     assert single.to_bytes() == batch.to_bytes()
     one = batch.predict_one(mappings[3])
@@ -224,7 +225,8 @@ def test_a_row_that_cannot_be_learned_is_left_out_by_all():
     kept = np.arange(80) != 60
     other.learn(rows[kept], [label for label, keep in zip(y, kept, strict=True) if keep])
     assert plain.stats()["rounds"] == other.stats()["rounds"] == 79
-    np.testing.assert_array_equal(plain.predict(X), other.predict(X))
+    # Features of the row may have been brought up to date, which rounds.
+    np.testing.assert_allclose(plain.predict(X), other.predict(X), atol=1e-5)
 
 
 def test_damaged_files():
@@ -232,7 +234,8 @@ def test_damaged_files():
     model.learn(X[:50], LABELS[:50])
     assert form(model) == "shared"
     document, tensors = model.__getstate__()
-    for name in [name for name in tensors if ".group." in name]:
+    optional = "0.group.scales.limited"  # so that files of a learner by itself can be older
+    for name in [name for name in tensors if ".group." in name and name != optional]:
         for damaged in (None, tensors[name][..., np.newaxis], tensors[name].astype(np.uint8)):
             changed = {key: value.copy() for key, value in tensors.items()}
             if damaged is None:
@@ -247,7 +250,7 @@ def test_damaged_files():
         ("0.group.outputs", 9),
         ("0.group.curvature", -1.0),
         ("0.group.labels.recent", 1.0),
-        ("0.group.seen", -np.arange(5)),
+        ("0.group.seen", -np.arange(tensors["0.group.seen"].size)),
     ):
         changed = {key: array.copy() for key, array in tensors.items()}
         changed[name] = np.broadcast_to(
