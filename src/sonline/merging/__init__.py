@@ -153,7 +153,8 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
         | {"sketch": "none", "sketch_size": 0, "sketch_every": AUTO, "alpha": 1.0}
         | {"step": Parameters.step}
     )
-    knowledge = read(parameters, state, state["features"])
+    none = {"directions": np.zeros((0, state["features"].size)), "ev": np.zeros(0)}
+    knowledge = read(parameters, state | none, state["features"])
     empty = _core.Model(small.for_core(), small.dtype == "float32").knowledge()
     blend = replace(
         knowledge,
@@ -161,8 +162,6 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
         share=np.ones(1),
         experts=empty["ensemble.experts"],
         weights=(knowledge.share @ knowledge.weights)[np.newaxis],
-        V=knowledge.V[:0],
-        ev=knowledge.ev[:0],
         dense=None,
         gradients=None,
     )
