@@ -18,8 +18,8 @@ Result = dict[str, Any]
 INTRODUCTION = """\
 # Accuracy compared with other libraries
 
-`make accuracy` writes this page. Each stream is read once, in its order, up to {rows:,} rows. Nothing
-is tuned unless the name says so. A tuned contender is the best of a grid in hindsight, which you
+`make accuracy` writes this page. Each stream is read once, in its order, up to {rows:,} rows.
+Nothing is tuned unless the name says so. A tuned contender is the best of a grid in hindsight, which you
 cannot know before the stream ends.
 
 - **Progressive**: each row is predicted, then learned.
