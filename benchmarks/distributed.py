@@ -126,7 +126,7 @@ def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
         tasks = [Task(n, name, train_file, (n, name, settings)) for n, name in enumerate(files)]
         for workers in (1, 2):
             with client_of(f"local:{workers}") as client:
-                # A worker reads ahead on a thread of its own; here it has one processor for both.
+                # A worker reads ahead in a separate thread; here it has one processor for both.
                 for place, address in enumerate(sorted(client.scheduler_info()["workers"])):
                     client.run(os.sched_setaffinity, 0, {place}, workers=[address])
                 engine = DaskEngine(client)

@@ -1,4 +1,4 @@
-"""Rows that have made sketches expensive: what a non-zero costs on them, against clean rows.
+"""Rows that are expensive for sketches: the cost per non-zero, compared with clean rows.
 
     python -m benchmarks.hostile [--features 10000 100000] [--rows 20000] [--only oja]
     python -m benchmarks.hostile --draw  # only the picture, from the table

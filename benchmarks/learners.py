@@ -12,7 +12,7 @@ from sonline import OnlineLearner
 
 @dataclass(frozen=True)
 class Learner:
-    """One weight vector and raw features, as the paper has it, unless said otherwise."""
+    """One weight vector and raw features, as in the paper, unless stated otherwise."""
 
     sketch: str
     size: int = 0

@@ -1,4 +1,4 @@
-"""The limit of this machine: loops that only touch what a learner or a parser must touch."""
+"""The limit of this machine: loops that only touch the memory of a learner or a parser."""
 
 from __future__ import annotations
 

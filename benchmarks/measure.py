@@ -37,7 +37,7 @@ Run = Callable[[], Times]
 
 @dataclass(frozen=True)
 class Contender:
-    """Something to be timed; `work` is what it does in a run, in the units of the report."""
+    """Something to be timed; `work` is its amount of work in a run, in the units of the report."""
 
     name: str
     run: Run
@@ -135,7 +135,7 @@ def pin(cores: Iterable[int]) -> None:
 
 
 def machine() -> dict[str, Any]:
-    """Return what a reader must know of the machine; no names of hosts or people."""
+    """Return a description of the machine, without names of hosts or people."""
     names: list[str] = []
     if (info := Path("/proc/cpuinfo")).exists():
         lines = info.read_text(encoding="utf-8").splitlines()

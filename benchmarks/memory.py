@@ -83,7 +83,7 @@ def write_features(path: Path, features: int) -> None:
 
 
 def large_file(settings: Settings) -> Iterator[Result]:
-    """Train on a file of 2 GB: what the process takes, and how large the model is."""
+    """Train on a file of 2 GB: memory of the process, and size of the model."""
     size = settings.size(MEGABYTES)
     path, model = settings.folder / "huge.svm", settings.folder / "huge.son"
     blocks = [data.texts(data.generated(data.MAIN, BLOCK, seed))[0] for seed in range(4)]

@@ -20,7 +20,7 @@ except ImportError:  # no wheel for this Python: its lines are missing
 Workspace: Any = getattr(vowpalwabbit, "Workspace", None)
 
 VW_LOSS = "--loss_function logistic"
-VW_NONZEROS = 640_000  # at least so many in a run, or the time that starting takes drowns the rest
+VW_NONZEROS = 640_000  # at least this many in a run, or the start-up time dominates
 
 
 def vw_oja(m: int) -> str:
@@ -44,7 +44,7 @@ def vw_seconds(arguments: str) -> Times:
 
 
 class VwCache:
-    """Rows in Vowpal Wabbit's binary cache, and a single row to know what it costs to start."""
+    """Rows in Vowpal Wabbit's binary cache, and a single row to measure the start-up time."""
 
     def __init__(self, rows: Rows, folder: Path) -> None:
         self.bits = vw_bits(rows.features)

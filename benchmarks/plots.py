@@ -125,7 +125,7 @@ def fit(what: str, name: str, x: np.ndarray, time: np.ndarray, unit: str) -> Fit
 
 
 def draw(results: list[Result], folder: Path) -> dict[str, str]:
-    """Draw what the results allow; return the titles by file name."""
+    """Draw the plots for which there are results; return the titles by file name."""
     drawn = {}
     if sizes := sketch_sizes(results):
         figure, axes = new_figure("m, size of the sketch", "ns per non-zero")

@@ -1,4 +1,4 @@
-"""One row at a time, and the estimators: what the layers above the kernel cost."""
+"""One row at a time, and the estimators: the cost of the layers above the kernel."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ESTIMATORS = "estimators"
 MICRO, MILLI = 1e-6, 1e-3
 RIVER_SGD = "River LogisticRegression, SGD"
 SGD = "scikit-learn SGDClassifier"
-# One weight vector on raw features, every row in the sketch: what the learning section measures.
+# One weight vector on raw features, every row in the sketch, as in the learning section.
 AS_IN_THE_PAPER = {
     "none": "SONClassifier as in the paper, m = 0",
     "oja": "SONClassifier as in the paper, oja, m = 10",

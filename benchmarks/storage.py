@@ -1,4 +1,4 @@
-"""Save and load, and what it takes to start."""
+"""Saving, loading and start-up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from vowpalwabbit import Workspace
 Workspace("--quiet -b 18").learn("1 | a:1")
 """,
 }
-# After the imports: what the table of features costs.
+# After the imports: the cost of the table of features.
 HASHED = """
 import json, sys, time
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The targets, and what a run made of them. Nothing here is typed from a run."""
+"""The targets, and how a run compares with them. Nothing here is typed from a run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Target:
     sense: str
     bound: float
     other: str = ""
-    case: str = ""  # how the name of the case starts; the first one found is judged
+    case: str = ""  # how the name of the case starts; the first match is used
     kind: str = "cpu"
     per_feature: float = 0.0
     plus: str = ""  # a contender of the same case whose number is added to the bound

@@ -1,6 +1,6 @@
 """From text to a model: `sonline train` beside Vowpal Wabbit, on the same rows, from files.
 
-Each run is a process of its own, on one core and on two. Times go from after the imports to the
+Each run is a separate process, on one core and on two. Times go from after the imports to the
 end, model written. Both sides may use a second core for parsing.
 """
 
@@ -32,7 +32,7 @@ start = time.process_time(), time.perf_counter()
 {work}
 print(json.dumps([time.process_time() - start[0], time.perf_counter() - start[1]]))
 """
-# Both have started before the clock does: what starting costs is measured by itself (storage.py).
+# Both have started before the clock does: storage.py measures the start-up.
 SONLINE = CHILD.format(
     ready="""from sonline.cli.train import app
 few, *arguments = arguments

@@ -65,7 +65,7 @@ class Files:
             self.known.append((model, json.dumps(document), tensors))
 
     def __call__(self, rng: np.random.Generator, folder: Path) -> None:
-        """Change a file a little, and use what it loads as."""
+        """Change a file a little, load it and use the result."""
         model, text, known = pick(rng, self.known)
         document, tensors = json.loads(text), dict(known)
         for _ in range(int(rng.choice([1, 1, 1, 2, 3, 6]))):

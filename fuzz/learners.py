@@ -1,4 +1,4 @@
-"""Learners with random parameters that meet hostile numbers, and what the other targets need."""
+"""Learners with random parameters and hostile numbers; shared with the other targets."""
 
 from __future__ import annotations
 

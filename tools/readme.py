@@ -1,4 +1,4 @@
-"""Run the demonstration and put what it found into the README: the picture and the table.
+"""Run the demonstration and update the picture and the table of the README.
 
 Usage: python tools/readme.py (or `make readme`). Without running it again: --table-only.
 """
@@ -41,7 +41,7 @@ def table(results: dict[str, object]) -> str:
 
 
 def main() -> None:
-    """Run the demonstration unless told otherwise; rewrite the table."""
+    """Run the demonstration, unless --table-only is set; rewrite the table."""
     if "--table-only" not in sys.argv[1:]:
         program = Path(sysconfig.get_path("scripts"), "sonline")
         command = [str(program), "demo", "--json", "--out", str(PICTURE.relative_to(ROOT))]

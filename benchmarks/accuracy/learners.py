@@ -246,7 +246,7 @@ class Entry:
     makers: Callable[[str, int], list[Callable[[], Contender]]] = field(repr=False)
     kinds: tuple[str, ...] = ("binary", "multiclass", "regression")
     slow: bool = False  # left out of wide streams
-    late: bool = False  # also judged with late labels
+    late: bool = False  # also evaluated with late labels
 
 
 def _sonline(kind: str, classes: int) -> list[Callable[[], Contender]]:

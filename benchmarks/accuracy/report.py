@@ -19,8 +19,8 @@ INTRODUCTION = """\
 # Accuracy compared with other libraries
 
 `make accuracy` writes this page. Each stream is read once, in its order, up to {rows:,} rows.
-Nothing is tuned unless the name says so. A tuned contender is the best of a grid in
-hindsight, which you cannot know before the stream ends.
+Nothing is tuned unless the name says so. A tuned contender is the best of a grid in hindsight,
+which you cannot know before the stream ends.
 
 - **Progressive**: each row is predicted, then learned.
 - **Frozen**: the model of one half (and of three quarters) of the rows predicts the next quarter.

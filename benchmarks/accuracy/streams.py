@@ -28,7 +28,7 @@ MOST_ROWS = 100_000  # of one stream
 
 @dataclass(frozen=True)
 class Stream:
-    """Rows in an order, and how they are to be judged.
+    """Rows in an order, and how to evaluate predictions.
 
     ``kind`` is "binary" (labels -1 and +1), "multiclass" (labels 0 .. k-1) or "regression".
     ``group`` says what it is a case of: "ordered" (time or file order), "shuffled", "text",
@@ -449,7 +449,7 @@ def friedman(n: int = 20_000) -> Rows:
 
 
 def linear(offset: float = 0.0, n: int = 1_000, d: int = 8) -> Rows:
-    """Return a noisy linear target (R^2 about .75), moved by so many standard deviations."""
+    """Return a noisy linear target (R^2 about .75), moved by some standard deviations."""
     rng = np.random.default_rng(4)
     X = rng.normal(size=(n, d)) + rng.normal(size=d)
     y = X @ rng.normal(size=d)

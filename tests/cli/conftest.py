@@ -19,7 +19,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 
 @pytest.fixture
 def sonline(tmp_path: Path) -> Run:
-    """Run the executable in a folder of its own; fail on an unexpected exit code."""
+    """Run the executable in its own folder; fail on an unexpected exit code."""
 
     def run(*arguments: object, code: int = 0, **settings: object):
         done = subprocess.run(
@@ -37,9 +37,9 @@ def sonline(tmp_path: Path) -> Run:
 
 
 def small_disk(size: int) -> dict[str, Any]:
-    """Return settings for a run that cannot write more than so many bytes to a file.
+    """Return settings for a run that cannot write more than ``size`` bytes to a file.
 
-    Python's own files of compiled code are among those: cut off, they would break later runs.
+    Python must not write compiled code then: truncated files would break later runs.
     """
 
     def limit() -> None:

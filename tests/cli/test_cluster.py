@@ -161,7 +161,7 @@ def test_a_driver_that_dies_leaves_checkpoints(sonline, tmp_path):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     os.killpg(driver.pid, signal.SIGKILL)  # the workers, too
-    # Ends when no process has that pipe any more: a dying worker would still take what is written.
+    # Ends when no process has that pipe any more: a dying worker would still read from it.
     driver.communicate()
     left = sorted(path.name for path in folder.glob("partition-*.json"))
     assert "partition-00003.json" not in left
@@ -192,7 +192,7 @@ def when_read(pipe, process):
 
 @pytest.mark.long
 def test_a_killed_worker_has_a_successor_however_long_that_takes(tmp_path):
-    """The only worker dies in the middle of a pipe; Dask by itself would not wait for another."""
+    """The only worker dies in the middle of a pipe; by default, Dask would not wait for another."""
     for number in range(2):
         write(tmp_path / f"{number}.svm", 20, seed=number)
     os.mkfifo(tmp_path / "pipe.svm")

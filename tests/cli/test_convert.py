@@ -1,4 +1,4 @@
-"""`sonline convert`, and that no command writes over what it reads."""
+"""`sonline convert`, and that no command overwrites its input."""
 
 import bz2
 import gzip

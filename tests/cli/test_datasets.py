@@ -1,4 +1,4 @@
-"""``sonline datasets list``: what it says of all sets, and of one."""
+"""``sonline datasets list``: the table of all sets, and the description of one."""
 
 import json
 

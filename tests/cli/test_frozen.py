@@ -1,4 +1,4 @@
-"""`sonline train` says what the model is worth once it is frozen, beside the progressive error."""
+"""`sonline train` reports the error of the frozen model next to the progressive error."""
 
 import json
 

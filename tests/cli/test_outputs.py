@@ -65,7 +65,7 @@ def test_a_reader_that_has_seen_enough(sonline, data, tmp_path):
         line, errors, code = first_line(tmp_path, *command)
         assert line
         assert (errors, code) == ("", 0)
-    # Training goes on: the model is what is wanted in the end.
+    # Training continues: the user wants the model in the end.
     line, errors, code = first_line(tmp_path, "train", data, "-o", "n.son", "--predictions", "-")
     assert (line, code) == ("0.0\n", 0)
     assert "the reader of predictions is gone" in errors

@@ -295,7 +295,7 @@ def test_inspect_draws(sonline, data, tmp_path):
 
 
 def on_a_terminal(*command, cwd):
-    """Run a command whose standard error is a terminal; what it shows there, and its output."""
+    """Run a command whose standard error is a terminal; return what it showed, and its output."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLUMNS": "120"}
     process = subprocess.Popen(

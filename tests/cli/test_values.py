@@ -31,7 +31,7 @@ KINDS = [
 
 
 def answer(converter: Any, value: Any, several: bool) -> Any:
-    """Return what a converter makes of a value, or its message."""
+    """Return the converted value, or the error message."""
     parameter = SimpleNamespace(multiple=several, nargs=1, name="x", opts=["--x"])
     try:
         return converter.coerce(value, param=parameter, ctx=None)

@@ -1,4 +1,4 @@
-"""`sonline vw`: the options of Vowpal Wabbit mean what they mean there."""
+"""`sonline vw`: the options of Vowpal Wabbit, with the same meaning."""
 
 import importlib.util
 import json
@@ -14,7 +14,7 @@ from sonline import OnlineLearner, streams
 from sonline.cli.vw import LOSSES, parse
 
 OJA = ("--OjaNewton", "--sketch_size")
-PLAIN = (*OJA, 0)  # no directions: what is left is exact, the start of the sketch is not
+PLAIN = (*OJA, 0)  # without directions the comparison is exact: sketches start differently
 
 
 def vw_text(rows: int, *, seed: int = 0, weights: bool = False) -> str:

@@ -1,4 +1,4 @@
-"""alpha="auto": the kernel against the reference, and what the blend promises."""
+"""alpha="auto": the kernel against the reference, and the promises of the blend."""
 
 import numpy as np
 import pytest
@@ -203,7 +203,7 @@ def test_follows_a_stream_sorted_by_class():
     mistakes = [
         int(np.sum((entry.learn(X, y) > 0) != (y > 0))) for entry in (follower, blend, decaying)
     ]
-    assert mistakes[0] <= 4  # the first row, and what it takes to notice that the other class began
+    assert mistakes[0] <= 4  # the first row, and the rows until it notices the change of class
     assert mistakes[1] < mistakes[2] / 4
     # What is kept is the same.
     np.testing.assert_array_equal(follower.predict(X), blend.predict(X))

@@ -109,7 +109,7 @@ def test_mass_that_rfd_shrinks(size: int, kind: str) -> None:
     model, total = summed("rfd", size, kind)
     shrunk = 2 * (model.stats()["alpha"] - 1.0)
     np.testing.assert_allclose(model.spectrum().sum() + size * shrunk, np.trace(total), rtol=1e-9)
-    # The guarantee of Frequent Directions: what is missing is positive and no more than that.
+    # The guarantee of Frequent Directions: the missing part is positive, and no larger than that.
     V = model.basis()
     missing = np.linalg.eigvalsh(total - (V.T * model.spectrum()) @ V)
     slack = 1e-9 * np.trace(total)

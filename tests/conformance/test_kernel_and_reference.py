@@ -1,4 +1,4 @@
-"""The native kernel computes what the reference computes, to eight digits over 2,000 rounds.
+"""The native kernel agrees with the reference to eight digits over 2,000 rounds.
 
 All names come from the registries: a new loss or sketch is tested here without a line.
 

@@ -64,7 +64,7 @@ def test_forced_upkeep_of_several_experts(loss: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("sketch", LOW_RANK)
 def test_features_that_missed_thousands_of_generations(sketch: str, dtype: str) -> None:
-    """What a feature catches up with late is what it would have caught up with at once."""
+    """Catching up late gives a feature the same values as catching up at once."""
     rng = np.random.default_rng(0)
     X = rng.normal(size=(4000, 40))
     X[:, 20:] *= rng.random((4000, 20)) < 0.003  # rare features

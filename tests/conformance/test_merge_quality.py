@@ -15,7 +15,7 @@ SHARDS = (2, 4, 8, 16)
 
 
 def sites(seed):
-    """Rows of sixteen sites: thirty features that all have, a few large, and four of its own.
+    """Rows of sixteen sites: thirty common features, a few of them large, and four for each site.
 
     Data that is spread over machines is rarely shuffled; a shard is a number of sites.
     """
@@ -49,7 +49,7 @@ def units(seed):
 
 
 def views(seed):
-    """Rows of sixteen sites, each with two large directions of its own, across all features."""
+    """Rows of sixteen sites, each with its own two large directions, across all features."""
     rng = np.random.default_rng(seed)
     site = rng.integers(SITES, size=ROWS + 4000)
     size = np.where(np.arange(40) // 2 == np.arange(SITES)[:, np.newaxis], 3.0, 0.3)

@@ -79,7 +79,7 @@ def state(model):
 
 
 def by_hand(X, y, **parameters):
-    """Return what the cluster should come to: an estimator of each part, merged."""
+    """Return the expected result: an estimator for each part, merged."""
     each = [
         sonline.SONClassifier(**parameters).partial_fit(
             X[first : first + ROWS], y[first : first + ROWS], classes=np.unique(y)
@@ -230,7 +230,7 @@ print(sum(figures.resumed for figures in model.rounds_[0].figures))
 @pytest.mark.long
 @pytest.mark.parametrize("kind", ["delayed", "from_delayed"])
 def test_another_process_recognises_delayed_data(kind, tmp_path):
-    """Keys of what has been delayed are random: those of a dead driver are not known again."""
+    """Keys of delayed values are random: those of a dead driver cannot be recognised."""
 
     def run(how):
         command = [sys.executable, "-c", DIES_AND_RESUMES, kind, str(tmp_path), how]
@@ -440,7 +440,7 @@ def test_a_killed_worker_changes_no_bit(client, data, tmp_path):
 def broken(values, marker, folder):
     """Return the values; as long as there is a file, fail when two partitions are finished."""
     if marker is not None and Path(marker).exists():
-        secede()  # the worker goes on with others
+        secede()  # the worker continues with others
         until(lambda: len(list(Path(folder, "round-1").glob("*.json"))) >= 2)
         raise OSError("the disk is not there")
     return values
@@ -454,7 +454,7 @@ def lengthy(values, folder):
 
 
 def test_an_interrupted_fit_leaves_the_cluster_free(client, data, tmp_path):
-    """As with Ctrl-C: what has not begun is forgotten, and the client can be used."""
+    """As with Ctrl-C: tasks that have not started are cancelled, and the client can be used."""
     X, y, _ = data
     parts = [slice(first, first + ROWS) for first in range(0, len(X), ROWS)]
     rows = [dask.delayed(lengthy)(X[part], str(tmp_path)) for part in parts]
@@ -504,7 +504,7 @@ def test_finished_partitions_are_used_again(client, data, tmp_path, caplog):
     arguments = {"classes": np.unique(y), "checkpoint": folder, "resume": True}
     with caplog.at_level("ERROR"), pytest.raises(OSError, match="disk"):
         model.fit(rows, labels, **arguments)
-    until(lambda: not client.futures and not ours(client))  # what is left is not worked on
+    until(lambda: not client.futures and not ours(client))  # the remaining tasks are not run
     assert "register-client" not in caplog.text  # the connection has not been lost
     assert not hasattr(model, "classes_")
     left = {path.name for path in (folder / "round-1").glob("*.json")}

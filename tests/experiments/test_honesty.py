@@ -1,4 +1,4 @@
-"""The model that is kept is the model that was measured: what the default promises."""
+"""The promise of the default: the model you keep is the model that was measured."""
 
 import functools
 
@@ -31,7 +31,7 @@ def frozen_error(X, y, **parameters) -> float:
 
 
 def late_error(X, y, delay: int, **parameters) -> float:
-    """Return the error if each label comes so many rows late."""
+    """Return the error if each label arrives this many rows late."""
     return wrong(with_delay(OnlineLearner(**parameters), X, y, delay), y[delay:])
 
 

@@ -41,7 +41,7 @@ def small(tmp_path, monkeypatch) -> Setup:
 
 
 class Interrupting:
-    """An experiment of three cells, whose second fails as often as it is told."""
+    """An experiment of three cells; the second fails a given number of times."""
 
     name = "interrupting"
 

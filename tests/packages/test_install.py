@@ -51,7 +51,7 @@ def wheel(sdist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Return the scripts of an environment with the wheel and what it requires, and no more."""
+    """Return the scripts of an environment with only the wheel and its requirements."""
     folder = tmp_path_factory.mktemp("environment")
     venv.create(folder, with_pip=True)
     scripts = folder / ("Scripts" if os.name == "nt" else "bin")

@@ -1,4 +1,4 @@
-"""However rows come in, and wherever learning stops and goes on, the bits are the same."""
+"""The bits do not depend on batches, or on where learning stops and continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rows, engines and what a log says, for the tests of the service."""
+"""Rows, engines and models replayed from a log, for the tests of the service."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def assert_same_bits(first: Model, second: Model) -> None:
 
 @contextmanager
 def served(*options: str, expected: int = 0, end: signal.Signals = signal.SIGTERM) -> Any:
-    """Run ``sonline serve``; its address is ``url``, what it wrote is in ``errors`` afterwards."""
+    """Run ``sonline serve``; its address is ``url``, its standard error is in ``errors``."""
     command = [sys.executable, "-m", "sonline", "serve", "--port", "0", *options]
     with tempfile.TemporaryFile("w+") as errors:  # a pipe that nobody reads would stop the service
         pipes: Any = {"stdout": subprocess.PIPE, "stderr": errors, "text": True}

@@ -163,7 +163,7 @@ def test_answers_of_a_follower(tmp_path):
             def predict(client):
                 return client.post(f"{MODEL}/predict", json=ask)
 
-            for seen in (reader, writer):  # either may be the first to learn what is on disk
+            for seen in (reader, writer):  # either may be the first to learn the events on disk
                 wait_for(lambda client=seen: predict(client).json().get("seq") == 50)
             assert predict(reader).content == predict(writer).content
             assert reader.get("/readyz").status_code == 200

@@ -36,7 +36,7 @@ def description(tmp_path_factory):
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 @pytest.mark.parametrize("mode", ["positive", pytest.param("negative", marks=pytest.mark.long)])
 def test_the_interface_keeps_to_its_description(description, method, path, mode):
-    """With what the description allows, and with what it does not."""
+    """With bodies that the API description allows, and with others."""
     chosen = schemathesis.GenerationMode(mode)
     strategy = description[path][method].as_strategy(generation_mode=chosen)
 

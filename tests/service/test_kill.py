@@ -21,7 +21,7 @@ WORKER = Path(__file__).with_name("killed_worker.py")
 
 
 def killed_run(folder: Path, turn: int, seconds: float) -> list[str]:
-    """Return the lines of a worker that is killed so many seconds after it was ready."""
+    """Return the lines of a worker that is killed some seconds after it was ready."""
     command = [sys.executable, str(WORKER), str(folder), str(turn)]
     environment = {**os.environ, "PYTHONPATH": str(WORKER.parent)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as worker:

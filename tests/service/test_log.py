@@ -107,7 +107,7 @@ def test_a_payload_that_looks_like_a_frame_is_no_frame(tmp_path):
 
 
 class Disk:
-    """A disk with so many bytes left."""
+    """A disk with few bytes left."""
 
     def __init__(self, room: int) -> None:
         self.room = room

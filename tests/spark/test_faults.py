@@ -35,7 +35,7 @@ def same_state(first, second):
 
 
 def rows_of(batches):
-    """Make the rows of a partition; what it is given says only that it is to be there."""
+    """Make the rows of a partition; the argument only says that there is one."""
     for _ in batches:
         pass
     for batch in range(BATCHES):
@@ -140,7 +140,7 @@ SONRegressor(checkpointDir=sys.argv[3]).fit(made(spark, 3, rows_but_the_last))
 
 
 def driver(script, master, result):
-    """Start another process with a session of its own."""
+    """Start another process with its own session."""
     folder = str(Path(__file__).parent)
     return subprocess.Popen(
         [sys.executable, "-W", "ignore", "-c", BEGINNING + script, folder, master, str(result)],

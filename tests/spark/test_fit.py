@@ -1,4 +1,4 @@
-"""Estimators and models in a real session: what is learned, what is added, what is saved."""
+"""Estimators and models in a real session: training, columns of predictions, files."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Learning goes on: from a model that was fitted before, and from batch to batch of a stream."""
+"""Training continues from a fitted model, and from batch to batch of a stream."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Query:
         path.rename(self.folder / "in" / f"{number}.svm")
 
     def run(self, learner: BatchLearner, checkpoint: str = "state") -> None:
-        """Take in what is there, as a driver does that has just started."""
+        """Learn all available batches, like a driver that has just started."""
 
         def recorded(frame: DataFrame, number: int) -> None:
             self.calls.append(number)

@@ -194,7 +194,7 @@ class TestMappings:
         assert learner.weights() == expected.weights()
 
     def test_texts_that_have_no_hash_yet(self):
-        """The keys of a dict have one; what a mapping of another kind makes up has not."""
+        """The keys of a dict have one, those that another kind of mapping creates do not."""
 
         class Making(UserDict):
             def items(self):

@@ -19,7 +19,7 @@ def test_predictions_stay(sketch, loss, tmp_path):
     learner = OnlineLearner(sketch=sketch, loss=loss, dtype="float64", sketch_size=4)
     learner.learn(X, y)
     small = learner.compact()
-    new = np.vstack([X[:50], 1e6 * X[:2]])  # values far beyond what was seen are cut as before
+    new = np.vstack([X[:50], 1e6 * X[:2]])  # values far beyond the usual are cut as before
     wanted = learner.predict(new)
     np.testing.assert_allclose(small.predict(new), wanted, rtol=1e-9, atol=1e-9)
     assert small.features() == learner.features()
@@ -66,7 +66,7 @@ def test_bounds_of_a_blend_are_refused():
 
 
 def test_weights_that_do_not_fit_their_type():
-    """Found by fuzzing: the core's error about what a compact model takes over is ours."""
+    """Found by fuzzing: an error about the state of a compact model is one of sonline."""
     model = OnlineLearner(sketch="oja").model
     model.learn(np.eye(4), [1, -1, 1, 1])
     known = model.core.knowledge()

@@ -98,7 +98,7 @@ def test_line_breaks_and_delimiters_in_quotation_marks(tmp_path):
 
 @pytest.mark.memory
 def test_memory_does_not_grow_with_the_file(tmp_path):
-    """A wide table: what is taken at a time is counted in cells, not in rows."""
+    """A wide table: the size of a batch is limited in cells, not in rows."""
     columns = 500
     file = tmp_path / "wide.csv"
     row = ",".join(str(n % 7 + 0.25) for n in range(columns))
@@ -109,7 +109,7 @@ def test_memory_does_not_grow_with_the_file(tmp_path):
     code = (
         "import sys, re, pathlib\nfrom sonline import streams\n"
         "with streams.open(sys.argv[1]) as stream: print(sum(map(len, stream)))\n"
-        # Not getrusage, which counts what the parent had before the program was started.
+        # Not getrusage, which includes the memory of the parent before the program started.
         "status = pathlib.Path('/proc/self/status').read_text()\n"
         "print(int(re.search(r'VmHWM:\\s+(\\d+)', status)[1]) // 1024)"
     )

@@ -23,7 +23,7 @@ PAYLOAD = bytes(range(256)) * 1000
 
 @dataclass
 class Server:
-    """What the server holds, how it fails, and what it was asked."""
+    """The files of the server, how it fails, and the requests it got."""
 
     url: str = ""
     files: dict[str, bytes] = field(default_factory=dict)

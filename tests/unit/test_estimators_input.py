@@ -1,4 +1,4 @@
-"""What the estimators for scikit-learn take, and what they refuse."""
+"""Input that the estimators for scikit-learn accept or refuse."""
 
 import numpy as np
 import pandas as pd

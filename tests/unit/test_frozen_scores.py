@@ -1,4 +1,4 @@
-"""The estimators say what the model is worth once it is frozen, beside the progressive score."""
+"""The estimators report the score of the frozen model next to the progressive score."""
 
 import warnings
 

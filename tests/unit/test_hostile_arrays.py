@@ -1,4 +1,4 @@
-"""Arrays whose conversion to numbers would silently change what they say."""
+"""Arrays whose conversion to numbers would silently change their meaning."""
 
 from __future__ import annotations
 

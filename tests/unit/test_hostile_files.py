@@ -41,7 +41,7 @@ def _no_waiting_for_the_disk(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def little_memory() -> Iterator[None]:
-    """Let nothing take more than `ROOM` on top of what the process has."""
+    """Limit the memory to `ROOM` more than the process has now."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
     before = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + ROOM, before[1]))
@@ -358,7 +358,7 @@ def look_at(model: Any) -> None:
 @pytest.mark.filterwarnings("ignore:.* encountered:RuntimeWarning")  # metrics of 1e308
 @pytest.mark.parametrize("kind", ["learner", "classifier", "regressor", "river", "river regressor"])
 def test_anything_in_the_place_of_anything(kind: str, tmp_path: Path) -> None:
-    """A document may hold what it likes: loading raises a `ModelFileError` or nothing."""
+    """Whatever a document contains, loading raises a `ModelFileError` or nothing."""
     source, load = all_files(tmp_path)[kind]
     document, _ = persistence.read(source)
     refused = 0

@@ -74,7 +74,7 @@ def diverged_in_a_row(sketch: str, dtype: str) -> OnlineLearner:
 
 
 def diverged_in_a_stream(sketch: str, dtype: str) -> OnlineLearner:
-    """Return a learner that ran away by itself; some sketches do not."""
+    """Return a learner that diverged; some sketches do not."""
     settings: dict[str, Any] = {"scaling": "none", "step": "explicit", "sketch_size": 4}
     model = OnlineLearner(loss="squared", sketch=sketch, alpha=1e-9, dtype=dtype, **settings)
     rng = np.random.default_rng(1)
@@ -348,7 +348,7 @@ def test_clipping_to_labels_beyond_the_bound_keeps_to_the_bound(sketch: str) -> 
 
 @pytest.mark.parametrize("alpha", [0.0, 1e-300])
 def test_a_full_matrix_forgets_a_row_that_it_could_not_learn(alpha: float, tmp_path: Path) -> None:
-    """It kept room for the features of the row, and what it had added: no file could be loaded."""
+    """It kept room for the features of the row, so its file could not be loaded."""
     learner = OnlineLearner(
         sketch="full",
         loss="squared",

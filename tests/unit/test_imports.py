@@ -26,7 +26,7 @@ ORDER = (
     *("river", "distributed", "service", "cli", "paper", "__main__"),
 )
 EXCEPTIONS = {("paper", "sonline"), ("cli", "sonline")}
-PAPER = {  # what the parts of the paper may import
+PAPER = {  # imports allowed in the parts of the paper
     "reference": set(),
     "theory": {"errors", "reference"},
     "datasets": {"errors", "streams"},
@@ -69,7 +69,7 @@ def test_every_part_has_its_place():
 def test_imports_go_one_way():
     """The paper comes last: nothing of the product imports it, not even within a function."""
     for part, target in imports() - EXCEPTIONS:
-        if part == "sonline":  # the package itself: what is public
+        if part == "sonline":  # the package itself: the public names
             assert target != "paper"
             continue
         assert target in ORDER, f"{part} imports {target}"
@@ -85,7 +85,7 @@ def test_parts_of_the_paper_stand_alone():
 
 
 def test_the_product_loads_nothing_of_the_paper():
-    """Measured in a process of its own, with everything public imported."""
+    """Measured in a separate process, with everything public imported."""
     code = (
         "import sys, sonline, sonline.cli.train, sonline.cli.cluster, sonline.cli.vw\n"
         "[getattr(sonline, name) for name in sonline.__all__]\n"

@@ -224,7 +224,7 @@ def test_after_divergence_the_learner_is_as_before_the_row() -> None:
 
 
 def test_texts_as_values() -> None:
-    """A text value is a feature of its own."""
+    """A text value is part of the name of its feature."""
     model = learner()
     model.learn_one({"colour": "red", "size": 2.0, 7: "x"}, 1)
     assert model.features() == ["colour=red", "size", "7=x"]
@@ -254,7 +254,7 @@ def test_names_are_compared_by_text_and_not_by_address() -> None:
         # These live for one row only, so that others come to lie at their addresses.
         assert fresh.learn_one({f"word {n}": 1.0 + n % 3 for n in chosen}, y) == before
     assert state_of(same) == state_of(fresh)
-    copied = copy.deepcopy(same)  # with a memory of its own
+    copied = copy.deepcopy(same)  # with its own memory
     row = dict.fromkeys(reversed(vocabulary), 1.0)
     assert copied.predict_one(row) == fresh.predict_one(row)
 

@@ -130,7 +130,7 @@ def assert_refused(model: OnlineLearner, call: Call, message: str) -> None:
         call(model)
     assert isinstance(caught.value, ValueError)
     assert state_of(model) == before
-    # It goes on as if nothing had happened.
+    # It continues as if nothing had happened.
     untouched = trained(**model.params)
     np.testing.assert_array_equal(model.learn(X, Y), untouched.learn(X, Y))
     assert state_of(model) == state_of(untouched)
@@ -170,7 +170,7 @@ def test_arguments_of_another_type(arguments: tuple[Any, Any]) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("as_mapping", [False, True])
 def test_values_too_large_for_the_number_type(as_mapping: bool, dtype: str) -> None:
-    """The message says what is taken instead, and for float32 that there is float64."""
+    """The message names the limit and, for float32, suggests float64."""
     large = 1e20 if dtype == "float32" else 1e151
     rows: Any = [{0: 1.0}, {}, {"new": -large}] if as_mapping else with_value(-large)
     model = trained(dtype=dtype)

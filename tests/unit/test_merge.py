@@ -103,7 +103,7 @@ def test_sketches_agree_with_the_dense_oracle(sketch, trained_start):
     weights = [vector(shard, d) for shard in shards]
     if sketch == "oja":  # the weights by rows seen
         wanted = np.mean(weights, axis=0)
-    else:  # the prior is subtracted where alpha knows what the sketch has lost since
+    else:  # the prior is subtracted where alpha includes the losses of the sketch
         subtracted = K - 1 if sketch != "fd" and not trained_start else 0
         wanted = merged_weights(each, weights, A0, w0, subtracted)
     np.testing.assert_allclose(vector(merged, d), wanted, atol=1e-9)
@@ -252,7 +252,7 @@ def test_names_are_united_by_name(hash_bits):
         only = (set(words[:15]), set(words[25:]))
         for model, part in zip(shards, only, strict=True):
             largest = max(abs(weight) for weight in model.weights().values())
-            for word in part:  # what one shard alone has seen keeps its sign, if it is not near 0
+            for word in part:  # features of one shard only keep their sign, if not near 0
                 weight = model.weights()[word]
                 assert abs(weight) < 0.1 * largest or merged.weights()[word] * weight > 0
     X, y = rows(1000, words)

@@ -1,4 +1,4 @@
-"""In which order and in which groups learners are merged: what is the same, up to rounding."""
+"""The order and the groups in which learners are merged matter only by rounding."""
 
 from __future__ import annotations
 

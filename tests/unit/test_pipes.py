@@ -1,4 +1,4 @@
-"""Pipes give what they have, which may be a single byte: format and compression are told anyway."""
+"""A read of a pipe may return a single byte: format and compression are detected anyway."""
 
 import bz2
 import gzip

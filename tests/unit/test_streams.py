@@ -247,7 +247,9 @@ def test_a_csv_with_nothing_but_malformed_rows(tmp_path):
 
 def test_a_cell_that_is_no_number_is_a_bad_row_of_a_csv_and_not_a_bad_file(tmp_path):
     pytest.importorskip("pyarrow")
-    good = "".join(f"1,{n}\n" for n in range(300_000))  # longer than what types are told from
+    good = "".join(
+        f"1,{n}\n" for n in range(300_000)
+    )  # longer than the part that types are detected from
     path = write(tmp_path, "a.csv", f"label,x\n{good}-1,oops\n-1, 7 \n")
     with pytest.raises(DataFormatError, match=r"row 300001: column 'x': 'oops'.*--text x"):
         read(path)
@@ -330,7 +332,7 @@ def test_damaged_compressed_data_is_an_error_with_the_file(tmp_path):
     path = write(tmp_path, "a.svm.gz", packed[: len(packed) // 2])
     with pytest.raises(DataFormatError, match=r"a\.svm\.gz.*gzip"):
         read(path)
-    # ... also where the format has yet to be told from the content
+    # ... also where the format must be detected from the content
     path = write(tmp_path, "a.gz", packed[:20] + b"\xff" * 20 + packed[40:])
     with pytest.raises(DataFormatError, match=r"a\.gz.*gzip"):
         read(path)

@@ -1,4 +1,4 @@
-"""What each kind of svmlight line means, and where each kind of bad line is said to be bad."""
+"""The meaning of each kind of svmlight line, and the position of each kind of error."""
 
 import gzip
 import io

@@ -223,7 +223,7 @@ def test_fd_regret_is_under_theorem_3_for_every_k(loss, eta, m, bound, seed):
     limits = [theory.theorem3_bound(measured, assumed, **known, k=k) for k in range(m)]
     assert regret <= min(limits)
     assert theory.theorem3_bound(measured, assumed, **known) == min(limits)
-    # and the eigenvalues that shrinking took are what the proof says
+    # and shrinking removed the eigenvalues of the proof
     for k in range(m):
         tail = measured.spectrum[k:].sum()
         assert learner.sketch.shrunk <= tail / (m - k) * (1 + 1e-9)
