@@ -1,7 +1,7 @@
 """The constructors of all faces, in one file: a new parameter is a line in each of them.
 
-They differ in what scikit-learn and River ask for: other names, other defaults, options of their
-own. `tests/unit/test_parameters.py` compares names, defaults and text with `Parameters`.
+They differ where scikit-learn and River require it: in names, defaults and extra options.
+`tests/unit/test_parameters.py` compares names, defaults and text with `Parameters`.
 """
 
 from __future__ import annotations

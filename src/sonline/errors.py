@@ -4,7 +4,7 @@
 
    Exception
    └── SonlineError                    everything below; catch this to catch all of them
-       ├── InvalidInputError           also a ValueError: what the caller passed cannot be used
+       ├── InvalidInputError           also a ValueError: an argument that cannot be used
        │   ├── ParameterError          a parameter of a learner, stream or command
        │   └── DataFormatError         text or a table that cannot be parsed; knows file and line
        ├── ModelFileError              also a ValueError: a damaged, foreign or newer model file
@@ -111,7 +111,7 @@ class DivergenceError(SonlineError, ArithmeticError):
 
 
 class DownloadError(SonlineError, OSError):
-    """A file could not be fetched, or is not what it should be."""
+    """A file could not be downloaded, or has unexpected content."""
 
 
 def shown(value: object) -> str:

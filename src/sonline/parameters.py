@@ -1,4 +1,4 @@
-"""The parameters of a learner: their defaults, their checks, and what the core takes.
+"""The parameters of a learner: their defaults, their checks, and their form in the core.
 
 Names of losses and sketches come from the core's registries, so that a new one appears here, in
 the messages and on the command line by itself.
@@ -38,8 +38,8 @@ DEFAULT_RELATIVE_ALPHA = 0.1
 # memory, steps keep their size once the stream is longer than it; 0 means steps that decay for
 # ever. docs/decisions/blend-of-alpha-auto.md has the evidence.
 EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (0.01, 100.0))
-# Numbers may change their level, which the last rows tell. The larger alpha keeps the short memory
-# from learning what so few rows cannot tell, such as the slope over a column that grows slowly.
+# Regression targets may change their level, which the last rows show. The larger alpha keeps the
+# short memory from learning what few rows cannot show, such as the slope of a slow trend.
 REGRESSION_EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (1.0, 50.0))
 PLAIN_EXPERTS = ((0.02, 0.0), (0.1, 0.0), (0.5, 0.0), (2.0, 0.0))
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.
@@ -319,7 +319,7 @@ class Parameters:
 
     @property
     def counts_rows(self) -> bool:
-        """Whether the scales know how often each feature was there."""
+        """Whether the scales count the rows of each feature."""
         return self.scaling in (AUTO, "rms")
 
     @property
@@ -391,7 +391,7 @@ C = TypeVar("C", bound=type)
 
 
 def documented(cls: C) -> C:
-    """Put what is known about the learner's parameters into the docstring of a face.
+    """Add the descriptions of the learner's parameters to the docstring of a face.
 
     The line ``{parameters}`` stands for those of its constructor that it does not describe itself.
     """

@@ -1,4 +1,4 @@
-"""What the two scikit-learn estimators share: parameters, passes, inspection, files."""
+"""Shared by the two scikit-learn estimators: parameters, passes, inspection, files."""
 
 from __future__ import annotations
 
@@ -416,7 +416,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
     def report(self) -> Figure:
         """Draw the progressive loss, the spectrum of the sketch and the largest weights.
 
-        Needs matplotlib (``pip install "sonline[plot]"``); `sonline.plots` has each plot by itself.
+        Needs matplotlib (``pip install "sonline[plot]"``); `sonline.plots` has single plots.
         """
         from sonline import plots  # noqa: PLC0415 - matplotlib is an extra
 
@@ -490,7 +490,7 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             estimator.n_iter_ = 1
         model.face = {}
         estimator._model = model
-        # They differ after set_params and save; `partial_fit` then names what has changed.
+        # They differ after set_params and save; `partial_fit` then names the parameter.
         estimator._first_values = cls._values(estimator) if same else None
         return estimator
 

@@ -35,7 +35,7 @@ def as_labels(name: str, values: Any) -> Labels:
             return values  # type: ignore[no-any-return]
     if kind == "O":
         _refuse_mixture(name, values.tolist())
-    # Slow, and only for what may be no label at all: objects, and numbers that are not whole.
+    # Slow, so only for types that may not be labels: objects, and numbers with fractions.
     check_classification_targets(values)
     return values  # type: ignore[no-any-return]
 

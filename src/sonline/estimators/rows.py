@@ -73,7 +73,7 @@ def text_without_names() -> Iterator[None]:
 
 
 def refuse_rows(X: Any) -> None:
-    """Raise an error about rows that scikit-learn would misread, or complain about unclearly."""
+    """Raise an error about rows that scikit-learn would misread or reject unclearly."""
     if is_list_of_mappings(X):
         raise InvalidInputError(
             "X is a list of dictionaries; pass pandas.DataFrame(X), or use OnlineLearner"
@@ -84,7 +84,7 @@ def refuse_rows(X: Any) -> None:
 def _has_the_columns(estimator: Any, X: Any) -> bool:
     """Return whether a frame has the columns that the estimator was fitted to, in any order."""
     if not hasattr(estimator, "n_features_in_"):
-        return True  # the model comes from another face, which knows features by name only
+        return True  # the model was made by another face, and knows features by name only
     names = getattr(estimator, "feature_names_in_", None)
     return names is not None and sorted(names_of(X), key=str) == sorted(names, key=str)
 

@@ -1,4 +1,4 @@
-"""Losses and mistakes of predictions: for all faces the same."""
+"""Losses and mistakes of predictions, the same for all faces."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def measures(
     Parameters
     ----------
     parameters : Parameters
-        Whose loss it is.
+        Parameters of the learner.
     raw : array of shape (outputs, rows)
         Raw predictions: one output for numbers and two classes, otherwise one per class.
     targets : array

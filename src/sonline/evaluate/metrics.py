@@ -17,7 +17,7 @@ from sonline.rows import Floats
 
 
 class Metric(Protocol):
-    """What all metrics have."""
+    """The interface of all metrics."""
 
     def update(
         self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
@@ -236,7 +236,7 @@ class R2:
         )
 
     def as_dict(self) -> dict[str, float | str | None]:
-        """Return all of it as values that JSON can hold."""
+        """Return the metric as values that JSON can hold."""
         return {
             "square_error": to_json(self._square_error),
             "origin": self._origin,
@@ -247,7 +247,7 @@ class R2:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> R2:
-        """Make a metric from what `as_dict` returned."""
+        """Make a metric from the result of `as_dict`."""
         metric = cls()
         metric._square_error = float(plain["square_error"])
         metric._origin = None if plain["origin"] is None else float(plain["origin"])

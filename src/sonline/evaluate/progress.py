@@ -1,4 +1,4 @@
-"""Progressive averages, with points on the way."""
+"""Progressive averages, and their curves."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class Curve:
     def merge(self, others: Iterable[Curve], start: Curve | None = None) -> Curve:
         """Return the average over all rows of curves that continued from a common start.
 
-        Its points are those of the start, and one for all that came since.
+        Its points are those of the start, and one for all rows since.
 
         Examples
         --------
@@ -120,7 +120,7 @@ class Curve:
         return self._point(self.rows)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as values that JSON can hold."""
+        """Return it as values that JSON can hold."""
         numbers = [
             [p.rows, *(None if math.isnan(v) else to_json(v) for v in (p.average, p.since_last))]
             for p in self.points
@@ -135,7 +135,7 @@ class Curve:
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Curve:
-        """Make a curve from what `as_dict` returned."""
+        """Make a curve from the result of `as_dict`."""
         points = [
             Point(int(rows), *(math.nan if v is None else float(v) for v in values))
             for rows, *values in plain["points"]
@@ -154,7 +154,7 @@ class Curve:
     def check(self) -> None:
         """Raise an error if the points are not in order, as in a damaged file.
 
-        Curves that are on the way through a merge may have fewer rows than points say.
+        During a merge, curves may have fewer rows than their points.
         """
         marks = [0, *(point.rows for point in self.points), self.rows + 1]
         if any(after <= before for before, after in itertools.pairwise(marks)):
@@ -227,12 +227,12 @@ class Progress:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as values that JSON can hold."""
+        """Return it as values that JSON can hold."""
         return {name: part.as_dict() for name, part in vars(self).items()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> Progress:
-        """Make measures from what `as_dict` returned."""
+        """Make measures from the result of `as_dict`."""
         return cls(
             Curve.from_dict(plain["loss"]),
             Curve.from_dict(plain["error"]),
