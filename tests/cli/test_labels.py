@@ -5,6 +5,43 @@ import json
 import pytest
 
 from cli.conftest import svmlight
+from sonline import OnlineLearner
+
+
+@pytest.fixture
+def from_python(tmp_path):
+    """Write a table with a label column and the model of an `OnlineLearner` that never saw it."""
+    rows = [({"age": float(n % 40), "plan": "free" if n % 3 else "paid"}, n % 2) for n in range(90)]
+    learner = OnlineLearner()
+    for x, y in rows:
+        learner.learn_one(x, y)
+    learner.save(tmp_path / "m.son")
+    lines = [f"{x['age']:g},{x['plan']},{y},7\n" for x, y in rows]
+    (tmp_path / "two.csv").write_text("age,plan,left,more\n" + "".join(lines))
+    lines = [line.removesuffix(",7\n") + "\n" for line in lines]
+    (tmp_path / "one.csv").write_text("age,plan,left\n" + "".join(lines))
+    lines = [line.rpartition(",")[0] + "\n" for line in lines]
+    (tmp_path / "none.csv").write_text("age,plan\n" + "".join(lines))
+    return learner, [x for x, _ in rows]
+
+
+def test_predict_names_the_label_column_that_a_model_of_python_does_not_know(sonline, from_python):
+    learner, rows = from_python
+    expected = [f"{p[1]}" for p in learner.predict_proba(rows)]
+    plain = sonline("predict", "none.csv", "-m", "m.son")
+    assert plain.stdout.split() == expected
+    assert "does not know" not in plain.stderr
+    done = sonline("predict", "one.csv", "-m", "m.son")
+    assert done.stdout == plain.stdout
+    assert "45 values" in done.stderr
+    assert "in column left; if it is the label, use --label left\n" in done.stderr
+    named = sonline("predict", "one.csv", "-m", "m.son", "--label", "left")
+    assert named.stdout == plain.stdout
+    assert "does not know" not in named.stderr
+    done = sonline("predict", "two.csv", "-m", "m.son")
+    assert "in columns left, more; if one of them is the label, use --label NAME\n" in done.stderr
+    named = sonline("predict", "two.csv", "-m", "m.son", "--label", "left")
+    assert "90 values of features that the model does not know, in column more" in named.stderr
 
 
 @pytest.fixture

@@ -158,10 +158,7 @@ def evaluate(
         str | None,
         typer.Option(help="Print only this metric: loss, error, auc, f1, rmse, ..."),
     ] = None,
-    label: Annotated[
-        str | None,
-        typer.Option(help="Tables: the label column [default: as in training]."),
-    ] = None,
+    label: shared.OtherLabelColumn = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
     bad_rows: shared.BadRows = None,
@@ -182,10 +179,7 @@ def evaluate(
     skipped = 0
     reading = stream_options(loaded, frozen=not progressive)
     chosen: dict[str, Any] = {"format": str(format), "on_error": str(on_error)}
-    if label is not None:
-        # The label column of the training is never a feature.
-        others = {reading.get("label") or "label"} - {label}
-        chosen |= {"label": label, "ignore": [*reading.get("ignore", []), *others]}
+    chosen |= shared.label_column(reading, label)
     with files, streams.open(data, **(reading | chosen)) as stream:
         if not (quiet or json):
             typer.echo(stream.description, err=True)

@@ -60,6 +60,10 @@ Format = Annotated[
 LabelColumn = Annotated[
     str | None, typer.Option("--label", help="Tables: the label column [default: label].")
 ]
+# For a model that has been trained.
+OtherLabelColumn = Annotated[
+    str | None, typer.Option("--label", help="Tables: the label column [default: as in training].")
+]
 WeightColumn = Annotated[
     str | None,
     typer.Option(
@@ -256,3 +260,12 @@ def parsed(name: str, value: Any) -> Any:
 def _shown(default: Any) -> str:
     words = {True: "yes", False: "no", None: "none"}
     return words[default] if isinstance(default, (bool, type(None))) else str(default)
+
+
+def label_column(reading: dict[str, Any], label: str | None) -> dict[str, Any]:
+    """Return options of a stream with another label column than the model was trained with."""
+    if label is None:
+        return {}
+    # The label column of the training is never a feature.
+    others = {reading.get("label") or "label"} - {label}
+    return {"label": label, "ignore": [*reading.get("ignore", []), *others]}

@@ -43,6 +43,7 @@ def predict(
             "auto: probability for the logistic loss, raw otherwise.",
         ),
     ] = "auto",
+    label: shared.OtherLabelColumn = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
     bad_rows: shared.BadRows = None,
@@ -51,7 +52,9 @@ def predict(
 ) -> None:
     """Predict rows with a model, one line per row.
 
-    Rows need no labels. Features that the model has never seen are ignored.
+    Rows need no labels. Features that the model has never seen are ignored. A model that was
+    trained in Python does not know the label column of a table: name it with --label if the table
+    has one.
 
     Example: sonline predict new.svm.gz -m clicks.son --as label
     """
@@ -65,6 +68,7 @@ def predict(
         output,
         check_kind(loaded, kind),
         {"format": str(format), "on_error": str(on_error)},
+        label=label,
         bad_rows=bad_rows,
         json=json,
         quiet=quiet,
@@ -78,6 +82,7 @@ def _run(
     kind: str,
     options: dict[str, Any],
     *,
+    label: str | None,
     bad_rows: Path | None,
     json: bool,
     quiet: bool,
@@ -85,6 +90,8 @@ def _run(
     skipped = unknown = used = 0
     shown = not quiet and (output is not None or not sys.stdout.isatty())
     reading = stream_options(model, tokens=True, unlabelled=True, frozen=True)
+    reading |= shared.label_column(reading, label)
+    columns: list[str] = []
     target: IO[str] = sys.stdout
     if output is not None:
         target = io.TextIOWrapper(cast(Any, open_output(output)), encoding="utf-8")
@@ -110,6 +117,7 @@ def _run(
                     unknown += batch.unknown_features
                     used += batch.values.size
                     files.write("bad_rows", batch.bad_text())
+            columns = list(stream.columns)
     except BrokenPipeError:  # the reader closed the pipe
         discard_output(sys.stdout)
     finally:
@@ -118,12 +126,27 @@ def _run(
     if skipped and not quiet:
         typer.echo(f"{skipped} bad rows skipped: they have no line in the output", err=True)
     if unknown and not quiet:
-        typer.echo(f"{unknown} values of features that the model does not know", err=True)
+        where = unknown_columns(model, columns)
+        typer.echo(f"{unknown} values of features that the model does not know{where}", err=True)
         if not used:
             typer.echo(
                 "warning: the model knows none of the features, so all predictions are the same",
                 err=True,
             )
+
+
+def unknown_columns(model: Model, columns: list[str]) -> str:
+    """Return words about the columns of a table of which the model knows no feature."""
+    known = {str(feature).partition("=")[0] for feature in model.features()}
+    others = [column for column in columns if column.partition("=")[0] not in known]
+    if not others:
+        return ""
+    shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
+    text = f", in column{'s' * (len(others) > 1)} {shown}"
+    if model.reading.table.get("label"):
+        return text
+    which, name = ("it", others[0]) if len(others) == 1 else ("one of them", "NAME")
+    return f"{text}; if {which} is the label, use --label {name}"
 
 
 def check_kind(model: Model, kind: str) -> str:
