@@ -27,7 +27,8 @@ struct Batch {
   // CSR, if indptr is set; it has the type of the indices, or int64 where those are uint64.
   const void* indices = nullptr;
   const void* indptr = nullptr;
-  size_t stored = 0;  // length of indices and values
+  size_t stored = 0;       // length of indices and values
+  uint64_t same_keys = 0;  // single rows with the same number have the same keys; 0 says nothing
   // Dense otherwise; strides in numbers.
   size_t cols = 0;  // for CSR: indices must be below this; 0 is no limit
   int64_t row_stride = 0, col_stride = 0;

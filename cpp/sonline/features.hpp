@@ -6,6 +6,7 @@
 // and one load per feature, and an index of 2^60 costs no more than any other.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
@@ -23,6 +24,9 @@ inline constexpr Slot kInterceptSlot = 0;    // also means "never seen"
 
 class FeatureIndex {
  public:
+  // Of this index: features never change their slots in it.
+  uint64_t number() const { return number_; }
+
   // Slots assigned, including the intercept's.
   Slot size() const { return next_; }
 
@@ -145,6 +149,9 @@ class FeatureIndex {
     return i;
   }
 
+  static inline std::atomic<uint64_t> last_number_ = 0;
+
+  uint64_t number_ = ++last_number_;
   std::vector<Slot> direct_;
   std::vector<Slot> named_;
   std::vector<Entry> far_;

@@ -347,14 +347,18 @@ class Learner {
     find_features<add>(batch, row_number, config_.intercept, config_.hash_bits, scales_.centres(),
                        index_, merge_, row);
     if (add) blocks_.reserve(index_.size());
-    blocks_.locate(row.slots.data(), row.size, row.blocks.data());
+    locate(row);
+  }
+  void locate(Row<T>& row) {
+    if (!row.located) blocks_.locate(row.slots.data(), row.size, row.blocks.data());
+    row.located = true;
   }
 
   [[gnu::noinline]] void take_over(const PreparedRow<T>& prepared, Row<T>& row) {
     for (const Key key : prepared.new_keys) index_.add(key);
     row.take_over(prepared);
     blocks_.reserve(row.slots_seen);
-    blocks_.locate(row.slots.data(), row.size, row.blocks.data());
+    locate(row);
   }
   [[gnu::noinline]] void prepare(PreparedRow<T>& prepared) const {
     const Row<T>& from = row();
@@ -368,7 +372,10 @@ class Learner {
 
   [[gnu::noinline]] double predict_row() {
     scales_.apply(row(), group());
-    if constexpr (requires { sketch_.view(row()); }) sketch_.view(row());
+    if constexpr (requires { sketch_.view(row()); }) {
+      sketch_.view(row());
+      row().located = false;
+    }
     read_margins();
     for (double& z : margins_) z = std::clamp(z, -config_.bound, config_.bound);
     return offset_ + (config_.clip ? clipped(blend()) : blend());

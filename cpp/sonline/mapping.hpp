@@ -44,6 +44,7 @@ class MappingReader {
 
   // What the reader remembers of earlier rows; to be called when the names have been replaced.
   void forget() {
+    same_keys_ = 0;
     recent_.clear();
     seen_.clear();
   }
@@ -55,8 +56,13 @@ class MappingReader {
   // Both check the rows and look their names up. The objects must stay as they are until the batch
   // has been made. The second says how many there were: a sequence may not say so twice.
   void read(nanobind::handle mapping) {
+    if (same_keys_ != 0 && read_again(mapping.ptr())) return;
+    const uint64_t before = same_keys_;
+    const size_t size = keys_.size();
     clear();
     add_row(mapping);
+    if (all_recent_)
+      same_keys_ = before != 0 && keys_.size() == size ? before : ++rows_with_others_;
   }
 
   size_t read_all(nanobind::sequence mappings) {
@@ -93,9 +99,10 @@ class MappingReader {
    public:
     Key id() const { return id_; }
 
+    bool holds(PyObject* key) const { return held_.ptr() == key; }
     bool is(PyObject* key) const {
-      return held_.ptr() == key || (PyUnicode_CheckExact(key) && hash_of(key) == hash_ &&
-                                    held_.is_valid() && same_text(held_.ptr(), key));
+      return holds(key) || (PyUnicode_CheckExact(key) && hash_of(key) == hash_ &&
+                            held_.is_valid() && same_text(held_.ptr(), key));
     }
 
     // Called with a key that differs. The entry is replaced only after many misses: releasing an
@@ -122,6 +129,8 @@ class MappingReader {
   };
 
   void clear() {
+    same_keys_ = 0;
+    all_recent_ = false;
     keys_.clear();
     values_.clear();
     new_.clear();
@@ -136,6 +145,25 @@ class MappingReader {
       };
       if (std::all_of(columns.begin(), columns.end(), has)) throw BadInput(message);
     }
+  }
+
+  // Reads the values of a dict whose keys are the objects that the last row had, in their order:
+  // its keys are still there. Otherwise false, and the row is to be read from its beginning.
+  bool read_again(PyObject* dict) {
+    const size_t n = keys_.size();
+    if (!PyDict_CheckExact(dict) || dict_size(dict) != n || !refused_.empty()) return false;
+    PyObject *key, *value;
+    Py_ssize_t position = 0;
+    const Recent* recent = recent_.data();
+    double* values = values_.data();
+    for (size_t i = 0; i < n; ++i) {
+      PyDict_Next(dict, &position, &key, &value);
+      if (!recent[i].holds(key) || !PyFloat_CheckExact(value)) return false;
+      values[i] = float_value(value);
+    }
+    int beyond = 0;  // an int and no early exit: the loop becomes vector code
+    for (size_t i = 0; i < n; ++i) beyond |= !(std::fabs(values[i]) <= largest_);
+    return !beyond;
   }
 
   void add_row(nanobind::handle mapping) {
@@ -184,6 +212,7 @@ class MappingReader {
     }
     keys_.resize(start + index);
     values_.resize(start + index);
+    all_recent_ = index == dict_size(dict);
     if (index < familiar && more) add(index++, key, value);
     while (more && PyDict_Next(dict, &position, &key, &value)) add(index++, key, value);
   }
@@ -370,6 +399,7 @@ class MappingReader {
     batch.indices = keys_.data();
     batch.indptr = indptr_.data();
     batch.stored = keys_.size();
+    batch.same_keys = same_keys_;
     batch.checked = true;
     return batch;
   }
@@ -383,6 +413,9 @@ class MappingReader {
   std::vector<Key> keys_;
   std::vector<double> values_;
   std::vector<int64_t> indptr_;
+  // Single rows with the same number have the same keys, those of `recent_`; 0 if they are others.
+  uint64_t same_keys_ = 0, rows_with_others_ = 0;
+  bool all_recent_ = false;  // the last dict had only keys of `recent_`
   std::vector<New> new_;
   std::vector<Recent> recent_;          // by position in the row
   std::vector<Recent> seen_;            // by hash

@@ -45,6 +45,13 @@ void complete_centred(const Vector& centres, Row<T>& row) {
   row.size = size;
 }
 
+template <class Values>
+bool no_zeros(const Values& values, size_t n) {
+  int zeros = 0;  // an int and no early exit: the loop becomes vector code
+  for (size_t i = 0; i < n; ++i) zeros |= values[i] == 0;
+  return !zeros;
+}
+
 }  // namespace
 
 template <bool add, class T>
@@ -64,8 +71,13 @@ void find_features(const Batch& batch, size_t row_number, bool intercept, int ha
       raw[0] = T{1};
       size = 1;
     }
-    const size_t known =
-        hash_bits < 0 ? index.find_all(keys, values, n, slots + size) : FeatureIndex::kUnusual;
+    const bool again = batch.same_keys != 0 && row.same_keys == batch.same_keys &&
+                       row.index == index.number() && no_zeros(values, n);
+    row.located &= again;
+    row.same_keys = 0;
+    const size_t known = again           ? n
+                         : hash_bits < 0 ? index.find_all(keys, values, n, slots + size)
+                                         : FeatureIndex::kUnusual;
     if (known == n || (add && known < n)) {
       if (known < n)
         for (size_t i = 0; i < n; ++i)
@@ -74,7 +86,10 @@ void find_features(const Batch& batch, size_t row_number, bool intercept, int ha
       row.size = size + n;
       row.slots_seen = index.size();
       if (centres.empty()) {
-        for (size_t i = 0; i < n; ++i) raw[size + i] = static_cast<T>(values[i]);
+        T* __restrict to = raw + size;
+        for (size_t i = 0; i < n; ++i) to[i] = static_cast<T>(values[i]);
+        if (known == n) row.same_keys = batch.same_keys;
+        row.index = index.number();
         return;
       }
       for (size_t i = 0; i < n; ++i)

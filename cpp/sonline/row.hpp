@@ -29,6 +29,9 @@ struct Row {
   size_t size = 0;
   size_t slots_seen = 0;  // slots assigned when this row was resolved, including its own
   bool unknown = false;   // it had features that were never seen; they are left out
+  // Which batch and which index the slots come from; 0 if they are to be looked up.
+  uint64_t same_keys = 0, index = 0;
+  bool located = false;                      // the blocks are those of the slots
   const PreparedRow<T>* prepared = nullptr;  // by another learner, if it is to be learned
 
   // Makes room for n non-zeros; may lose the content.
@@ -48,6 +51,8 @@ struct Row {
     std::copy(other.slots.begin(), other.slots.end(), slots.begin());
     slots_seen = other.slots_seen;
     unknown = false;
+    same_keys = 0;
+    located = false;
     prepared = &other;
   }
 

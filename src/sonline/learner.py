@@ -16,7 +16,7 @@ from sonline.labels import label_array
 from sonline.model import Model, to_merge
 from sonline.parameters import Parameters, documented
 from sonline.persistence import Tensors
-from sonline.rows import LARGEST, CoreRows, Floats, Rows, one_number, row_weights, vector
+from sonline.rows import LARGEST, UNIT, CoreRows, Floats, Rows, one_number, row_weights, vector
 
 if TYPE_CHECKING:
     from sonline.streams import Batch
@@ -271,7 +271,7 @@ class OnlineLearner(LearnerConstructor):
             raise KeyboardInterrupt
         return self.progress
 
-    def learn_one(self, x: Mapping[Feature, float | str], y: Any, w: float = 1.0) -> Any:
+    def learn_one(self, x: Mapping[Feature, float | str], y: Any, w: float = UNIT) -> Any:
         """Train on one row given as a mapping, and return the prediction made before.
 
         Parameters
@@ -288,21 +288,19 @@ class OnlineLearner(LearnerConstructor):
             return self._learn_one_class(x, y, w)
         if type(y) is not float and type(y) is not int:
             y = one_number("y", y, "labels of text and other classes are for SONClassifier")
-        if type(w) is not float and type(w) is not int:
-            w = one_number("w", w, "it is the importance of the row")
-        new = False
         if self._binary:
             if y != 1:
-                new = y != self._negative
-                if new:
+                if y != self._negative:
                     self._model.targets([y])
-                y = -1.0 if not new else y
+                    return self._learn_one_class(x, y, w)
+                y = -1.0
         elif not -LARGEST <= y <= LARGEST:
             self._model.targets([y])
-        if not 0 <= w <= LARGEST:
-            row_weights([w], 1)
-        if new:
-            return self._learn_one_class(x, y, w)
+        if w is not UNIT:
+            if type(w) is not float and type(w) is not int:
+                w = one_number("w", w, "it is the importance of the row")
+            if not 0 <= w <= LARGEST:
+                row_weights([w], 1)
         try:
             return self._core.learn_one(x, y, w)
         except InvalidInputError as error:

@@ -31,6 +31,7 @@ Indices: TypeAlias = NDArray[np.int64]
 KeysOf: TypeAlias = Callable[[list[str]], Keys]
 
 PIECE = 1 << 20  # stored numbers learned between two checks for Ctrl-C
+UNIT = 1.0  # the weight of a row unless you give another; this object needs no check
 LARGEST = 1e150  # size of a label or weight; their squares must stay finite
 LARGEST_VALUES = {"float32": 1e18, "float64": 1e150}
 """The size of a value that a learner takes, by its dtype; see kLargestValue in batch.hpp."""

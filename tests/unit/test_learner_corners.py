@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import re
 import time
@@ -14,7 +15,7 @@ import scipy.sparse as sp
 
 from helpers import LOW_RANK, learner, orthonormality, state_of, stream
 from sonline import OnlineLearner
-from sonline.errors import DivergenceError, SonlineError
+from sonline.errors import DivergenceError, InvalidInputError, SonlineError
 from sonline.parameters import DTYPES, LOSSES, SCALINGS, SKETCHES
 
 ALPHAS = (1.0, "relative:0.1", "auto")
@@ -275,3 +276,39 @@ def test_one_wide_row_does_not_slow_those_that_follow(sketch: str, scaling: str)
             times.append(time.process_time() - start)
         seconds.append(min(times))
     assert seconds[1] < 20 * seconds[0]  # it was 200 times and more
+
+
+KEYS = [f"feature {number}" for number in range(6)]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_whose_keys_are_remembered_are_learned_as_all_others(dtype, seed):
+    rng = np.random.default_rng(seed)
+    one, many = (OnlineLearner(dtype=dtype, sketch_size=2) for _ in range(2))
+
+    def row():
+        keys = list(KEYS[: rng.integers(4, 7)] if rng.random() < 0.1 else KEYS)
+        if rng.random() < 0.1:
+            rng.shuffle(keys)
+        if rng.random() < 0.1:
+            keys = ["".join(list(key)) for key in keys]  # equal, and not the same objects
+        if rng.random() < 0.05:
+            keys.append(f"new {rng.integers(100)}")
+        values = [float(value) for value in rng.normal(size=len(keys))]
+        if rng.random() < 0.1:
+            values[0] = [0.0, 0, 3][rng.integers(3)]
+        return dict(zip(keys, values, strict=True))
+
+    for number in range(400):
+        x, y = row(), float(rng.choice([-1, 1]))
+        chance = rng.random()
+        if chance < 0.05:
+            for model in (one, many):
+                with pytest.raises(InvalidInputError, match="feature 2"):
+                    model.learn_one(x | {"feature 2": math.inf}, y)
+        if chance < 0.3:
+            assert one.predict_one(x) == many.predict([x])[0], number
+        weight = 0.0 if chance > 0.97 else 1.0
+        assert one.learn_one(x, y, weight) == many.learn([x], [y], [weight])[0], number
+    assert one.weights() == many.weights()

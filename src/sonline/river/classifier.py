@@ -14,7 +14,7 @@ from sonline.labels import ClassTable, plain
 from sonline.model import PROBABILISTIC
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
 from sonline.river.common import RiverEstimator
-from sonline.rows import LARGEST, row_weights
+from sonline.rows import LARGEST, UNIT, row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +54,7 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
     def _multiclass(self) -> bool:
         return True
 
-    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = 1.0) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: Any, w: float = UNIT) -> None:
         """Learn from one row.
 
         Parameters
@@ -73,12 +73,13 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
         except (KeyError, TypeError):  # new, or not hashable, which is an error in what follows
             self._learn([x], [y], w)
             return
-        if type(w) is not float or not 0.0 <= w <= LARGEST:
+        if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
+        learn = model.learn_one  # apart from the call: Python is slow to call what is no method
         try:
-            model.learn_one(x, number, w)
+            learn(x, number, w)
         except InvalidInputError as error:
-            model.learn_one(model.cleaned(x, error), number, w)
+            learn(model.cleaned(x, error), number, w)
 
     def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
         table = self._model.table

@@ -11,7 +11,7 @@ from sonline.constructors import RiverRegressorConstructor
 from sonline.errors import InvalidInputError
 from sonline.parameters import REGRESSION_LOSSES, documented
 from sonline.river.common import RiverEstimator
-from sonline.rows import LARGEST, row_weights
+from sonline.rows import LARGEST, UNIT, row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,7 @@ class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegr
     face = "river.SONRegressor"
     losses = REGRESSION_LOSSES
 
-    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = 1.0) -> None:
+    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = UNIT) -> None:
         """Learn from one row.
 
         Parameters
@@ -57,12 +57,13 @@ class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegr
         """
         if type(y) is not float or not -LARGEST <= y <= LARGEST:
             y = float(self._model.targets([y])[0][0])
-        if type(w) is not float or not 0.0 <= w <= LARGEST:
+        if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
+        core = self._model.learners[0]
         try:
-            self._model.core.learn_one(x, y, w)
+            core.learn_one(x, y, w)
         except InvalidInputError as error:
-            self._model.core.learn_one(self._model.cleaned(x, error), y, w)
+            core.learn_one(self._model.cleaned(x, error), y, w)
 
     def predict_one(self, x: Mapping[Any, Any]) -> float:
         """Return the prediction for one row.
