@@ -85,8 +85,8 @@ class ClassModel final : public Model {
   }
   std::vector<double> scales() const override { return own_ ? own_->scales() : group_->scales(); }
   std::vector<double> limits() const override { return own_ ? own_->limits() : group_->limits(); }
-  std::vector<double> centres() const override {  // rows of a group are wide: no tables
-    return own_ ? own_->centres() : std::vector<double>(group_->keys().size());
+  std::vector<double> centres() const override {
+    return own_ ? own_->centres() : group_->centres();
   }
   std::vector<double> spectrum() const override {
     return own_ ? own_->spectrum() : group_->spectrum(output_);

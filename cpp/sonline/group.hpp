@@ -31,6 +31,7 @@
 #include "sonline/ensemble.hpp"
 #include "sonline/errors.hpp"
 #include "sonline/features.hpp"
+#include "sonline/first_rows.hpp"
 #include "sonline/hashing.hpp"
 #include "sonline/merge_slots.hpp"
 #include "sonline/model.hpp"
@@ -80,6 +81,7 @@ class Group {
   virtual std::vector<double> weights(size_t output) const = 0;
   virtual std::vector<double> scales() const = 0;
   virtual std::vector<double> limits() const = 0;
+  virtual std::vector<double> centres() const = 0;
   virtual std::vector<double> spectrum(size_t output) const = 0;
   virtual Matrix basis() const = 0;
   virtual std::vector<double> expert_shares(size_t output) const = 0;
@@ -102,7 +104,8 @@ class GroupOf final : public Group {
         sketch_(config_.sketch),
         scales_(config_.scaling, std::min(sketch_.width(), sketch_.used())),
         blocks_(padded_width(scales_.end())),
-        waiting_(1) {
+        waiting_(1),
+        first_rows_(may_centre(config_)) {
     blocks_.reserve(1);
     states_.emplace_back(experts());
     make_room();
@@ -153,6 +156,11 @@ class GroupOf final : public Group {
       for (const auto& output : labels.outputs)
         if (output.predictions)
           output.predictions[row] = output.sign * blends_[columns_[output.number]];
+      if (weight == 0 || !first_rows_.open()) continue;
+      if (first_rows_.add(batch, row, static_cast<double>(labels.codes[row]), weight)) {
+        centre_features(labels);
+        first_rows_.close();
+      }
     }
     return row;
   }
@@ -181,6 +189,9 @@ class GroupOf final : public Group {
         if (scale == 0 || (slot == kInterceptSlot && !config_.intercept)) return;
         for (size_t i = 0; i < columns; ++i) weights_(i, slot) = blended(i, w + i * E) / scale;
       });
+      const Vector& centres = scales_.centres();
+      for (size_t i = 0; i < columns && !centres.empty(); ++i)
+        weights_(i, kInterceptSlot) -= dot(centres.data(), weights_[i], centres.size());
     }
     const double* first = weights_[columns_[output]];
     return std::vector<double>(first, first + slots);
@@ -196,6 +207,11 @@ class GroupOf final : public Group {
     for (Slot slot = 0; slot < limits.size(); ++slot)
       limits[slot] = scales_.limit(slot, blocks_.at(slot));
     return limits;
+  }
+  std::vector<double> centres() const override {
+    std::vector<double> centres = scales_.centres();
+    centres.resize(index_.size());
+    return centres;
   }
   std::vector<double> spectrum(size_t output) const override {
     std::vector<double> values = sketch_.eigenvalues();
@@ -235,6 +251,7 @@ class GroupOf final : public Group {
     if (outputs == 0 || beta.shape[0] != outputs * experts())
       StateReader::fail("shares", "has the wrong shape");
     make_columns(outputs);
+    first_rows_ = FirstRows(may_centre(config_));
     archive_state(reader);
     size_t used;
     reader.scalar("outputs", used);
@@ -335,6 +352,8 @@ class GroupOf final : public Group {
     all.matrix("weights", weights);
     StateReader of_sketch(all.state);
     sketch_.read_knowledge(of_sketch, blocks_, keys.size());
+    first_rows_.close();
+    check_centres(reader);
     count_features();
     form_ = Form::shared;
   }
@@ -350,6 +369,16 @@ class GroupOf final : public Group {
   static constexpr double kYoung = 64;
   static constexpr double kShortMemory = 1000;  // rows
   static constexpr double kLeastCurvature = 1e-12;
+
+  // With the configuration of another group.
+  GroupOf(const Config& config, size_t outputs)
+      : config_(config),
+        sketch_(config_.sketch),
+        scales_(config_.scaling, 0),
+        blocks_(1),
+        first_rows_(false) {
+    make_columns(outputs);
+  }
 
   // What each class has beside its weights.
   struct Output {
@@ -375,6 +404,10 @@ class GroupOf final : public Group {
       sketch_.read(slot, blocks_.at(slot), w.data(), v.data());
       use(slot, w.data(), v.data());
     }
+  }
+
+  static bool may_centre(const Config& config) {
+    return config.scaling == Scaling::automatic && config.intercept && config.hash_bits < 0;
   }
 
   size_t experts() const { return config_.experts.size(); }
@@ -461,6 +494,27 @@ class GroupOf final : public Group {
                        index_, merge_, row_);
     if (add) blocks_.reserve(index_.size());
     blocks_.locate(row_.slots.data(), row_.size, row_.blocks.data());
+  }
+
+  // Learns the first rows again with centred features, if there are any to centre.
+  void centre_features(const GroupLabels& labels) {
+    const Vector centres = first_rows_.centres(index_, config_.sketch.size);
+    if (centres.empty()) return;
+    const Batch rows = first_rows_.batch();
+    const std::vector<int64_t> codes(first_rows_.labels(), first_rows_.labels() + rows.rows);
+    GroupLabels again{labels.outputs, codes.data(), labels.two_classes};
+    for (auto& output : again.outputs) output.predictions = nullptr;
+    GroupOf centred(config_, states_.size());
+    centred.columns_ = columns_;
+    centred.form_ = form_;
+    centred.scales_.start_centred(centres, scales_);
+    centred.first_rows_.close();
+    try {
+      centred.learn(rows, 0, again, first_rows_.weights());
+    } catch (const Diverged&) {
+      return;
+    }
+    *this = std::move(centred);
   }
 
   void forget_features(size_t slots) {
@@ -718,8 +772,18 @@ class GroupOf final : public Group {
         std::memcpy(stored.bytes.data() + slot * bytes, blocks_.at(slot), bytes);
       archive.state["blocks"] = std::move(stored);
     }
+    first_rows_.state(archive, rounds_, index_);
     sketch_.state(archive, index_.size());
-    if constexpr (Archive::reading) count_features();
+    if constexpr (Archive::reading) {
+      check_centres(archive);
+      count_features();
+    }
+  }
+
+  template <class Archive>
+  void check_centres(Archive& archive) const {
+    if (scales_.centres().size() > index_.size() || scales_.centre(kInterceptSlot) != 0)
+      archive.fail("scales.centres", "does not fit the features");
   }
 
   template <class Archive>
@@ -753,9 +817,10 @@ class GroupOf final : public Group {
   FeatureScales<T> scales_;
   FeatureIndex index_;
   BlockStore<T> blocks_;
-  std::vector<size_t> columns_;    // of the outputs; kNone if one is gone
-  size_t waiting_, attached_ = 0;  // columns that may get an output, and that have
-  std::vector<Output> states_;     // of the columns
+  std::vector<size_t> columns_;        // of the outputs; kNone if one is gone
+  size_t waiting_ = 0, attached_ = 0;  // columns that may get an output, and that have
+  std::vector<Output> states_;         // of the columns
+  FirstRows first_rows_;
   Row<T> row_;
   SlotMerger merge_;
   Form form_ = Form::undecided;
