@@ -20,6 +20,7 @@
 
 #include "sonline/archive.hpp"
 #include "sonline/batch.hpp"
+#include "sonline/config.hpp"
 #include "sonline/features.hpp"
 #include "sonline/matrix.hpp"
 
@@ -28,6 +29,9 @@ namespace sonline {
 class FirstRows {
  public:
   explicit FirstRows(bool wanted) : open_(wanted) {}
+  static bool may_centre(const Config& config) {
+    return config.scaling == Scaling::automatic && config.intercept && config.hash_bits < 0;
+  }
 
   // Whether rows are still to be added.
   bool open() const { return open_; }

@@ -105,7 +105,7 @@ class GroupOf final : public Group {
         scales_(config_.scaling, std::min(sketch_.width(), sketch_.used())),
         blocks_(padded_width(scales_.end())),
         waiting_(1),
-        first_rows_(may_centre(config_)) {
+        first_rows_(FirstRows::may_centre(config_)) {
     blocks_.reserve(1);
     states_.emplace_back(experts());
     make_room();
@@ -251,7 +251,7 @@ class GroupOf final : public Group {
     if (outputs == 0 || beta.shape[0] != outputs * experts())
       StateReader::fail("shares", "has the wrong shape");
     make_columns(outputs);
-    first_rows_ = FirstRows(may_centre(config_));
+    first_rows_ = FirstRows(FirstRows::may_centre(config_));
     archive_state(reader);
     size_t used;
     reader.scalar("outputs", used);
@@ -404,10 +404,6 @@ class GroupOf final : public Group {
       sketch_.read(slot, blocks_.at(slot), w.data(), v.data());
       use(slot, w.data(), v.data());
     }
-  }
-
-  static bool may_centre(const Config& config) {
-    return config.scaling == Scaling::automatic && config.intercept && config.hash_bits < 0;
   }
 
   size_t experts() const { return config_.experts.size(); }

@@ -65,8 +65,7 @@ class Learner {
         sketch_(config.sketch),
         scales_(config.scaling, std::min(sketch_.width(), sketch_.used())),
         blocks_(padded_width(scales_.end())),
-        first_rows_(config.scaling == Scaling::automatic && config.intercept &&
-                    config.hash_bits < 0),
+        first_rows_(FirstRows::may_centre(config)),
         ensemble_(config.experts.size()),
         margins_(config.experts.size()),
         fits_(margins_),
