@@ -129,8 +129,7 @@ class Classes {
   // out of the cache before it learns the next part.
   static constexpr size_t kPrepared = 1 << 17;
 
-  // -- a group
-  // -------------------------------------------------------------------------------------
+  // A group.
 
   ClassModel* class_model(size_t k) const { return dynamic_cast<ClassModel*>(models_[k]); }
   bool has_own(size_t k) const {
@@ -233,8 +232,7 @@ class Classes {
       out[k * stride] = signs_[k] * predictions[class_model(k)->output()];
   }
 
-  // -- models by themselves
-  // ------------------------------------------------------------------------
+  // Models by themselves.
 
   // Models without a learner of their own are passed over.
   void learn_separately(const Batch& batch, const int64_t* codes, const double* weights,

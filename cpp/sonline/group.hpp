@@ -412,8 +412,7 @@ class GroupOf final : public Group {
     return blocks_.bytes() + index_.bytes() + scales_.bytes() + sketch_.bytes() + sizeof *this;
   }
 
-  // -- columns: several outputs may have the same one, until they learn
-  // ----------------------------
+  // Columns. Several outputs may have the same one, until they learn.
 
   // Gives each output a column: those of `first` in this order, then the others.
   void in_order(std::vector<size_t> first) {
@@ -482,7 +481,7 @@ class GroupOf final : public Group {
     labels_.resize(states_.size());
   }
 
-  // -- rows
+  // Rows.
 
   template <bool add>
   void resolve(const Batch& batch, size_t row_number) {
@@ -708,8 +707,7 @@ class GroupOf final : public Group {
     scales_.count_values(static_cast<double>(features()), static_cast<double>(nonzeros_));
   }
 
-  // -- state
-  // ---------------------------------------------------------------------------------------
+  // State.
 
   template <class Archive>
   void common_state(Archive& archive) {
