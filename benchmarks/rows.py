@@ -137,7 +137,7 @@ def thousand_rows(settings: Settings) -> Iterator[Result]:
         bare = OnlineLearner(sketch_size=m).model.core  # nothing in between
 
         def learn(bare: Any = bare) -> None:
-            bare.learn_csr(X.data, X.indices, X.indptr, signs, None, out)
+            bare.learn_arrays((X.data, X.indices, X.indptr, X.shape[1]), signs, None, out)
 
         learn()
         times = 5

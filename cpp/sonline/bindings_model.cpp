@@ -82,41 +82,12 @@ void bind_model_class(nb::module_& module) {
       .def(
           "hold", [](PyModel& self, bool alone) { return Hold{self.shared(), alone}; },
           "alone"_a = false)
-      .def(
-          "learn_csr",
-          [](PyModel& self, const Array& values, const Array& indices, const Array& indptr,
-             const Doubles& y, const std::optional<Doubles>& weights,
-             OutDoubles out) { self.learn(csr_batch(values, indices, indptr), y, weights, out); },
-          "values"_a, "indices"_a, "indptr"_a, "y"_a, "weights"_a.none(), "out"_a)
-      .def(
-          "learn_dense",
-          [](PyModel& self, const Array& values, const Doubles& y,
-             const std::optional<Doubles>& weights,
-             OutDoubles out) { self.learn(dense_batch(values), y, weights, out); },
-          "values"_a, "y"_a, "weights"_a.none(), "out"_a)
-      .def(
-          "predict_csr",
-          [](PyModel& self, const Array& values, const Array& indices, const Array& indptr,
-             OutDoubles out) { self.predict(csr_batch(values, indices, indptr), out); },
-          "values"_a, "indices"_a, "indptr"_a, "out"_a)
-      .def(
-          "predict_dense",
-          [](PyModel& self, const Array& values, OutDoubles out) {
-            self.predict(dense_batch(values), out);
-          },
-          "values"_a, "out"_a)
+      .def("learn_arrays", &PyModel::learn_arrays, "rows"_a, "y"_a, "weights"_a.none(), "out"_a)
+      .def("predict_arrays", &PyModel::predict_arrays, "rows"_a, "out"_a)
       .def("learn_one", &PyModel::learn_one, "row"_a.none(), "y"_a, "weight"_a)
       .def("predict_one", &PyModel::predict_one, "row"_a.none())
-      .def(
-          "learn_rows",
-          [](PyModel& self, nb::sequence rows, const Doubles& y,
-             const std::optional<Doubles>& weights,
-             OutDoubles out) { self.learn_rows(rows, y, weights, out); },
-          "rows"_a, "y"_a, "weights"_a.none(), "out"_a)
-      .def(
-          "predict_rows",
-          [](PyModel& self, nb::sequence rows, OutDoubles out) { self.predict_rows(rows, out); },
-          "rows"_a, "out"_a)
+      .def("learn_rows", &PyModel::learn_rows, "rows"_a, "y"_a, "weights"_a.none(), "out"_a)
+      .def("predict_rows", &PyModel::predict_rows, "rows"_a, "out"_a)
       .def("refuse_columns", &PyModel::refuse_columns, "groups"_a)
       .def("name_keys", &PyModel::name_keys, "names"_a, "add"_a = true)
       .def("name_count", &PyModel::name_count)
@@ -137,42 +108,15 @@ void bind_model_class(nb::module_& module) {
       .def("set_names", &PyModel::set_names, "names"_a)
       .def("label_range", &PyModel::label_range);
 
-  using Codes = PyClasses::Codes;
-  using OutMatrix = PyClasses::OutMatrix;
   nb::class_<PyClasses>(module, "Classes", "One model per class; see sonline.model.")
       .def(nb::init<const nb::list&, std::vector<int64_t>, std::vector<double>>(), "models"_a,
            "targets"_a, "signs"_a)
-      .def(
-          "learn_csr",
-          [](PyClasses& self, const Array& values, const Array& indices, const Array& indptr,
-             size_t cols, const Codes& codes, const std::optional<Doubles>& weights, OutMatrix out,
-             size_t threads) {
-            self.learn(csr_batch(values, indices, indptr, cols), codes, weights, out, threads);
-          },
-          "values"_a, "indices"_a, "indptr"_a, "cols"_a, "codes"_a, "weights"_a.none(), "out"_a,
-          "threads"_a)
-      .def(
-          "learn_dense",
-          [](PyClasses& self, const Array& values, const Codes& codes,
-             const std::optional<Doubles>& weights, OutMatrix out,
-             size_t threads) { self.learn(dense_batch(values), codes, weights, out, threads); },
-          "values"_a, "codes"_a, "weights"_a.none(), "out"_a, "threads"_a)
+      .def("learn_arrays", &PyClasses::learn_arrays, "rows"_a, "codes"_a, "weights"_a.none(),
+           "out"_a, "threads"_a)
       .def("learn_rows", &PyClasses::learn_rows, "rows"_a, "codes"_a, "weights"_a.none(), "out"_a,
            "threads"_a)
       .def("learn_one", &PyClasses::learn_one, "row"_a.none(), "code"_a, "weight"_a)
-      .def(
-          "predict_csr",
-          [](PyClasses& self, const Array& values, const Array& indices, const Array& indptr,
-             size_t cols, OutMatrix out, size_t threads) {
-            self.predict(csr_batch(values, indices, indptr, cols), out, threads);
-          },
-          "values"_a, "indices"_a, "indptr"_a, "cols"_a, "out"_a, "threads"_a)
-      .def(
-          "predict_dense",
-          [](PyClasses& self, const Array& values, OutMatrix out, size_t threads) {
-            self.predict(dense_batch(values), out, threads);
-          },
-          "values"_a, "out"_a, "threads"_a)
+      .def("predict_arrays", &PyClasses::predict_arrays, "rows"_a, "out"_a, "threads"_a)
       .def("predict_rows", &PyClasses::predict_rows, "rows"_a, "out"_a, "threads"_a)
       .def("predict_one", &PyClasses::predict_one, "row"_a.none())
       .def("choose_one", &PyClasses::choose_one, "row"_a.none())

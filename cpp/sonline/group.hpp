@@ -174,13 +174,13 @@ class GroupOf final : public Group {
     return of_outputs_;
   }
 
-  Stats stats() const override {
+  [[gnu::cold]] Stats stats() const override {
     return {rounds_, sketch_.upkeep(), features(), bytes(), alpha(0, best_expert())};
   }
   std::vector<Key> keys() const override { return index_.keys(); }
 
   // Those of all outputs are computed at once, and kept until the next row.
-  std::vector<double> weights(size_t output) const override {
+  [[gnu::cold]] std::vector<double> weights(size_t output) const override {
     const size_t slots = index_.size(), E = experts(), columns = states_.size();
     if (weights_.rows() != columns || weights_.cols() != slots) {
       weights_ = Matrix(columns, slots);
@@ -196,41 +196,41 @@ class GroupOf final : public Group {
     const double* first = weights_[columns_[output]];
     return std::vector<double>(first, first + slots);
   }
-  std::vector<double> scales() const override {
+  [[gnu::cold]] std::vector<double> scales() const override {
     std::vector<double> scales(index_.size());
     for (Slot slot = 0; slot < scales.size(); ++slot)
       scales[slot] = scales_.usual_size(blocks_.at(slot));
     return scales;
   }
-  std::vector<double> limits() const override {
+  [[gnu::cold]] std::vector<double> limits() const override {
     std::vector<double> limits(index_.size());
     for (Slot slot = 0; slot < limits.size(); ++slot)
       limits[slot] = scales_.limit(slot, blocks_.at(slot));
     return limits;
   }
-  std::vector<double> centres() const override {
+  [[gnu::cold]] std::vector<double> centres() const override {
     std::vector<double> centres = scales_.centres();
     centres.resize(index_.size());
     return centres;
   }
-  std::vector<double> spectrum(size_t output) const override {
+  [[gnu::cold]] std::vector<double> spectrum(size_t output) const override {
     std::vector<double> values = sketch_.eigenvalues();
     for (double& value : values) value *= curvature(columns_[output]);
     return values;
   }
   // The eigenvalues are in falling order already.
-  Matrix basis() const override {
+  [[gnu::cold]] Matrix basis() const override {
     Matrix V(sketch_.rank(), index_.size());
     each_feature([&](Slot slot, const double*, const double* v) {
       for (size_t i = 0; i < V.rows(); ++i) V(i, slot) = v[i];
     });
     return V;
   }
-  std::vector<double> expert_shares(size_t output) const override {
+  [[gnu::cold]] std::vector<double> expert_shares(size_t output) const override {
     return states_[columns_[output]].ensemble.shares();
   }
 
-  State save(const std::vector<size_t>& outputs) override {
+  [[gnu::cold]] State save(const std::vector<size_t>& outputs) override {
     in_order(outputs);
     StateWriter writer;
     archive_state(writer);
@@ -242,7 +242,7 @@ class GroupOf final : public Group {
     return std::move(writer.state);
   }
 
-  void restore(const State& saved) override {
+  [[gnu::cold]] void restore(const State& saved) override {
     StateReader reader(saved);
     const Tensor &shares = reader.get<double>("shares", 2),
                  &beta = reader.get<double>("sketch.beta", 2);
@@ -259,7 +259,7 @@ class GroupOf final : public Group {
     waiting_ = used;
   }
 
-  State knowledge() override {
+  [[gnu::cold]] State knowledge() override {
     StateWriter archive;
     const size_t slots = index_.size(), E = experts();
     common_state(archive);
@@ -289,7 +289,7 @@ class GroupOf final : public Group {
     return std::move(archive.state);
   }
 
-  std::vector<State> knowledge(const std::vector<size_t>& outputs) override {
+  [[gnu::cold]] std::vector<State> knowledge(const std::vector<size_t>& outputs) override {
     const size_t E = experts();
     std::vector<Matrix> weights(outputs.size(), Matrix(E, index_.size()));
     each_feature([&](Slot slot, const double* w, const double*) {
@@ -314,7 +314,8 @@ class GroupOf final : public Group {
     return states;
   }
 
-  void set_knowledge(const State& common, const std::vector<State>& outputs) override {
+  [[gnu::cold]] void set_knowledge(const State& common,
+                                   const std::vector<State>& outputs) override {
     make_columns(outputs.size());
     const size_t E = experts();
     StateReader reader(common);
@@ -415,7 +416,7 @@ class GroupOf final : public Group {
   // Columns. Several outputs may have the same one, until they learn.
 
   // Gives each output a column: those of `first` in this order, then the others.
-  void in_order(std::vector<size_t> first) {
+  [[gnu::cold]] void in_order(std::vector<size_t> first) {
     std::vector<unsigned char> listed(columns_.size(), 0);
     for (const size_t output : first) listed[output] = 1;
     for (size_t output = 0; output < columns_.size(); ++output)
@@ -428,7 +429,7 @@ class GroupOf final : public Group {
   }
 
   // Makes column i what column order[i] was.
-  void arrange(const std::vector<size_t>& order) {
+  [[gnu::cold]] void arrange(const std::vector<size_t>& order) {
     bool same = order.size() == states_.size();
     for (size_t i = 0; same && i < order.size(); ++i) same = order[i] == i;
     if (same) return;
@@ -456,7 +457,7 @@ class GroupOf final : public Group {
   }
 
   // An empty group with so many outputs.
-  void make_columns(size_t outputs) {
+  [[gnu::cold]] void make_columns(size_t outputs) {
     config_.sketch.outputs = outputs;
     sketch_ = S(config_.sketch);
     scales_ = FeatureScales<T>(config_.scaling, std::min(sketch_.width(), sketch_.used()));
@@ -710,7 +711,7 @@ class GroupOf final : public Group {
   // State.
 
   template <class Archive>
-  void common_state(Archive& archive) {
+  [[gnu::cold]] void common_state(Archive& archive) {
     archive.scalar("rounds", rounds_);
     archive.scalar("mean_energy", mean_energy_);
     archive.scalar("nonzeros", nonzeros_);
@@ -719,7 +720,7 @@ class GroupOf final : public Group {
   }
 
   template <class Archive>
-  void experts_state(Archive& archive) {
+  [[gnu::cold]] void experts_state(Archive& archive) {
     Vector numbers;
     for (const Expert& expert : config_.experts)
       numbers.insert(numbers.end(), {expert.alpha, expert.memory});
@@ -733,7 +734,7 @@ class GroupOf final : public Group {
   }
 
   template <class Archive>
-  void archive_state(Archive& archive) {
+  [[gnu::cold]] void archive_state(Archive& archive) {
     common_state(archive);
     experts_state(archive);
     size_t form = static_cast<size_t>(form_);
@@ -781,7 +782,7 @@ class GroupOf final : public Group {
   }
 
   template <class Archive>
-  void outputs_state(Archive& archive) {
+  [[gnu::cold]] void outputs_state(Archive& archive) {
     const size_t n = states_.size();
     Matrix shares(n, experts());
     Vector recent(n), usual(n), curvature(n);

@@ -87,6 +87,12 @@ inline Tensor from_numpy(const std::string& name, const Array& array) {
   return tensor;
 }
 
+// A batch, and the arrays that it borrows from.
+struct HeldBatch {
+  std::vector<Array> arrays;
+  Batch batch;
+};
+
 inline void set_values(Batch& batch, const Array& values) {
   if (values.dtype() == nb::dtype<float>())
     batch.value_type = Batch::Number::f32;
@@ -99,7 +105,7 @@ inline void set_values(Batch& batch, const Array& values) {
 
 // `cols` is the number of columns that indices must stay below; 0 is none.
 inline Batch csr_batch(const Array& values, const Array& indices, const Array& indptr,
-                       size_t cols = 0) {
+                       size_t cols) {
   Batch batch;
   set_values(batch, values);
   if (indices.dtype() == nb::dtype<int32_t>())
@@ -133,6 +139,19 @@ inline Batch dense_batch(const Array& values) {
   batch.row_stride = values.stride(0);
   batch.col_stride = values.stride(1);
   return batch;
+}
+
+// Rows as Python passes them: (values,) if they are dense, (values, indices, indptr, columns) if
+// they are sparse.
+inline HeldBatch batch_of(const nb::tuple& rows) {
+  HeldBatch held;
+  for (size_t i = 0; i < std::min<size_t>(nb::len(rows), 3); ++i)
+    held.arrays.push_back(nb::cast<Array>(rows[i]));
+  const auto& arrays = held.arrays;
+  held.batch = arrays.size() == 1
+                   ? dense_batch(arrays.at(0))
+                   : csr_batch(arrays.at(0), arrays.at(1), arrays.at(2), nb::cast<size_t>(rows[3]));
+  return held;
 }
 
 }  // namespace sonline

@@ -19,11 +19,12 @@ class PyClasses {
         shared_(common(models)),
         classes_(borrowed(models), std::move(targets), std::move(signs), shared_->largest) {}
 
-  void learn(const Batch& batch, const Codes& codes, const std::optional<Doubles>& weights,
-             OutMatrix out, size_t threads) {
-    check_lengths(batch.rows, codes, weights, out);
+  void learn_arrays(const nb::tuple& rows, const Codes& codes,
+                    const std::optional<Doubles>& weights, OutMatrix out, size_t threads) {
+    const HeldBatch held = batch_of(rows);
+    check_lengths(held.batch.rows, codes, weights, out);
     const std::scoped_lock lock(shared_->mutex);
-    learn_locked(batch, codes, weights, out, threads);
+    learn_locked(held.batch, codes, weights, out, threads);
   }
 
   void learn_rows(nb::sequence rows, const Codes& codes, const std::optional<Doubles>& weights,
@@ -40,9 +41,10 @@ class PyClasses {
     classes_.learn_row(PyModel::read_one(*shared_, mapping, weight), code, weight);
   }
 
-  void predict(const Batch& batch, OutMatrix out, size_t threads) {
+  void predict_arrays(const nb::tuple& rows, OutMatrix out, size_t threads) {
+    const HeldBatch held = batch_of(rows);
     const std::scoped_lock lock(shared_->mutex);
-    predict_locked(batch, out, threads);
+    predict_locked(held.batch, out, threads);
   }
 
   void predict_rows(nb::sequence rows, OutMatrix out, size_t threads) {

@@ -73,16 +73,18 @@ class PyModel {
   Model& model() { return *model_; }
   const std::shared_ptr<Shared>& shared() const { return shared_; }
 
-  void learn(const Batch& batch, const Doubles& y, const std::optional<Doubles>& weights,
-             OutDoubles& out) {
-    check_lengths(batch, y, weights, out);
+  void learn_arrays(const nb::tuple& rows, const Doubles& y, const std::optional<Doubles>& weights,
+                    OutDoubles out) {
+    const HeldBatch held = batch_of(rows);
+    check_lengths(held.batch.rows, y, weights, out);
     const std::scoped_lock lock(shared_->mutex);
-    learn_locked(batch, y, weights, out);
+    learn_locked(held.batch, y, weights, out);
   }
 
-  void predict(const Batch& batch, OutDoubles& out) {
+  void predict_arrays(const nb::tuple& rows, OutDoubles out) {
+    const HeldBatch held = batch_of(rows);
     const std::scoped_lock lock(shared_->mutex);
-    predict_locked(batch, out);
+    predict_locked(held.batch, out);
   }
 
   // Holds the GIL: releasing it would cost more than one row.
@@ -103,13 +105,13 @@ class PyModel {
 
   // All rows are read and checked before a name is entered or a row learned.
   void learn_rows(nb::sequence rows, const Doubles& y, const std::optional<Doubles>& weights,
-                  OutDoubles& out) {
+                  OutDoubles out) {
     const std::scoped_lock lock(shared_->mutex);
     check_lengths(shared_->reader.read_all(rows), y, weights, out);
     learn_locked(shared_->reader.named(), y, weights, out);
   }
 
-  void predict_rows(nb::sequence rows, OutDoubles& out) {
+  void predict_rows(nb::sequence rows, OutDoubles out) {
     const std::scoped_lock lock(shared_->mutex);
     shared_->reader.read_all(rows);
     predict_locked(shared_->reader.known(), out);
@@ -357,11 +359,6 @@ class PyModel {
     const double largest = single ? kLargestValue<float> : kLargestValue<double>;
     return std::make_shared<Shared>(NameKeys{NameTable(), config.hash_bits, config.hash_seed},
                                     largest);
-  }
-
-  static void check_lengths(const Batch& batch, const Doubles& y,
-                            const std::optional<Doubles>& weights, const OutDoubles& out) {
-    check_lengths(batch.rows, y, weights, out);
   }
 
   static void check_lengths(size_t rows, const Doubles& y, const std::optional<Doubles>& weights,

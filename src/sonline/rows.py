@@ -182,17 +182,15 @@ class CoreRows:
 
     def call(self, core: Any, method: str, *rest: Any) -> None:
         """Call a method of a core model with these rows."""
-        function = getattr(core, f"{method}_{self.kind}")
+        if self.kind != "rows":
+            arrays = (*self.arguments, self.columns) if self.kind == "csr" else self.arguments
+            getattr(core, f"{method}_arrays")(arrays, *rest)
+            return
+        function = getattr(core, f"{method}_rows")
         try:
             function(*self.arguments, *rest)
         except InvalidInputError as error:
-            if self.kind != "rows":
-                raise
             function(self._cleaned(error), *rest)
-
-    def call_group(self, core: Any, method: str, *rest: Any) -> None:
-        """Call a method of a core model with several outputs."""
-        self.call(core, method, *((self.columns,) if self.kind == "csr" else ()), *rest)
 
     def _cleaned(self, error: InvalidInputError) -> list[Any]:
         """Return mappings as `cleaned` does; raise the error if that changes none of them."""

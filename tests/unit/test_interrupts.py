@@ -111,8 +111,8 @@ def test_a_fork_while_another_thread_learns_does_not_hang() -> None:
     X, y = long_batch()
     model = OnlineLearner()
     # The core itself: what Python does before would be of unknown length.
-    core = (X, y, None, np.empty(ROWS))
-    learning = threading.Thread(target=model.model.core.learn_dense, args=core)
+    core = ((X,), y, None, np.empty(ROWS))
+    learning = threading.Thread(target=model.model.core.learn_arrays, args=core)
     learning.start()
     time.sleep(0.1)
     assert learning.is_alive()
@@ -196,8 +196,8 @@ def test_predictions_of_an_interrupt_are_in_the_order_of_the_classes(
         vars(error)["rows_done"] = 2
         raise error
 
-    called = CoreRows.call_group
-    monkeypatch.setattr(CoreRows, "call_group", interrupt)
+    called = CoreRows.call
+    monkeypatch.setattr(CoreRows, "call", interrupt)
     with pytest.raises(KeyboardInterrupt) as caught:
         learner.learn(np.eye(3), [labels[0]] * 3, [0, 0, 0])  # weight 0: only predicted
     np.testing.assert_array_equal(caught.value.predictions, expected)  # type: ignore[attr-defined]

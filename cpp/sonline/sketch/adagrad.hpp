@@ -93,18 +93,20 @@ class AdaGrad {
 
   void read(Slot, const T* block, double* weights, double*) const { weights[0] = block[kWeight]; }
 
-  void write_knowledge(StateWriter& archive, const BlockStore<T>& blocks, size_t slots) const {
+  [[gnu::cold]] void write_knowledge(StateWriter& archive, const BlockStore<T>& blocks,
+                                     size_t slots) const {
     Matrix squares(1, slots);
     for (Slot slot = 0; slot < slots; ++slot) squares(0, slot) = blocks.at(slot)[kSquares];
     archive.matrix("gradients", squares);
   }
-  void read_knowledge(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
+  [[gnu::cold]] void read_knowledge(StateReader& archive, const BlockStore<T>& blocks,
+                                    size_t slots) {
     fill_blocks(archive, "weights", 1, blocks, slots, kWeight);
     fill_blocks(archive, "gradients", 1, blocks, slots, kSquares);
   }
 
   template <class Archive>
-  void state(Archive&, size_t) {}
+  [[gnu::cold]] void state(Archive&, size_t) {}
 
  private:
   static constexpr size_t kWeight = 0, kSquares = 1;

@@ -26,7 +26,7 @@ class Appended {
   static constexpr bool kAbsorbFirst = false;
   static constexpr bool kTakesCurvature = true;
 
-  explicit Appended(const SketchConfig& config)
+  [[gnu::cold]] explicit Appended(const SketchConfig& config)
       : m_(Spectrum::capacity(config)),
         N_(columns_for(m_)),
         width_(padded_width(used())),
@@ -141,7 +141,7 @@ class Appended {
     if (absorbed_) spectrum_.undo();
   }
 
-  void read(Slot slot, const T* block, double* weights, double* v) const {
+  [[gnu::cold]] void read(Slot slot, const T* block, double* weights, double* v) const {
     Vector now(lazy_.room());
     lazy_.read(slot, block, now.data());
     if (slot == kInterceptSlot)
@@ -150,14 +150,15 @@ class Appended {
     for (size_t i = 0; i < k_; ++i) v[i] = dot(F_[i], &now[1], n_);
   }
 
-  void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
+  [[gnu::cold]] void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
     Vector ev = eigenvalues();
     archive.array("ev", ev);
     archive.scalar("capacity", m_);
     archive.scalar("tail", spectrum_.tail);
   }
 
-  void read_knowledge(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
+  [[gnu::cold]] void read_knowledge(StateReader& archive, const BlockStore<T>& blocks,
+                                    size_t slots) {
     const Vector ev = archive.any_array<double>("ev");
     if (fill_blocks(archive, "weights", 1, blocks, slots, 0) != 1)
       archive.fail("weights", "has the wrong shape");
@@ -175,7 +176,7 @@ class Appended {
   }
 
   template <class Archive>
-  void state(Archive& archive, size_t slots) {
+  [[gnu::cold]] void state(Archive& archive, size_t slots) {
     archive.scalar("sketch.rank", k_);
     archive.scalar("sketch.columns", n_);
     upkeep_.state(archive);

@@ -91,7 +91,7 @@ class Factored {
   static constexpr bool kAbsorbFirst = false;
   static constexpr bool kTakesCurvature = Rule::kTakesCurvature;
 
-  explicit Factored(const SketchConfig& config)
+  [[gnu::cold]] explicit Factored(const SketchConfig& config)
       : K_(config.experts * std::max<size_t>(config.outputs, 1)),
         E_(config.experts),
         m_(Rule::capacity(config.size)),
@@ -263,7 +263,7 @@ class Factored {
   }
 
   // The weights of a feature and its column of V, as they are now.
-  void read(Slot slot, const T* block, double* weights, double* v) const {
+  [[gnu::cold]] void read(Slot slot, const T* block, double* weights, double* v) const {
     Vector now(lazy_.room());
     lazy_.read(slot, block, now.data());
     if (slot == kInterceptSlot)
@@ -272,7 +272,7 @@ class Factored {
     for (size_t e = 0; e < K_; ++e) weights[e] = now[e] + dot(beta_[e], v, k_);
   }
 
-  void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
+  [[gnu::cold]] void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
     Vector ev = eigenvalues();
     archive.array("ev", ev);
     archive.scalar("capacity", m_);
@@ -280,7 +280,8 @@ class Factored {
   }
 
   // Takes over weights and directions that the blocks hold.
-  void read_knowledge(StateReader& archive, const BlockStore<T>& blocks, size_t slots) {
+  [[gnu::cold]] void read_knowledge(StateReader& archive, const BlockStore<T>& blocks,
+                                    size_t slots) {
     const Vector ev = archive.any_array<double>("ev");
     if (fill_blocks(archive, "weights", K_, blocks, slots, 0) != K_)
       archive.fail("weights", "has the wrong shape");
@@ -300,7 +301,7 @@ class Factored {
   }
 
   template <class Archive>
-  void state(Archive& archive, size_t slots) {
+  [[gnu::cold]] void state(Archive& archive, size_t slots) {
     archive.scalar("sketch.rank", k_);
     upkeep_.state(archive);
     archive.matrix("sketch.F", F_);

@@ -28,7 +28,7 @@ class Full {
   static constexpr bool kFullMatrix = true;  // its dimension is that of the features
   static constexpr bool kTakesCurvature = true;
 
-  explicit Full(const SketchConfig& config)
+  [[gnu::cold]] explicit Full(const SketchConfig& config)
       : pseudo_(config.fixed_alpha && config.alpha == 0),
         fixed_(config.fixed_alpha),
         explicit_(config.explicit_step || pseudo_) {}
@@ -118,12 +118,12 @@ class Full {
     w_ = w_before_;
   }
 
-  void read(Slot slot, const T*, double* weights, double*) const {
+  [[gnu::cold]] void read(Slot slot, const T*, double* weights, double*) const {
     weights[0] = slot < d_ ? w_[slot] : 0.0;
   }
 
   // The matrix A - αI. It is taken over as it is, or, with α = 0, as rows whose products it is.
-  void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
+  [[gnu::cold]] void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
     if (!pseudo_) {
       archive.matrix("dense", C_);
       return;
@@ -137,7 +137,7 @@ class Full {
         for (size_t j = 0; j < d_; ++j) dense(i, j) += half(l, i) * half(l, j);
     archive.matrix("dense", dense);
   }
-  void read_knowledge(StateReader& archive, const BlockStore<T>&, size_t slots) {
+  [[gnu::cold]] void read_knowledge(StateReader& archive, const BlockStore<T>&, size_t slots) {
     if (slots > kMaxFeatures) refuse_features();
     Matrix weights = archive.matrix_of("weights", 1, slots);
     archive.matrix("weights", weights);
@@ -154,7 +154,7 @@ class Full {
   }
 
   template <class Archive>
-  void state(Archive& archive, size_t slots) {
+  [[gnu::cold]] void state(Archive& archive, size_t slots) {
     const char* matrix = pseudo_ ? "sketch.Q" : "sketch.C";
     archive.scalar("sketch.d", d_);
     archive.scalar("sketch.r", r_);

@@ -318,7 +318,7 @@ class Model(ModelFiles):
         try:
             keep = partial(self._add_classes, table, grown)
             with _interrupts(out, grown.outputs, keep, table):
-                rows.call_group(grown.group, "learn", codes, weights, out, threads)
+                rows.call(grown.group, "learn", codes, weights, out, threads)
         except DivergenceError:
             if len(grown.learners) > 1:  # they have learned the other rows
                 self._add_classes(table, grown)
@@ -373,7 +373,7 @@ class Model(ModelFiles):
         if self.table is None:
             rows.call(self.core, "predict", out[0])
         else:
-            rows.call_group(predictors, "predict", out, threads)
+            rows.call(predictors, "predict", out, threads)
         return out
 
     def measures(self, learned: LearnResult) -> tuple[Floats, NDArray[np.bool_] | None]:
