@@ -32,10 +32,10 @@
 #include "sonline/errors.hpp"
 #include "sonline/features.hpp"
 #include "sonline/first_rows.hpp"
-#include "sonline/hashing.hpp"
 #include "sonline/merge_slots.hpp"
 #include "sonline/model.hpp"
 #include "sonline/resolve.hpp"
+#include "sonline/rounds.hpp"
 #include "sonline/row.hpp"
 #include "sonline/scales.hpp"
 
@@ -363,12 +363,6 @@ class GroupOf final : public Group {
   static constexpr size_t kNone = ~size_t{0};
   static constexpr size_t kWide = 512;     // features
   static constexpr uint64_t kFirst = 256;  // rows
-  static constexpr double kLargestSquare = 1e280;
-  static constexpr double kSmallestSquare = 1e-290;
-  static constexpr uint64_t kFirstRare = 1024;
-  static constexpr size_t kMostRare = 32;
-  static constexpr double kYoung = 64;
-  static constexpr double kShortMemory = 1000;  // rows
   static constexpr double kLeastCurvature = 1e-12;
 
   // With the configuration of another group.
@@ -580,7 +574,7 @@ class GroupOf final : public Group {
 
   // As in learner.hpp, for all classes.
   void learn_row(double weight) {
-    const size_t every = group(), times = drawn(every) ? every : 0;
+    const size_t every = group(), times = is_drawn(rounds_, every) ? every : 0;
     scales_.take_in(row_, every, times > 0);
     read_margins();
     ++rounds_;
@@ -619,10 +613,10 @@ class GroupOf final : public Group {
       if (is_short_[first + e]) reaches_[first + e] *= output.balance.weight(y);
     }
     for (size_t e = 0; e < E; ++e)
-      if (is_short_[first + e] && held_out) margins[e] = as_sure_as_others(margins, e);
+      if (is_short_[first + e] && held_out) margins[e] = as_sure_as_others(margins, E, e);
     config_.loss->implicit_steps(margins, y, &reaches_[first], E, &fits_[first], moves);
     const double rows = effective_.count();
-    const double most = E > 1 && rows < kYoung ? rows : std::numeric_limits<double>::infinity();
+    const double most = E > 1 && rows < kFewRows ? rows : std::numeric_limits<double>::infinity();
     double end = 0;
     for (size_t e = 0; e < E; ++e) {
       if (is_short_[first + e] && held_out) moves[e] = 0;
@@ -632,13 +626,6 @@ class GroupOf final : public Group {
       end += output.ensemble.shares()[e] * (margins[e] + moves[e]);
     }
     curvatures_[column] = weight * config_.loss->curvature(E > 1 ? end : blends_[column], y);
-  }
-
-  double as_sure_as_others(const double* margins, size_t expert) const {
-    double most = 1;
-    for (size_t e = 0; e < experts(); ++e)
-      if (e != expert) most = std::max(most, std::fabs(margins[e]));
-    return std::clamp(margins[expert], -most, most);
   }
 
   void absorb(double weight, size_t times) {
@@ -677,8 +664,7 @@ class GroupOf final : public Group {
     double memory = config_.experts[e].memory;
     if (!(memory > 0)) return 1.0;
     if (memory < kShortMemory) memory /= output.balance.information();
-    const double t = effective_.count();
-    return t > memory ? memory / t : 1.0;
+    return part_of_memory(memory, effective_.count());
   }
   double unit_of_alpha() const {
     return (config_.relative ? mean_energy_ : 1.0) * (experts() > 1 ? effective_.unit() : 1.0);
@@ -694,16 +680,7 @@ class GroupOf final : public Group {
     return static_cast<size_t>(std::max_element(shares.begin(), shares.end()) - shares.begin());
   }
 
-  size_t group() const {
-    size_t every = config_.sketch_every;
-    if (every == 0)
-      for (every = 1; every < kMostRare && rounds_ >= kFirstRare * every; every *= 2) {
-      }
-    return every;
-  }
-  bool drawn(size_t every) const {
-    return every == 1 || rounds_ % every == mix_bits(rounds_ / every) % every;
-  }
+  size_t group() const { return rows_per_draw(config_.sketch_every, rounds_); }
   void count_features() {
     scales_.count_values(static_cast<double>(features()), static_cast<double>(nonzeros_));
   }

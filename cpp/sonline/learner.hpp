@@ -44,9 +44,9 @@
 #include "sonline/errors.hpp"
 #include "sonline/features.hpp"
 #include "sonline/first_rows.hpp"
-#include "sonline/hashing.hpp"
 #include "sonline/merge_slots.hpp"
 #include "sonline/resolve.hpp"
+#include "sonline/rounds.hpp"
 #include "sonline/row.hpp"
 #include "sonline/scales.hpp"
 
@@ -265,15 +265,8 @@ class Learner {
   }
 
  private:
-  static constexpr double kLargestSquare = 1e280;    // sums of them must stay finite
-  static constexpr double kSmallestSquare = 1e-290;  // its digits must be normal numbers
-  // sketch_every = 0 ("auto"): every row at first, one of two from here on, and so on up to …
-  static constexpr uint64_t kFirstRare = 1024;
-  static constexpr size_t kMostRare = 32;
-  static constexpr double kWorst = 5;           // typical losses that an expert can lose by a row
-  static constexpr uint64_t kFirstLabels = 16;  // their mean is the offset
-  static constexpr double kYoung = 64;
-  static constexpr double kShortMemory = 1000;    // rows, of classes
+  static constexpr double kWorst = 5;             // typical losses that an expert can lose by a row
+  static constexpr uint64_t kFirstLabels = 16;    // their mean is the offset
   static constexpr double kFollowerAlpha = 0.03;  // its steps go most of the way to the label
 
   template <class Archive>
@@ -443,7 +436,7 @@ class Learner {
   // One round, as described at the top of this file. `times` is how often the sketch counts the
   // row.
   double learn_row(double y, double weight) {
-    const size_t every = group(), times = drawn(every) ? every : 0;
+    const size_t every = group(), times = is_drawn(rounds_, every) ? every : 0;
     if constexpr (requires { sketch_.begin_row(); }) sketch_.begin_row();
     if (row().prepared)
       scales_.take_over(row());
@@ -564,19 +557,7 @@ class Learner {
     if (g != 0 && row().energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
   }
 
-  // The sketch takes in one row out of each group of this many rounds, and counts it that often.
-  size_t group() const {
-    size_t every = config_.sketch_every;
-    if (every == 0)
-      for (every = 1; every < kMostRare && rounds_ >= kFirstRare * every; every *= 2) {
-      }
-    return every;
-  }
-  // Whether that row is the next one. It is drawn at random, so that a periodic stream is sampled
-  // fairly.
-  bool drawn(size_t every) const {
-    return every == 1 || rounds_ % every == mix_bits(rounds_ / every) % every;
-  }
+  size_t group() const { return rows_per_draw(config_.sketch_every, rounds_); }
 
   // The step of each expert with the A of the rounds before.
   void implicit_steps(double y, double weight) {
@@ -592,7 +573,7 @@ class Learner {
       if (is_short_[e]) reaches_[e] *= balance_.weight(y);
     }
     for (size_t e = 0; e < K; ++e)
-      if (!learns(e)) margins_[e] = as_sure_as_others(e);
+      if (!learns(e)) margins_[e] = as_sure_as_others(margins_.data(), K, e);
     config_.loss->implicit_steps(margins_.data(), y, reaches_.data(), K, fits_.data(),
                                  moves_.data());
     const double most = most_moved();
@@ -619,21 +600,12 @@ class Learner {
     return fits_[e] > others ? std::sqrt(others * fits_[e]) : fits_[e];
   }
 
-  // The margin by which an expert with a short memory is judged: few rows can often be separated,
-  // so being surer than all others counts neither for it nor against it.
-  double as_sure_as_others(size_t expert) const {
-    double most = 1;
-    for (size_t e = 0; e < margins_.size(); ++e)
-      if (e != expert) most = std::max(most, std::fabs(margins_[e]));
-    return std::clamp(margins_[expert], -most, most);
-  }
-
   // How far a step may move a prediction: blended experts do not get sure of a class by one row.
   double most_moved() const {
     constexpr double kAny = std::numeric_limits<double>::infinity();
     if (margins_.size() == 1 || !config_.loss->binary) return kAny;
     const double rows = effective_.count();
-    return rows < kYoung ? rows : kAny;
+    return rows < kFewRows ? rows : kAny;
   }
 
   // The blend of the margins after the steps. The curvature is smaller there, above all in the
@@ -658,8 +630,7 @@ class Learner {
     double memory = config_.experts[e].memory;
     if (!(memory > 0)) return 1.0;
     if (config_.loss->binary && memory < kShortMemory) memory /= balance_.information();
-    const double t = effective_.count();
-    return t > memory ? memory / t : 1.0;
+    return part_of_memory(memory, effective_.count());
   }
   double unit_of_alpha() const {
     const double unit = !config_.relative ? 1.0
