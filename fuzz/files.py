@@ -51,6 +51,10 @@ def some_models(rng: np.random.Generator) -> Iterator[Any]:
             number.learn_one(dict(zip("abcde", row, strict=True)), label)
         yield named
         yield number
+    wide = np.where(rng.random((70, 800)) < 0.05, rng.normal(size=(70, 800)), 0.0)
+    for classes in (np.digitize(y, [-0.5, 0.5]), np.where(y > 0, "a", "b")):
+        shared = SONClassifier(sketch_size=2, discover_classes=True)
+        yield shared.partial_fit(np.hstack([X + 9, wide]), classes)
 
 
 class Files:
