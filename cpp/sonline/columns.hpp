@@ -9,6 +9,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 
 #include "sonline/cpu.hpp"
@@ -39,6 +40,85 @@ struct Simd<T, 1> {
   using InMemory = T;
 };
 
+// W numbers in registers: vectors of 32 bytes and, for the rest, of four numbers.
+template <class U, size_t W>
+struct Strip {
+  static constexpr size_t kWidth = W;
+  static constexpr size_t kWide = 32 / sizeof(U), kWides = W / kWide,
+                          kFours = W % kWide / kQuad;  // 0 or 1
+  static_assert(kWides * kWide + kFours * kQuad == W);
+  using Wide = Simd<U, kWide>;
+  using Four = Simd<U, kQuad>;
+  typename Wide::Vector wides[kWides + 1];
+  typename Four::Vector fours[kFours + 1];
+
+  [[gnu::always_inline]] static Strip zero() {
+    Strip strip;
+    for (size_t q = 0; q < kWides; ++q) strip.wides[q] = typename Wide::Vector{};
+    for (size_t q = 0; q < kFours; ++q) strip.fours[q] = typename Four::Vector{};
+    return strip;
+  }
+  [[gnu::always_inline]] static Strip load(const U* from) {
+    Strip strip;
+    for (size_t q = 0; q < kWides; ++q) strip.wides[q] = wide_at(from, q);
+    for (size_t q = 0; q < kFours; ++q) strip.fours[q] = four_at(from, q);
+    return strip;
+  }
+  [[gnu::always_inline]] void multiply(const Strip& factors) {
+    for (size_t q = 0; q < kWides; ++q) wides[q] *= factors.wides[q];
+    if constexpr (kFours > 0) fours[0] *= factors.fours[0];
+  }
+  [[gnu::always_inline]] static Strip product(U factor, const Strip& other) {
+    const typename Wide::Vector factors = factor - typename Wide::Vector{};
+    Strip strip;
+    for (size_t q = 0; q < kWides; ++q) strip.wides[q] = factors * other.wides[q];
+    if constexpr (kFours > 0) strip.fours[0] = first_four(factors) * other.fours[0];
+    return strip;
+  }
+  [[gnu::always_inline]] void add(U factor, const Strip& other) { add(product(factor, other)); }
+  [[gnu::always_inline]] void add(const Strip& other) {
+    for (size_t q = 0; q < kWides; ++q) wides[q] += other.wides[q];
+    if constexpr (kFours > 0) fours[0] += other.fours[0];
+  }
+  // Whether all are finite: x - x is 0 then, and NaN otherwise.
+  [[gnu::always_inline]] bool fit() const {
+    typename Wide::Vector total{};
+    for (size_t q = 0; q < kWides; ++q) total += wides[q] - wides[q];
+    auto four = first_four(total) + last_four(total);
+    if constexpr (kFours > 0) four += fours[0] - fours[0];
+    uint64_t words[sizeof four / sizeof(uint64_t)], any = 0;
+    std::memcpy(words, &four, sizeof four);
+    for (const uint64_t word : words) any |= word;
+    return any == 0;
+  }
+  [[gnu::always_inline]] void store(U* to) const {
+    for (size_t q = 0; q < kWides; ++q)
+      *reinterpret_cast<typename Wide::InMemory*>(to + q * kWide) = wides[q];
+    for (size_t q = 0; q < kFours; ++q)
+      *reinterpret_cast<typename Four::InMemory*>(to + kWides * kWide + q * kQuad) = fours[q];
+  }
+
+ private:
+  [[gnu::always_inline]] static typename Wide::Vector wide_at(const U* from, size_t q) {
+    return *reinterpret_cast<const typename Wide::InMemory*>(from + q * kWide);
+  }
+  [[gnu::always_inline]] static typename Four::Vector first_four(typename Wide::Vector wide) {
+    if constexpr (kWide == kQuad)
+      return wide;
+    else
+      return __builtin_shufflevector(wide, wide, 0, 1, 2, 3);
+  }
+  [[gnu::always_inline]] static typename Four::Vector last_four(typename Wide::Vector wide) {
+    if constexpr (kWide == kQuad)
+      return wide;
+    else
+      return __builtin_shufflevector(wide, wide, 4, 5, 6, 7);
+  }
+  [[gnu::always_inline]] static typename Four::Vector four_at(const U* from, size_t q) {
+    return *reinterpret_cast<const typename Four::InMemory*>(from + kWides * kWide + q * kQuad);
+  }
+};
+
 }  // namespace detail
 
 template <class T>
@@ -64,7 +144,7 @@ struct Columns {
 
   template <size_t W>
   static Columns fixed() {
-    if constexpr (W * sizeof(T) % kWide == 0)
+    if constexpr (W % kWidthStep == 0 && W * sizeof(T) >= kWide)
       if (has_avx2()) return {&gather_avx2<W>, &scatter_avx2<W>};
     return {&gather_fixed<W>, &scatter_fixed<W>};
   }
@@ -72,12 +152,12 @@ struct Columns {
   static constexpr size_t kWide = 32;  // bytes of a vector with AVX2
   template <size_t W>
   SONLINE_AVX2 static void gather_avx2(T* const* blocks, const T* x, size_t n, size_t, T* sum) {
-    gather_of<Lanes<W, kWide>>(blocks, x, n, sum);
+    gather_of<detail::Strip<T, W>>(blocks, x, n, sum);
   }
   template <size_t W>
   SONLINE_AVX2 static void scatter_avx2(T* const* blocks, const T* x, size_t n, size_t,
                                         const T* update) {
-    scatter_of<Lanes<W, kWide>>(blocks, x, n, update);
+    scatter_of<detail::Strip<T, W>>(blocks, x, n, update);
   }
   template <size_t W>
   static void gather_fixed(T* const* blocks, const T* x, size_t n, size_t, T* sum) {

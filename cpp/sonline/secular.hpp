@@ -63,16 +63,17 @@ class SecularSolver {
     const double eps = std::numeric_limits<double>::epsilon();
     const double tolerance = 8 * eps * std::max(n > 0 ? std::fabs(d_[0]) : 0.0, norm);
     active_.assign(n, false);
+    const double length = std::sqrt(norm);
     size_t last = n;  // the previous active pole
     for (size_t i = 0; i < n; ++i) {
-      if (std::fabs(q_[i]) * std::sqrt(norm) <= tolerance) {
+      if (std::fabs(q_[i]) * length <= tolerance) {
         q_[i] = 0;
         continue;
       }
       if (last < n) {
-        const double r = std::sqrt(q_[last] * q_[last] + q_[i] * q_[i]);
-        const double c = q_[i] / r, s = q_[last] / r;
-        if (std::fabs((d_[last] - d_[i]) * c * s) <= tolerance) {
+        const double squares = q_[last] * q_[last] + q_[i] * q_[i];
+        if (std::fabs((d_[last] - d_[i]) * q_[i] * q_[last]) <= tolerance * squares) {
+          const double r = std::sqrt(squares), c = q_[i] / r, s = q_[last] / r;
           // Rotate the weight of `last` into i; what is left of `last` is an eigenvector.
           q_[i] = r;
           q_[last] = 0;

@@ -102,7 +102,7 @@ class Factored {
         condition_(config.condition > 0 ? config.condition : kCondition),
         cancellation_(config.cancellation > 0 ? config.cancellation : kCancellation),
         rule_(config, m_),
-        lazy_(K_, m_, m_, m_ > 0 ? kExact : 0),
+        lazy_(K_, m_, m_ > 0 ? kExact : 0),
         F_(m_, m_),
         beta_(K_, m_),
         intercept_(K_ + m_),
@@ -122,7 +122,7 @@ class Factored {
         p_(m_),
         p_hat_(m_),
         Zx_(m_),
-        room_(lazy_.room()),
+        room_(lazy_),
         heeded_(config.outputs, 1) {
     next_.F = Matrix(m_, m_);
     next_.delta.resize(m_);
@@ -152,7 +152,7 @@ class Factored {
     k_ = other.k_;
     F_ = other.F_;
     for (size_t e = 0; e < K_; ++e) std::copy_n(other.beta_[weights[e]], m_, beta_[e]);
-    other.lazy_.take_feature(other.intercept_.data(), weights, m_, intercept_.data());
+    other.lazy_.take_feature(other.intercept_.data(), weights, intercept_.data());
     upkeep_ = other.upkeep_;
   }
   void take_block(const T* block, const std::vector<size_t>& from, T* to) const {
@@ -165,14 +165,14 @@ class Factored {
   // Brings the features of a row that is to be learned up to date.
   void refresh(const Row<T>& row) {
     if (m_ == 0) return;
-    upkeep_.caught_up += lazy_.catch_up(row, first_, room_.data());
+    upkeep_.caught_up += lazy_.catch_up(row, first_, room_);
     current_ = true;
   }
 
   // The same for a row that is only predicted: its blocks become copies.
   void view(Row<T>& row) {
     // Numbers in double are read where they are, see sum_exact().
-    if (m_ > 0 && !lazy_.all_exact()) lazy_.view(row, first_, width_, copies_, room_.data());
+    if (m_ > 0 && !lazy_.all_exact()) lazy_.view(row, first_, width_, copies_, room_);
     current_ = false;
   }
 
@@ -264,8 +264,9 @@ class Factored {
 
   // The weights of a feature and its column of V, as they are now.
   [[gnu::cold]] void read(Slot slot, const T* block, double* weights, double* v) const {
-    Vector now(lazy_.room());
-    lazy_.read(slot, block, now.data());
+    typename LazyColumns<T>::Room room(lazy_);
+    const double* read = lazy_.read(slot, block, room);
+    Vector now(read, read + K_ + m_);
     if (slot == kInterceptSlot)
       for (size_t j = 0; j < K_ + m_; ++j) now[j] += intercept_[j];
     for (size_t i = 0; i < k_; ++i) v[i] = dot(F_[i], &now[K_], k_);
@@ -375,8 +376,7 @@ class Factored {
   [[gnu::always_inline]] inline const double* exact_numbers(const Row<T>& row, size_t i) {
     const Slot slot = row.slots[i];
     if (current_ || lazy_.is_current(slot)) return lazy_.exact(slot);
-    lazy_.read(slot, row.blocks[i], room_.data());
-    return room_.data();
+    return lazy_.read(slot, row.blocks[i], room_);
   }
 
   static constexpr bool kFloat = std::is_same_v<T, float>;
@@ -562,8 +562,8 @@ class Factored {
     mapped_.resize(std::max(mapped_.size(), n * used));
     for (size_t i = 0; i < n; ++i) {
       const T* block = row.blocks[first_ + i];
-      lazy_.read(row.slots[first_ + i], block, room_.data());
-      apply(map, of_x, row.x[first_ + i], room_.data(), &mapped_[i * used]);
+      const double* now = lazy_.read(row.slots[first_ + i], block, room_);
+      apply(map, of_x, row.x[first_ + i], now, &mapped_[i * used]);
     }
     for (size_t j = 0; j < n * used; ++j)
       if (!std::isfinite(static_cast<T>(mapped_[j])))
@@ -626,14 +626,13 @@ class Factored {
     GramSum sum(k_);
     sum.add(&intercept_[K_]);
     upkeep_.work = 0;
-    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
-      T* block = blocks.at(slot);
-      if (lazy_.is_stale(slot) && !lazy_.catch_up(slot, block, room_.data())) return;
+    const auto after_intercept = [](size_t i) { return static_cast<Slot>(kInterceptSlot + 1 + i); };
+    if (!lazy_.catch_up(blocks, slots - 1, after_intercept, room_)) return;
+    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot)
       if (const double* numbers = lazy_.exact(slot))
         sum.add(numbers + K_);
       else
-        sum.add(block + K_);
-    }
+        sum.add(blocks.at(slot) + K_);
     Matrix gram = sum.total(m_);
     for (size_t lost; (lost = dependent_row(gram, k_)) < k_;) forget(blocks, slots, lost, gram);
     F_ = invert_lower(gram, k_);
@@ -678,7 +677,8 @@ class Factored {
   Vector factors_for_;  // the alpha for which they were computed
   Vector kappa_, kappa_after_, kappa_next_;
   std::vector<T> sums_, update_, copies_;
-  Vector exact_sums_, exact_update_, margins_, p_, p_hat_, Zx_, room_, mapped_;
+  Vector exact_sums_, exact_update_, margins_, p_, p_hat_, Zx_, mapped_;
+  typename LazyColumns<T>::Room room_;
   Transition next_;
   double energy_ = 0, rest_ = 0, c_ = 0, rho_ = 0;  // rest: |x|² outside of the basis
   bool absorbed_ = false;

@@ -1,34 +1,37 @@
 // Changes of all features that are applied to each feature when a row next has it.
 //
-// The block of a feature holds K weights w̄ and n columns z, of which a generation starts with the
-// first m filled. A sketch changes them for all features alike in two ways:
+// The block of a feature holds K weights w̄ and m columns z. A sketch changes them for all features
+// alike in two ways:
 //   fold        w̄ ← w̄ + b z              what the weights have on the columns is written into w̄
 //   generation  w̄ ← w̄ + C_w z, z ← C_z z   the columns get a new meaning
 // Neither is done to any feature when it happens. It becomes an event; every feature has a tag, the
 // last event that it has seen, and catches up when a row has it next. So no data can make a row
 // cost more than its own non-zeros:
-//   - within a generation the folds add up to r, and a feature misses r_now - r_then: K n products;
+//   - within a generation the folds add up to r, and a feature misses r_now - r_then: K m products;
 //   - across generations it needs the product of the maps since. Those of the last eight are kept
 //     ready, for older generations those to the next multiple of eight, and from the last eight
 //     multiples to now, and so on: a feature that has missed G generations needs at most
-//     1 + log₈ G maps of (K + m) n products.
-// Everything is computed in double and rounded once, in the same order on every processor.
+//     1 + log₈ G maps of (K + m) m products.
+// The products of maps are computed in double. A map is applied in the type of the numbers that it
+// changes: they are rounded to it anyway, and all of a map then fits into a few cache lines. The
+// order is the same on every processor.
 //
 // A sweep over all features, which lets the events be forgotten, is left to the sketch: it does one
 // when the non-zeros read since the last have paid for it, or when bytes() exceeds the blocks'.
 #pragma once
 
 #include <algorithm>
-#include <bit>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <numeric>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "sonline/archive.hpp"
+#include "sonline/blocks.hpp"
 #include "sonline/columns.hpp"
 #include "sonline/errors.hpp"
 #include "sonline/features.hpp"
@@ -36,84 +39,43 @@
 #include "sonline/row.hpp"
 
 namespace sonline {
-namespace detail {
-
-// A part, `quads` wide, of one feature [w̄ | z] under a map, which has a column of `width` numbers
-// for each number of z: sums += map · z. Of z, `dense` numbers are doubles; the rest is still in
-// the block: columns that only few rows of an epoch have filled. `kDense` is `dense`
-// where that is known when this is compiled, or 0.
-template <size_t kDense, size_t quads, class T>
-[[gnu::always_inline]] inline void map_quads(const double* map, size_t width, const double* z,
-                                             size_t dense, const T* rest, const T* end,
-                                             Quad (&sums)[quads]) {
-  const auto add = [&](double number, const double* column) __attribute__((always_inline)) {
-    for (size_t q = 0; q < quads; ++q) sums[q] += number * load_quad(column + q * kQuad);
-  };
-  if constexpr (kDense > 0) {
-#pragma GCC unroll 16
-    for (size_t j = 0; j < kDense; ++j) add(z[j], map + j * width);
-  } else {
-#pragma GCC unroll 4
-    for (size_t j = 0; j < dense; ++j) add(z[j], map + j * width);
-  }
-  map += dense * width;
-  // Few branches: which columns are filled cannot be predicted.
-  for (size_t n; rest < end; rest += n, map += n * width) {
-    n = std::min<size_t>(static_cast<size_t>(end - rest), 64);
-    for (uint64_t filled = nonzeros(rest, n); filled != 0; filled &= filled - 1) {
-      const size_t j = static_cast<size_t>(std::countr_zero(filled));
-      add(rest[j], map + j * width);
-    }
-  }
-}
-
-// w_k += (b_k - a_k)·z for `K` rows, `stride` numbers apart, of which n count.
-[[gnu::always_inline]] inline void fold_loop(const double* b, const double* a, size_t K,
-                                             size_t stride, size_t n, const double* z, double* w) {
-  for (size_t k = 0; k < K; ++k, a += stride, b += stride) {
-    Quad sum{};
-    size_t j = 0;
-    for (; j + kQuad <= n; j += kQuad)
-      sum += (load_quad(b + j) - load_quad(a + j)) * load_quad(z + j);
-    double rest = 0;
-    for (; j < n; ++j) rest += (b[j] - a[j]) * z[j];
-    w[k] += sum_of(sum) + rest;
-  }
-}
-
-}  // namespace detail
 
 template <class T>
 class LazyColumns {
  public:
-  LazyColumns(size_t K, size_t m, size_t n, size_t exact = 0)
+  LazyColumns(size_t K, size_t m, size_t exact = 0)
       : K_(K),
         m_(m),
-        n_(n),
         width_(whole_quads(K + m)),
-        row_(whole_quads(n)),
-        most_exact_(std::is_same_v<T, float> ? exact : 0),
-        exact_stride_(whole_quads(K + n)),
-        keep_(width_) {
+        row_(whole_quads(m)),
+        most_exact_(std::is_same_v<T, float> ? exact : 0) {
     // A map changes the weights by what it adds to them. What others keep behind the columns of a
     // block, in the same quad, is not to change at all.
-    for (size_t j = 0; j < width_; ++j)
-      keep_[j] = j < K || (n == m && j >= K + m) ? ~uint64_t{0} : 0;
+    for (size_t j = 0; j < width_; ++j) keep_.push_back(j < K || j >= K + m);
+    exact_keep_.assign(keep_.begin(), keep_.end());
     forget();
   }
 
-  // Room that the functions below need for one feature; the first numbers are [w̄ | z].
-  size_t room() const { return 2 * (K_ + row_ + width_); }
+  // Room that the functions below need for one feature.
+  struct Room {
+    explicit Room(const LazyColumns& lazy) : numbers(2 * lazy.width_), rounded(2 * lazy.width_) {}
+    Vector numbers;
+    std::vector<T> rounded;
+  };
 
   uint32_t now() const { return static_cast<uint32_t>(generation_.size() - 1); }
   size_t generations() const { return generation_.back(); }
   size_t bytes() const { return bytes_with(K_); }
   // What it would be with K weights a feature.
   size_t bytes_with(size_t K) const {
-    size_t columns = maps_.size() / width_;
-    for (const Level& level : levels_) columns += level.ups.size() / width_;
+    size_t exact = maps_.size() / width_, rounded = 0;
+    for (const Level& level : levels_) {
+      exact += level.exact.ups.size() / width_;
+      rounded += level.rounded.ups.size() / width_;
+    }
     const size_t folds = K_ > 0 ? folds_.size() / K_ : 0;
-    return (folds * K + columns * whole_quads(K + m_)) * sizeof(double) +
+    return folds * K * sizeof(double) +
+           whole_quads(K + m_) * (exact * sizeof(double) + rounded * sizeof(T)) +
            2 * generation_.size() * sizeof(uint32_t);
   }
   size_t bytes_of_tags() const { return tags_.capacity() * sizeof(uint32_t); }
@@ -125,12 +87,12 @@ class LazyColumns {
   void admit(size_t slots) {
     if (tags_.size() == slots) return;
     tags_.resize(slots, now());
-    exact_.resize(std::min(slots, most_exact_) * exact_stride_);
+    exact_.resize(std::min(slots, most_exact_) * width_);
   }
 
   // The first features of a stream include the most frequent ones, whose numbers are rounded most
   // often. They are kept in double, and their blocks hold copies. Null for other features.
-  double* exact(Slot slot) { return slot < most_exact_ ? &exact_[slot * exact_stride_] : nullptr; }
+  double* exact(Slot slot) { return slot < most_exact_ ? &exact_[slot * width_] : nullptr; }
   const double* exact(Slot slot) const { return const_cast<LazyColumns*>(this)->exact(slot); }
   size_t most_exact() const { return most_exact_; }
   bool all_exact() const { return most_exact_ > 0 && tags_.size() <= most_exact_; }
@@ -138,58 +100,71 @@ class LazyColumns {
   bool is_current(Slot slot) const { return slot < tags_.size() && tags_[slot] == now(); }
   void mark(Slot slot) { tags_[slot] = now(); }
 
-  // w̄ and z of a block as they are now.
-  void read(Slot slot, const T* block, double* now) const {
-    if (const double* numbers = slot < tags_.size() ? exact(slot) : nullptr)
-      read_from(slot, numbers, now);
-    else
-      read_from(slot, block, now);
-  }
-
-  template <class U>
-  void read_from(Slot slot, const U* block, double* now) const {
-    std::copy_n(block, K_ + n_, now);
-    if (!is_stale(slot)) return;
-    const uint32_t event = tags_[slot];
-    if (is_of_last_generation(event)) {
-      fold(fold_.back(), fold_[event], n_, now);
-      return;
+  // w̄ and z of a feature as they are now, in the room.
+  const double* read(Slot slot, const T* block, Room& room) const {
+    double* numbers = room.numbers.data();
+    const double* exact = slot < tags_.size() ? this->exact(slot) : nullptr;
+    if (exact) {
+      std::copy_n(exact, K_ + m_, numbers);
+      return is_stale(slot) ? advance(tags_[slot], numbers) : numbers;
     }
-    std::copy_n(advance(event, block, now + K_ + row_), K_ + m_, now);
-    std::fill_n(now + K_ + m_, n_ - m_, 0.0);
+    std::copy_n(read_rounded(slot, block, room), K_ + m_, numbers);
+    return numbers;
   }
 
   // Brings a feature up to date; false, and nothing is changed, if it does not fit its type.
-  bool catch_up(Slot slot, T* block, double* room) {
-    if (slot >= most_exact_) return catch_up_of(slot, block, room);
-    double* numbers = exact(slot);
-    if (!catch_up_of(slot, numbers, room)) return false;
-    round_to_block(numbers, block);
+  bool catch_up(Slot slot, T* block, Room& room) {
+    if (double* numbers = exact(slot)) {
+      const double* now = read(slot, block, room);
+      if (!all_fit<T>(now, K_ + m_)) return false;
+      std::copy_n(now, K_ + m_, numbers);
+      round_to_block(numbers, block);
+    } else {
+      const T* now = read_rounded(slot, block, room);
+      if (!all_fit<T>(now, K_ + m_)) return false;
+      std::copy_n(now, K_ + m_, block);
+    }
+    tags_[slot] = this->now();
     return true;
   }
   void round_to_block(const double* numbers, T* block) const {
-    for (size_t j = 0; j < K_ + n_; ++j) block[j] = static_cast<T>(numbers[j]);
+    for (size_t j = 0; j < K_ + m_; ++j) block[j] = static_cast<T>(numbers[j]);
   }
 
   // The same for the features of a row from `first` on; returns how many were stale.
-  size_t catch_up(const Row<T>& row, size_t first, double* room) {
+  size_t catch_up(const Row<T>& row, size_t first, Room& room) {
     admit(row.slots_seen);
     if (now() == 0) return 0;
-    if (!has_avx2()) return catch_up_row<0, 0>(row, first, room);
-    return width_ == 3 * kQuad && K_ + n_ > width_ ? catch_up_row_avx2<3, 1>(row, first, room)
-           : width_ == 3 * kQuad                   ? catch_up_row_avx2<3, 0>(row, first, room)
-           : width_ == 4 * kQuad                   ? catch_up_row_avx2<4, 0>(row, first, room)
-                                                   : catch_up_row_avx2<0, 0>(row, first, room);
+    const size_t stale = catch_up_features(row, first, room);
+    if (stale == kDoesNotFit) throw Diverged("a weight is too large for the number type");
+    return stale;
+  }
+
+  // The same for n features, of which slot_of(i) are the slots; false if one does not fit its type.
+  template <class SlotOf>
+  bool catch_up(const BlockStore<T>& blocks, size_t n, const SlotOf& slot_of, Room& room) {
+    constexpr size_t kAtOnce = 64;
+    Row<T>& row = some_;
+    row.reserve(kAtOnce);
+    for (size_t i = 0; i < n; i += kAtOnce) {
+      row.size = std::min(kAtOnce, n - i);
+      for (size_t j = 0; j < row.size; ++j) row.slots[j] = slot_of(i + j);
+      blocks.locate(row.slots.data(), row.size, row.blocks.data());
+      if (catch_up_features(row, 0, room) == kDoesNotFit) return false;
+    }
+    return true;
   }
 
   // The same for a row that is only predicted: stale blocks become copies, `width` numbers apart.
-  void view(Row<T>& row, size_t first, size_t width, std::vector<T>& copies, double* room) const {
+  void view(Row<T>& row, size_t first, size_t width, std::vector<T>& copies, Room& room) const {
     copies.resize(std::max(copies.size(), row.size * width));
     for (size_t i = first; i < row.size; ++i) {
       if (!is_stale(row.slots[i])) continue;
       T* copy = &copies[i * width];
-      read(row.slots[i], row.blocks[i], room);
-      std::copy_n(room, K_ + n_, copy);
+      if (exact(row.slots[i]))
+        round_to_block(read(row.slots[i], row.blocks[i], room), copy);
+      else
+        std::copy_n(read_rounded(row.slots[i], row.blocks[i], room), K_ + m_, copy);
       row.blocks[i] = copy;
     }
   }
@@ -228,12 +203,12 @@ class LazyColumns {
   // w̄ ← w̄ + C_w z, z ← C_z z. C has K rows and then one for each new column that is not zero, and
   // `columns` columns.
   void next_generation(const Matrix& C, size_t columns) {
-    maps_.resize(maps_.size() + n_ * width_);
-    double* map = maps_.data() + maps_.size() - n_ * width_;
+    maps_.resize(maps_.size() + m_ * width_);
+    double* map = maps_.data() + maps_.size() - m_ * width_;
     const double* r = fold_at(fold_.back());
     for (size_t j = 0; j < columns; ++j)
       for (size_t i = 0; i < C.rows(); ++i) map[j * width_ + i] = C(i, j);
-    for (size_t j = 0; j < n_; ++j)
+    for (size_t j = 0; j < m_; ++j)
       for (size_t k = 0; k < K_; ++k) map[j * width_ + k] += r[k * row_ + j];
     multiply_out(generations() + 1);
     generation_.push_back(generation_.back() + 1);
@@ -242,10 +217,10 @@ class LazyColumns {
 
   // Takes over the events of columns with other weights: weight k was there weight from[k].
   void take_over(const LazyColumns& other, const std::vector<size_t>& from) {
-    const auto moved = [&](const Vector& maps) {
-      Vector to(maps.size() / other.width_ * width_, 0.0);
-      for (size_t j = 0; j < maps.size() / other.width_; ++j)
-        other.take_feature(&maps[j * other.width_], from, m_, &to[j * width_]);
+    const auto moved = [&]<class U>(const std::vector<U>& features) {
+      std::vector<U> to(features.size() / other.width_ * width_);
+      for (size_t j = 0; j < features.size() / other.width_; ++j)
+        other.take_feature(&features[j * other.width_], from, &to[j * width_]);
       return to;
     };
     tags_ = other.tags_;
@@ -259,22 +234,18 @@ class LazyColumns {
       }
     maps_ = moved(other.maps_);
     levels_.clear();
-    for (const Level& level : other.levels_) {
-      levels_.emplace_back();
-      for (const Vector& product : level.recent) levels_.back().recent.push_back(moved(product));
-      levels_.back().ups = moved(level.ups);
-    }
-    exact_.assign(other.exact_.size() / other.exact_stride_ * exact_stride_, 0.0);
-    for (size_t i = 0; i * exact_stride_ < exact_.size(); ++i)
-      other.take_feature(&other.exact_[i * other.exact_stride_], from, n_,
-                         &exact_[i * exact_stride_]);
+    for (const Level& level : other.levels_)
+      levels_.push_back({{moved(level.exact.recent), moved(level.exact.ups)},
+                         {moved(level.rounded.recent), moved(level.rounded.ups)}});
+    for (Path& path : paths_) path.count = 0;
+    exact_ = moved(other.exact_);
   }
 
-  // [w̄ | z] of one feature with other weights; z has n numbers.
+  // [w̄ | z] of one feature with other weights.
   template <class U>
-  void take_feature(const U* numbers, const std::vector<size_t>& from, size_t n, U* to) const {
+  void take_feature(const U* numbers, const std::vector<size_t>& from, U* to) const {
     for (size_t k = 0; k < from.size(); ++k) to[k] = numbers[from[k]];
-    std::copy_n(numbers + K_, n, to + from.size());
+    std::copy_n(numbers + K_, m_, to + from.size());
   }
 
   // After all features have caught up: there are no events any more.
@@ -285,6 +256,7 @@ class LazyColumns {
     folds_.assign(K_ * row_, 0.0);
     maps_.clear();
     levels_.assign(1, Level{});
+    for (Path& path : paths_) path.count = 0;
   }
 
   template <class Archive>
@@ -303,7 +275,7 @@ class LazyColumns {
     archive.array_of(exact_.size(), "sketch.exact", exact_);
     const size_t folds = 1 + *std::max_element(fold_.begin(), fold_.end());
     archive.array_of(folds * K_ * row_, "sketch.folds", folds_);
-    archive.array_of(generations() * n_ * width_, "sketch.maps", maps_);
+    archive.array_of(generations() * m_ * width_, "sketch.maps", maps_);
     if constexpr (Archive::reading) {
       levels_.assign(1, Level{});
       for (size_t g = 1; g <= generations(); ++g) multiply_out(g);
@@ -312,15 +284,34 @@ class LazyColumns {
 
  private:
   static constexpr size_t kMostEvents = size_t{1} << 31;
-  static constexpr size_t kUnitBits = 3,
+  static constexpr size_t kUnitBits = 4,
                           kUnits = size_t{1} << kUnitBits;  // of a level in a unit of the next
-  static constexpr size_t kMostMaps = 16;                   // 8¹⁵ is more than kMostEvents
+  static constexpr size_t kMostMaps = 16;                   // 16¹⁵ is more than kMostEvents
+  static constexpr size_t kKnownPaths = 72;
 
   // A unit of level l is 8ˡ generations and starts at a multiple of 8ˡ.
+  template <class U>
+  struct Products {
+    std::vector<U> recent;  // from the start of each of the last whole units to now; the last first
+    std::vector<U> ups;     // of each unit: from its start to the next unit of the level above
+  };
   struct Level {
-    std::vector<Vector>
-        recent;  // recent[i]: from the start of the i-th of the last whole units to now
-    Vector ups;  // of each unit: from its start to the next unit of the level above
+    Products<double> exact;
+    Products<T> rounded;  // if T is not double
+  };
+  template <class U>
+  static const Products<U>& products(const Level& level) {
+    if constexpr (std::is_same_v<U, double>)
+      return level.exact;
+    else
+      return level.rounded;
+  }
+  size_t numbers_of_map() const { return m_ * width_; }
+
+  // The way from an older generation to the current one.
+  struct Path {
+    size_t count = 0;  // of maps; 0 if it is not known yet
+    const T* maps[kMostMaps];
   };
 
   template <class Archive>
@@ -336,181 +327,152 @@ class LazyColumns {
       if (tag >= generation_.size()) archive.fail("sketch.tags", "is out of range");
   }
 
-  // Compiled for common cases: `quads` is the number of quads of [w̄ | z], or 0, and K the number of
-  // weights if there are more columns than fit in there, or 0.
-  template <size_t quads, size_t K>
-  [[gnu::always_inline]] inline size_t catch_up_row(const Row<T>& row, size_t first, double* room) {
-    const uint32_t event = now(), *tags = tags_.data();
+  // Compiled for common shapes: W numbers, M of them columns; both are 0 for others.
+  template <size_t W, size_t M>
+  bool is_shape() const {
+    return width_ == W && m_ == M;
+  }
+  size_t catch_up_features(const Row<T>& row, size_t first, Room& room) {
+    if (!has_avx2()) return catch_up_row<0, 0>(row, first, room);
+    return is_shape<12, 9>()    ? catch_up_row_avx2<12, 9>(row, first, room)
+           : is_shape<12, 10>() ? catch_up_row_avx2<12, 10>(row, first, room)
+           : is_shape<16, 10>() ? catch_up_row_avx2<16, 10>(row, first, room)
+                                : catch_up_row_avx2<0, 0>(row, first, room);
+  }
+  static constexpr size_t kDoesNotFit = ~size_t{0};
+  template <size_t W, size_t M>
+  [[gnu::always_inline]] inline size_t catch_up_row(const Row<T>& row, size_t first, Room& room) {
+    // All in local variables: to the compiler, writing a block might change any member.
+    const uint32_t event = now(), last = generation_.back(), *generation = generation_.data();
+    const size_t size = row.size, most_exact = M > 0 && !any_folds() ? most_exact_ : ~size_t{0};
+    const size_t last_of_block = K_ + m_ - 1, K = K_;
     const Slot* slots = row.slots.data();
-    size_t stale = 0;
-    for (size_t i = first; i < row.size; ++i) {
+    T* const* blocks = row.blocks.data();
+    uint32_t* tags = tags_.data();
+    Path* paths = paths_.data();
+    const auto keep = detail::Strip<T, W>::load(keep_.data());
+    // Which they are cannot be guessed by the processor: a loop without a branch finds them first.
+    stale_.resize(std::max(stale_.size(), size + 1));
+    uint32_t* stale = stale_.data();
+    size_t n = 0;
+    for (size_t i = first; i < size; ++i) {
+      stale[n] = static_cast<uint32_t>(i);
+      n += tags[slots[i]] != event;
+    }
+    for (size_t s = 0; s < n; ++s) {
+      // They were fetched when the row was resolved, but the row before may have taken their place.
+      const T* ahead = blocks[stale[s + kAhead < n ? s + kAhead : s]];
+      __builtin_prefetch(ahead, 1);
+      __builtin_prefetch(ahead + last_of_block, 1);
+      const size_t i = stale[s];
       const Slot slot = slots[i];
-      if (tags[slot] == event) continue;
-      T* block = row.blocks[i];
-      if ((slot < most_exact_ || !catch_up_soon<quads, K>(slot, block)) &&
-          !catch_up(slot, block, room))
-        throw Diverged("a weight is too large for the number type");
-      ++stale;
-    }
-    return stale;
-  }
-  template <size_t quads, size_t K>
-  SONLINE_AVX2 size_t catch_up_row_avx2(const Row<T>& row, size_t first, double* room) {
-    return catch_up_row<quads, K>(row, first, room);
-  }
-
-  // What catch_up() does, to the bit, for a feature that has missed no fold, which is common;
-  // false, and nothing is changed, for others.
-  template <size_t quads, size_t K>
-  [[gnu::always_inline]] inline bool catch_up_soon(Slot slot, T* block) {
-    if constexpr (quads == 0) return false;
-    const std::vector<Vector>& recent = levels_[0].recent;
-    const uint32_t event = tags_[slot], g = generation_[event];
-    const size_t missed = generation_.back() - g;
-    if ((fold_[event] | fold_.back()) != 0) return false;
-    const double* maps[kMostMaps];
-    maps[0] = recent[std::min(missed, recent.size()) - 1].data();
-    const size_t count = missed <= recent.size() ? 1 : path(g, maps);
-    constexpr size_t kWidth = std::max<size_t>(quads, 1) * kQuad;
-    double now[kWidth];
-    Quad sums[kWidth / kQuad];
-    for (size_t q = 0; q < quads; ++q) {
-      const Quad quad = widen_quad(block + q * kQuad);
-      store_quad(now + q * kQuad, quad);
-      const bool of_weights = K == 0 || q * kQuad < K;  // the map replaces the others
-      sums[q] = of_weights ? masked(quad, &keep_[q * kQuad]) : Quad{};
-    }
-    constexpr size_t kDense = K > 0 ? kWidth - K : 0;
-    const size_t weights = K > 0 ? K : K_, dense = K > 0 ? kDense : n_;
-    T *rest = block + weights + dense, *end = block + weights + n_;
-    detail::map_quads<kDense>(maps[0], kWidth, now + weights, dense, rest, end, sums);
-    for (size_t i = 1; i < count; ++i) {
-      for (size_t q = 0; q < quads; ++q) {
-        store_quad(now + q * kQuad, sums[q]);
-        sums[q] = masked(sums[q], &keep_[q * kQuad]);
+      if (slot >= most_exact) {  // neither in double nor has it missed folds: the common case
+        const size_t g = generation[tags[slot]], missed = last - g;
+        Path& path = paths[missed < kKnownPaths ? missed : kKnownPaths];
+        if (path.count == 0 || missed >= kKnownPaths) path.count = this->path(g, path.maps);
+        alignas(32) T now[std::max<size_t>(W, 1)];
+        auto sums = detail::Strip<T, W>::load(blocks[i]);
+        for (size_t l = 0; l < path.count; ++l) {
+          sums.store(now);
+          sums.multiply(keep);
+          add_columns<M>(path.maps[l], W, now + K, sums);
+        }
+        if (sums.fit()) {
+          sums.store(blocks[i]);
+          tags[slot] = event;
+          continue;
+        }
       }
-      const T* none = nullptr;
-      detail::map_quads<0>(maps[i], kWidth, now + weights, m_, none, none, sums);
+      if (!catch_up(slot, blocks[i], room)) return kDoesNotFit;
     }
-    typename FourOf<T>::Vector rounded[kWidth / kQuad], total{};
-    for (size_t q = 0; q < quads; ++q) {
-      rounded[q] = __builtin_convertvector(sums[q], typename FourOf<T>::Vector);
-      total += rounded[q];
+    return n;
+  }
+  static constexpr size_t kAhead = 8;
+  template <size_t W, size_t M>
+  SONLINE_AVX2 size_t catch_up_row_avx2(const Row<T>& row, size_t first, Room& room) {
+    return catch_up_row<W, M>(row, first, room);
+  }
+
+  bool any_folds() const { return folds_.size() > K_ * row_; }
+
+  // Two chains of additions. M is the number of columns, or 0.
+  template <size_t M, class U, size_t W>
+  [[gnu::always_inline]] inline void add_columns(const U* map, size_t width, const U* z,
+                                                 detail::Strip<U, W>& even) const {
+    using Strip = detail::Strip<U, W>;
+    const size_t m = M > 0 ? M : m_;
+    const auto column = [&](size_t j)
+                            __attribute__((always_inline)) { return Strip::load(map + j * width); };
+    if (m < 2) {
+      if (m > 0) even.add(z[0], column(0));
+      return;
     }
-    if (!all_zero(total - total)) return false;  // NaN instead of 0 if a number does not fit
-    for (size_t q = 0; q < quads; ++q)
-      *reinterpret_cast<typename FourOf<T>::InMemory*>(block + q * kQuad) = rounded[q];
-    clear(rest, end);
-    tags_[slot] = this->now();
-    return true;
-  }
-
-  // Inline, because a call of memset would cost as much as the map.
-  [[gnu::always_inline]] static inline void clear(T* from, T* end) {
-    using Four = typename FourOf<T>::InMemory;
-    for (; from + kQuad <= end; from += kQuad) *reinterpret_cast<Four*>(from) = Four{};
-    for (; from < end; ++from) *from = 0;
-  }
-
-  // To the bit.
-  [[gnu::always_inline]] static inline bool all_zero(typename FourOf<T>::Vector four) {
-    uint64_t words[sizeof four / sizeof(uint64_t)], any = 0;
-    std::memcpy(words, &four, sizeof four);
-    for (const uint64_t word : words) any |= word;
-    return any == 0;
-  }
-
-  [[gnu::always_inline]] static inline Quad masked(Quad quad, const uint64_t* keep) {
-    typedef uint64_t Words __attribute__((vector_size(32)));
-    typedef uint64_t WordsInMemory
-        __attribute__((vector_size(32), aligned(alignof(uint64_t)), may_alias));
-    return reinterpret_cast<Quad>(reinterpret_cast<Words>(quad) &
-                                  *reinterpret_cast<const WordsInMemory*>(keep));
+    even.add(z[0], column(0));
+    Strip odd = Strip::product(z[1], column(1));
+    size_t j = 2;
+#pragma GCC unroll 8
+    for (; j + 1 < m; j += 2) {
+      even.add(z[j], column(j));
+      odd.add(z[j + 1], column(j + 1));
+    }
+    if (j < m) even.add(z[j], column(j));
+    even.add(odd);
   }
 
   bool is_of_last_generation(uint32_t event) const {
     return generation_[event] == generation_.back();
   }
 
-  template <class U>
-  bool catch_up_of(Slot slot, U* block, double* room) {
-    return has_avx2() ? catch_up_avx2(slot, block, room) : catch_up_any<false>(slot, block, room);
-  }
-  template <class U>
-  SONLINE_AVX2 bool catch_up_avx2(Slot slot, U* block, double* room) {
-    return catch_up_any<true>(slot, block, room);
-  }
-  template <bool avx2, class U>
-  [[gnu::always_inline]] inline bool catch_up_any(Slot slot, U* block, double* room) {
-    const uint32_t event = tags_[slot];
-    if (is_of_last_generation(event)) {
-      std::copy_n(block, K_ + n_, room);
-      fold(fold_.back(), fold_[event], n_, room);
-      if (!all_fit<T>(room, K_)) return false;
-      for (size_t k = 0; k < K_; ++k) block[k] = static_cast<U>(room[k]);
-    } else {
-      const double* mapped =
-          avx2 ? advance_any(event, block, room) : advance_plain(event, block, room);
-      if (!all_fit<T>(mapped, K_ + m_)) return false;
-      for (size_t j = 0; j < K_ + m_; ++j) block[j] = static_cast<U>(mapped[j]);
-      for (size_t j = K_ + m_; j < K_ + n_; ++j) block[j] = 0;
-    }
-    tags_[slot] = now();
-    return true;
+  const T* read_rounded(Slot slot, const T* block, Room& room) const {
+    if (!is_stale(slot)) return block;
+    std::copy_n(block, K_ + m_, room.rounded.data());
+    return advance(tags_[slot], room.rounded.data());
   }
 
-  // [w̄ | z], all of a block, by the maps from an event to the current generation: the result lies
-  // somewhere in the room.
+  // [w̄ | z], which have seen an event, as they are now: before or behind `numbers`, which has twice
+  // the room for them.
   template <class U>
-  const double* advance(uint32_t event, const U* block, double* room) const {
-    return has_avx2() ? advance_avx2(event, block, room) : advance_plain(event, block, room);
+  const U* advance(uint32_t event, U* numbers) const {
+    return has_avx2() ? advance_avx2(event, numbers) : advance_any(event, numbers);
   }
   template <class U>
-  [[gnu::always_inline]] inline const double* advance_any(uint32_t event, const U* block,
-                                                          double* room) const {
-    double *from = room, *to = room + width_;
-    const size_t read = std::min(width_, K_ + n_);
-    std::copy_n(block, read, from);
-    std::fill(from + read, from + width_, 0.0);
-    if (fold_[event] > 0) {
-      double* all = room + 2 * width_;
-      std::copy_n(block, K_ + n_, all);
-      fold(0, fold_[event], n_, all);
-      std::copy_n(all, K_, from);
+  SONLINE_AVX2 const U* advance_avx2(uint32_t event, U* numbers) const {
+    return advance_any(event, numbers);
+  }
+  template <class U>
+  [[gnu::always_inline]] inline const U* advance_any(uint32_t event, U* numbers) const {
+    if (is_of_last_generation(event)) {
+      fold(fold_.back(), fold_[event], numbers);
+      return numbers;
     }
-    const double* maps[kMostMaps];
+    if (fold_[event] > 0) fold(0, fold_[event], numbers);
+    U *from = numbers, *to = numbers + width_;
+    std::fill(from + K_ + m_, to, U{0});
+    const U* maps[kMostMaps];
     for (size_t i = 0, count = path(generation_[event], maps); i < count; ++i) {
-      apply(maps[i], from, i == 0 ? block : static_cast<const U*>(nullptr), to);
+      apply(maps[i], from, to);
       std::swap(from, to);
     }
-    if (fold_.back() > 0) fold(fold_.back(), 0, m_, from);
+    if (fold_.back() > 0) fold(fold_.back(), 0, from);
     return from;
-  }
-  template <class U>
-  SONLINE_AVX2 const double* advance_avx2(uint32_t event, const U* block, double* room) const {
-    return advance_any(event, block, room);
-  }
-  template <class U>
-  [[gnu::noinline]] const double* advance_plain(uint32_t event, const U* block,
-                                                double* room) const {
-    return advance_any(event, block, room);
   }
 
   // The maps that lead from a generation to the current one, in order; returns their number.
-  size_t path(size_t g, const double** maps) const {
+  template <class U>
+  size_t path(size_t g, const U** maps) const {
     const size_t end = generation_.back();
     size_t count = 0;
     for (size_t level = 0, bits = 0; g < end;) {  // a unit is 2^bits generations
-      const Level& at = levels_[level];
+      const Products<U>& at = products<U>(levels_[level]);
       const size_t units = (end >> bits) - (g >> bits);
       if (units == 0) {  // it is the start of the last unit, which is not over
         --level;
         bits -= kUnitBits;
-      } else if (units <= at.recent.size()) {
-        maps[count++] = at.recent[units - 1].data();
+      } else if (units * numbers_of_map() <= at.recent.size()) {
+        maps[count++] = at.recent.data() + (units - 1) * numbers_of_map();
         break;
       } else {
-        maps[count++] = at.ups.data() + (g >> bits) * (level == 0 ? n_ : m_) * width_;
+        maps[count++] = at.ups.data() + (g >> bits) * numbers_of_map();
         ++level;
         bits += kUnitBits;
         g = ((g >> bits) + 1) << bits;
@@ -519,85 +481,111 @@ class LazyColumns {
     return count;
   }
 
-  // out = [w̄ | 0] + map · z. Of z the first m numbers are not zero, or all those of a block.
+  // out = [w̄ | 0] + map · z.
   template <class U>
-  [[gnu::always_inline]] inline void apply(const double* map, const double* now, const U* block,
-                                           double* out) const {
+  [[gnu::always_inline]] inline void apply(const U* map, const U* now, U* out) const {
     size_t i = 0;
-    for (; i + 4 * kQuad <= width_; i += 4 * kQuad) apply_quads<4>(map, now, block, i, out);
-    for (; i + 3 * kQuad <= width_; i += 3 * kQuad) apply_quads<3>(map, now, block, i, out);
-    for (; i < width_; i += kQuad) apply_quads<1>(map, now, block, i, out);
+    for (; i + 16 <= width_; i += 16) apply_strip<16>(map, now, i, out);
+    for (; i + 12 <= width_; i += 12) apply_strip<12>(map, now, i, out);
+    for (; i < width_; i += 4) apply_strip<4>(map, now, i, out);
   }
-  template <size_t quads, class U>
-  [[gnu::always_inline]] inline void apply_quads(const double* map, const double* now,
-                                                 const U* block, size_t at, double* out) const {
-    const size_t dense = block ? std::min(n_, width_ - K_) : m_;
-    Quad sums[quads];
-    for (size_t q = 0; q < quads; ++q)
-      sums[q] = masked(load_quad(now + at + q * kQuad), &keep_[at + q * kQuad]);
-    detail::map_quads<0>(map + at, width_, now + K_, dense, block ? block + K_ + dense : block,
-                         block ? block + K_ + n_ : block, sums);
-    for (size_t q = 0; q < quads; ++q) store_quad(out + at + q * kQuad, sums[q]);
+  template <size_t W, class U>
+  [[gnu::always_inline]] inline void apply_strip(const U* map, const U* now, size_t at,
+                                                 U* out) const {
+    auto sums = detail::Strip<U, W>::load(now + at);
+    sums.multiply(detail::Strip<U, W>::load(keep<U>() + at));
+    add_columns<0>(map + at, width_, now + K_, sums);
+    sums.store(out + at);
+  }
+  template <class U>
+  const U* keep() const {
+    if constexpr (std::is_same_v<U, double>)
+      return exact_keep_.data();
+    else
+      return keep_.data();
   }
 
   const double* fold_at(size_t number) const { return folds_.data() + number * K_ * row_; }
 
-  // What fold `last` has added since fold `then` to the weights of a feature with n numbers z.
-  [[gnu::always_inline]] inline void fold(size_t last, size_t then, size_t n, double* now) const {
-    detail::fold_loop(fold_at(last), fold_at(then), K_, row_, n, now + K_, now);
+  // What fold `last` has added since fold `then` to the weights of a feature.
+  template <class U>
+  [[gnu::always_inline]] inline void fold(size_t last, size_t then, U* numbers) const {
+    const double *b = fold_at(last), *a = fold_at(then);
+    const U* z = numbers + K_;
+    for (size_t k = 0; k < K_; ++k, a += row_, b += row_) {
+      Quad sum{};
+      size_t j = 0;
+      for (; j + kQuad <= m_; j += kQuad)
+        sum += (load_quad(b + j) - load_quad(a + j)) * widen_quad(z + j);
+      double rest = 0;
+      for (; j < m_; ++j) rest += (b[j] - a[j]) * z[j];
+      numbers[k] = static_cast<U>(numbers[k] + (sum_of(sum) + rest));
+    }
   }
 
   // Brings the products up to date with the last map, which ends generation `end`.
   void multiply_out(size_t end) {
-    const double* map = maps_.data() + (end - 1) * n_ * width_;  // of no numbers, without columns
-    for (size_t level = 0; level < levels_.size(); ++level)
-      for (Vector& product : levels_[level].recent) {
-        multiply(map, product.data(), level == 0 ? n_ : m_, scratch_);
-        product.swap(scratch_);
-      }
+    const size_t n = numbers_of_map();
+    const double* map = maps_.data() + (end - 1) * n;
+    for (Level& level : levels_) multiply(map, level.exact.recent);
     // The first unit of a level is over, and perhaps the first of the next, and so on.
-    Vector over(map, map + n_ * width_);
+    Vector over(map, map + n);
     for (size_t level = 0, unit = 1;; ++level, unit *= kUnits) {
       if (level == levels_.size()) levels_.emplace_back();
-      auto& [recent, ups] = levels_[level];
-      if (recent.size() < kUnits) recent.emplace_back();
-      std::rotate(recent.begin(), recent.end() - 1, recent.end());
-      recent[0] = over;
-      if (end % (unit * kUnits) != 0) return;
-      for (size_t i = kUnits; i-- > 0;) ups.insert(ups.end(), recent[i].begin(), recent[i].end());
-      over.assign(recent.back().begin(),
-                  recent.back().begin() + static_cast<std::ptrdiff_t>(m_ * width_));
+      Vector& recent = levels_[level].exact.recent;
+      recent.insert(recent.begin(), over.begin(), over.end());
+      recent.resize(std::min(recent.size(), kUnits * n));
+      if (end % (unit * kUnits) != 0) break;
+      over.assign(recent.end() - static_cast<std::ptrdiff_t>(n), recent.end());
+      add_ups(levels_[level]);
+    }
+    if constexpr (!std::is_same_v<T, double>)
+      for (Level& level : levels_)
+        level.rounded.recent.assign(level.exact.recent.begin(), level.exact.recent.end());
+    for (Path& path : paths_) path.count = 0;
+  }
+  void add_ups(Level& level) const {
+    const auto n = static_cast<std::ptrdiff_t>(numbers_of_map());
+    for (auto up = level.exact.recent.end(); up != level.exact.recent.begin();) {
+      up -= n;
+      if (std::is_same_v<T, double> || most_exact_ > 0)
+        level.exact.ups.insert(level.exact.ups.end(), up, up + n);
+      if constexpr (!std::is_same_v<T, double>)
+        level.rounded.ups.insert(level.rounded.ups.end(), up, up + n);
     }
   }
 
-  // The map that is first `before` and then `after`: each column is one more feature.
-  void multiply(const double* after, const double* before, size_t columns, Vector& both) const {
-    both.resize(columns * width_);
-    has_avx2() ? multiply_avx2(after, before, both) : multiply_any(after, before, both);
+  // Each of the maps, and then `after`: each column is one more feature.
+  void multiply(const double* after, Vector& maps) {
+    scratch_.resize(maps.size());
+    has_avx2() ? multiply_avx2(after, maps) : multiply_any(after, maps);
+    maps.swap(scratch_);
   }
-  [[gnu::always_inline]] inline void multiply_any(const double* after, const double* before,
-                                                  Vector& both) const {
-    double* out = both.data();
-    for (size_t j = 0; j < both.size(); j += width_)
-      apply(after, before + j, static_cast<const T*>(nullptr), out + j);
+  [[gnu::always_inline]] inline void multiply_any(const double* after, const Vector& maps) {
+    for (size_t j = 0; j < maps.size(); j += width_)
+      apply(after, maps.data() + j, scratch_.data() + j);
   }
-  SONLINE_AVX2 void multiply_avx2(const double* after, const double* before, Vector& both) const {
-    multiply_any(after, before, both);
+  SONLINE_AVX2 void multiply_avx2(const double* after, const Vector& maps) {
+    multiply_any(after, maps);
   }
 
-  size_t K_, m_, n_;
+  size_t K_, m_;
   size_t width_;  // of a column of a map: w̄'s numbers and then z's
   size_t row_;    // of a fold, for each of the K weights
-  size_t most_exact_, exact_stride_;
-  Vector exact_;                      // the numbers of the first features
-  std::vector<uint32_t> tags_;        // by slot: the last event that the feature has seen
-  std::vector<uint32_t> generation_;  // of each event
-  std::vector<uint32_t> fold_;        // of each event: which r below
-  Vector folds_;                      // r, K rows each; the first is 0
-  Vector maps_;                       // of the generations in turn
-  std::vector<Level> levels_;         // and their products
+  size_t most_exact_;
+  Vector exact_;                              // the numbers of the first features, `width_` of each
+  std::vector<uint32_t> tags_;                // by slot: the last event that the feature has seen
+  std::vector<uint32_t> generation_;          // of each event
+  std::vector<uint32_t> fold_;                // of each event: which r below
+  Vector folds_;                              // r, K rows each; the first is 0
+  Vector maps_;                               // of the generations in turn
+  std::vector<Level> levels_;                 // and their products
+  std::vector<Path> paths_{kKnownPaths + 1};  // by how many generations were missed; one for others
   Vector scratch_;
-  std::vector<uint64_t> keep_;  // a mask: what a map adds to instead of replacing it
+  std::vector<uint32_t> stale_;  // where in the row at hand
+  Row<T> some_;
+  std::vector<T> keep_;  // 1 for what a map adds to, and 0 for what it replaces
+  Vector exact_keep_;
 };
 
 }  // namespace sonline
