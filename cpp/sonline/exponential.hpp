@@ -86,6 +86,28 @@ template <class V>
                              (reinterpret_cast<Bits>(shifted) << 52));
 }
 
+// The same for |x| ≤ kSmallExponent, to 1e-13.
+inline constexpr double kSmallExponent = 0.125;
+template <class V>
+[[gnu::always_inline]] inline V exp_of_small(V x) {
+  const V x2 = x * x, x4 = x2 * x2;
+  const V low = (1.0 + x) + (1.0 / 2 + x * (1.0 / 6)) * x2;
+  const V high = (1.0 / 24 + x * (1.0 / 120)) + (1.0 / 720 + x * (1.0 / 5040)) * x2;
+  return low + (high + x4 * (1.0 / 40320)) * x4;
+}
+
+// The same to 0.1 %: for where a search may start.
+template <class V>
+[[gnu::always_inline]] inline V rough_exp(V x) {
+  constexpr double kShift = 0x1.8p52;
+  x = larger_of(all<V>(-708), smaller_of(all<V>(708), x)) * 0x1.71547652b82fep0;
+  const V shifted = x + kShift, f = x - (shifted - kShift);
+  const V series = 1.0 + f * (0.6931 + f * (0.2402 + f * 0.0555));
+  using Bits = detail::Bits<V>;
+  return reinterpret_cast<V>(reinterpret_cast<Bits>(series) +
+                             (reinterpret_cast<Bits>(shifted) << 52));
+}
+
 inline double exp_of(double x) { return exp_of(Pair{x, x})[0]; }
 
 // log x of normal x > 0, to 0.01: a starting point for a search.

@@ -574,8 +574,11 @@ class Learner {
     }
     for (size_t e = 0; e < K; ++e)
       if (!learns(e)) margins_[e] = as_sure_as_others(margins_.data(), K, e);
-    config_.loss->implicit_steps(margins_.data(), y, reaches_.data(), K, fits_.data(),
-                                 moves_.data());
+    if (K == 1)
+      moves_[0] = config_.loss->implicit_step(margins_[0], y, reaches_[0]);
+    else
+      config_.loss->implicit_steps(margins_.data(), y, reaches_.data(), K, fits_.data(),
+                                   moves_.data());
     const double most = most_moved();
     for (size_t e = 0; e < K; ++e) {
       if (!learns(e)) moves_[e] = 0;

@@ -36,6 +36,8 @@ class Loss {
   // how far an implicit step moves it. The difference, because short steps would be lost in z'.
   virtual void implicit_steps(const double* z, double y, const double* q, size_t n, double* fits,
                               double* steps) const = 0;
+  // The same of one prediction, without the fit.
+  virtual double implicit_step(double z, double y, double q) const = 0;
   // The sigma of Assumption 2 and the L of Assumption 1 that hold for |z| <= C and |y| <= C.
   virtual double sigma(double C) const = 0;
   virtual double lipschitz(double C) const = 0;
@@ -44,8 +46,8 @@ class Loss {
   const bool hessian;  // has a second derivative that is worth sketching
 };
 
-// A loss of loss/ behind the interface. It has implicit_steps(), or implicit_step() of a single
-// prediction.
+// A loss of loss/ behind the interface. It has implicit_step(), and implicit_steps() if it can do
+// several at once.
 template <class L>
 class LossOf final : public Loss {
  public:
@@ -66,6 +68,9 @@ class LossOf final : public Loss {
         steps[i] = loss_.implicit_step(z[i], y, q[i]);
       }
     }
+  }
+  double implicit_step(double z, double y, double q) const override {
+    return loss_.implicit_step(z, y, q);
   }
   double sigma(double C) const override { return loss_.sigma(C); }
   double lipschitz(double C) const override { return loss_.lipschitz(C); }

@@ -26,6 +26,9 @@ struct LogisticLoss {
     has_avx2() ? implicit_steps_avx2(z, y, q, n, fits, steps)
                : implicit_steps_of<Pair>(z, y, q, n, fits, steps);
   }
+  static double implicit_step(double z, double y, double q) {
+    return has_avx2() ? implicit_step_avx2(z, y, q) : implicit_step_any(z, y, q);
+  }
   static double lipschitz(double C) { return 1.0 / (1.0 + exp_of(-C)); }
   static double sigma(double C) { return sigma_of_exp_concave(exp_of(-C), C, lipschitz(C)); }
 
@@ -34,40 +37,68 @@ struct LogisticLoss {
 
   SONLINE_AVX2 static void implicit_steps_avx2(const double* z, double y, const double* q, size_t n,
                                                double* fits, double* steps) {
-    n <= 2 ? implicit_steps_of<Pair>(z, y, q, n, fits, steps)
-           : implicit_steps_of<Quad>(z, y, q, n, fits, steps);
+    implicit_steps_of<Quad>(z, y, q, n, fits, steps);
   }
+  // Without the fit e need not be exact.
+  [[gnu::always_inline]] static double implicit_step_any(double z, double y, double q_in) {
+    const Pair m{y * z, y * z}, q{q_in, q_in}, e = rough_exp(m);
+    const Pair missed = 1.0 / (1.0 + e), high = q * missed;
+    const Pair guess = high[0] > 1.0 ? guess_of_long(e, q, high) : halley(Pair{}, q, missed);
+    return y * gains(m, q, guess)[0];
+  }
+  SONLINE_AVX2 static double implicit_step_avx2(double z, double y, double q) {
+    return implicit_step_any(z, y, q);
+  }
+
   template <class V>
   [[gnu::always_inline]] static void implicit_steps_of(const double* z, double y, const double* q,
                                                        size_t n, double* fits, double* steps) {
     for (size_t i = 0; i < n; i += detail::kLanes<V>) {
-      const V margins = y * load_some<V>(z + i, n - i), e = exp_of(margins);
+      const V margins = y * load_some<V>(z + i, n - i), reach = load_some<V>(q + i, n - i);
+      const V e = exp_of(margins);
       // The probability of the label, but at least so large that quotients of two are meaningful.
       const V odds = larger_of(all<V>(kLeastOdds), smaller_of(all<V>(1e13), e));
       store_some(fits + i, n - i, odds / (1.0 + odds));
-      store_some(steps + i, n - i, y * gains(margins, e, load_some<V>(q + i, n - i)));
+      const V missed = 1.0 / (1.0 + e), high = reach * missed;
+      const V guess = high > 1.0 ? guess_of_long(e, reach, high) : halley(V{}, reach, missed);
+      store_some(steps + i, n - i, y * gains(margins, reach, guess));
     }
   }
 
-  // Of margins m = y z and e = exp(m), the d = q / (1 + exp(m + d)): d minus the right side
-  // increases with a slope of at least 1. Halley's method inside a bracket. The first step is from
-  // d = 0 if that is short. Otherwise d is about W if the 1 does not count, with W e^W = q / e (a
-  // fraction in log(1 + q / e) has it to 0.02), about q if the exponential does not, and a little
-  // less than both in between. After that two steps are mostly enough.
+  // The d = q / (1 + exp(m + d)) of a margin m = y z. A step of Halley's method from d = 0 comes
+  // close if q / (1 + e), e = exp(m), is at most 1. If that is more, d is about W if the 1 does not
+  // count, with W e^W = q / e (a fraction in log(1 + q / e) has it to 0.02), about q / (1 + e) if
+  // the exponential does not change, and a little less than both in between.
   template <class V>
-  [[gnu::always_inline]] static V gains(V m, V e, V q) {
-    const V none = V{}, log = rough_log(1.0 + q / e);
-    V missed = 1.0 / (1.0 + e), low = none, high = q * missed, last = high;
+  [[gnu::always_inline]] static V guess_of_long(V e, V q, V high) {
+    const V log = rough_log(1.0 + q / e);
     const V W = log - 0.51 * log * log / (1.0 + (1.16 + 0.12 * log) * log);
     const V less = smaller_of(W, high), ratio = less / larger_of(W, high);
-    V at = high > 1.0 ? less * (1.0 - 0.3 * ratio * ratio) : halley(none, q, missed);
+    return less * (1.0 - 0.3 * ratio * ratio);
+  }
+
+  // From there two steps of Halley's method are mostly enough; between the two the exponential
+  // changes so little that a short series does.
+  template <class V>
+  [[gnu::always_inline]] static V gains(V m, V q, V guess) {
+    const V e = exp_of(m + guess), first = halley(guess, q, 1.0 / (1.0 + e));
+    const V moved = first - guess, second = halley(first, q, 1.0 / (1.0 + e * exp_of_small(moved)));
+    const auto done = (size_of(moved) <= kSmallExponent) & (size_of(second - first) <= kShort);
+    return any_of(~done) ? done ? second : search(m, q, guess) : second;
+  }
+
+  // The same for any guess: d minus the right side increases with a slope of at least 1. Halley's
+  // method inside a bracket.
+  template <class V>
+  [[gnu::always_inline]] static V search(V m, V q, V at) {
+    const V none = V{};
+    V missed = 1.0 / (1.0 + exp_of(m)), low = none, high = q * missed, last = high;
     // Never more than what makes the exponential alone as large as q: halving must come to an end.
     const auto extreme = high > 100.0;
-    if (any_of(extreme)) {
+    if (any_of(extreme))
       high = extreme ? smaller_of(high, 2.0 + larger_of(rough_log(1.0 + q) - m, none)) : high;
-      at = smaller_of(at, high);
-    }
-    auto open = high > kShort;
+    at = larger_of(low, smaller_of(at, high));
+    auto open = high > 0.0;
     for (int iteration = 0; iteration < 100 && any_of(open); ++iteration) {
       missed = 1.0 / (1.0 + exp_of(m + at));
       const auto below = at < q * missed;

@@ -9,6 +9,7 @@
 
 #include "sonline/archive.hpp"
 #include "sonline/blocks.hpp"
+#include "sonline/columns.hpp"
 #include "sonline/errors.hpp"
 #include "sonline/knowledge.hpp"
 #include "sonline/row.hpp"
@@ -33,16 +34,21 @@ class AdaGrad {
   size_t rank() const { return 0; }
   Vector eigenvalues() const { return {}; }
 
+  // Reads the row's blocks once.
   void project(const Row<T>& row) {
-    T even = 0, odd = 0;
-    size_t i = 0;
-    for (; i + 1 < row.size; i += 2) {
-      even += row.x[i] * row.blocks[i][kWeight];
-      odd += row.x[i + 1] * row.blocks[i + 1][kWeight];
+    const size_t n = row.size;
+    if (weights_.size() < n)
+      for (std::vector<T>* room : {&weights_, &before_squares_, &squares_, &directions_})
+        room->resize(2 * n);
+    T* const* blocks = row.blocks.data();
+    T *weights = weights_.data(), *squares = before_squares_.data();
+#pragma GCC unroll 4
+    for (size_t i = 0; i < n; ++i) {
+      weights[i] = blocks[i][kWeight];
+      squares[i] = blocks[i][kSquares];
     }
-    if (i < row.size) even += row.x[i] * row.blocks[i][kWeight];
-    margin_ = even + odd;
     row_ = &row;
+    has_avx2() ? sum_margin_avx2() : sum_margin();
     before_ = after_ = g_ = 0;
     prepared_ = kNothing;
   }
@@ -53,7 +59,7 @@ class AdaGrad {
   // x/√squares for commit().
   double energy(size_t, double) {
     prepare();
-    return has_avx2() ? sum_of_parts_avx2() : sum_of_parts();
+    return energy_;
   }
 
   void descend(size_t, double step, double) { (g_ != 0 ? after_ : before_) -= step; }
@@ -74,8 +80,7 @@ class AdaGrad {
     const size_t n = row.size;
     const T before = static_cast<T>(before_), after = static_cast<T>(after_);
     const T *squares = squares_.data(), *directions = directions_.data();
-    T* weights = parts_.data();
-    for (size_t i = 0; i < n; ++i) weights[i] = row.blocks[i][kWeight];
+    T* weights = weights_.data();
     if (before != 0) {
       const T* projection = g_ != 0 ? projection_.data() : directions;
       for (size_t i = 0; i < n; ++i) weights[i] += before * projection[i];
@@ -112,50 +117,67 @@ class AdaGrad {
   static constexpr size_t kWeight = 0, kSquares = 1;
   static constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
-  [[gnu::always_inline]] inline double sum_of_parts() const {
-    const size_t n = row_->size;
-    const T *x = row_->x, *directions = directions_.data();
-    Quad even{}, odd{};
-    size_t i = 0;
-    for (; i + 2 * kQuad <= n; i += 2 * kQuad) {
-      even += part_of(x + i, directions + i);
-      odd += part_of(x + i + kQuad, directions + i + kQuad);
-    }
-    double rest = 0;
-    for (; i < n; ++i) rest += x[i] * directions[i];
-    return sum_of(even + odd) + rest;
+  // Squares with the gradient g_, x/√squares (0 where there is no square yet), and the sum of
+  // x²/√squares.
+  void prepare() {
+    has_avx2() ? prepare_avx2() : prepare_any();
+    prepared_ = g_;
   }
-  SONLINE_AVX2 double sum_of_parts_avx2() const { return sum_of_parts(); }
-  [[gnu::always_inline]] static inline Quad part_of(const T* x, const T* directions) {
-    T parts[kQuad];
-    for (size_t j = 0; j < kQuad; ++j) parts[j] = x[j] * directions[j];
-    return widen_quad(parts);
+  SONLINE_AVX2 void prepare_avx2() { prepare_any(); }
+  [[gnu::always_inline]] inline void prepare_any() {
+    const size_t n = row_->size;
+    const T *x = row_->x, *before = before_squares_.data(), g = static_cast<T>(g_);
+    T *squares = squares_.data(), *directions = directions_.data();
+    Lanes sums{};
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) {
+      const Lanes values = load(x + i), gx = g * values, square = load(before + i) + gx * gx;
+      Lanes direction;
+      for (size_t l = 0; l < kLanes; ++l) direction[l] = values[l] / std::sqrt(square[l]);
+      direction = square > T{0} ? direction : Lanes{};
+      store(squares + i, square);
+      store(directions + i, direction);
+      sums += values * direction;
+    }
+    energy_ = 0;
+    for (; i < n; ++i) {
+      const T gx = g * x[i], square = before[i] + gx * gx;
+      squares[i] = square;
+      directions[i] = square > 0 ? x[i] / std::sqrt(square) : T{0};
+      energy_ += x[i] * directions[i];
+    }
+    for (size_t l = 0; l < kLanes; ++l) energy_ += sums[l];
   }
 
-  // Squares with the gradient g_, and x/√squares; 0 where there is no square yet. The loops are
-  // vector code, roots and divisions included.
-  void prepare() {
+  [[gnu::always_inline]] inline void sum_margin() {
     const size_t n = row_->size;
-    const T* x = row_->x;
-    const T g = static_cast<T>(g_);
-    for (std::vector<T>* room : {&squares_, &directions_, &parts_})
-      if (room->size() < n) room->resize(n);
-    T *squares = squares_.data(), *directions = directions_.data();
-    for (size_t i = 0; i < n; ++i) squares[i] = row_->blocks[i][kSquares];
-    for (size_t i = 0; i < n; ++i) {
-      const T gx = g * x[i];
-      const T square = squares[i] + gx * gx, direction = x[i] / std::sqrt(square);
-      squares[i] = square;
-      directions[i] = square > 0 ? direction : T{0};
-    }
-    prepared_ = g_;
+    const T *x = row_->x, *weights = weights_.data();
+    Lanes sums{};
+    size_t i = 0;
+    for (; i + kLanes <= n; i += kLanes) sums += load(x + i) * load(weights + i);
+    T rest = 0;
+    for (; i < n; ++i) rest += x[i] * weights[i];
+    for (size_t l = 0; l < kLanes; ++l) rest += sums[l];
+    margin_ = rest;
+  }
+  SONLINE_AVX2 void sum_margin_avx2() { sum_margin(); }
+
+  static constexpr size_t kLanes = 32 / sizeof(T);
+  using Lanes = typename detail::Simd<T, kLanes>::Vector;
+  using LanesInMemory = typename detail::Simd<T, kLanes>::InMemory;
+  [[gnu::always_inline]] static inline Lanes load(const T* from) {
+    return *reinterpret_cast<const LanesInMemory*>(from);
+  }
+  [[gnu::always_inline]] static inline void store(T* to, Lanes lanes) {
+    *reinterpret_cast<LanesInMemory*>(to) = lanes;
   }
 
   // The round at hand: the steps before and after the gradient was absorbed, and what prepare()
   // leaves for the gradient `prepared_`.
   const Row<T>* row_ = nullptr;
-  std::vector<T> squares_, directions_, projection_, parts_;
-  double margin_ = 0, before_ = 0, after_ = 0, g_ = 0, prepared_ = kNothing;
+  std::vector<T> weights_, before_squares_;  // of the row
+  std::vector<T> squares_, directions_, projection_;
+  double margin_ = 0, energy_ = 0, before_ = 0, after_ = 0, g_ = 0, prepared_ = kNothing;
 };
 
 }  // namespace sonline
