@@ -54,9 +54,12 @@ class Appended {
         b_(C_.cols()),
         intercept_(1 + N_),
         next_A_(m_, A_.cols()),
+        next_C_(m_, C_.cols()),
+        sum_(C_.cols()),
         a_before_(a_),
         sums_(width_),
         Yx_(C_.cols()),
+        sums_of_lists_(2 * C_.cols()),
         Wx_(A_.cols()),
         along_(m_),
         factors_(whole_quads(m_)),
@@ -95,7 +98,7 @@ class Appended {
     columns_.gather(row.blocks.data(), row.x, row.size, width_, sums_.data());
     const double x0 = first_ ? row.x[0] : 0.0;
     for (size_t j = 0; j < start_; ++j) Yx_[j] = sums_[1 + j];
-    std::fill(Yx_.begin() + static_cast<std::ptrdiff_t>(start_), Yx_.end(), 0.0);
+    std::fill(&Yx_[0] + start_, &Yx_[0] + whole_quads(n_), 0.0);
     read_ = 0;
     if (n_ > start_) read_lists(row);
     for (size_t j = 0; j < n_; ++j) Yx_[j] += intercept_[1 + j] * x0;
@@ -155,6 +158,7 @@ class Appended {
     if (recent_ == most_recent_) merge_factors();
     if (n_ == N_ || lists_are_long() || cancels(row, scale)) end_epoch(blocks);
     const bool due = upkeep_.paid(slots, upkeep_.strain > kMagnified, kStrained) ||
+                     upkeep_.work >= kSweep * slots ||
                      lazy_.bytes() > slots * blocks.stride() * sizeof(T) || lazy_.full();
     if (due) sweep(blocks, slots);
   }
@@ -264,6 +268,8 @@ class Appended {
   // Magnification of rounding errors in V by one row: a sweep is to come early, or soon.
   static constexpr double kMagnified = 4, kStrained = kFloat ? 30 : 1e3;
   static constexpr double kCancellation = kFloat ? 64 : 1 << 20;
+  // Non-zeros a feature from one sweep to the next: every epoch rounds all of V in the same way.
+  static constexpr uint64_t kSweep = kFloat ? 10 : 64;
 
   static constexpr size_t kMostRows = 128;  // of an epoch
   static constexpr size_t kForcedRows = 6;  // for tests
@@ -278,7 +284,9 @@ class Appended {
     T* values = values_.data();
     const uint32_t* heads = heads_.data();
     const Entry* entries = entries_.data();
-    double* Yx = Yx_.data();
+    // Two for each column: in dense rows the same column comes often in turn.
+    double* sums = sums_of_lists_.data();
+    std::fill(sums + 2 * start_, sums + 2 * n_, 0.0);
     size_t n = 0;
     for (size_t i = first_; i < row.size; ++i) {
       open[n] = heads[row.slots[i]];
@@ -291,17 +299,18 @@ class Appended {
       for (size_t i = 0; i < n; ++i) {
         const Entry& entry = entries[open[i]];
         const T value = values[i];
-        Yx[entry.column] += static_cast<double>(entry.value) * value;
+        sums[2 * entry.column + i % 2] += static_cast<double>(entry.value) * value;
         open[left] = entry.before;
         values[left] = value;
         left += entry.before != 0;
       }
     }
+    for (size_t j = start_; j < n_; ++j) Yx_[j] = sums[2 * j] + sums[2 * j + 1];
   }
 
   // Whether reading the lists has cost as much as an end of the epoch.
   bool lists_are_long() const {
-    constexpr uint64_t kPerFeature = 12, kPerEpoch = 2000;  // in numbers that are read
+    constexpr uint64_t kPerFeature = 8, kPerEpoch = 1200;  // in numbers that are read
     return visited_ > kPerFeature * listed_.size() + kPerEpoch;
   }
 
@@ -440,16 +449,14 @@ class Appended {
   SONLINE_AVX2 void merge_factors_avx2() { merge_factors_any(); }
   [[gnu::always_inline]] inline void merge_factors_any() {
     const size_t n0 = n_ - recent_;
-    Matrix C(C_.rows(), C_.cols());
-    Vector sum(C_.cols());
     const auto multiply = [&](const double* row, double* out) __attribute__((always_inline)) {
       combine(row, based_on_, C_, n0, out);
       std::copy_n(row + based_on_, recent_, out + n0);
     };
-    for (size_t i = 0; i < k_; ++i) multiply(A_[i], C[i]);
-    multiply(a_.data(), sum.data());
-    for (size_t j = 0; j < n_; ++j) b_[j] += sum[j];
-    C_ = std::move(C);
+    for (size_t i = 0; i < k_; ++i) multiply(A_[i], next_C_[i]);
+    multiply(a_.data(), sum_.data());
+    for (size_t j = 0; j < n_; ++j) b_[j] += sum_[j];
+    std::swap(C_, next_C_);
     restart_factors();
   }
   void restart_factors() {
@@ -513,6 +520,7 @@ class Appended {
     n_ = start_ = k_;
     visited_ = 0;
     std::fill(C_.values().begin(), C_.values().end(), 0.0);
+    std::fill(next_C_.values().begin(), next_C_.values().end(), 0.0);
     for (size_t i = 0; i < k_; ++i) std::copy_n(F[i], k_, C_[i]);
     std::fill(b_.begin(), b_.end(), 0.0);
     restart_factors();
@@ -617,11 +625,12 @@ class Appended {
   Upkeep upkeep_;
 
   // The round at hand.
-  Matrix next_A_;
+  Matrix next_A_, next_C_;
+  Vector sum_;
   Vector a_before_;
   std::vector<T> sums_, copies_, values_;
   std::vector<uint32_t> open_;
-  Vector Yx_, Wx_, along_, factors_, p_, next_p_, p_hat_;
+  Vector Yx_, sums_of_lists_, Wx_, along_, factors_, p_, next_p_, p_hat_;
   typename LazyColumns<T>::Room room_;
   double margin_ = 0, on_columns_ = 0, energy_ = 0, rest_ = 0, kappa_ = 0, rho_ = 0;
   double next_strain_ = 1;
