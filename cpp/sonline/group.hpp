@@ -354,7 +354,7 @@ class GroupOf final : public Group {
     StateReader of_sketch(all.state);
     sketch_.read_knowledge(of_sketch, blocks_, keys.size());
     first_rows_.close();
-    check_centres(reader);
+    scales_.check_centres(reader, index_.size());
     count_features();
     form_ = Form::shared;
   }
@@ -747,15 +747,9 @@ class GroupOf final : public Group {
     first_rows_.state(archive, rounds_, index_);
     sketch_.state(archive, index_.size());
     if constexpr (Archive::reading) {
-      check_centres(archive);
+      scales_.check_centres(archive, index_.size());
       count_features();
     }
-  }
-
-  template <class Archive>
-  void check_centres(Archive& archive) const {
-    if (scales_.centres().size() > index_.size() || scales_.centre(kInterceptSlot) != 0)
-      archive.fail("scales.centres", "does not fit the features");
   }
 
   template <class Archive>

@@ -219,7 +219,7 @@ class Learner {
       scales_.set(blocks_.at(slot), squares[slot], counts[slot]);
     sketch_.read_knowledge(archive, blocks_, keys.size());
     first_rows_.close();
-    check_centres(archive);
+    scales_.check_centres(archive, index_.size());
     count_features(features());
   }
   double scale(Slot slot) const { return scales_.usual_size(blocks_.at(slot)); }
@@ -259,7 +259,7 @@ class Learner {
     first_rows_.state(archive, rounds_, index_);
     sketch_.state(archive, index_.size());
     if constexpr (Archive::reading) {
-      check_centres(archive);
+      scales_.check_centres(archive, index_.size());
       count_features(features());
     }
   }
@@ -300,12 +300,6 @@ class Learner {
           archive.fail("ensemble.experts", "has a negative number");
         config_.experts[e] = {numbers[2 * e], numbers[2 * e + 1]};
       }
-  }
-
-  template <class Archive>
-  void check_centres(Archive& archive) const {
-    if (scales_.centres().size() > index_.size() || scales_.centre(kInterceptSlot) != 0)
-      archive.fail("scales.centres", "does not fit the features");
   }
 
   // Learns the first rows again with centred features, if there are any to centre.

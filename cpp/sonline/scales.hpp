@@ -218,6 +218,14 @@ class FeatureScales {
     }
   }
 
+  // Centres that were read must be those of features, without zeros at the end.
+  template <class Archive>
+  void check_centres(Archive& archive, size_t slots) const {
+    if (centres_.size() > slots || centre(kInterceptSlot) != 0 ||
+        (!centres_.empty() && centres_.back() == 0))
+      archive.fail("scales.centres", "does not fit the features");
+  }
+
   // Up to which size values count as they are.
   double limit(Slot slot, const T* block) const {
     const bool cut = counts_rows() && block[at_ + 1] >= kYoung;
