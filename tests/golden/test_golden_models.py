@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from sonline import OnlineLearner, SONClassifier, persistence
+from sonline import ModelFileError, OnlineLearner, SONClassifier, persistence
 from sonline.parameters import SKETCHES
 
 FOLDER = Path(__file__).parent
@@ -65,3 +65,17 @@ def test_golden_model_of_classes_with_a_sketch_each() -> None:
     model.partial_fit(make.rows(20, seed=4), make.labels(20, seed=5))
     predictions = model.decision_function(later)
     np.testing.assert_allclose(predictions, expected["continued"], rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("field", ["blocks", "sketch.b", "sketch.ev", "sketch.maps", "sketch.tags"])
+def test_damaged_file_of_the_first_layout_of_fd(field: str, tmp_path: Path) -> None:
+    document, tensors = persistence.read(FOLDER / "model-1-fd-first.sonline")
+    whole = tensors.pop(f"0.{field}")
+    for damaged in (
+        {},
+        {f"0.{field}": whole[:-1]},
+        {f"0.{field}": whole[:, np.newaxis, ..., None]},
+    ):
+        persistence.write(tmp_path / "model.son", document, tensors | damaged)
+        with pytest.raises(ModelFileError):
+            OnlineLearner.load(tmp_path / "model.son")

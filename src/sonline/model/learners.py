@@ -9,6 +9,7 @@ import numpy as np
 
 from sonline import _core
 from sonline.errors import DivergenceError, ModelFileError
+from sonline.model.older import is_older, knowledge_of
 from sonline.parameters import Parameters
 from sonline.persistence import NAMES, Tensors
 
@@ -44,7 +45,10 @@ def restored_learners(
         elif not np.array_equal(state.get("features", features), features):
             raise ModelFileError(f"learner {number} has other features than the first")
         learners.append(_empty(parameters, learners, several))
-        learners[-1].restore(state)
+        if is_older(state):
+            learners[-1].set_knowledge(knowledge_of(parameters, state))
+        else:
+            learners[-1].restore(state)
     return learners
 
 
