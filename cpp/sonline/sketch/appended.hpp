@@ -487,26 +487,41 @@ class Appended {
     return true;
   }
 
-  // The numbers in the lists go to V and w̄: first the features catch up, then each row of the epoch
-  // adds its numbers.
+  // The numbers in the lists go to V and w̄: first the features catch up, then each of them adds all
+  // its numbers, in double, and is rounded once.
   void empty_lists(const Matrix& map, const BlockStore<T>& blocks) {
     lazy_.catch_up(blocks, listed_.size(), [&](size_t i) { return listed_[i]; }, room_);
-    std::vector<T> update(width_, T{0}), values;
-    std::vector<T*> places;
-    for (size_t at = 1, end; at < entries_.size(); at = end) {
-      const size_t column = entries_[at].column;
-      for (end = at; end < entries_.size() && entries_[end].column == column; ++end) {
-      }
-      const size_t n = end - at;
-      places.resize(n);
-      values.resize(n);
-      blocks.locate(&slots_[at], n, places.data());
-      for (size_t i = 0; i < n; ++i) values[i] = entries_[at + i].value;
-      for (size_t i = 0; i <= k_; ++i) update[i] = static_cast<T>(map(i, column));
-      columns_.scatter(places.data(), values.data(), n, width_, update.data());
-    }
+    Matrix columns(n_, whole_quads(1 + k_));
+    for (size_t j = start_; j < n_; ++j)
+      for (size_t i = 0; i <= k_; ++i) columns(j, i) = map(i, j);
+    has_avx2() ? add_lists_avx2(columns, blocks) : add_lists<0>(columns, blocks);
     for (const Slot slot : listed_) heads_[slot] = 0;
     forget_lists();
+  }
+  SONLINE_AVX2 void add_lists_avx2(const Matrix& columns, const BlockStore<T>& blocks) {
+    columns.cols() == 3 * kQuad ? add_lists<3>(columns, blocks) : add_lists<0>(columns, blocks);
+  }
+  // Compiled for a common width, in quads, or for any if that is 0.
+  template <size_t quads>
+  [[gnu::always_inline]] inline void add_lists(const Matrix& columns, const BlockStore<T>& blocks) {
+    const size_t width = columns.cols();
+    Vector sums(width);
+    for (const Slot slot : listed_) {
+      Quad few[std::max<size_t>(quads, 1)] = {};
+      if constexpr (quads == 0) std::fill(sums.begin(), sums.end(), 0.0);
+      for (uint32_t at = heads_[slot]; at != 0; at = entries_[at].before) {
+        const double value = entries_[at].value, *column = columns[entries_[at].column];
+        if constexpr (quads > 0)
+          for (size_t q = 0; q < quads; ++q) few[q] += value * load_quad(column + q * kQuad);
+        else
+          for (size_t i = 0; i < width; i += kQuad)
+            store_quad(&sums[i], load_quad(&sums[i]) + value * load_quad(column + i));
+      }
+      if constexpr (quads > 0)
+        for (size_t q = 0; q < quads; ++q) store_quad(&sums[q * kQuad], few[q]);
+      T* block = blocks.at(slot);
+      for (size_t i = 0; i <= k_; ++i) block[i] = static_cast<T>(block[i] + sums[i]);
+    }
   }
   void forget_lists() {
     entries_.resize(1);

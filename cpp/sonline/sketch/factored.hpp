@@ -152,7 +152,7 @@ class Factored {
     k_ = other.k_;
     F_ = other.F_;
     for (size_t e = 0; e < K_; ++e) std::copy_n(other.beta_[weights[e]], m_, beta_[e]);
-    other.lazy_.take_feature(other.intercept_.data(), weights, intercept_.data());
+    other.lazy_.take_feature(other.intercept_.data(), weights, m_, intercept_.data());
     upkeep_ = other.upkeep_;
   }
   void take_block(const T* block, const std::vector<size_t>& from, T* to) const {

@@ -51,8 +51,8 @@ class LazyColumns {
         most_exact_(std::is_same_v<T, float> ? exact : 0) {
     // A map changes the weights by what it adds to them. What others keep behind the columns of a
     // block, in the same quad, is not to change at all.
-    for (size_t j = 0; j < width_; ++j) keep_.push_back(j < K || j >= K + m);
-    exact_keep_.assign(keep_.begin(), keep_.end());
+    for (size_t j = 0; j < width_; ++j) exact_keep_.push_back(j < K || j >= K + m);
+    keep_.assign(width_, 1);
     forget();
   }
 
@@ -68,15 +68,14 @@ class LazyColumns {
   size_t bytes() const { return bytes_with(K_); }
   // What it would be with K weights a feature.
   size_t bytes_with(size_t K) const {
-    size_t exact = maps_.size() / width_, rounded = 0;
+    size_t exact = maps_.size(), rounded = 0;
     for (const Level& level : levels_) {
-      exact += level.exact.ups.size() / width_;
-      rounded += level.rounded.ups.size() / width_;
+      exact += level.exact.ups.size();
+      rounded += level.rounded.ups.size();
     }
-    const size_t folds = K_ > 0 ? folds_.size() / K_ : 0;
-    return folds * K * sizeof(double) +
-           whole_quads(K + m_) * (exact * sizeof(double) + rounded * sizeof(T)) +
-           2 * generation_.size() * sizeof(uint32_t);
+    const size_t folds = K_ > 0 ? folds_.size() / K_ : 0, width = whole_quads(K + m_);
+    return (folds * K + exact / width_ * width) * sizeof(double) +
+           rounded / width_ * width * sizeof(T) + 2 * generation_.size() * sizeof(uint32_t);
   }
   size_t bytes_of_tags() const { return tags_.capacity() * sizeof(uint32_t); }
   // Whether a tag cannot hold more events.
@@ -171,9 +170,6 @@ class LazyColumns {
 
   // Whether a fold of this size keeps its digits beside the folds of the generation so far. If z
   // has grown since, it does not, and a new generation must begin. Weights k with heeds(k) decide.
-  bool can_fold(const Matrix& b) const {
-    return can_fold(b, [](size_t) { return true; });
-  }
   template <class Heeds>
   bool can_fold(const Matrix& b, Heeds&& heeds) const {
     constexpr double kMost = 1e4;
@@ -217,10 +213,10 @@ class LazyColumns {
 
   // Takes over the events of columns with other weights: weight k was there weight from[k].
   void take_over(const LazyColumns& other, const std::vector<size_t>& from) {
-    const auto moved = [&]<class U>(const std::vector<U>& features) {
-      std::vector<U> to(features.size() / other.width_ * width_);
-      for (size_t j = 0; j < features.size() / other.width_; ++j)
-        other.take_feature(&features[j * other.width_], from, &to[j * width_]);
+    const auto moved = [&](const auto& numbers) {
+      std::remove_cvref_t<decltype(numbers)> to(numbers.size() / other.width_ * width_, 0);
+      for (size_t j = 0; j < numbers.size() / other.width_; ++j)
+        other.take_feature(&numbers[j * other.width_], from, m_, &to[j * width_]);
       return to;
     };
     tags_ = other.tags_;
@@ -234,18 +230,18 @@ class LazyColumns {
       }
     maps_ = moved(other.maps_);
     levels_.clear();
-    for (const Level& level : other.levels_)
-      levels_.push_back({{moved(level.exact.recent), moved(level.exact.ups)},
-                         {moved(level.rounded.recent), moved(level.rounded.ups)}});
+    for (const auto& [exact, rounded] : other.levels_)
+      levels_.push_back(
+          {{moved(exact.recent), moved(exact.ups)}, {moved(rounded.recent), moved(rounded.ups)}});
     for (Path& path : paths_) path.count = 0;
     exact_ = moved(other.exact_);
   }
 
-  // [w̄ | z] of one feature with other weights.
+  // [w̄ | z] of one feature with other weights; z has n numbers.
   template <class U>
-  void take_feature(const U* numbers, const std::vector<size_t>& from, U* to) const {
+  void take_feature(const U* numbers, const std::vector<size_t>& from, size_t n, U* to) const {
     for (size_t k = 0; k < from.size(); ++k) to[k] = numbers[from[k]];
-    std::copy_n(numbers + K_, m_, to + from.size());
+    std::copy_n(numbers + K_, n, to + from.size());
   }
 
   // After all features have caught up: there are no events any more.
@@ -337,6 +333,7 @@ class LazyColumns {
     return is_shape<12, 9>()    ? catch_up_row_avx2<12, 9>(row, first, room)
            : is_shape<12, 10>() ? catch_up_row_avx2<12, 10>(row, first, room)
            : is_shape<16, 10>() ? catch_up_row_avx2<16, 10>(row, first, room)
+           : is_shape<16, 11>() ? catch_up_row_avx2<16, 11>(row, first, room)
                                 : catch_up_row_avx2<0, 0>(row, first, room);
   }
   static constexpr size_t kDoesNotFit = ~size_t{0};
@@ -350,7 +347,7 @@ class LazyColumns {
     T* const* blocks = row.blocks.data();
     uint32_t* tags = tags_.data();
     Path* paths = paths_.data();
-    const auto keep = detail::Strip<T, W>::load(keep_.data());
+    const auto keep = detail::Strip<T, W>::load(this->template keep<T>());
     // Which they are cannot be guessed by the processor: a loop without a branch finds them first.
     stale_.resize(std::max(stale_.size(), size + 1));
     uint32_t* stale = stale_.data();
@@ -398,17 +395,16 @@ class LazyColumns {
   // Two chains of additions. M is the number of columns, or 0.
   template <size_t M, class U, size_t W>
   [[gnu::always_inline]] inline void add_columns(const U* map, size_t width, const U* z,
-                                                 detail::Strip<U, W>& even) const {
+                                                 detail::Strip<U, W>& numbers) const {
     using Strip = detail::Strip<U, W>;
     const size_t m = M > 0 ? M : m_;
     const auto column = [&](size_t j)
                             __attribute__((always_inline)) { return Strip::load(map + j * width); };
     if (m < 2) {
-      if (m > 0) even.add(z[0], column(0));
+      if (m > 0) numbers.add(z[0], column(0));
       return;
     }
-    even.add(z[0], column(0));
-    Strip odd = Strip::product(z[1], column(1));
+    Strip even = Strip::product(z[0], column(0)), odd = Strip::product(z[1], column(1));
     size_t j = 2;
 #pragma GCC unroll 8
     for (; j + 1 < m; j += 2) {
@@ -417,6 +413,7 @@ class LazyColumns {
     }
     if (j < m) even.add(z[j], column(j));
     even.add(odd);
+    numbers.add(even);  // last, so that it is rounded once
   }
 
   bool is_of_last_generation(uint32_t event) const {
@@ -540,8 +537,10 @@ class LazyColumns {
       add_ups(levels_[level]);
     }
     if constexpr (!std::is_same_v<T, double>)
-      for (Level& level : levels_)
-        level.rounded.recent.assign(level.exact.recent.begin(), level.exact.recent.end());
+      for (Level& level : levels_) {
+        level.rounded.recent.clear();
+        add_rounded(level.exact.recent.data(), level.exact.recent.size(), level.rounded.recent);
+      }
     for (Path& path : paths_) path.count = 0;
   }
   void add_ups(Level& level) const {
@@ -551,7 +550,15 @@ class LazyColumns {
       if (std::is_same_v<T, double> || most_exact_ > 0)
         level.exact.ups.insert(level.exact.ups.end(), up, up + n);
       if constexpr (!std::is_same_v<T, double>)
-        level.rounded.ups.insert(level.rounded.ups.end(), up, up + n);
+        add_rounded(&*up, numbers_of_map(), level.rounded.ups);
+    }
+  }
+  // Maps in T hold what they change: a 1 less a little would be rounded to 1 every time, and the
+  // directions would become longer.
+  void add_rounded(const double* maps, size_t n, std::vector<T>& to) const {
+    for (size_t i = 0; i < n; ++i) {
+      const size_t column = i / width_ % m_;
+      to.push_back(static_cast<T>(maps[i] - (i % width_ == K_ + column ? 1.0 : 0.0)));
     }
   }
 
@@ -584,7 +591,7 @@ class LazyColumns {
   Vector scratch_;
   std::vector<uint32_t> stale_;  // where in the row at hand
   Row<T> some_;
-  std::vector<T> keep_;  // 1 for what a map adds to, and 0 for what it replaces
+  std::vector<T> keep_;  // 1 for what a map adds to, and 0 for what it replaces; in double, below
   Vector exact_keep_;
 };
 
