@@ -69,7 +69,7 @@ def test_sorted_rows_are_learned_better_and_resume_is_exact(sonline, tmp_path):
     parts = [*command, "--shuffle", 100, "-o", "parts.son", "-q"]
     sonline(*parts, "--limit", 1300)
     assert (
-        "shuffle 100, now there is 50"
+        "shuffle 100, this run has 50"
         in sonline(*command, "--shuffle", 50, "-o", "parts.son", "--resume", code=2).stderr
     )
     sonline(*parts, "--resume")

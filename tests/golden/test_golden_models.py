@@ -70,12 +70,7 @@ def test_golden_model_of_classes_with_a_sketch_each() -> None:
 @pytest.mark.parametrize("field", ["blocks", "sketch.b", "sketch.ev", "sketch.maps", "sketch.tags"])
 def test_damaged_file_of_the_first_layout_of_fd(field: str, tmp_path: Path) -> None:
     document, tensors = persistence.read(FOLDER / "model-1-fd-first.sonline")
-    whole = tensors.pop(f"0.{field}")
-    for damaged in (
-        {},
-        {f"0.{field}": whole[:-1]},
-        {f"0.{field}": whole[:, np.newaxis, ..., None]},
-    ):
-        persistence.write(tmp_path / "model.son", document, tensors | damaged)
-        with pytest.raises(ModelFileError):
-            OnlineLearner.load(tmp_path / "model.son")
+    tensors.pop(f"0.{field}")
+    persistence.write(tmp_path / "model.son", document, tensors)
+    with pytest.raises(ModelFileError):
+        OnlineLearner.load(tmp_path / "model.son")

@@ -44,7 +44,9 @@ def test_a_row_whose_square_vanishes_leaves_the_directions_as_they_are(sketch: s
     before = model.spectrum(), model.basis()
     model.learn(rng.normal(size=(5, 4)), rng.normal(size=5), sample_weight=np.full(5, 1e-310))
     np.testing.assert_array_equal(model.spectrum(), before[0])
-    np.testing.assert_array_equal(model.basis(), before[1])
+    # An epoch of fd may end in any row, which rounds.
+    rounding = 1e-15 if sketch in ("fd", "rfd") else 0.0
+    np.testing.assert_allclose(model.basis(), before[1], rtol=0, atol=rounding)
 
 
 @pytest.mark.parametrize("sketch", SKETCHES)
