@@ -8,10 +8,10 @@
 // last event that it has seen, and catches up when a row has it next. So no data can make a row
 // cost more than its own non-zeros:
 //   - within a generation the folds add up to r, and a feature misses r_now - r_then: K m products;
-//   - across generations it needs the product of the maps since. Those of the last eight are kept
-//     ready, for older generations those to the next multiple of eight, and from the last eight
+//   - across generations it needs the product of the maps since. Those of the last 16 are kept
+//     ready, for older generations those to the next multiple of 16, and from the last 16
 //     multiples to now, and so on: a feature that has missed G generations needs at most
-//     1 + log₈ G maps of (K + m) m products.
+//     1 + log₁₆ G maps of (K + m) m products.
 // The products of maps are computed in double. A map is applied in the type of the numbers that it
 // changes: they are rounded to it anyway, and all of a map then fits into a few cache lines. The
 // order is the same on every processor.
@@ -285,7 +285,7 @@ class LazyColumns {
   static constexpr size_t kMostMaps = 16;                   // 16¹⁵ is more than kMostEvents
   static constexpr size_t kKnownPaths = 72;
 
-  // A unit of level l is 8ˡ generations and starts at a multiple of 8ˡ.
+  // A unit of level l is 16ˡ generations and starts at a multiple of 16ˡ.
   template <class U>
   struct Products {
     std::vector<U> recent;  // from the start of each of the last whole units to now; the last first
