@@ -98,7 +98,7 @@ class Appended {
     columns_.gather(row.blocks.data(), row.x, row.size, width_, sums_.data());
     const double x0 = first_ ? row.x[0] : 0.0;
     for (size_t j = 0; j < start_; ++j) Yx_[j] = sums_[1 + j];
-    std::fill(&Yx_[0] + start_, &Yx_[0] + whole_quads(n_), 0.0);
+    std::fill(Yx_.data() + start_, Yx_.data() + whole_quads(n_), 0.0);
     read_ = 0;
     if (n_ > start_) read_lists(row);
     for (size_t j = 0; j < n_; ++j) Yx_[j] += intercept_[1 + j] * x0;
