@@ -9,7 +9,6 @@ import numpy as np
 
 from sonline import _core
 from sonline.errors import DivergenceError, ModelFileError
-from sonline.model.older import is_older, knowledge_of
 from sonline.parameters import Parameters
 from sonline.persistence import NAMES, Tensors
 
@@ -45,7 +44,9 @@ def restored_learners(
         elif not np.array_equal(state.get("features", features), features):
             raise ModelFileError(f"learner {number} has other features than the first")
         learners.append(_empty(parameters, learners, several))
-        if is_older(state):
+        if "sketch.F" in state and "sketch.columns" in state:
+            from sonline.model.older import knowledge_of  # noqa: PLC0415 - rarely needed
+
             learners[-1].set_knowledge(knowledge_of(parameters, state))
         else:
             learners[-1].restore(state)

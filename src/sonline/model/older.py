@@ -16,13 +16,8 @@ from sonline.persistence import Tensors
 SPECIAL = ("sketch.", "blocks")
 
 
-def is_older(state: Tensors) -> bool:
-    """Whether the arrays of a learner are in that layout."""
-    return "sketch.F" in state and "sketch.columns" in state
-
-
 def knowledge_of(parameters: Parameters, state: Tensors) -> Tensors:
-    """Return the knowledge of the learner, as `_core.Model.set_knowledge` takes it."""
+    """Return the knowledge of a learner, as `_core.Model.set_knowledge` takes it."""
     rank, columns = int(state["sketch.rank"]), int(state["sketch.columns"])
     most = state["sketch.intercept"].size - 1  # N
     blocks = state["blocks"].astype(np.float64)
