@@ -14,6 +14,8 @@ namespace sonline {
 
 enum class Scaling { none, gradient, rms, automatic };
 
+inline constexpr uint64_t kMostCounted = 1 << 24;  // rows: a float counts no further by ones
+
 // One weight vector and its step. With a memory of so many rows its A counts no more rows than
 // that, so that its steps keep their size and it follows a stream that changes; 0 means all rows.
 struct Expert {

@@ -37,18 +37,13 @@
 
 #include "sonline/archive.hpp"
 #include "sonline/batch.hpp"
-#include "sonline/blocks.hpp"
-#include "sonline/columns.hpp"
 #include "sonline/config.hpp"
 #include "sonline/ensemble.hpp"
 #include "sonline/errors.hpp"
-#include "sonline/features.hpp"
+#include "sonline/experts.hpp"
+#include "sonline/feature_table.hpp"
 #include "sonline/first_rows.hpp"
-#include "sonline/merge_slots.hpp"
-#include "sonline/resolve.hpp"
-#include "sonline/rounds.hpp"
 #include "sonline/row.hpp"
-#include "sonline/scales.hpp"
 
 namespace sonline {
 
@@ -63,19 +58,9 @@ class Learner {
         explicit_(config.explicit_step || (config.sketch.fixed_alpha && config.sketch.alpha == 0)),
         needs_slope_(explicit_ || S::kAbsorbFirst || config.scaling == Scaling::gradient),
         sketch_(config.sketch),
-        scales_(config.scaling, std::min(sketch_.width(), sketch_.used())),
-        blocks_(padded_width(scales_.end())),
+        table_(config.scaling, sketch_),
         first_rows_(FirstRows::may_centre(config)),
-        ensemble_(config.experts.size()),
-        margins_(config.experts.size()),
-        fits_(margins_),
-        energies_(margins_),
-        reaches_(margins_),
-        moves_(margins_),
-        beside_sketch_(margins_),
-        is_short_(margins_.size()) {
-    blocks_.reserve(1);
-  }
+        experts_(config.experts.size()) {}
 
   // Learns the rows of the batch, with the predictions made before each. `row_number` says how far
   // it came if there is an exception. While a row is learned, the blocks of the next are fetched.
@@ -88,11 +73,11 @@ class Learner {
       if (row == batch.rows) return;
       const PreparedRow<T>* prepared = ready ? ready->find(row) : nullptr;
       prepared           ? take_over(*prepared, rows_[at_ ^ 1])
-      : weight(row) == 0 ? resolve<false>(batch, row, rows_[at_ ^ 1])
-                         : resolve<true>(batch, row, rows_[at_ ^ 1]);
+      : weight(row) == 0 ? table_.template resolve<false>(batch, row, config_, rows_[at_ ^ 1])
+                         : table_.template resolve<true>(batch, row, config_, rows_[at_ ^ 1]);
     };
     alike_ = 0;
-    size_t slots = index_.size();  // before the row at hand
+    size_t slots = table_.size();  // before the row at hand
     row_number = 0;
     try {
       resolve_next(0);
@@ -106,14 +91,14 @@ class Learner {
         slots = row().slots_seen;
         if (first_rows_.open() && first_rows_.add(batch, row_number, labels[row_number], w)) {
           if (centre_features()) {
-            slots = index_.size();
+            slots = table_.size();
             resolve_next(row_number + 1);  // it was resolved without centres
           }
           first_rows_.close();
         }
       }
     } catch (const std::exception&) {
-      forget_features(slots);
+      table_.remove_from(slots);
       throw;
     }
   }
@@ -122,12 +107,12 @@ class Learner {
   void add_features(const Batch& batch, size_t row_number) {
     alike_ = 0;
     first_rows_.close();
-    resolve<true>(batch, row_number, row());
+    table_.template resolve<true>(batch, row_number, config_, row());
   }
 
   // Changes nothing that is saved.
   double predict(const Batch& batch, size_t row_number) {
-    resolve<false>(batch, row_number, row());
+    table_.template resolve<false>(batch, row_number, config_, row());
     return predict_row();
   }
 
@@ -137,129 +122,93 @@ class Learner {
   void set_alike(uint64_t number) { alike_ = number; }
   // Whether they do.
   [[gnu::cold]] bool is_like(const Learner& other) const {
-    if (!scales_.ignore_labels() || !scales_.same(other.scales_)) return false;
+    const FeatureScales<T>& scales = table_.scales;
+    if (!scales.ignore_labels() || !scales.same(other.table_.scales)) return false;
     if (config_.sketch_every != other.config_.sketch_every ||
         config_.hash_bits != other.config_.hash_bits ||
         config_.hash_seed != other.config_.hash_seed ||
-        config_.intercept != other.config_.intercept || rounds_ != other.rounds_ ||
-        nonzeros_ != other.nonzeros_ || blocks_.stride() != other.blocks_.stride() ||
-        index_.keys() != other.index_.keys())
+        config_.intercept != other.config_.intercept || rounds_.count != other.rounds_.count ||
+        rounds_.nonzeros != other.rounds_.nonzeros ||
+        table_.blocks.stride() != other.table_.blocks.stride() ||
+        table_.index.keys() != other.table_.index.keys())
       return false;
-    for (Slot slot = 0; slot < index_.size(); ++slot)
-      if (!scales_.same(blocks_.at(slot), other.blocks_.at(slot))) return false;
+    for (Slot slot = 0; slot < table_.size(); ++slot)
+      if (!scales.same(table_.blocks.at(slot), other.table_.blocks.at(slot))) return false;
     return true;
   }
 
-  size_t features() const { return index_.size() - !config_.intercept; }
-  uint64_t rounds() const { return rounds_; }
+  size_t features() const { return table_.size() - !config_.intercept; }
+  uint64_t rounds() const { return rounds_.count; }
   const S& sketch() const { return sketch_; }
-  const FeatureIndex& index() const { return index_; }
+  const FeatureTable<T>& table() const { return table_; }
+  const Experts& experts() const { return experts_; }
   size_t bytes() const {
-    size_t bytes = blocks_.bytes() + index_.bytes() + scales_.bytes() + sizeof *this;
+    size_t bytes = table_.bytes() + sizeof *this;
     if constexpr (requires { sketch_.bytes(); }) bytes += sketch_.bytes();
     return bytes;
   }
 
   // w / scale of a slot, blended over the experts: the weight of the unscaled feature.
   [[gnu::cold]] double raw_weight(Slot slot) const {
-    const double scale = scales_.of(slot, blocks_.at(slot));
+    const FeatureScales<T>& scales = table_.scales;
+    const double scale = scales.of(slot, table_.blocks.at(slot));
     double offset = 0;
     if (slot == kInterceptSlot) {
       offset = offset_;
-      for (Slot of = 0; of < scales_.centres().size(); ++of)
-        if (scales_.centre(of) != 0) offset -= scales_.centre(of) * raw_weight(of);
+      for (Slot of = 0; of < scales.centres().size(); ++of)
+        if (scales.centre(of) != 0) offset -= scales.centre(of) * raw_weight(of);
     }
     if (scale == 0) return offset;
-    Vector weights(shares().size()), v(sketch_.rank());
-    sketch_.read(slot, blocks_.at(slot), weights.data(), v.data());
-    return offset + ensemble_.blend(weights) / scale;
+    Vector weights(experts_.size()), v(sketch_.rank());
+    sketch_.read(slot, table_.blocks.at(slot), weights.data(), v.data());
+    return offset + experts_.blend(weights.data()) / scale;
   }
-  // What is subtracted from the values of a feature.
-  double centre(Slot slot) const { return scales_.centre(slot); }
 
   [[gnu::cold]] void direction(Slot slot, double* v) const {
-    Vector weights(shares().size());
-    sketch_.read(slot, blocks_.at(slot), weights.data(), v);
+    Vector weights(experts_.size());
+    sketch_.read(slot, table_.blocks.at(slot), weights.data(), v);
   }
 
   // Everything that a merge needs, see knowledge.hpp.
   [[gnu::cold]] void write_knowledge(StateWriter& archive) {
     common_state(archive);
-    const size_t slots = index_.size(), K = shares().size();
-    archive.array("features", index_.keys());
+    table_.write_knowledge(archive);
+    const size_t slots = table_.size(), K = experts_.size();
     Matrix weights(K, slots), directions(sketch_.rank(), slots);
-    Vector squares(slots), counts(slots), w(K), v(sketch_.rank());
+    Vector w(K), v(sketch_.rank());
     for (Slot slot = 0; slot < slots; ++slot) {
-      const T* block = blocks_.at(slot);
-      sketch_.read(slot, block, w.data(), v.data());
+      sketch_.read(slot, table_.blocks.at(slot), w.data(), v.data());
       for (size_t e = 0; e < K; ++e) weights(e, slot) = w[e];
       for (size_t i = 0; i < v.size(); ++i) directions(i, slot) = v[i];
-      squares[slot] = scales_.square(block);
-      if (scales_.counts_rows()) counts[slot] = scales_.count(block);
     }
     archive.matrix("weights", weights);
     archive.matrix("directions", directions);
-    archive.array("squares", squares);
-    archive.array("counts", counts);
-    sketch_.write_knowledge(archive, blocks_, slots);
+    sketch_.write_knowledge(archive, table_.blocks, slots);
   }
 
   // Fills an empty learner with what write_knowledge() has written.
   [[gnu::cold]] void read_knowledge(StateReader& archive) {
     alike_ = 0;
     common_state(archive);
-    const auto keys = archive.any_array<Key>("features");
-    const auto squares = archive.any_array<double>("squares");
-    const auto counts = archive.any_array<double>("counts");
-    if (keys.empty() || squares.size() != keys.size() || counts.size() != keys.size())
-      archive.fail("features", "has the wrong length");
-    index_ = FeatureIndex::restore(keys);
-    blocks_.reserve(keys.size());
-    for (Slot slot = 0; slot < keys.size(); ++slot)
-      scales_.set(blocks_.at(slot), squares[slot], counts[slot]);
-    sketch_.read_knowledge(archive, blocks_, keys.size());
+    table_.read_knowledge(archive);
+    sketch_.read_knowledge(archive, table_.blocks, table_.size());
     first_rows_.close();
-    scales_.check_centres(archive, index_.size());
     count_features(features());
   }
-  double scale(Slot slot) const { return scales_.usual_size(blocks_.at(slot)); }
-  double limit(Slot slot) const { return scales_.limit(slot, blocks_.at(slot)); }
-  double alpha(size_t expert) const { return alpha(expert, remembered(expert), unit_of_alpha()); }
 
+  double alpha(size_t expert) const {
+    return experts_.alpha(config_, rounds_, sketch_.tail(), 1.0, expert);
+  }
   std::pair<double, double> label_range() const { return {label_low_, label_high_}; }
-  const Vector& shares() const { return ensemble_.shares(); }
 
   template <class Archive>
   [[gnu::cold]] void state(Archive& archive) {
     common_state(archive);
+    table_.state(archive);
+    first_rows_.state(archive, rounds_.count, table_.index);
+    sketch_.state(archive, table_.size());
     if constexpr (Archive::reading) {
       alike_ = 0;
-      const auto keys = archive.template any_array<Key>("features");
-      if (keys.empty()) archive.fail("features", "is empty");
-      const auto& stored = archive.template get<T>("blocks", 2);
-      archive.check_shape("blocks", stored, keys.size(), blocks_.stride());
-      index_ = FeatureIndex::restore(keys);
-      blocks_ = BlockStore<T>(blocks_.stride());
-      blocks_.reserve(index_.size());
-      const size_t bytes = blocks_.stride() * sizeof(T);
-      for (Slot slot = 0; slot < index_.size(); ++slot) {
-        std::memcpy(blocks_.at(slot), stored.bytes.data() + slot * bytes, bytes);
-        archive.check_finite("blocks", blocks_.at(slot), blocks_.stride());
-      }
-    } else {
-      const auto keys = index_.keys();
-      archive.array("features", keys);
-      Tensor stored{tensor_type<T>(), {index_.size(), blocks_.stride()}, {}};
-      const size_t bytes = blocks_.stride() * sizeof(T);
-      stored.bytes.resize(index_.size() * bytes);
-      for (Slot slot = 0; slot < index_.size(); ++slot)
-        std::memcpy(stored.bytes.data() + slot * bytes, blocks_.at(slot), bytes);
-      archive.state["blocks"] = std::move(stored);
-    }
-    first_rows_.state(archive, rounds_, index_);
-    sketch_.state(archive, index_.size());
-    if constexpr (Archive::reading) {
-      scales_.check_centres(archive, index_.size());
       count_features(features());
     }
   }
@@ -271,43 +220,25 @@ class Learner {
 
   template <class Archive>
   [[gnu::cold]] void common_state(Archive& archive) {
-    archive.scalar("rounds", rounds_);
-    archive.scalar("mean_energy", mean_energy_);
+    rounds_.state(archive);
     archive.scalar("label_low", label_low_);
     archive.scalar("label_high", label_high_);
     archive.scalar("label_offset", offset_);
-    archive.scalar("nonzeros", nonzeros_);
-    scales_.state(archive);
-    experts_state(archive);
-    ensemble_.state(archive, "ensemble.share");
+    table_.scales.state(archive);
+    experts_state(archive, config_.experts);
+    experts_.ensemble.state(archive, "ensemble.share");
     typical_.state(archive);
-    effective_.state(archive);
-    balance_.state(archive);
+    experts_.balance.state(archive);
     follower_.state(archive, "follower.share");
     archive.scalar("follower.margin", follower_margin_);
   }
 
-  // Which experts there are: later versions may start with others.
-  template <class Archive>
-  [[gnu::cold]] void experts_state(Archive& archive) {
-    Vector numbers;
-    for (const Expert& expert : config_.experts)
-      numbers.insert(numbers.end(), {expert.alpha, expert.memory});
-    archive.array("ensemble.experts", numbers);
-    if constexpr (Archive::reading)
-      for (size_t e = 0; e < config_.experts.size(); ++e) {
-        if (numbers[2 * e] < 0 || numbers[2 * e + 1] < 0)
-          archive.fail("ensemble.experts", "has a negative number");
-        config_.experts[e] = {numbers[2 * e], numbers[2 * e + 1]};
-      }
-  }
-
   // Learns the first rows again with centred features, if there are any to centre.
   [[gnu::cold]] bool centre_features() {
-    const Vector centres = first_rows_.centres(index_, config_.sketch.size);
+    const Vector centres = first_rows_.centres(table_.index, config_.sketch.size);
     if (centres.empty()) return false;
     Learner centred(config_);
-    centred.scales_.start_centred(centres, scales_);
+    centred.table_.scales.start_centred(centres, table_.scales);
     centred.first_rows_.close();
     const Batch batch = first_rows_.batch();
     Vector predictions(batch.rows);
@@ -327,24 +258,11 @@ class Learner {
   Row<T>& row() { return rows_[at_]; }
   const Row<T>& row() const { return rows_[at_]; }
 
-  // Makes `row` that of the batch, with the blocks of its features.
-  template <bool add>
-  [[gnu::noinline]] void resolve(const Batch& batch, size_t row_number, Row<T>& row) {
-    find_features<add>(batch, row_number, config_.intercept, config_.hash_bits, scales_.centres(),
-                       index_, merge_, row);
-    if (add) blocks_.reserve(index_.size());
-    locate(row);
-  }
-  void locate(Row<T>& row) {
-    if (!row.located) blocks_.locate(row.slots.data(), row.size, row.blocks.data());
-    row.located = true;
-  }
-
   [[gnu::noinline]] void take_over(const PreparedRow<T>& prepared, Row<T>& row) {
-    for (const Key key : prepared.new_keys) index_.add(key);
+    for (const Key key : prepared.new_keys) table_.index.add(key);
     row.take_over(prepared);
-    blocks_.reserve(row.slots_seen);
-    locate(row);
+    table_.blocks.reserve(row.slots_seen);
+    table_.locate(row);
   }
   [[gnu::noinline]] void prepare(PreparedRow<T>& prepared) const {
     const Row<T>& from = row();
@@ -352,18 +270,18 @@ class Learner {
                           from.slots.begin() + static_cast<std::ptrdiff_t>(from.size));
     prepared.new_keys = from.new_keys;
     prepared.slots_seen = from.slots_seen;
-    scales_.prepare(from, prepared);
+    table_.scales.prepare(from, prepared);
     prepared.ready = true;
   }
 
   [[gnu::noinline]] double predict_row() {
-    scales_.apply(row(), group());
+    table_.scales.apply(row(), rounds_.per_draw(config_.sketch_every));
     if constexpr (requires { sketch_.view(row()); }) {
       sketch_.view(row());
       row().located = false;
     }
     read_margins();
-    for (double& z : margins_) z = std::clamp(z, -config_.bound, config_.bound);
+    for (double& z : experts_.margins) z = std::clamp(z, -config_.bound, config_.bound);
     return offset_ + (config_.clip ? clipped(blend()) : blend());
   }
 
@@ -376,7 +294,7 @@ class Learner {
   void read_margins() {
     row().measure();
     sketch_.project(row());
-    for (size_t e = 0; e < margins_.size(); ++e) margins_[e] = finite(sketch_.margin(e));
+    experts_.read_margins(sketch_);
   }
 
   // To the labels seen, but never beyond the bound.
@@ -387,42 +305,27 @@ class Learner {
 
   // The experts' margins keep to the bound; so does their blend, but for rounding.
   double blend() const {
-    return std::clamp(finite(ensemble_.blend(margins_)), -config_.bound, config_.bound);
-  }
-
-  double finite(double z) const {
+    const double z = experts_.blend();
     if (!std::isfinite(z)) throw Diverged("the prediction is not a finite number");
-    return z;
-  }
-
-  // Removes the features of rows that were not learned.
-  [[gnu::cold]] void forget_features(size_t slots) {
-    if (index_.size() == slots) return;
-    std::vector<Key> keys = index_.keys();
-    keys.resize(slots);
-    index_ = FeatureIndex::restore(keys);
+    return std::clamp(z, -config_.bound, config_.bound);
   }
 
   // Learns the row at hand. If it cannot be learned, everything is as it was before the row.
   double step(double y, double weight) {
     refresh();  // if this fails, nothing of the row has been done
-    const double low = label_low_, high = label_high_, energy = mean_energy_, offset = offset_;
-    const uint64_t rounds = rounds_, nonzeros = nonzeros_;
+    const double low = label_low_, high = label_high_, offset = offset_;
+    const Rounds rounds = rounds_;
     const TypicalLoss typical = typical_;
-    const EffectiveRows effective = effective_;
     try {
       return learn_row(y, weight);
     } catch (const std::exception&) {
-      scales_.undo(row());
+      table_.scales.undo(row());
       sketch_.undo();
       label_low_ = low;
       label_high_ = high;
-      mean_energy_ = energy;
       offset_ = offset;
       rounds_ = rounds;
-      nonzeros_ = nonzeros;
       typical_ = typical;
-      effective_ = effective;
       throw;
     }
   }
@@ -430,64 +333,63 @@ class Learner {
   // One round, as described at the top of this file. `times` is how often the sketch counts the
   // row.
   double learn_row(double y, double weight) {
-    const size_t every = group(), times = is_drawn(rounds_, every) ? every : 0;
+    const size_t every = rounds_.per_draw(config_.sketch_every);
+    const size_t times = rounds_.next_is_drawn(every) ? every : 0;
     if constexpr (requires { sketch_.begin_row(); }) sketch_.begin_row();
     if (row().prepared)
-      scales_.take_over(row());
+      table_.scales.take_over(row());
     else
-      scales_.take_in(row(), every, times > 0);
+      table_.scales.take_in(row(), every, times > 0);
     if (made_) prepare(*made_);
     read_margins();
-    const bool projected = rounds_ > 0 && project_onto_bound();
+    const bool projected = rounds_.count > 0 && project_onto_bound();
     double z = blend();
     const double clipped_z = config_.clip ? clipped(z) : z;
     const double prediction =
         offset_ + (config_.follow_labels ? with_follower(clipped_z) : clipped_z);
 
     const double size = take_label(y, row().size);
-    effective_.add(weight);
+    rounds_.effective.add(weight);
     y -= offset_;
     if (config_.clip) z = clipped(z);
     if (!config_.loss->binary && needs_unit()) y = take_loss(z, y);
     const double g = needs_slope_ ? weight * config_.loss->slope(z, y) : 0.0;
-    if (scales_.need_gradients()) scale_by_gradients(g, projected, size);
-    mean_energy_ += (row().energy - mean_energy_) / static_cast<double>(rounds_);
+    if (table_.scales.need_gradients()) scale_by_gradients(g, projected, size);
+    rounds_.add_energy(row().energy);
 
-    const bool implicit = !explicit_ || times == 0, blended = margins_.size() > 1;
+    const bool implicit = !explicit_ || times == 0, blended = experts_.size() > 1;
     double c = blended ? 0.0 : root_of_curvature(z, y, weight, times);
     if (implicit && !S::kAbsorbFirst) implicit_steps(y, weight);
     if (blended) c = root_of_curvature(end_of_steps(z), y, weight, times);
     if (times > 0) absorb(c, g, times);
     if (implicit && S::kAbsorbFirst) implicit_steps(y, weight);
     if (!implicit) explicit_step(g);
-    sketch_.commit(row(), blocks_, row().slots_seen, size);
+    sketch_.commit(row(), table_.blocks, row().slots_seen, size);
     if (blended) {
-      become_likelihoods(fits_);
-      for (size_t e = 0; e < fits_.size(); ++e)
-        if (is_short_[e]) fits_[e] = fit_of_short_memory(e);
-      if (config_.loss->binary) balance_.take_in(y, rounds_);
-      ensemble_.learn(fits_, weight / effective_.unit());
+      become_likelihoods(experts_.fits);
+      experts_.learn_shares(config_, rounds_, y, weight);
     }
     if (config_.follow_labels) follow(z, y, weight);
     count_features(features_of_row());
-    if (rounds_ == FeatureScales<T>::kFirstRows) scales_.choose_unit(blocks_, row().slots_seen);
-    scales_.raise_limits(row());
+    if (rounds_.count == FeatureScales<T>::kFirstRows)
+      table_.scales.choose_unit(table_.blocks, row().slots_seen);
+    table_.scales.raise_limits(row());
     return prediction;
   }
 
   // The gradient of this row changes the scales and with them the margins.
   [[gnu::noinline]] void scale_by_gradients(double g, bool projected, double size) {
     if (projected) {
-      sketch_.commit(row(), blocks_, row().slots_seen, size);
+      sketch_.commit(row(), table_.blocks, row().slots_seen, size);
       refresh();
     }
-    scales_.add_gradients(row(), g);
+    table_.scales.add_gradients(row(), g);
     read_margins();
   }
 
   // SketchUpdate(ĝ), ĝ = c x̃.
   void absorb(double c, double g, size_t times) {
-    sketch_.absorb(c, g, static_cast<double>(rounds_), features_of_row(),
+    sketch_.absorb(c, g, static_cast<double>(rounds_.count), features_of_row(),
                    static_cast<double>(times));
   }
 
@@ -495,17 +397,16 @@ class Learner {
   double take_label(double y, size_t nonzeros) {
     label_low_ = std::min(label_low_, y);
     label_high_ = std::max(label_high_, y);
-    ++rounds_;
-    if (rounds_ < FeatureScales<T>::kMostCounted) nonzeros_ += nonzeros;
+    rounds_.add_row(nonzeros);
     if (config_.loss->binary) return 1;
-    if (config_.unit_free && config_.intercept && rounds_ <= kFirstLabels)
-      offset_ += (y - offset_) / static_cast<double>(rounds_);
+    if (config_.unit_free && config_.intercept && rounds_.count <= kFirstLabels)
+      offset_ += (y - offset_) / static_cast<double>(rounds_.count);
     return std::max({std::fabs(label_low_ - offset_), std::fabs(label_high_ - offset_), 1e-300});
   }
 
   // Whether anything depends on the typical loss of a regression.
   bool needs_unit() const {
-    return margins_.size() > 1 || config_.unit_free || config_.follow_labels;
+    return experts_.size() > 1 || config_.unit_free || config_.follow_labels;
   }
 
   // Adds the loss of a prediction to the typical loss; returns the label to learn, which is moved
@@ -538,12 +439,13 @@ class Learner {
     config_.loss->implicit_steps(followed_.data(), y, reach, 2, follower_fits_.data(),
                                  follower_moves_.data());
     become_likelihoods(follower_fits_);
-    follower_.learn(follower_fits_, weight / effective_.unit());
+    follower_.learn(follower_fits_, weight / rounds_.effective.unit());
     follower_margin_ += follower_moves_[1];
   }
 
   void count_features(size_t features) {
-    scales_.count_values(static_cast<double>(features), static_cast<double>(nonzeros_));
+    table_.scales.count_values(static_cast<double>(features),
+                               static_cast<double>(rounds_.nonzeros));
   }
 
   [[gnu::noinline]] void explicit_step(double g) {
@@ -551,58 +453,11 @@ class Learner {
     if (g != 0 && row().energy > 0) sketch_.descend(0, alpha > 0 ? g / alpha : g, alpha);
   }
 
-  size_t group() const { return rows_per_draw(config_.sketch_every, rounds_); }
-
   // The step of each expert with the A of the rounds before.
   void implicit_steps(double y, double weight) {
-    const size_t K = margins_.size();
-    const double pull = weight * pull_of_labels(), unit = unit_of_alpha();
-    for (size_t e = 0; e < K; ++e) {
-      if (config_.clip) margins_[e] = clipped(margins_[e]);
-      const double part = remembered(e), alpha = this->alpha(e, part, unit);
-      is_short_[e] = has_short_memory(e, part);
-      beside_sketch_[e] = alpha / part;
-      energies_[e] = sketch_.energy(e, beside_sketch_[e]);
-      reaches_[e] = row().energy > 0 ? pull * energies_[e] / alpha : 0;
-      if (is_short_[e]) reaches_[e] *= balance_.weight(y);
-    }
-    for (size_t e = 0; e < K; ++e)
-      if (!learns(e)) margins_[e] = as_sure_as_others(margins_.data(), K, e);
-    if (K == 1)
-      moves_[0] = config_.loss->implicit_step(margins_[0], y, reaches_[0]);
-    else
-      config_.loss->implicit_steps(margins_.data(), y, reaches_.data(), K, fits_.data(),
-                                   moves_.data());
-    const double most = most_moved();
-    for (size_t e = 0; e < K; ++e) {
-      if (!learns(e)) moves_[e] = 0;
-      if (moves_[e] != 0)
-        sketch_.descend(e, -std::clamp(moves_[e], -most, most) / energies_[e], beside_sketch_[e]);
-    }
-  }
-
-  // Whether the expert remembers so few of the rows so far that the last ones count most. (Numbers
-  // have a level, which these rows tell best.)
-  bool has_short_memory(size_t e, double part) const {
-    return part < 1 && config_.loss->binary && config_.experts[e].memory < kShortMemory;
-  }
-  // Whether the expert learns the row at hand; otherwise the row judges it.
-  bool learns(size_t e) const { return !(is_short_[e] && is_held_out(rounds_)); }
-
-  // In doubt a longer memory is the better one when the model is frozen, so that only half of what
-  // a short memory gains counts. The rows that it learns do not judge it.
-  double fit_of_short_memory(size_t e) const {
-    const double others = ensemble_.without(e, fits_);
-    if (learns(e)) return others;
-    return fits_[e] > others ? std::sqrt(others * fits_[e]) : fits_[e];
-  }
-
-  // How far a step may move a prediction: blended experts do not get sure of a class by one row.
-  double most_moved() const {
-    constexpr double kAny = std::numeric_limits<double>::infinity();
-    if (margins_.size() == 1 || !config_.loss->binary) return kAny;
-    const double rows = effective_.count();
-    return rows < kFewRows ? rows : kAny;
+    if (config_.clip)
+      for (double& z : experts_.margins) z = clipped(z);
+    experts_.step(config_, rounds_, y, weight * pull_of_labels(), 1.0, row().energy, sketch_);
   }
 
   // The blend of the margins after the steps. The curvature is smaller there, above all in the
@@ -610,9 +465,7 @@ class Learner {
   // kink of a hinge: rounding must not decide which slope it has.
   double end_of_steps(double z) const {
     if (!config_.hessian) return z * (1 + 1e-6);
-    double end = 0;
-    for (size_t e = 0; e < margins_.size(); ++e) end += shares()[e] * (margins_[e] + moves_[e]);
-    return end;
+    return experts_.end_of_steps();
   }
 
   // The slope of a loss that grows like |y - z| has no unit; the weights have that of the labels.
@@ -620,26 +473,6 @@ class Learner {
     const bool linear = !config_.loss->binary && !config_.loss->hessian;
     return config_.unit_free && linear ? 2 * typical_.mean() : 1.0;
   }
-
-  // Which part of A an expert keeps. A = α I + part · S is part times (α / part) I + S, which is
-  // how energy() and descend() know it: both give αA⁻¹x.
-  double remembered(size_t e) const {
-    double memory = config_.experts[e].memory;
-    if (!(memory > 0)) return 1.0;
-    if (config_.loss->binary && memory < kShortMemory) memory /= balance_.information();
-    return part_of_memory(memory, effective_.count());
-  }
-  double unit_of_alpha() const {
-    const double unit = !config_.relative ? 1.0
-                        : config_.root    ? std::sqrt(mean_energy_)
-                                          : mean_energy_;
-    const double weight = shares().size() > 1 ? effective_.unit() : 1.0;
-    return unit * weight;
-  }
-  double alpha(size_t e, double part, double unit) const {
-    return config_.experts[e].alpha * unit + sketch_.tail() * part;
-  }
-  double alpha_beside_sketch(size_t e) const { return alpha(e) / remembered(e); }
 
   // The c of ĝ = c x̃; 0 if the sketch does not take the row or does not need it.
   double root_of_curvature(double z, double y, double weight, size_t times) const {
@@ -654,7 +487,7 @@ class Learner {
   double curvature_at(double z, double y) const {
     if (config_.hessian) return config_.loss->curvature(z, y);
     const double slope = config_.loss->slope(z, y);
-    return (config_.sigma + eta(static_cast<double>(rounds_))) * slope * slope;
+    return (config_.sigma + eta(static_cast<double>(rounds_.count))) * slope * slope;
   }
 
   // Features seen up to the row at hand; the next row may have brought more.
@@ -663,13 +496,14 @@ class Learner {
   // Lemma 1 for every expert; true if any weight moved.
   [[gnu::noinline]] bool project_onto_bound() {
     bool moved = false;
-    for (size_t e = 0; e < margins_.size(); ++e) {
-      const double excess = std::fabs(margins_[e]) - config_.bound;
-      if (!(excess > 0)) continue;
-      const double target = std::copysign(config_.bound, margins_[e]);
-      const double alpha = alpha_beside_sketch(e), energy = sketch_.energy(e, alpha);
-      if (energy > 0) sketch_.descend(e, (margins_[e] - target) / energy, alpha);
-      margins_[e] = target;
+    for (size_t e = 0; e < experts_.size(); ++e) {
+      double& margin = experts_.margins[e];
+      if (!(std::fabs(margin) - config_.bound > 0)) continue;
+      const double target = std::copysign(config_.bound, margin);
+      const double beside_sketch = alpha(e) / experts_.remembered(config_, rounds_, e);
+      const double energy = sketch_.energy(e, beside_sketch);
+      if (energy > 0) sketch_.descend(e, (margin - target) / energy, beside_sketch);
+      margin = target;
       moved = true;
     }
     return moved;
@@ -688,30 +522,19 @@ class Learner {
   bool explicit_;     // the paper's step
   bool needs_slope_;  // ℓ'(z), which an implicit step does without
   S sketch_;
-  // In the padding of the sketch's columns where there is room: that is multiplied by zero in
-  // scatter and ignored in gather.
-  FeatureScales<T> scales_;
-  FeatureIndex index_;
-  BlockStore<T> blocks_;
+  FeatureTable<T> table_;
   FirstRows first_rows_;
   Row<T> rows_[2];  // the one at hand and the next
   unsigned at_ = 0;
   PreparedRow<T>* made_ = nullptr;  // where the row at hand is to be written down
   uint64_t alike_ = 0;              // 0 if it is not known
-  SlotMerger merge_;
-  Ensemble ensemble_, follower_{2};
+  Rounds rounds_;
+  Experts experts_;
+  Ensemble follower_{2};
   TypicalLoss typical_;
-  EffectiveRows effective_;
-  LabelBalance balance_;
-  // Of the experts, in this round. The last two: alpha beside the sketch, and whether the memory is
-  // short.
-  Vector margins_, fits_, energies_, reaches_, moves_, beside_sketch_;
-  std::vector<unsigned char> is_short_;
   Vector followed_ = Vector(2), follower_fits_ = Vector(2), follower_moves_ = Vector(2);
   double follower_margin_ = 0;
   double offset_ = 0;  // of the labels
-  uint64_t rounds_ = 0, nonzeros_ = 0;
-  double mean_energy_ = 0;  // mean of |x̃|²
   // The range of the labels; empty (low > high) before the first label.
   double label_low_ = std::numeric_limits<double>::max();
   double label_high_ = std::numeric_limits<double>::lowest();

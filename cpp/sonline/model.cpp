@@ -88,49 +88,32 @@ class ModelOf final : public Model {
   }
 
   [[gnu::cold]] Stats stats() const override {
-    const auto shares = learner_.shares();
-    const auto best = std::max_element(shares.begin(), shares.end()) - shares.begin();
     return {learner_.rounds(), learner_.sketch().upkeep(), learner_.features(), learner_.bytes(),
-            learner_.alpha(static_cast<size_t>(best))};
+            learner_.alpha(learner_.experts().best())};
   }
 
   [[gnu::cold]] std::vector<Key> features() const override {
-    std::vector<Key> keys = learner_.index().keys();
+    std::vector<Key> keys = learner_.table().index.keys();
     keys.erase(keys.begin());
     return keys;
   }
 
   [[gnu::cold]] std::vector<double> weights() const override {
-    std::vector<double> weights(learner_.index().size());
+    std::vector<double> weights(learner_.table().size());
     for (Slot slot = 0; slot < weights.size(); ++slot)
       if (slot != kInterceptSlot || config_.intercept) weights[slot] = learner_.raw_weight(slot);
     return weights;
   }
-
-  [[gnu::cold]] std::vector<double> scales() const override {
-    std::vector<double> scales(learner_.index().size());
-    for (Slot slot = 0; slot < scales.size(); ++slot) scales[slot] = learner_.scale(slot);
-    return scales;
-  }
-
-  [[gnu::cold]] std::vector<double> limits() const override {
-    std::vector<double> limits(learner_.index().size());
-    for (Slot slot = 0; slot < limits.size(); ++slot) limits[slot] = learner_.limit(slot);
-    return limits;
-  }
-
-  [[gnu::cold]] std::vector<double> centres() const override {
-    std::vector<double> centres(learner_.index().size());
-    for (Slot slot = 0; slot < centres.size(); ++slot) centres[slot] = learner_.centre(slot);
-    return centres;
-  }
+  std::vector<double> scales() const override { return learner_.table().usual_sizes(); }
+  std::vector<double> limits() const override { return learner_.table().limits(); }
+  std::vector<double> centres() const override { return learner_.table().centres(); }
 
   [[gnu::cold]] std::vector<double> spectrum() const override {
     return learner_.sketch().eigenvalues();
   }
 
   [[gnu::cold]] Matrix basis() const override {
-    const size_t slots = learner_.index().size(), k = learner_.sketch().rank();
+    const size_t slots = learner_.table().size(), k = learner_.sketch().rank();
     const Vector values = learner_.sketch().eigenvalues();
     const std::vector<size_t> order = largest_first(values);
     Matrix V(k, slots);
@@ -142,7 +125,9 @@ class ModelOf final : public Model {
     return V;
   }
 
-  [[gnu::cold]] std::vector<double> expert_shares() const override { return learner_.shares(); }
+  [[gnu::cold]] std::vector<double> expert_shares() const override {
+    return learner_.experts().shares();
+  }
 
   [[gnu::cold]] State save() override {
     StateWriter writer;

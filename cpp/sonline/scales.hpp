@@ -48,8 +48,6 @@ class FeatureScales {
   // `at` is the place of the first number in a block.
   FeatureScales(Scaling scaling, size_t at) : scaling_(scaling), at_(at) {}
 
-  static constexpr uint64_t kMostCounted = 1 << 24;  // float counts no further by ones
-
   // How many numbers of a block there are.
   size_t width() const { return counts_rows() ? 2 : scaling_ == Scaling::gradient ? 1 : 0; }
   // Where they end.
