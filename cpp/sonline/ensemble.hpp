@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "sonline/archive.hpp"
 #include "sonline/exponential.hpp"
@@ -16,7 +17,10 @@ namespace sonline {
 
 class Ensemble {
  public:
-  explicit Ensemble(size_t experts) : share_(experts, 1.0 / static_cast<double>(experts)) {}
+  explicit Ensemble(size_t experts)
+      : Ensemble(Vector(experts, 1.0 / static_cast<double>(experts))) {}
+  // Shares of each before the first row, to which a little always returns.
+  explicit Ensemble(Vector prior) : prior_(std::move(prior)), share_(prior_) {}
 
   const Vector& shares() const { return share_; }
   void set_shares(const double* shares) { std::copy_n(shares, share_.size(), share_.begin()); }
@@ -38,8 +42,8 @@ class Ensemble {
       sum += share_[e] *= factor;
     }
     const double mixed = kFixedShare * std::min(rows, 1.0);
-    const double even = mixed / static_cast<double>(share_.size());
-    for (double& share : share_) share = (1 - mixed) * (share / sum) + even;
+    for (size_t e = 0; e < share_.size(); ++e)
+      share_[e] = (1 - mixed) * (share_[e] / sum) + mixed * prior_[e];
   }
 
   // The likelihood that the other experts gave: if an expert has this, its share does not change (a
@@ -63,7 +67,58 @@ class Ensemble {
   static constexpr double kLeast = 0.006737946999085467;  // e^-5
   static constexpr double kFixedShare = 1e-3;             // no share ever becomes 0
 
-  Vector share_;
+  Vector prior_, share_;
+};
+
+// By which factor predictions are made smaller. If there are few rows for the features, or labels
+// are mostly noise, all experts are too sure. So their blend competes with itself times smaller
+// factors, as experts do; the plain blend is the favourite. One factor for all rows leaves the
+// model linear, and no class is chosen otherwise.
+class Shrinkage {
+ public:
+  static constexpr size_t kSize = 4;
+
+  double factor() const { return factor_; }
+  const Vector& shares() const { return ensemble_.shares(); }
+  void set_shares(const double* shares) {
+    ensemble_.set_shares(shares);
+    set_factor();
+  }
+
+  // Takes in the blend of a row that counts as `rows` rows. become_likelihoods turns predictions,
+  // a vector, into the likelihoods that they gave the label.
+  template <class Likelihoods>
+  void learn(double z, double rows, Likelihoods&& become_likelihoods) {
+    if (shares()[0] == 1) return;  // see state()
+    for (size_t i = 0; i < kSize; ++i) fits_[i] = kFactors[i] * z;
+    become_likelihoods(fits_);
+    ensemble_.learn(fits_, rows);
+    set_factor();
+  }
+
+  template <class Archive>
+  [[gnu::cold]] void state(Archive& archive) {
+    Vector shares = this->shares();
+    if constexpr (Archive::reading) {
+      if (archive.has("shrinkage.share"))
+        archive.array("shrinkage.share", shares);
+      else
+        shares = {1, 0, 0, 0};  // models of earlier versions stay what they are
+      set_shares(shares.data());
+    } else {
+      archive.array("shrinkage.share", shares);
+    }
+  }
+
+ private:
+  static constexpr double kFactors[kSize] = {1, 0.5, 0.25, 0.1};
+  static constexpr double kOthers = 0.01;  // share of the smaller factors before the first row
+
+  void set_factor() { factor_ = dot(shares().data(), kFactors, kSize); }
+
+  Ensemble ensemble_{Vector{1 - kOthers, kOthers / 3, kOthers / 3, kOthers / 3}};
+  Vector fits_ = Vector(kSize);
+  double factor_ = dot(shares().data(), kFactors, kSize);
 };
 
 // How many rows of equal weight tell as much as the rows so far, (Σw)² / Σw² (Kish 1965): if one

@@ -68,6 +68,7 @@ struct Rounds {
 class Experts {
  public:
   Ensemble ensemble;
+  Shrinkage shrinkage;
   LabelBalance balance;
   // In this round, by expert.
   Vector margins;  // w·x̃
@@ -100,6 +101,10 @@ class Experts {
   double blend(const double* of_experts) const {
     return size() == 1 ? of_experts[0] : dot(shares().data(), of_experts, size());
   }
+
+  // The blend times this is the prediction. A single weight vector is that of the paper, and is not
+  // made smaller.
+  double factor() const { return size() > 1 ? shrinkage.factor() : 1.0; }
 
   // The implicit step of each expert with the A of the rounds before; `pull` is the weight of the
   // loss. The caller has read the margins.
@@ -141,12 +146,21 @@ class Experts {
     return end;
   }
 
-  // Once the row has been learned: changes the shares by the fits, which are likelihoods.
-  void learn_shares(const Config& config, const Rounds& rounds, double y, double weight) {
+  // Once the row has been learned: changes the shares by the fits, which are likelihoods, and the
+  // shrinkage by that of the blend z. become_likelihoods turns fits into likelihoods.
+  template <class Likelihoods>
+  void learn_shares(const Config& config, const Rounds& rounds, double z, double y, double weight,
+                    Likelihoods&& become_likelihoods) {
+    become_likelihoods(fits);
     for (size_t e = 0; e < size(); ++e)
       if (is_short_[e]) fits[e] = fit_of_short_memory(e, is_held_out(rounds.count));
     if (config.loss->binary) balance.take_in(y, rounds.count);
-    ensemble.learn(fits, weight / rounds.effective.unit());
+    const double rows = weight / rounds.effective.unit();
+    ensemble.learn(fits, rows);
+    shrinkage.learn(z, rows, [&](Vector& predictions) {
+      config.loss->fits(predictions.data(), y, predictions.size(), predictions.data());
+      become_likelihoods(predictions);
+    });
   }
 
   // What multiplies I in A.

@@ -47,10 +47,12 @@ Vector FirstRows::centres(const FeatureIndex& index, size_t directions) const {
     const double deviation = values_[i] - feature.sum / n;
     feature.squares += deviation * deviation;
   }
+  const size_t all = features.size();
   std::erase_if(features, [&](const auto& entry) {
     return !entry.second.always || entry.second.rows != labels_.size();
   });
-  const double offset = features.size() > directions ? kOffset : kLargeOffset;
+  const bool many = features.size() > directions || all > 2 * directions;
+  const double offset = many ? kOffset : kLargeOffset;
   Vector centres;
   for (const auto& [key, feature] : features) {
     const double mean = feature.sum / n, variance = feature.squares / n;

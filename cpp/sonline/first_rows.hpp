@@ -7,8 +7,9 @@
 // linear in x.
 //
 // A feature is centred if its mean is
-//   more than kOffset standard deviations, and there are more features in all rows than the sketch
-//     has directions: those of small variance would be in its tail; or
+//   more than kOffset standard deviations, and more features are in all rows than the sketch has
+//     directions, or more than twice as many in some: those of small variance would be in its
+//     tail; or
 //   so many that hardly a thousandth of its mean square is variance.
 // The first rows of a stream in order of time may be alike; a feature whose values follow each
 // other more closely than independent ones is not centred.

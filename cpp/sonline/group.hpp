@@ -147,7 +147,7 @@ class GroupOf final : public Group {
       }
       for (const auto& output : labels.outputs)
         if (output.predictions)
-          output.predictions[row] = output.sign * states_[columns_[output.number]].blend;
+          output.predictions[row] = output.sign * states_[columns_[output.number]].prediction();
       if (weight == 0 || !first_rows_.open()) continue;
       if (first_rows_.add(batch, row, static_cast<double>(labels.codes[row]), weight)) {
         centre_features(labels);
@@ -162,7 +162,7 @@ class GroupOf final : public Group {
     predict_row();
     of_outputs_.resize(columns_.size());
     for (size_t i = 0; i < columns_.size(); ++i)
-      if (columns_[i] != kNone) of_outputs_[i] = states_[columns_[i]].blend;
+      if (columns_[i] != kNone) of_outputs_[i] = states_[columns_[i]].prediction();
     return of_outputs_;
   }
 
@@ -182,7 +182,8 @@ class GroupOf final : public Group {
         const double scale = table_.scales.of(slot, table_.blocks.at(slot));
         if (scale == 0 || (slot == kInterceptSlot && !config_.intercept)) return;
         for (size_t i = 0; i < columns; ++i)
-          weights_(i, slot) = states_[i].experts.blend(w + i * E) / scale;
+          weights_(i, slot) =
+              states_[i].experts.factor() * states_[i].experts.blend(w + i * E) / scale;
       });
       const Vector& centres = table_.scales.centres();
       for (size_t i = 0; i < columns && !centres.empty(); ++i)
@@ -255,6 +256,7 @@ class GroupOf final : public Group {
     constant("labels.usual", 0);
     constant("follower.margin", 0);
     archive.array("follower.share", Vector(2, 0.5));
+    Shrinkage().state(archive);
     archive.array("ensemble.share", Vector(E, 1.0 / static_cast<double>(E)));
     archive.matrix("directions", basis());
     archive.matrix("weights", Matrix(E, table_.size()));
@@ -272,11 +274,12 @@ class GroupOf final : public Group {
     std::vector<State> states;
     for (size_t i = 0; i < outputs.size(); ++i) {
       const size_t column = columns_[outputs[i]];
-      const Output& output = states_[column];
+      Output& output = states_[column];
       StateWriter archive;
       archive.array("ensemble.share", output.experts.shares());
       archive.scalar("labels.recent", output.experts.balance.recent());
       archive.scalar("labels.usual", output.experts.balance.usual());
+      output.experts.shrinkage.state(archive);
       archive.array("ev", spectrum(outputs[i]));
       archive.scalar("tail", sketch_.tail() * curvature(column));
       archive.scalar("curvature", output.curvature);
@@ -307,6 +310,7 @@ class GroupOf final : public Group {
       known.scalar("labels.recent", recent);
       known.scalar("labels.usual", usual);
       output.experts.balance = LabelBalance(recent, usual);
+      output.experts.shrinkage.state(known);
       known.scalar("curvature", output.curvature);
       known.scalar("curvature.rows", curvature_rows_);
       known.matrix("weights", of_one);
@@ -344,9 +348,10 @@ class GroupOf final : public Group {
     Experts experts;
     double curvature = 0;  // its sum over the rows that the sketch took in
     // In this round.
-    double blend = 0;  // the prediction
+    double blend = 0;  // of the margins
     double label = 0;  // 0 if it does not learn
     double curvature_of_row = 0;
+    double prediction() const { return experts.factor() * blend; }
   };
 
   // Three times as many directions as a learner of one class has, but not more than 64 by that.
@@ -519,7 +524,9 @@ class GroupOf final : public Group {
     for (Output& output : states_) {
       if (output.label == 0) continue;
       if (times > 0) output.curvature += output.curvature_of_row * static_cast<double>(times);
-      if (experts() > 1) output.experts.learn_shares(config_, rounds_, output.label, weight);
+      if (experts() > 1)
+        output.experts.learn_shares(config_, rounds_, output.blend, output.label, weight,
+                                    [](Vector&) {});
     }
     count_features();
     if (rounds_.count == FeatureScales<T>::kFirstRows)
@@ -593,18 +600,21 @@ class GroupOf final : public Group {
   [[gnu::cold]] void outputs_state(Archive& archive) {
     const size_t n = states_.size();
     Matrix shares(n, experts());
+    Matrix shrinkage(n, Shrinkage::kSize);
     Vector recent(n), usual(n), curvature(n);
     for (size_t i = 0; i < n; ++i) {
       const Experts& experts = states_[i].experts;
       std::copy_n(experts.shares().begin(), experts.size(), shares[i]);
       recent[i] = experts.balance.recent();
       usual[i] = experts.balance.usual();
+      std::copy_n(experts.shrinkage.shares().begin(), Shrinkage::kSize, shrinkage[i]);
       curvature[i] = states_[i].curvature;
     }
     archive.matrix("shares", shares);
     archive.array("labels.recent", recent);
     archive.array("labels.usual", usual);
     archive.array("curvature", curvature);
+    archive.matrix("shrinkage.share", shrinkage);
     if constexpr (Archive::reading)
       for (size_t i = 0; i < n; ++i) {
         if (!LabelBalance::possible(recent[i]) || !LabelBalance::possible(usual[i]))
@@ -612,6 +622,7 @@ class GroupOf final : public Group {
         if (curvature[i] < 0) archive.fail("curvature", "has a negative number");
         states_[i].experts.ensemble.set_shares(shares[i]);
         states_[i].experts.balance = LabelBalance(recent[i], usual[i]);
+        states_[i].experts.shrinkage.set_shares(shrinkage[i]);
         states_[i].curvature = curvature[i];
       }
   }

@@ -161,7 +161,7 @@ class Learner {
     if (scale == 0) return offset;
     Vector weights(experts_.size()), v(sketch_.rank());
     sketch_.read(slot, table_.blocks.at(slot), weights.data(), v.data());
-    return offset + experts_.blend(weights.data()) / scale;
+    return offset + experts_.factor() * experts_.blend(weights.data()) / scale;
   }
 
   [[gnu::cold]] void direction(Slot slot, double* v) const {
@@ -229,6 +229,7 @@ class Learner {
     experts_.ensemble.state(archive, "ensemble.share");
     typical_.state(archive);
     experts_.balance.state(archive);
+    experts_.shrinkage.state(archive);
     follower_.state(archive, "follower.share");
     archive.scalar("follower.margin", follower_margin_);
   }
@@ -282,7 +283,7 @@ class Learner {
     }
     read_margins();
     for (double& z : experts_.margins) z = std::clamp(z, -config_.bound, config_.bound);
-    return offset_ + (config_.clip ? clipped(blend()) : blend());
+    return offset_ + answer(blend());
   }
 
   // Brings the features of the row up to date: a sketch may change other features than those of a
@@ -301,6 +302,12 @@ class Learner {
   double clipped(double z) const {
     if (label_low_ <= label_high_) z = std::clamp(z, label_low_ - offset_, label_high_ - offset_);
     return std::clamp(z, -config_.bound, config_.bound);
+  }
+
+  // The prediction for a blend, less the offset of the labels.
+  double answer(double z) const {
+    const double shrunk = experts_.factor() * z;
+    return config_.clip ? clipped(shrunk) : shrunk;
   }
 
   // The experts' margins keep to the bound; so does their blend, but for rounding.
@@ -343,15 +350,14 @@ class Learner {
     if (made_) prepare(*made_);
     read_margins();
     const bool projected = rounds_.count > 0 && project_onto_bound();
-    double z = blend();
-    const double clipped_z = config_.clip ? clipped(z) : z;
-    const double prediction =
-        offset_ + (config_.follow_labels ? with_follower(clipped_z) : clipped_z);
+    const double blended_margins = blend();
+    const double answer = this->answer(blended_margins);
+    const double prediction = offset_ + (config_.follow_labels ? with_follower(answer) : answer);
 
     const double size = take_label(y, row().size);
     rounds_.effective.add(weight);
     y -= offset_;
-    if (config_.clip) z = clipped(z);
+    const double z = config_.clip ? clipped(blended_margins) : blended_margins;
     if (!config_.loss->binary && needs_unit()) y = take_loss(z, y);
     const double g = needs_slope_ ? weight * config_.loss->slope(z, y) : 0.0;
     if (table_.scales.need_gradients()) scale_by_gradients(g, projected, size);
@@ -365,11 +371,10 @@ class Learner {
     if (implicit && S::kAbsorbFirst) implicit_steps(y, weight);
     if (!implicit) explicit_step(g);
     sketch_.commit(row(), table_.blocks, row().slots_seen, size);
-    if (blended) {
-      become_likelihoods(experts_.fits);
-      experts_.learn_shares(config_, rounds_, y, weight);
-    }
-    if (config_.follow_labels) follow(z, y, weight);
+    if (blended)
+      experts_.learn_shares(config_, rounds_, blended_margins, y, weight,
+                            [&](Vector& fits) { become_likelihoods(fits); });
+    if (config_.follow_labels) follow(answer, y, weight);
     count_features(features_of_row());
     if (rounds_.count == FeatureScales<T>::kFirstRows)
       table_.scales.choose_unit(table_.blocks, row().slots_seen);

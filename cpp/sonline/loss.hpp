@@ -31,9 +31,10 @@ class Loss {
   virtual double value(double z, double y) const = 0;
   virtual double slope(double z, double y) const = 0;
   virtual double curvature(double z, double y) const = 0;
-  // For each of n predictions, of the experts of an ensemble: how well it fits, which is e^-l where
-  // labels are classes and l where they are numbers, and z' - z for the z' with z' + q l'(z') = z:
-  // how far an implicit step moves it. The difference, because short steps would be lost in z'.
+  // How well each of n predictions fits: e^-l where labels are classes, l where they are numbers.
+  virtual void fits(const double* z, double y, size_t n, double* fits) const = 0;
+  // The same, and z' - z for the z' with z' + q l'(z') = z: how far an implicit step moves it. The
+  // difference, because short steps would be lost in z'.
   virtual void implicit_steps(const double* z, double y, const double* q, size_t n, double* fits,
                               double* steps) const = 0;
   // The same of one prediction, without the fit.
@@ -46,8 +47,8 @@ class Loss {
   const bool hessian;  // has a second derivative that is worth sketching
 };
 
-// A loss of loss/ behind the interface. It has implicit_step(), and implicit_steps() if it can do
-// several at once.
+// A loss of loss/ behind the interface. It has implicit_step(), and fits() and implicit_steps() if
+// it can do several at once.
 template <class L>
 class LossOf final : public Loss {
  public:
@@ -57,16 +58,22 @@ class LossOf final : public Loss {
   double value(double z, double y) const override { return loss_.value(z, y); }
   double slope(double z, double y) const override { return loss_.slope(z, y); }
   double curvature(double z, double y) const override { return loss_.curvature(z, y); }
+  void fits(const double* z, double y, size_t n, double* fits) const override {
+    if constexpr (requires { loss_.fits(z, y, n, fits); })
+      loss_.fits(z, y, n, fits);
+    else
+      for (size_t i = 0; i < n; ++i) {
+        const double loss = loss_.value(z[i], y);
+        fits[i] = L::binary ? exp_of(-std::min(loss, 30.0)) : loss;
+      }
+  }
   void implicit_steps(const double* z, double y, const double* q, size_t n, double* fits,
                       double* steps) const override {
     if constexpr (requires { loss_.implicit_steps(z, y, q, n, fits, steps); }) {
       loss_.implicit_steps(z, y, q, n, fits, steps);
     } else {
-      for (size_t i = 0; i < n; ++i) {
-        fits[i] = loss_.value(z[i], y);
-        if (L::binary) fits[i] = exp_of(-std::min(fits[i], 30.0));
-        steps[i] = loss_.implicit_step(z[i], y, q[i]);
-      }
+      this->fits(z, y, n, fits);
+      for (size_t i = 0; i < n; ++i) steps[i] = loss_.implicit_step(z[i], y, q[i]);
     }
   }
   double implicit_step(double z, double y, double q) const override {

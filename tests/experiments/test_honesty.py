@@ -90,6 +90,41 @@ def test_rows_in_the_order_of_their_file_with_late_labels(ordered, name, delay):
     assert late_error(X, y, delay) <= CLOSE * best_single(late_error, X, y, delay)
 
 
+# -- weak signals ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(500, 20), (500, 50), (1500, 100), (5000, 500)])
+def test_weak_signals_are_not_called_certain(rows, columns):
+    """A constant has a log loss of .693; without shrinkage the default had .87 to 1.03."""
+    losses = []
+    for seed in range(3):
+        rng = np.random.default_rng(seed)
+        X, w = rng.normal(size=(rows, columns)), rng.normal(size=columns) / np.sqrt(5 * columns)
+        y = np.where(X @ w + rng.logistic(size=rows) > 0, 1.0, -1.0)
+        losses.append(np.logaddexp(0, -y * OnlineLearner().learn(X, y)).mean())
+    assert np.mean(losses) < 0.74
+
+
+def test_weak_signals_of_a_regression():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(500, 50)), rng.normal(size=500)
+    predictions = OnlineLearner(loss="squared").learn(X, y)
+    assert np.mean((predictions - y) ** 2) < 1.12 * y.var()
+
+
+@pytest.mark.parametrize("offset", [0, 5, 15])
+def test_columns_with_offsets_beside_categories(offset):
+    rng = np.random.default_rng(0)
+    columns, categories = rng.normal(size=(2000, 10)), np.eye(20)[rng.integers(0, 20, 2000)]
+    y = columns @ rng.normal(size=10) + categories @ rng.normal(size=20) + rng.normal(size=2000)
+    X = np.hstack([columns + offset, categories])
+    learner = OnlineLearner(loss="squared")
+    learner.learn(X[:1400], y[:1400])
+    least_squares = LinearRegression().fit(X[:1400], y[:1400])
+    best = np.mean((least_squares.predict(X[1400:]) - y[1400:]) ** 2)
+    assert np.mean((learner.predict(X[1400:]) - y[1400:]) ** 2) < 1.05 * best
+
+
 # -- classes that change ---------------------------------------------------------------------------
 
 

@@ -166,7 +166,8 @@ def test_weight_vectors_that_failed_have_no_say():
         model.__setstate__((document, tensors | {"0.ensemble.share": share}))
     merged = learners[0].merge(learners[1:])
     each = np.mean([model.predict(X) for model in learners], axis=0)
-    np.testing.assert_allclose(merged.predict(X), each, atol=1e-6)
+    # The factors by which predictions are shrunk, close to 1, are averaged separately.
+    np.testing.assert_allclose(merged.predict(X), each, atol=1e-4)
 
 
 @pytest.mark.parametrize("sketch", SKETCHES)

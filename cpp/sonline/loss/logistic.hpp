@@ -21,6 +21,9 @@ struct LogisticLoss {
     const double e = exp_of(-std::fabs(z));
     return e / ((1.0 + e) * (1.0 + e));
   }
+  static void fits(const double* z, double y, size_t n, double* fits) {
+    has_avx2() ? fits_avx2(z, y, n, fits) : fits_of<Pair>(z, y, n, fits);
+  }
   static void implicit_steps(const double* z, double y, const double* q, size_t n, double* fits,
                              double* steps) {
     has_avx2() ? implicit_steps_avx2(z, y, q, n, fits, steps)
@@ -34,6 +37,21 @@ struct LogisticLoss {
 
  private:
   static constexpr double kLeastOdds = 9.357622968840175e-14;  // e^-30
+
+  // The probability of the label, but at least so large that quotients of two are meaningful.
+  template <class V>
+  [[gnu::always_inline]] static V likelihood(V e) {
+    const V odds = larger_of(all<V>(kLeastOdds), smaller_of(all<V>(1e13), e));
+    return odds / (1.0 + odds);
+  }
+  template <class V>
+  [[gnu::always_inline]] static void fits_of(const double* z, double y, size_t n, double* fits) {
+    for (size_t i = 0; i < n; i += detail::kLanes<V>)
+      store_some(fits + i, n - i, likelihood(exp_of(y * load_some<V>(z + i, n - i))));
+  }
+  SONLINE_AVX2 static void fits_avx2(const double* z, double y, size_t n, double* fits) {
+    fits_of<Quad>(z, y, n, fits);
+  }
 
   SONLINE_AVX2 static void implicit_steps_avx2(const double* z, double y, const double* q, size_t n,
                                                double* fits, double* steps) {
@@ -56,9 +74,7 @@ struct LogisticLoss {
     for (size_t i = 0; i < n; i += detail::kLanes<V>) {
       const V margins = y * load_some<V>(z + i, n - i), reach = load_some<V>(q + i, n - i);
       const V e = exp_of(margins);
-      // The probability of the label, but at least so large that quotients of two are meaningful.
-      const V odds = larger_of(all<V>(kLeastOdds), smaller_of(all<V>(1e13), e));
-      store_some(fits + i, n - i, odds / (1.0 + odds));
+      store_some(fits + i, n - i, likelihood(e));
       const V missed = 1.0 / (1.0 + e), high = reach * missed;
       const V guess = high > 1.0 ? guess_of_long(e, reach, high) : halley(V{}, reach, missed);
       store_some(steps + i, n - i, y * gains(margins, reach, guess));

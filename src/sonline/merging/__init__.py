@@ -28,7 +28,7 @@ from sonline import _core
 from sonline.errors import DivergenceError, InvalidInputError, ParameterError, SonlineError
 from sonline.merging.features import Keys, NameTable, translated, united
 from sonline.merging.precision import combined
-from sonline.merging.state import State, rank_of, read, with_opposite_labels, write
+from sonline.merging.state import SHRINKING, State, rank_of, read, with_opposite_labels, write
 from sonline.merging.tree import FAN_IN, groups, merge_tree
 from sonline.parameters import AUTO, Parameters
 from sonline.persistence import NAMES
@@ -156,12 +156,15 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
     none = {"directions": np.zeros((0, state["features"].size)), "ev": np.zeros(0)}
     knowledge = read(parameters, state | none, state["features"])
     empty = _core.Model(small.for_core(), small.dtype == "float32").knowledge()
+    weights = knowledge.share @ knowledge.weights
+    if parameters.several:
+        weights *= float(knowledge.shrinkage @ SHRINKING)
     blend = replace(
         knowledge,
         numbers=knowledge.numbers | dict.fromkeys(("tail", "total", "capacity"), 0.0),
         share=np.ones(1),
         experts=empty["ensemble.experts"],
-        weights=(knowledge.share @ knowledge.weights)[np.newaxis],
+        weights=weights[np.newaxis],
         dense=None,
         gradients=None,
     )

@@ -80,6 +80,7 @@ def combined(
         limits=np.max([learner.limits for learner in learners], axis=0),
         centres=centres,
         share=_shares(learners, zero),
+        shrinkage=_mean_shrinkage(learners, zero),
     )
     total = _Sum(parameters, models, origin, merged, evidence, _rows(learners, zero), fresh)
     if parameters.sketch == "adagrad":
@@ -114,6 +115,7 @@ def _nothing(like: Knowledge) -> Knowledge:
         like.keys,
         dict.fromkeys(like.numbers, 0.0),
         like.share,
+        like.shrinkage,
         like.experts,
         np.zeros_like(like.weights),
         zeros,
@@ -232,6 +234,12 @@ def _shares(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
     weights are less noisy, which helps the other experts more.
     """
     share = _rows(learners, zero) @ np.array([learner.share for learner in learners])
+    return np.asarray(share / share.sum())
+
+
+def _mean_shrinkage(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
+    """Return the shares of the factors of predictions, averaged in the same way."""
+    share = _rows(learners, zero) @ np.array([learner.shrinkage for learner in learners])
     return np.asarray(share / share.sum())
 
 

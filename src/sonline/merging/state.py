@@ -23,6 +23,7 @@ FIRST_SQUARE = 0.1  # D₁ of the paper's diagonal adaptation
 RANGE = 1e-12  # eigenvalues below, relative to the largest, are rounding (relative length 1e-6)
 COMMON = 4.0  # times the mean count: see scales.hpp
 ALIKE, NOT_ALIKE = 16.0, 64.0  # times the common unit, of squares: the same
+SHRINKING = np.array([1.0, 0.5, 0.25, 0.1])  # factors of predictions: see ensemble.hpp
 CENTRED = 4.0  # squared scales of centred features, in mean squares: the same
 
 # Counters and means; not every sketch has the optional ones.
@@ -57,6 +58,7 @@ class Knowledge:
     keys: Keys
     numbers: dict[str, float]  # counters and means
     share: Floats  # of each expert
+    shrinkage: Floats  # shares of the factors by which predictions are shrunk
     experts: Floats  # alpha and kind of each, as the core writes them
     weights: Floats  # a row per expert
     squares: Floats
@@ -151,6 +153,7 @@ def read(
         keys,
         numbers,
         state["ensemble.share"].astype(np.float64),
+        state["shrinkage.share"].astype(np.float64),
         state["ensemble.experts"],
         spread(state["weights"]),
         spread(state["squares"][np.newaxis])[0],
@@ -195,6 +198,7 @@ def write(parameters: Parameters, knowledge: Knowledge) -> State:
         "scales.centres": np.trim_zeros(knowledge.centres, "b"),
         "follower.share": np.array([0.5, 0.5]),
         "ensemble.share": knowledge.share,
+        "shrinkage.share": knowledge.shrinkage,
         "ensemble.experts": knowledge.experts,
         "features": knowledge.keys,
         "weights": np.ascontiguousarray(knowledge.weights),

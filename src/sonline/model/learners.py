@@ -83,6 +83,7 @@ def group_with(parameters: Parameters, states: Sequence[Tensors]) -> list[_core.
 # What an output of a group knows beside the sketch.
 OF_OUTPUT = (
     *("weights", "ensemble.share", "labels.recent", "labels.usual"),
+    "shrinkage.share",
     *("curvature", "curvature.rows"),
 )
 

@@ -20,6 +20,8 @@ SHORT_MEMORY = 1000  # rows
 COUNTED = 0.5  # of what an expert with a short memory gains
 PERIOD, LEARNED = 150, 100  # of so many rows, an expert with a short memory learns the first ones
 RECENT, USUAL, PRIOR = 50, 3000, 10  # rows
+SHRINKING: Array = np.array([1.0, 0.5, 0.25, 0.1])  # factors of the blend that compete
+SHRINKING_PRIOR: Array = np.array([1 - 0.01, 0.01 / 3, 0.01 / 3, 0.01 / 3])
 FIRST_LABELS = 16
 YOUNG_ROWS = 64
 FOLLOWER_ALPHA = 0.03
@@ -62,6 +64,7 @@ class ReferenceEnsemble(ReferenceLearner):
         self.follow_labels = follow_labels
         self.unit_free = not self.loss.binary and math.isinf(self.bound)
         self.shares: Array = np.full(len(experts), 1.0 / len(experts))
+        self.shrinking_shares: Array = SHRINKING_PRIOR.copy()
         self.mean_loss, self.mean_loss_count = 0.0, 0.0
         self.weight_sum, self.weight_squares = 0.0, 0.0
         self.recent_label, self.usual_label = 0.0, 0.0  # means of the labels -1 and 1
@@ -77,8 +80,8 @@ class ReferenceEnsemble(ReferenceLearner):
         beyond = self._excess(x), self._limits()
         scales = self._take_in(x)
         margins = self._project_experts(x * scales)
-        z = float(self.shares @ margins)
-        prediction = self._clipped(z)
+        z = blend = float(self.shares @ margins)
+        answer = prediction = self._clipped(self._factor() * z)
         if self.follow_labels:
             prediction = float(self.follower_shares @ [prediction, self.follower])
         prediction += self.offset
@@ -111,8 +114,9 @@ class ReferenceEnsemble(ReferenceLearner):
         self.sketch.update_times(root * scaled, times)
         held_out = [self._is_held_out(e) for e in range(margins.size)]
         self._judge_experts(np.where(held_out, moved, margins), y, weight)
+        self._learn_shrinkage(blend, y, weight)
         if self.follow_labels:
-            both = np.array([z, self.follower])
+            both = np.array([answer, self.follower])
             losses = self._losses(both, y)
             self.follower_shares = self._new_shares(self.follower_shares, losses, weight)
             self.follower = self._ahead(self.follower, y, weight / FOLLOWER_ALPHA)
@@ -143,6 +147,16 @@ class ReferenceEnsemble(ReferenceLearner):
             self.W[e] -= step
         return moved
 
+    def _factor(self) -> float:
+        """Return by which factor the blend is made smaller: as has fitted the labels better."""
+        return 1.0 if len(self.experts) == 1 else float(self.shrinking_shares @ SHRINKING)
+
+    def _learn_shrinkage(self, z: float, y: float, weight: float) -> None:
+        losses = self._losses(SHRINKING * z, y)
+        self.shrinking_shares = self._new_shares(
+            self.shrinking_shares, losses, weight, SHRINKING_PRIOR
+        )
+
     def _unit_of_weights(self) -> float:
         """Return the weight of one effective row."""
         normal = SMALLEST_NORMAL <= self.weight_squares < math.inf
@@ -154,7 +168,7 @@ class ReferenceEnsemble(ReferenceLearner):
 
     def _predict(self, x: Array) -> float:
         margins = np.clip(self.W @ (x * self._scales_for(x)), -self.bound, self.bound)
-        return self.offset + self._clipped(float(self.shares @ margins))
+        return self.offset + self._clipped(self._factor() * float(self.shares @ margins))
 
     def _clipped(self, z: float) -> float:
         return super()._clipped(z + self.offset) - self.offset if self.clip else z
@@ -243,17 +257,20 @@ class ReferenceEnsemble(ReferenceLearner):
         losses = np.array([self.loss.value(float(m), y) for m in margins])
         return np.minimum(losses, 30.0) if self.loss.binary else losses
 
-    def _new_shares(self, shares: Array, losses: Array, weight: float) -> Array:
+    def _new_shares(
+        self, shares: Array, losses: Array, weight: float, prior: Array | None = None
+    ) -> Array:
+        prior = np.full(len(shares), 1.0 / len(shares)) if prior is None else prior
         unit = 1.0 if self.loss.binary else 2.0 * self.mean_loss
         excess = (losses - losses.min()) / unit if unit > 0.0 else np.zeros_like(losses)
         rows = weight / self._unit_of_weights()
         remaining = shares * np.exp(-rows * np.minimum(excess, WORST_LOSS))
         mixed = FIXED_SHARE * min(rows, 1.0)
-        return np.asarray((1.0 - mixed) * remaining / remaining.sum() + mixed / len(remaining))
+        return np.asarray((1.0 - mixed) * remaining / remaining.sum() + mixed * prior)
 
     def raw_blend(self) -> Array:
         """Return the weights of the blend for unscaled features, the intercept first."""
-        blend = self._raw(self.shares @ self.W)
+        blend = self._raw(self._factor() * (self.shares @ self.W))
         if self.intercept:
             blend[0] += self.offset
         return blend

@@ -269,7 +269,8 @@ class ReferenceLearner:
         mean, variance = X.mean(axis=0), X.var(axis=0)
         always = np.all(X != 0.0, axis=0)
         always[0] = False  # the intercept
-        many = int(always.sum()) > self.sketch_size
+        in_some = int(np.any(X != 0.0, axis=0)[1:].sum())
+        many = int(always.sum()) > self.sketch_size or in_some > 2 * self.sketch_size
         offset = CENTRE_OFFSET if many else CENTRE_LARGE_OFFSET
         in_order = np.sum(np.diff(X, axis=0) ** 2, axis=0) < CENTRE_STEP * variance * (len(X) - 1)
         large = (mean**2 > offset * variance) & (variance > CENTRE_ROUNDING * mean**2)
