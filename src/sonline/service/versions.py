@@ -26,13 +26,12 @@ from sonline.labels import ClassTable, token_of
 from sonline.model import LearnResult, Model
 from sonline.parameters import Parameters
 from sonline.rows import Floats
-from sonline.service.bodies import Rows, Served
+from sonline.service.bodies import TASKS, Rows, Served
 from sonline.service.monitor import Monitor
 from sonline.service.store import Version
 
 SLICE = 512  # rows that are learned at a time, while predictions wait
 KEPT = 2  # snapshots of each version
-TASKS = ("binary", "regression", "classes")
 
 
 class RecoveryError(SonlineError):
