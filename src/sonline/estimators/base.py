@@ -29,6 +29,7 @@ from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve, Progress
 from sonline.labels import ClassTable, plain
 from sonline.model import Model, NextRows, to_merge
+from sonline.model.face import Face
 from sonline.parameters import RENAMED, Parameters, check_integer, check_loss
 from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
@@ -48,7 +49,7 @@ FACE = {
 FEW_ROWS = 20  # of a batch
 
 
-class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(Face, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
 
     face: ClassVar[str]  # the name of this class in model files
@@ -65,7 +66,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     n_features_in_: int
     n_iter_: int
-    _model: Model
     _first_values: Any  # these arguments when training started
     _values: ClassVar[attrgetter[Any]]  # reads these arguments in a single call
 
@@ -342,19 +342,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         table[:, chosen] = weights
         return table
 
-    def weights(self, label: Any = None, *, scaled: bool = False) -> dict[str | int, float]:
-        """Return the weight of each feature seen, by name (by column, where X had no names).
-
-        Parameters
-        ----------
-        label : optional
-            The class. Optional for regression and for two classes, where it is ``classes_[1]``.
-        scaled : bool, default=False
-            False: weights of the raw features. True: weights of the features divided by their root
-            mean square, which you can compare even if features have different units.
-        """
-        return self._fitted().weights_of(label, scaled)
-
     def explain_one(self, row: Any, label: Any = None) -> dict[str | int, float]:
         """Return what each feature of a row adds to its raw prediction, largest first.
 
@@ -377,24 +364,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             return row
         names = getattr(self, "feature_names_in_", None)
         return dict(enumerate(row) if names is None else zip(names, row, strict=True))
-
-    def features(self) -> list[str | int]:
-        """Return the features seen: names, or numbers of columns where X had no names."""
-        return self._fitted().features()
-
-    def spectra(self) -> list[Floats]:
-        """Return the eigenvalues of the sketch of each output, largest first."""
-        return self._fitted().spectra()
-
-    def stats(self) -> dict[str, Any]:
-        """Return counters: rows learned (``rounds``), features, bytes, and the current alpha."""
-        return self._fitted().stats()
-
-    def compact(self) -> Self:
-        """Return an estimator that only predicts and needs less memory."""
-        small = copy.copy(self)
-        small._model = self._fitted().compact()
-        return small
 
     @property
     def experts(self) -> int:
@@ -449,19 +418,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             "n_iter": self.n_iter_,
         }
         model.save(path, face)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that any class of sonline, or the command line, saved.
-
-        Raises
-        ------
-        ModelFileError
-            If the file is damaged, or predicts numbers instead of classes, or classes instead of
-            numbers.
-        """
-        with persistence.reading(path):
-            return cls.from_model(Model.load(path))
 
     @classmethod
     def from_model(cls, model: Model) -> Self:
