@@ -45,14 +45,10 @@ class ModelHandlers:
     def _described(self, name: str) -> dict[str, Any]:
         engine = self._service.engine(name)
         versions = {
-            str(number): {
-                "role": live.info.role,
-                "origin": live.info.origin,
+            str(number): live.summary()
+            | {
                 "task": live.model.task,
                 "classes": [token_of(label) for label in live.model.known_labels],
-                "learned": live.model.progress.loss.rows,
-                "mean_loss": _finite(live.model.progress.loss.average),
-                "problem": live.error,
                 "parameters": live.model.parameters.as_dict(),
             }
             for number, live in engine.versions.items()
@@ -180,7 +176,3 @@ def _loaded(body: bytes) -> Model:
 
 def _event(kind: str, content: Any) -> bytes:
     return f"event: {kind}\ndata: {json.dumps(content)}\n\n".encode()
-
-
-def _finite(value: float) -> float | None:
-    return value if abs(value) < float("inf") else None

@@ -51,15 +51,11 @@ class RowHandlers:
     def predict_one(self, request: Any, body: bytes) -> Reply | Later:
         """Predict a row."""
         started = time.perf_counter()
-        name = request.path_params["name"]
-        engine = self._service.engine(name)
+        engine = self._service.engine(request.path_params["name"])
         row = bodies.decode_one(body, PredictRow)
         answer, stored = engine.predict(bodies.rows_to_predict([row], self._limits.features))
         reply = Reply(_encoded(answer, row.id, 0))
-        seconds = time.perf_counter() - started
-        self._service.watched[name].latencies.append(seconds)
-        self._metrics.predicted(name, 1, seconds)
-        return reply if stored is None else _when_stored(request, stored, reply)
+        return self._timed(request, reply, 1, started, stored)
 
     async def predict(self, request: Any) -> Reply | Later:
         """Predict one row or many."""
@@ -67,8 +63,7 @@ class RowHandlers:
         if kind == JSON and len(body) <= LARGE:
             return self.predict_one(request, body)
         started = time.perf_counter()
-        name = request.path_params["name"]
-        engine = self._service.engine(name)
+        engine = self._service.engine(request.path_params["name"])
         rows = await self._in_turn(len(body) > LARGE, self._rows_to_predict, body, kind)
         answer, stored = await self._in_turn(rows.count > _MANY_ROWS, engine.predict, rows)
         if kind == JSON:
@@ -76,9 +71,15 @@ class RowHandlers:
         else:
             lines = [_encoded(answer, id_, n) for n, id_ in enumerate(rows.ids)]
             reply = Reply(b"\n".join(lines) + b"\n", LINES.encode())
-        seconds = time.perf_counter() - started
+        return self._timed(request, reply, rows.count, started, stored)
+
+    def _timed(
+        self, request: Any, reply: Reply, rows: int, started: float, stored: Promise | None
+    ) -> Reply | Later:
+        """Count a prediction and its time; return the reply, or when the rows are on disk."""
+        name, seconds = request.path_params["name"], time.perf_counter() - started
         self._service.watched[name].latencies.append(seconds)
-        self._metrics.predicted(name, rows.count, seconds)
+        self._metrics.predicted(name, rows, seconds)
         return reply if stored is None else _when_stored(request, stored, reply)
 
     def _rows_to_predict(self, body: bytes, kind: str) -> Rows:

@@ -138,6 +138,17 @@ class Live:
         self._lock = threading.Lock()  # of model and next, between learning and predicting
         self._words: tuple[ClassTable | None, tuple[str, ...], list[int] | None] = (None, (), None)
 
+    def summary(self) -> dict[str, Any]:
+        """Return what it is and how well it predicts, as values that JSON can hold."""
+        loss = self.model.progress.loss
+        return {
+            "role": self.info.role,
+            "origin": self.info.origin,
+            "learned": loss.rows,
+            "mean_loss": loss.average if np.isfinite(loss.average) else None,
+            "problem": self.error,
+        }
+
     # -- learning and predicting -----------------------------------------------------------------
 
     def learn(self, parts: Sequence[Part]) -> None:
