@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline.persistence import NAMES
+from sonline.rows import NAMED, Keys
 
-Keys: TypeAlias = NDArray[np.uint64]
 Positions: TypeAlias = NDArray[np.intp]
 
-NAMED = np.uint64(1 << 63)  # the bit that marks names among the keys of the core
 SPARSE = 8  # a table with up to this many entries per key is faster than sorting
 
 

@@ -37,8 +37,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sonline.merging.stack import Stack, cut
-from sonline.merging.state import COUNT_LIMIT, FIRST_SQUARE, RANGE, Floats, Knowledge
+from sonline.merging.state import COUNT_LIMIT, FIRST_SQUARE, RANGE, Knowledge
 from sonline.parameters import Parameters
+from sonline.rows import Floats
 
 TRACKING = ("isotropic", "rfd", "full")  # alpha grows with the discarded directions: κ = K−1
 # Weights are averaged by A_i; with other sketches, by how much each learner saw of a feature.

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 import scipy.sparse
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sonline.errors import InvalidInputError
 from sonline.paper.reference.losses import Loss, make_loss
-
-Array = NDArray[np.float64]
+from sonline.paper.reference.sketches import Array
 
 RANK_TOLERANCE = 1e-12
 
