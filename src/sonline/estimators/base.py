@@ -6,6 +6,7 @@ import copy
 import inspect
 import os
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -118,6 +119,45 @@ class OnlineEstimator(Face, BaseEstimator):  # type: ignore[misc]  # scikit-lear
             raise
 
     # -- learning --------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on rows, ``max_iter`` times.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+        y : array of shape (n_samples,)
+            The labels: numbers, or for a classifier numbers or text.
+        sample_weight : array of shape (n_samples,), optional
+            How much each row counts. The model predicts rows of weight 0, but does not train on
+            them.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator. After an error it is as it was before.
+        """
+        with self._as_before_on_error():
+            self._parameters()
+            continuing = self.warm_start and self.__sklearn_is_fitted__()
+            rows, labels = self._checked(X, y, reset=not continuing)
+            self._learn_passes(rows, labels, sample_weight, self._table(labels, continuing))
+        return self
+
+    @abstractmethod
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        """Return rows and labels, at least one; if ``reset``, the columns become those of X."""
+
+    def _table(self, labels: Any, continuing: bool) -> ClassTable | None:
+        """Return the classes among labels; None for regression."""
+        return None
+
+    def _begin(self, model: Model) -> None:
+        """Start training with an empty model."""
+        self._model = model
+        self._first_values = self._values(self)
+        self.n_iter_ = 1
 
     def _orders(self, rows: int) -> Iterator[Order]:
         """Yield the order of the rows for each pass of `fit`."""
