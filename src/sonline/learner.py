@@ -64,7 +64,7 @@ class OnlineLearner(Face, LearnerConstructor):
         self._plain = model.table is None or model.table.signs
         self._learns = self._plain and not model.only_predicts
         self._binary = model.table is not None
-        self._negative: Any = None  # 0 or -1, the other label beside 1, once it is known
+        self._negative: Any = None  # 0 or -1: the label that is not 1, once it is known
         if model.table is not None and model.table.signs and not model.table.undecided:
             self._negative = model.table.labels[0]
 

@@ -78,9 +78,8 @@ def united(learners: Sequence[Keys]) -> tuple[Keys, list[Positions]]:
 
 def _small_codes(learners: Sequence[Keys]) -> list[Positions]:
     """Return small numbers for the keys: equal keys have equal numbers."""
-    codes = [
-        (keys << 1) | (keys >> 63) for keys in learners
-    ]  # the bit that marks names becomes the lowest
+    # The bit that marks names becomes the lowest.
+    codes = [(keys << 1) | (keys >> 63) for keys in learners]
     if max(int(code.max(initial=0)) for code in codes) <= SPARSE * sum(code.size for code in codes):
         return [code.view(np.intp) for code in codes]
     _, joint = np.unique(np.concatenate(learners), return_inverse=True)

@@ -283,7 +283,7 @@ def _move_offset(knowledge: Knowledge, offset: float) -> None:
 
 
 def _rescaled(knowledge: Knowledge, root: Floats) -> Knowledge:
-    """Return a learner in the coordinates of the scales ``root``; its own become ρ²."""
+    """Return a learner in the coordinates of the scales ``root``; its squared scales become ρ²."""
     scales = np.sqrt(knowledge.effective)
     present = (scales > 0) & (root > 0)
     ratio = np.divide(scales, root, out=np.zeros_like(scales), where=present)

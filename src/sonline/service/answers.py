@@ -85,7 +85,7 @@ class Bridge:
 
 
 class EndOfTurn:
-    """Calls functions at the end of a turn of the event loop, if its thread adds them.
+    """Defers functions to the end of a turn of the event loop, if its thread adds them.
 
     All requests that arrived together are in the queue by then, so the thread that writes is woken
     once, and need not compete with this one for the interpreter.

@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sonline.service.admission import at_once
+from sonline.service.admission import never_defer
 from sonline.service.answers import Answers, EndOfTurn, Handler, as_json, error_response, failure
 from sonline.service.bodies import Limits
 from sonline.service.metrics import Metrics
@@ -83,12 +83,12 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         service.start()
-        service.put_off_with(EndOfTurn())
+        service.defer_with(EndOfTurn())
         sampling = asyncio.create_task(_sample(service, reader))
         try:
             yield
         finally:
-            service.put_off_with(at_once)
+            service.defer_with(never_defer)
             sampling.cancel()
             with suppress(asyncio.CancelledError):
                 await sampling

@@ -14,7 +14,7 @@ from collections import OrderedDict
 
 import msgspec
 
-_OVERHEAD = 400  # bytes of the objects of a kept row, beside its content
+_OVERHEAD = 400  # bytes of the objects of a pending row, in addition to its content
 
 
 class PendingRow(msgspec.Struct, frozen=True, gc=False):

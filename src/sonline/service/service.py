@@ -16,7 +16,7 @@ import numpy as np
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
 from sonline.rows import Floats
-from sonline.service.admission import PutOff, at_once
+from sonline.service.admission import Defer, never_defer
 from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
 from sonline.service.settings import Settings
@@ -73,7 +73,7 @@ class Service:
         self.watched: dict[str, Watched] = {}
         self.stopping = threading.Event()
         self._changing = threading.Lock()
-        self._put_off: PutOff = at_once
+        self._defer: Defer = never_defer
         self._started = self._closed = False
 
     @staticmethod
@@ -114,12 +114,12 @@ class Service:
         if self._lock is not None:
             self._lock.close()
 
-    def put_off_with(self, put_off: PutOff) -> None:
-        """Set how engines put off waking their writers (`Admission.put_off`)."""
-        self._put_off = put_off
+    def defer_with(self, defer: Defer) -> None:
+        """Set how engines defer waking their writers (`Admission.defer`)."""
+        self._defer = defer
         for engine in self.engines.values():
             if isinstance(engine, Engine):
-                engine.admission.put_off = put_off
+                engine.admission.defer = defer
 
     def refresh(self) -> None:
         """Follow models that the writer has created meanwhile."""
@@ -133,7 +133,7 @@ class Service:
 
     def _add(self, engine: Engine | Follower) -> None:
         if isinstance(engine, Engine):
-            engine.admission.put_off = self._put_off
+            engine.admission.defer = self._defer
         engine.start()
         self.engines = {**self.engines, engine.name: engine}
         self.watched[engine.name] = Watched(engine)

@@ -53,7 +53,7 @@ def best_comparator(
     """Minimise the summed loss over all weights with ``|w.x_t| <= bound`` on every row.
 
     Losses with a second derivative are minimised by Newton's method on a logarithmic barrier,
-    the others by linear programmes over cutting planes. Whatever found the weights, the gap is
+    the others by linear programmes over cutting planes. In either case the gap is
     computed afterwards from a dual point: for every ``v`` with ``X'v = 0``, the sum over the rows
     of ``min {l_t(z) + v_t z : |z| <= C}`` is a lower bound on what any weights can reach.
 
@@ -119,7 +119,7 @@ def best_comparator(
     gap = total - problem.lower_bound(dual - U @ (U.T @ dual))
     if not gap <= tolerance * (1.0 + abs(total)):
         raise ArithmeticError(
-            f"the best comparator was found only up to {gap:.1e} of its loss {total:.6g}; "
+            f"the best comparator is known only up to {gap:.1e} of its loss {total:.6g}; "
             f"allow that with tolerance, now {tolerance!r}"
         )
     return Comparator(weights, predictions, total, max(gap, 0.0))
