@@ -139,10 +139,15 @@ def create_app(
 
 
 def _route(path: str, methods: dict[str, Callable[[Any], Awaitable[Response | Reply]]]) -> Route:
-    """Return the route of a path; other methods are answered with 405."""
+    """Return the route of a path; HEAD is GET without the body, other methods get a 405."""
 
     async def endpoint(request: Request) -> Response | Reply:
-        return await methods["GET" if request.method == "HEAD" else request.method](request)
+        if request.method != "HEAD":
+            return await methods[request.method](request)
+        answer = await methods["GET"](request)
+        head = Response(status_code=answer.status_code)
+        head.raw_headers = answer.raw_headers
+        return head
 
     return Route(path, endpoint, methods=list(methods))
 
