@@ -119,7 +119,7 @@ def best_comparator(
     gap = total - problem.lower_bound(dual - U @ (U.T @ dual))
     if not gap <= tolerance * (1.0 + abs(total)):
         raise ArithmeticError(
-            f"the best comparator is known only up to {gap:.1e} of its loss {total:.6g}; "
+            f"the best comparator was found only up to {gap:.1e} of its loss {total:.6g}; "
             f"allow that with tolerance, now {tolerance!r}"
         )
     return Comparator(weights, predictions, total, max(gap, 0.0))
