@@ -9,6 +9,7 @@
        │   └── DataFormatError         text or a table that cannot be parsed; knows file and line
        ├── ModelFileError              also a ValueError: a damaged, foreign or newer model file
        ├── DivergenceError             also an ArithmeticError: the weights overflowed
+       ├── MissingPackageError         also a ModuleNotFoundError: an extra is not installed
        └── DownloadError               also an OSError: a data set could not be fetched
 
 A message names the argument and its value, what was expected, and what to do.
@@ -21,6 +22,7 @@ __all__ = [
     "DivergenceError",
     "DownloadError",
     "InvalidInputError",
+    "MissingPackageError",
     "ModelFileError",
     "ParameterError",
     "SonlineError",
@@ -110,6 +112,10 @@ class DivergenceError(SonlineError, ArithmeticError):
     """The weights overflowed; the message names the row."""
 
 
+class MissingPackageError(SonlineError, ModuleNotFoundError):
+    """A package that only some parts of sonline need is not installed."""
+
+
 class DownloadError(SonlineError, OSError):
     """A file could not be downloaded, or has unexpected content."""
 
@@ -140,9 +146,9 @@ def require(package: str, extra: str) -> None:
     >>> require("no_such_package", "river")
     Traceback (most recent call last):
     ...
-    ModuleNotFoundError: no_such_package is missing: pip install "sonline[river]"
+    sonline.errors.MissingPackageError: no_such_package is missing: pip install "sonline[river]"
     """
     if find_spec(package) is None:
-        raise ModuleNotFoundError(
+        raise MissingPackageError(
             f'{package} is missing: pip install "sonline[{extra}]"', name=package
         )

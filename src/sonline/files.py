@@ -65,7 +65,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         if isinstance(error, OSError) and error.errno and error.filename in (None, str(part)):
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
-    _sync_folder(target.parent)
+    with suppress(OSError):  # a file system that cannot synchronize folders
+        sync_folder(target.parent)
 
 
 def is_replaced(path: str | os.PathLike[str]) -> bool:
@@ -138,16 +139,11 @@ def _remove_leftovers(target: Path) -> None:
             part.unlink()
 
 
-def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system can."""
-    try:
-        handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
+def sync_folder(folder: Path) -> None:
+    """Make the names of new files durable."""
+    handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)
-    except OSError:
-        pass
     finally:
         os.close(handle)
 

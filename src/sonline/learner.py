@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from sonline.errors import InvalidInputError
 from sonline.evaluate import Progress
 from sonline.labels import label_array
 from sonline.model import Model, to_merge
+from sonline.model.face import Face, Feature
 from sonline.parameters import Parameters, documented
 from sonline.persistence import Tensors
 from sonline.rows import LARGEST, UNIT, CoreRows, Floats, Rows, one_number, row_weights, vector
@@ -21,11 +22,9 @@ from sonline.rows import LARGEST, UNIT, CoreRows, Floats, Rows, one_number, row_
 if TYPE_CHECKING:
     from sonline.streams import Batch
 
-Feature: TypeAlias = str | int
-
 
 @documented
-class OnlineLearner(LearnerConstructor):
+class OnlineLearner(Face, LearnerConstructor):
     """Linear model for streams: classification or regression, row by row, in one pass.
 
     Features need no scaling, and there is no learning rate to tune. A row takes time in proportion
@@ -65,7 +64,7 @@ class OnlineLearner(LearnerConstructor):
         self._plain = model.table is None or model.table.signs
         self._learns = self._plain and not model.only_predicts
         self._binary = model.table is not None
-        self._negative: Any = None  # 0 or -1, the other label beside 1, once it is known
+        self._negative: Any = None  # 0 or -1: the label that is not 1, once it is known
         if model.table is not None and model.table.signs and not model.table.undecided:
             self._negative = model.table.labels[0]
 
@@ -73,11 +72,6 @@ class OnlineLearner(LearnerConstructor):
     def params(self) -> dict[str, Any]:
         """The parameters, by name."""
         return self._model.parameters.as_dict()
-
-    @property
-    def model(self) -> Model:
-        """The `Model` behind it, which all estimators of sonline use."""
-        return self._model
 
     @property
     def classes(self) -> list[Any] | None:
@@ -359,34 +353,6 @@ class OnlineLearner(LearnerConstructor):
         """Return the probability of each label for one row given as a mapping."""
         return self._model.probabilities_one(x)
 
-    def explain_one(self, x: Mapping[Feature, float | str], label: Any = None) -> dict[Any, float]:
-        """Return what each feature of a row adds to its raw prediction, largest first.
-
-        The intercept is the part ``"(intercept)"``. The sum of all parts is the prediction, as long
-        as ``bound`` and ``clip`` do not cut it. A value far beyond the usual size of its feature
-        counts as large as its limit, as in the prediction (see ``scaling``).
-
-        Parameters
-        ----------
-        x : mapping
-            As `predict_one` takes it.
-        label : optional
-            For which class; of two it is the second of `classes` unless you name one.
-
-        Examples
-        --------
-        >>> from sonline import OnlineLearner
-        >>> learner = OnlineLearner(loss="squared")
-        >>> for _ in range(20):
-        ...     before = learner.learn_one({"rooms": 3, "city": "Oslo"}, 5.0)
-        >>> parts = learner.explain_one({"rooms": 3, "city": "Oslo", "new": 1})
-        >>> sorted(parts)
-        ['(intercept)', 'city=Oslo', 'rooms']
-        >>> abs(sum(parts.values()) - learner.predict_one({"rooms": 3, "city": "Oslo"})) < 1e-5
-        True
-        """
-        return self._model.explain(x, label)
-
     def compact(self) -> Self:
         """Return a learner that only predicts and needs less memory.
 
@@ -453,23 +419,6 @@ class OnlineLearner(LearnerConstructor):
 
     # -- inspection ------------------------------------------------------------------------------
 
-    def features(self) -> list[Feature]:
-        """Return the features seen, in the order of their appearance."""
-        return self._model.features()
-
-    def weights(self, label: Any = None, *, scaled: bool = False) -> dict[Feature, float]:
-        """Return the weight of each feature seen.
-
-        Parameters
-        ----------
-        label : optional
-            For which class; of two it is the second of `classes` unless you name one.
-        scaled : bool, default=False
-            False: weights of the raw features. True: weights of the features divided by their root
-            mean square, which you can compare even if features have different units.
-        """
-        return self._model.weights_of(label, scaled)
-
     @property
     def bias(self) -> Any:
         """The weight of the constant feature, 0 without one; an array with several outputs."""
@@ -484,10 +433,6 @@ class OnlineLearner(LearnerConstructor):
         """
         return self.spectra()[0]
 
-    def spectra(self) -> list[Floats]:
-        """Return the eigenvalues of the sketch of each output."""
-        return self._model.spectra()
-
     def basis(self) -> Floats:
         """Return the directions of the sketch as orthonormal rows, in the order of `spectrum`.
 
@@ -497,31 +442,11 @@ class OnlineLearner(LearnerConstructor):
         rows = self._core.basis()
         return rows if self._model.parameters.intercept else rows[:, 1:]
 
-    def stats(self) -> dict[str, Any]:
-        """Return counters: rows learned (``rounds``), features, bytes, current alpha, and upkeep.
-
-        The sketch is kept exact by ``folds`` and ``generations``, which touch no feature when they
-        happen; ``caught_up`` counts the features that caught up with them when a row had them
-        next. ``sweeps`` over all features restore orthonormality from time to time.
-        """
-        return self._model.stats()
-
     # -- files -----------------------------------------------------------------------------------
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the complete state to a file; a loaded learner continues training exactly."""
         self._model.save(path, {"name": "OnlineLearner"})
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that any class of sonline, or the command line, saved.
-
-        Raises
-        ------
-        ModelFileError
-            If the file is damaged or was not written by sonline.
-        """
-        return cls.from_model(Model.load(path))
 
     @classmethod
     def from_model(cls, model: Model) -> Self:

@@ -167,3 +167,21 @@ def test_wrong_usage_is_an_object_with_json(wrong):
     error = json.loads(failed.stderr)["error"]
     assert (error["type"], error["exit_code"]) == ("ParameterError", 2)
     assert "nope" in error["message"]
+
+
+def test_a_missing_extra_is_one_line(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(
+        "import importlib.util as u\nfound = u.find_spec\n"
+        "u.find_spec = lambda n, *a: None if n == 'httpx' else found(n, *a)\n"
+    )
+    done = subprocess.run(
+        [SONLINE, "client", "show", "clicks"],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        timeout=60,
+    )
+    assert done.returncode == 2
+    assert done.stderr == 'sonline: httpx is missing: pip install "sonline[serve]"\n'

@@ -558,3 +558,10 @@ def test_errors_speak_of_the_service_and_not_of_python(client):
     answer = client.get(f"{MODEL}/learn")
     assert answer.status_code == 405
     assert answer.json()["error"] == "this path takes POST, not GET"
+
+
+def test_head_is_get_without_a_body(client):
+    for path in ("/healthz", "/v1/models", f"{MODEL}/events"):  # the last one would not end
+        answer = client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+    assert client.head("/v1/models/other").status_code == 404

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import text_oracle as reference
 from sonline import _core
-from sonline.paper.reference import text as reference
 
 MARK = b"\xef\xbb\xbf"
 PARSE = {"svmlight": reference.parse_svmlight, "vw": reference.parse_vw}

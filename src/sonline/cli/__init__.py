@@ -25,7 +25,13 @@ import typer.core
 import typer.main
 
 from sonline.cli.values import convert_plainly
-from sonline.errors import DivergenceError, ModelFileError, ParameterError, SonlineError
+from sonline.errors import (
+    DivergenceError,
+    MissingPackageError,
+    ModelFileError,
+    ParameterError,
+    SonlineError,
+)
 
 COMMANDS = {
     "train": "Train a model on files or streams: svmlight, Vowpal Wabbit text or tables.",
@@ -197,7 +203,7 @@ def exit_code(error: Exception) -> int:
     >>> exit_code(FileNotFoundError("no such file"))
     3
     """
-    if isinstance(error, ParameterError):
+    if isinstance(error, (ParameterError, MissingPackageError)):
         return WRONG_USAGE
     if isinstance(error, ModelFileError):
         return BAD_MODEL

@@ -27,7 +27,7 @@ from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Outcome, Task, train_rounds
 from sonline.distributed.shards import Figures, Shard, moved_bytes
-from sonline.errors import DataFormatError, DivergenceError, ParameterError
+from sonline.errors import DataFormatError, DivergenceError, ParameterError, require
 from sonline.evaluate import Progress
 from sonline.live import LastingConsole
 from sonline.model import Model
@@ -212,11 +212,10 @@ def _reachable(name: str) -> str:
 @contextmanager
 def client_of(cluster: str) -> Iterator[Client]:
     """Connect to a scheduler, or start a cluster on this machine (``local``, ``local:4``)."""
-    try:
-        import dask  # noqa: PLC0415 - an extra
-        from distributed import Client, LocalCluster  # noqa: PLC0415
-    except ImportError as error:
-        raise ParameterError("--cluster needs Dask: pip install 'sonline[dask]'") from error
+    require("distributed", "dask")
+    import dask  # noqa: PLC0415 - an extra
+    from distributed import Client, LocalCluster  # noqa: PLC0415
+
     local_name = LOCAL.fullmatch(cluster)
     if local_name is None:
         with Client(cluster) as client:

@@ -14,7 +14,7 @@ from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs
 from sonline.display import number
-from sonline.errors import ParameterError
+from sonline.errors import ParameterError, require
 from sonline.evaluate import Progress
 from sonline.learner import OnlineLearner
 from sonline.model import Model
@@ -152,10 +152,9 @@ def _line(feature: object) -> str:
 
 
 def _draw(model: Model, facts: dict[str, Any], path: Path) -> None:
-    try:
-        import matplotlib as mpl  # noqa: PLC0415 - an extra
-    except ImportError:
-        raise ParameterError('--plot needs matplotlib: pip install "sonline[plot]"') from None
+    require("matplotlib", "plot")
+    import matplotlib as mpl  # noqa: PLC0415 - an extra
+
     mpl.use("agg")
     from sonline import plots  # noqa: PLC0415 - needs matplotlib
 

@@ -44,9 +44,8 @@ def watching(
     rounds: defaultdict[int, Shard] = defaultdict(lambda: Shard(None))
     live = wanted and count > 0 and console.is_terminal
     bar = Progress(*COLUMNS, console=console, disable=not live)
-    with (
-        bar if live else nullcontext()
-    ):  # older versions print a line for output that they have not shown
+    # Older versions of rich print an empty line for a bar that was never shown.
+    with bar if live else nullcontext():
         shown = bar.add_task("", total=count, turn=1, rows=0, loss="-")
 
         def watch(turn: int, shard: Shard) -> None:

@@ -6,6 +6,7 @@ import copy
 import inspect
 import os
 import warnings
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
@@ -29,6 +30,7 @@ from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve, Progress
 from sonline.labels import ClassTable, plain
 from sonline.model import Model, NextRows, to_merge
+from sonline.model.face import Face
 from sonline.parameters import RENAMED, Parameters, check_integer, check_loss
 from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
@@ -48,7 +50,7 @@ FACE = {
 FEW_ROWS = 20  # of a batch
 
 
-class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(Face, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
 
     face: ClassVar[str]  # the name of this class in model files
@@ -65,7 +67,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
 
     n_features_in_: int
     n_iter_: int
-    _model: Model
     _first_values: Any  # these arguments when training started
     _values: ClassVar[attrgetter[Any]]  # reads these arguments in a single call
 
@@ -118,6 +119,45 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             raise
 
     # -- learning --------------------------------------------------------------------------------
+
+    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+        """Train on rows, ``max_iter`` times.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+        y : array of shape (n_samples,)
+            The labels: numbers, or for a classifier numbers or text.
+        sample_weight : array of shape (n_samples,), optional
+            How much each row counts. The model predicts rows of weight 0, but does not train on
+            them.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator. After an error it is as it was before.
+        """
+        with self._as_before_on_error():
+            self._parameters()
+            continuing = self.warm_start and self.__sklearn_is_fitted__()
+            rows, labels = self._checked(X, y, reset=not continuing)
+            self._learn_passes(rows, labels, sample_weight, self._table(labels, continuing))
+        return self
+
+    @abstractmethod
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Any, Any]:
+        """Return rows and labels, at least one; if ``reset``, the columns become those of X."""
+
+    def _table(self, labels: Any, continuing: bool) -> ClassTable | None:
+        """Return the classes among labels; None for regression."""
+        return None
+
+    def _begin(self, model: Model) -> None:
+        """Start training with an empty model."""
+        self._model = model
+        self._first_values = self._values(self)
+        self.n_iter_ = 1
 
     def _orders(self, rows: int) -> Iterator[Order]:
         """Yield the order of the rows for each pass of `fit`."""
@@ -342,19 +382,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
         table[:, chosen] = weights
         return table
 
-    def weights(self, label: Any = None, *, scaled: bool = False) -> dict[str | int, float]:
-        """Return the weight of each feature seen, by name (by column, where X had no names).
-
-        Parameters
-        ----------
-        label : optional
-            The class. Optional for regression and for two classes, where it is ``classes_[1]``.
-        scaled : bool, default=False
-            False: weights of the raw features. True: weights of the features divided by their root
-            mean square, which you can compare even if features have different units.
-        """
-        return self._fitted().weights_of(label, scaled)
-
     def explain_one(self, row: Any, label: Any = None) -> dict[str | int, float]:
         """Return what each feature of a row adds to its raw prediction, largest first.
 
@@ -377,24 +404,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             return row
         names = getattr(self, "feature_names_in_", None)
         return dict(enumerate(row) if names is None else zip(names, row, strict=True))
-
-    def features(self) -> list[str | int]:
-        """Return the features seen: names, or numbers of columns where X had no names."""
-        return self._fitted().features()
-
-    def spectra(self) -> list[Floats]:
-        """Return the eigenvalues of the sketch of each output, largest first."""
-        return self._fitted().spectra()
-
-    def stats(self) -> dict[str, Any]:
-        """Return counters: rows learned (``rounds``), features, bytes, and the current alpha."""
-        return self._fitted().stats()
-
-    def compact(self) -> Self:
-        """Return an estimator that only predicts and needs less memory."""
-        small = copy.copy(self)
-        small._model = self._fitted().compact()
-        return small
 
     @property
     def experts(self) -> int:
@@ -449,19 +458,6 @@ class OnlineEstimator(BaseEstimator):  # type: ignore[misc]  # scikit-learn has 
             "n_iter": self.n_iter_,
         }
         model.save(path, face)
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that any class of sonline, or the command line, saved.
-
-        Raises
-        ------
-        ModelFileError
-            If the file is damaged, or predicts numbers instead of classes, or classes instead of
-            numbers.
-        """
-        with persistence.reading(path):
-            return cls.from_model(Model.load(path))
 
     @classmethod
     def from_model(cls, model: Model) -> Self:

@@ -20,7 +20,7 @@ from sonline.estimators.rows import checked_rows, known_rows
 from sonline.labels import ClassTable
 from sonline.model import PROBABILISTIC, Model, probabilities
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
-from sonline.rows import Floats, check_class_weights
+from sonline.rows import Floats, Rows, check_class_weights
 
 
 def _is_logistic(estimator: Any) -> bool:
@@ -111,38 +111,6 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
     class_weight: dict[Any, float] | str | None
     discover_classes: bool
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on rows, ``max_iter`` times.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-        y : array of shape (n_samples,)
-            The labels: numbers or text.
-        sample_weight : array of shape (n_samples,), optional
-            How much each row counts. The model predicts rows of weight 0, but does not train on
-            them.
-
-        Returns
-        -------
-        self : SONClassifier
-            The fitted estimator. After an error it is as it was before.
-        """
-        with self._as_before_on_error():
-            self._parameters()
-            continuing = self.warm_start and self.__sklearn_is_fitted__()
-            labels = as_labels("y", y)
-            rows = checked_rows(self, X, reset=not continuing)
-            check_consistent_length(rows if not isinstance(rows, list) else rows[0], labels)
-            if not len(labels):
-                raise InvalidInputError("X has no rows")
-            table = table_of("y", labels, bool(self.discover_classes))
-            if not continuing:
-                _refuse_single(table)
-            self._learn_passes(rows, labels, sample_weight, table)
-        return self
-
     def partial_fit(
         self,
         X: Any,
@@ -180,9 +148,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
             else:
                 parameters = self._parameters()
                 rows = checked_rows(self, X, reset=True, least=0)
-                self._model = Model(parameters, self._declared(labels, classes))
-                self._first_values = self._values(self)
-                self.n_iter_ = 1
+                self._begin(Model(parameters, self._declared(labels, classes)))
             if self.class_weight == "balanced":
                 raise ParameterError(
                     "class_weight='balanced' needs all labels at once, as fit has them; for "
@@ -191,7 +157,21 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
             self._learn_rows(rows, labels, sample_weight)
         return self
 
+    def _checked(self, X: Any, y: Any, reset: bool) -> tuple[Rows, Labels]:
+        labels = as_labels("y", y)
+        rows = checked_rows(self, X, reset=reset)
+        check_consistent_length(rows if not isinstance(rows, list) else rows[0], labels)
+        if not len(labels):
+            raise InvalidInputError("X has no rows")
+        return rows, labels
+
     # -- classes ---------------------------------------------------------------------------------
+
+    def _table(self, labels: Labels, continuing: bool) -> ClassTable:
+        table = table_of("y", labels, bool(self.discover_classes))
+        if not continuing:
+            _refuse_single(table)
+        return table
 
     def _declared(self, labels: Labels, classes: ArrayLike | None) -> ClassTable:
         """Return the classes of the first `partial_fit`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -12,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sonline.errors import InvalidInputError, shown
 from sonline.labels import ClassTable, refuse_masked
+from sonline.rows import is_missing
 
 Labels: TypeAlias = NDArray[Any]
 
@@ -46,10 +46,8 @@ def _refuse_mixture(name: str, values: Any) -> None:
     for row, value in enumerate(values):
         if isinstance(value, str):
             examples.setdefault("text", value)
-        elif value is None or type(value).__name__ in ("NAType", "NaTType"):  # those of pandas
+        elif is_missing(value):
             raise InvalidInputError(f"{name}: {value} in row {row}; not a label")
-        elif isinstance(value, float) and math.isnan(value):
-            raise InvalidInputError(f"{name}: nan in row {row}; not a label")
         else:
             examples.setdefault("numbers", value)
     if len(examples) > 1:

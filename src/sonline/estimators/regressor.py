@@ -89,31 +89,6 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
     face: ClassVar[str] = "SONRegressor"
     losses: ClassVar[tuple[str, ...]] = REGRESSION_LOSSES
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Train on rows, ``max_iter`` times.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-        y : array of shape (n_samples,)
-            The labels.
-        sample_weight : array of shape (n_samples,), optional
-            How much each row counts. The model predicts rows of weight 0, but does not train on
-            them.
-
-        Returns
-        -------
-        self : SONRegressor
-            The fitted estimator. After an error it is as it was before.
-        """
-        with self._as_before_on_error():
-            self._parameters()
-            continuing = self.warm_start and self.__sklearn_is_fitted__()
-            rows, labels = self._checked(X, y, reset=not continuing)
-            self._learn_passes(rows, labels, sample_weight, None)
-        return self
-
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Continue training with more rows, once and in their order.
 
@@ -139,14 +114,11 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
             else:
                 parameters = self._parameters()
                 rows, labels = self._checked(X, y, reset=True, least=0)
-                self._model = Model(parameters)
-                self._first_values = self._values(self)
-                self.n_iter_ = 1
+                self._begin(Model(parameters))
             self._learn_rows(rows, labels, sample_weight)
         return self
 
     def _checked(self, X: Any, y: Any, reset: bool, least: int = 1) -> tuple[Any, Floats]:
-        """Return rows, at least ``least``, and labels."""
         if is_named(X):
             return checked_rows(self, X, reset), _numbers(y)
         refuse_rows(X)

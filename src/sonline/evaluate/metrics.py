@@ -172,6 +172,7 @@ class AUC:
         return float(positive @ below / pairs) if pairs > 0 else math.nan
 
 
+@dataclass(repr=False, eq=False)
 class R2:
     """Coefficient of determination: 1 - squared error / variance of the labels.
 
@@ -184,13 +185,12 @@ class R2:
     0.5
     """
 
-    def __init__(self) -> None:
-        self._square_error = 0.0
-        # Moments about the first label, so that a large mean does not cancel the variance.
-        self._origin: float | None = None
-        self._weight = 0.0
-        self._first = 0.0
-        self._second = 0.0
+    square_error: float = 0.0
+    # Moments about the first label, so that a large mean does not cancel the variance.
+    origin: float | None = None
+    weight: float = 0.0
+    first: float = 0.0
+    second: float = 0.0
 
     def update(
         self, labels: ArrayLike, predictions: ArrayLike, weights: ArrayLike | None = None
@@ -200,61 +200,47 @@ class R2:
         if not y.size:
             return
         w = np.ones(y.size) if w is None else w
-        if self._origin is None:
-            self._origin = float(y[0])
-        offset = y - self._origin
-        self._square_error = running_sum(self._square_error, w * (y - z) ** 2)
-        self._weight = running_sum(self._weight, w)
-        self._first = running_sum(self._first, w * offset)
-        self._second = running_sum(self._second, w * offset**2)
+        if self.origin is None:
+            self.origin = float(y[0])
+        offset = y - self.origin
+        self.square_error = running_sum(self.square_error, w * (y - z) ** 2)
+        self.weight = running_sum(self.weight, w)
+        self.first = running_sum(self.first, w * offset)
+        self.second = running_sum(self.second, w * offset**2)
 
     @property
     def value(self) -> float:
         """The coefficient so far; NaN while all labels are equal."""
-        if not self._weight > 0:
+        if not self.weight > 0:
             return math.nan
-        variation = self._second - self._first * self._first / self._weight
-        return float(1 - self._square_error / variation) if variation > 0 else math.nan
+        variation = self.second - self.first * self.first / self.weight
+        return float(1 - self.square_error / variation) if variation > 0 else math.nan
 
     def merge(self, others: Iterable[R2], start: R2 | None = None) -> R2:
         """Return the metric over all rows; those of a common start count once."""
         parts = [self, *others]
-        origin = next((part._origin for part in parts if part._origin is not None), 0.0)
+        origin = next((part.origin for part in parts if part.origin is not None), 0.0)
         first = (start or R2())._moments(origin)
         total = first + sum(part._moments(origin) - first for part in parts)
-        merged = R2()
-        merged._origin = origin
-        merged._square_error, merged._weight, merged._first, merged._second = total.tolist()
-        return merged
+        square_error, weight, first_moment, second_moment = total.tolist()
+        return R2(square_error, origin, weight, first_moment, second_moment)
 
     def _moments(self, origin: float) -> Floats:
         """Return the sums with the moments about another label."""
-        shift = (origin if self._origin is None else self._origin) - origin
-        second = self._second + 2 * shift * self._first + shift * shift * self._weight
-        return np.array(
-            [self._square_error, self._weight, self._first + shift * self._weight, second]
-        )
+        shift = (origin if self.origin is None else self.origin) - origin
+        second = self.second + 2 * shift * self.first + shift * shift * self.weight
+        return np.array([self.square_error, self.weight, self.first + shift * self.weight, second])
 
     def as_dict(self) -> dict[str, float | str | None]:
         """Return the metric as values that JSON can hold."""
-        return {
-            "square_error": to_json(self._square_error),
-            "origin": self._origin,
-            "weight": to_json(self._weight),
-            "first": to_json(self._first),
-            "second": to_json(self._second),
-        }
+        return {n: None if v is None else to_json(v) for n, v in vars(self).items()}
 
     @classmethod
     def from_dict(cls, plain: dict[str, Any]) -> R2:
         """Make a metric from the result of `as_dict`."""
-        metric = cls()
-        metric._square_error = float(plain["square_error"])
-        metric._origin = None if plain["origin"] is None else float(plain["origin"])
-        metric._weight = float(plain["weight"])
-        metric._first = float(plain["first"])
-        metric._second = float(plain["second"])
-        return metric
+        origin = None if plain["origin"] is None else float(plain["origin"])
+        sums = {name: float(plain[name]) for name in ("square_error", "weight", "first", "second")}
+        return cls(origin=origin, **sums)
 
 
 class Confusion:

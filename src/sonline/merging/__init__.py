@@ -26,12 +26,13 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from sonline import _core
 from sonline.errors import DivergenceError, InvalidInputError, ParameterError, SonlineError
-from sonline.merging.features import Keys, NameTable, translated, united
+from sonline.merging.features import NameTable, translated, united
 from sonline.merging.precision import combined
 from sonline.merging.state import SHRINKING, State, rank_of, read, with_opposite_labels, write
 from sonline.merging.tree import FAN_IN, groups, merge_tree
 from sonline.parameters import AUTO, Parameters
 from sonline.persistence import NAMES
+from sonline.rows import Keys
 
 __all__ = [
     "FAN_IN",

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline.persistence import NAMES
+from sonline.rows import NAMED, Keys
 
-Keys: TypeAlias = NDArray[np.uint64]
 Positions: TypeAlias = NDArray[np.intp]
 
-NAMED = np.uint64(1 << 63)  # the bit that marks names among the keys of the core
 SPARSE = 8  # a table with up to this many entries per key is faster than sorting
 
 
@@ -79,9 +78,8 @@ def united(learners: Sequence[Keys]) -> tuple[Keys, list[Positions]]:
 
 def _small_codes(learners: Sequence[Keys]) -> list[Positions]:
     """Return small numbers for the keys: equal keys have equal numbers."""
-    codes = [
-        (keys << 1) | (keys >> 63) for keys in learners
-    ]  # the bit that marks names becomes the lowest
+    # The bit that marks names becomes the lowest.
+    codes = [(keys << 1) | (keys >> 63) for keys in learners]
     if max(int(code.max(initial=0)) for code in codes) <= SPARSE * sum(code.size for code in codes):
         return [code.view(np.intp) for code in codes]
     _, joint = np.unique(np.concatenate(learners), return_inverse=True)

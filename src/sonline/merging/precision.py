@@ -37,8 +37,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sonline.merging.stack import Stack, cut
-from sonline.merging.state import COUNT_LIMIT, FIRST_SQUARE, RANGE, Floats, Knowledge
+from sonline.merging.state import COUNT_LIMIT, FIRST_SQUARE, RANGE, Knowledge
 from sonline.parameters import Parameters
+from sonline.rows import Floats
 
 TRACKING = ("isotropic", "rfd", "full")  # alpha grows with the discarded directions: κ = K−1
 # Weights are averaged by A_i; with other sketches, by how much each learner saw of a feature.
@@ -290,7 +291,7 @@ def _move_offset(knowledge: Knowledge, offset: float) -> None:
 
 
 def _rescaled(knowledge: Knowledge, root: Floats) -> Knowledge:
-    """Return a learner in the coordinates of the scales ``root``; its own become ρ²."""
+    """Return a learner in the coordinates of the scales ``root``; its squared scales become ρ²."""
     scales = np.sqrt(knowledge.effective)
     present = (scales > 0) & (root > 0)
     ratio = np.divide(scales, root, out=np.zeros_like(scales), where=present)

@@ -7,8 +7,9 @@ from functools import cached_property
 
 import numpy as np
 
-from sonline.merging.state import Floats, Knowledge
+from sonline.merging.state import Knowledge
 from sonline.parameters import Parameters
+from sonline.rows import Floats
 
 NEGLIGIBLE = 1e-14  # smaller eigenvalues, relative to the largest, are dropped, as in the core
 PIECE = 4096  # features at a time, so that about 40 rows of them fit in the cache

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.merging.features import Keys, Positions
+from sonline.merging.features import Positions
 from sonline.parameters import Parameters
+from sonline.rows import Floats, Keys
 
-Floats: TypeAlias = NDArray[np.float64]
 State: TypeAlias = dict[str, NDArray[Any]]
 
 COUNT_LIMIT = float(1 << 24)  # the core counts the rows of a feature up to this

@@ -2,6 +2,7 @@
 
 - `model`: the class, which learns and predicts;
 - `inspection`, `files`: its base classes, which look inside, and which save and load;
+- `face`: what the classes that users call have in common;
 - `features`: whether rows have the features of a model;
 - `predictions`: the result of learning a batch, and probabilities;
 - `batches`: rows of streams;

@@ -80,7 +80,7 @@ def group_with(parameters: Parameters, states: Sequence[Tensors]) -> list[_core.
     return learners
 
 
-# What an output of a group knows beside the sketch.
+# The knowledge of an output of a group, without the sketch.
 OF_OUTPUT = (
     *("weights", "ensemble.share", "labels.recent", "labels.usual"),
     "shrinkage.share",

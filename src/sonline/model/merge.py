@@ -60,7 +60,7 @@ def merge(models: Sequence[M], start: M | None) -> M:
 def _share(models: Sequence[Model], start: Model | None) -> bool:
     """Return whether the classes of the merged model share a sketch.
 
-    They do if those of one model do and those of all others do or may still come to do so.
+    They do if they do so in one model, and in the others they do or are not decided yet.
     """
     involved = [*models, *([] if start is None else [start])]
     forms = {_core.Classes.form(model.learners) for model in involved}
@@ -129,7 +129,7 @@ def _without_learners(models: Sequence[M], start: M | None, table: ClassTable | 
 def _knowledge(model: Model, signs: Sequence[float]) -> list[Tensors]:
     """Return what each learner knows, as a learner with the given sign would know it."""
     states = _core.Classes.states(model.learners, knowledge=True)
-    # Outputs of a group have more directions than a learner keeps by itself.
+    # Outputs of a group have more directions than a separate learner keeps.
     capacity = np.array(model.parameters.sketch_size)
     if _core.Classes.form(model.learners) == "shared":
         states = [state | {"capacity": capacity} for state in states]

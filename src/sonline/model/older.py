@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from sonline.merging.state import FIRST_SQUARE, Floats
+from sonline.merging.state import FIRST_SQUARE
 from sonline.parameters import Parameters
 from sonline.persistence import Tensors
+from sonline.rows import Floats
 
 SPECIAL = ("sketch.", "blocks")
 

@@ -59,7 +59,7 @@ class LearnResult:
         """Return the lines of a model with only the first ``classes`` classes."""
         last = self.class_counts[-1][1]
         if classes == 1 and last == 2:
-            return -self.raw  # two classes: the score of the second; a single class: its own
+            return -self.raw  # the only output of two classes is that of the second one
         if classes == 2 and last > 2:
             return self.raw[1:2]
         return self.raw[: max(classes, 1)]

@@ -75,7 +75,7 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
             return
         if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
-        learn = model.learn_one  # apart from the call: Python is slow to call what is no method
+        learn = model.learn_one  # not a method, and slow to call in the same line
         try:
             learn(x, number, w)
         except InvalidInputError as error:

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from river import base
 
-from sonline import persistence
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.labels import ClassTable, plain
-from sonline.learner import Feature
 from sonline.model import Model, to_merge
+from sonline.model.face import Face
 from sonline.parameters import Parameters, check_loss
 from sonline.rows import row_weights
 
@@ -21,69 +20,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class RiverEstimator:
+class RiverEstimator(Face):
     """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
 
     face: str  # the name of this class in model files
     losses: ClassVar[tuple[str, ...]]
     loss: str
-    _model: Model
 
     def _start(self, arguments: dict[str, Any]) -> None:
         vars(self).update(arguments)
         check_loss(self.loss, self.losses)
         table = ClassTable(growing=True) if isinstance(self, base.Classifier) else None
         self._model = Model(Parameters(**arguments), table)
-
-    @property
-    def model(self) -> Model:
-        """The `Model` that this estimator uses."""
-        return self._model
-
-    def stats(self) -> dict[str, Any]:
-        """Return counters: rows learned (``rounds``), features, bytes, and the current alpha."""
-        return self._model.stats()
-
-    def features(self) -> list[Feature]:
-        """Return the features seen, in the order of their appearance."""
-        return self._model.features()
-
-    def compact(self) -> Self:
-        """Return an estimator that only predicts and needs less memory."""
-        small: Self = self.clone()  # type: ignore[attr-defined]  # River's
-        small._model = self._model.compact()
-        return small
-
-    def weights(self, label: Any = None, *, scaled: bool = False) -> dict[Feature, float]:
-        """Return the weight of each feature seen.
-
-        Parameters
-        ----------
-        label
-            The class. Optional for regression and for two classes, where it is the second in
-            sorted order (True, for True and False).
-        scaled
-            False: weights of the raw features. True: weights of the features divided by their root
-            mean square.
-
-        """
-        return self._model.weights_of(label, scaled)
-
-    def explain_one(self, x: Mapping[Any, Any], label: Any = None) -> dict[Feature, float]:
-        """Return what each feature of a row adds to its raw prediction, largest first.
-
-        The intercept is the part ``"(intercept)"``; the sum of all parts is the raw prediction.
-        Values far beyond the usual size of their feature are cut, as they are for the prediction.
-
-        Parameters
-        ----------
-        x
-            From feature to number or text.
-        label
-            The class, as in `weights`.
-
-        """
-        return self._model.explain(x, label)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the complete state to a file; a loaded estimator continues training exactly.
@@ -97,19 +45,6 @@ class RiverEstimator:
         params = self._get_params()  # type: ignore[attr-defined]  # River's
         arguments = {name: plain(value) for name, value in params.items()}
         self._model.save(path, {"name": self.face, "arguments": arguments})
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a model that any class of sonline, or the command line, saved.
-
-        Parameters
-        ----------
-        path
-            The file. Raises ModelFileError if it is damaged.
-
-        """
-        with persistence.reading(path):
-            return cls.from_model(Model.load(path))
 
     @classmethod
     def from_model(cls, model: Model) -> Self:

@@ -33,12 +33,12 @@ from sonline.service.pending import PendingRow, Remembered, Waiting
 from sonline.service.settings import Settings
 
 _FEW = 8  # rows
-PutOff: TypeAlias = Callable[[Callable[[], None]], bool]
+Defer: TypeAlias = Callable[[Callable[[], None]], bool]
 NO_LIMITS = bodies.Limits(*[1 << 62] * 4)  # events in the log were checked before they were written
 
 
-def at_once(_: Callable[[], None]) -> bool:
-    """Put nothing off."""
+def never_defer(_: Callable[[], None]) -> bool:
+    """Defer nothing."""
     return False
 
 
@@ -74,8 +74,8 @@ class Admission:
         Notified when something was queued.
     next : int
         The number of the next event.
-    put_off : callable
-        Calls a function a moment later, if it can, and returns whether it will.
+    defer : callable
+        Takes a function to call a moment later, and returns whether it will.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -90,7 +90,7 @@ class Admission:
         self.wake = threading.Condition(self.gate)
         self.queue: deque[Ticket] = deque()
         self.wake_at = 1  # wake the writer when this many requests are queued
-        self.put_off: PutOff = at_once
+        self.defer: Defer = never_defer
         self._waking = False  # the writer will be woken soon
         self._held_bytes = 0
         self._checked_rows = self._checked_labels = Model(Parameters())
@@ -293,7 +293,7 @@ class Admission:
             self._held_bytes += ticket.size
         self.queue.append(ticket)
         if len(self.queue) >= self.wake_at and not self._waking:
-            self._waking = self.put_off(self._wake_writer)
+            self._waking = self.defer(self._wake_writer)
             if not self._waking:
                 self.wake.notify_all()
         return future

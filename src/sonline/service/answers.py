@@ -11,18 +11,18 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple, TypeAlias
 
 from starlette.requests import ClientDisconnect
-from starlette.responses import JSONResponse, Response
+from starlette.responses import Response
 
 from sonline.errors import SonlineError
 from sonline.service import bodies
 from sonline.service.follower import ReadOnlyError
 from sonline.service.metrics import Metrics
 from sonline.service.outcomes import BusyError, Outcome, Promise, UnavailableError, UnknownIdError
-from sonline.service.quick import Reply
+from sonline.service.quick import Deliver, Reply
+from sonline.service.reading import JSON
 from sonline.service.security import DeniedError, Guard
 from sonline.service.service import UnknownModelError
 
-JSON = "application/json"
 log = logging.getLogger("sonline.service")
 
 _STATUS: dict[type[Exception], int] = {  # the first that fits; all others are 503
@@ -45,7 +45,7 @@ class Later(NamedTuple):
 
 
 Answer: TypeAlias = Response | Reply
-Deliver: TypeAlias = Callable[[Answer], None]
+Handler: TypeAlias = Callable[[Any], Awaitable[Answer | Later]]
 
 
 class Bridge:
@@ -85,7 +85,7 @@ class Bridge:
 
 
 class EndOfTurn:
-    """Calls functions at the end of a turn of the event loop, if its thread adds them.
+    """Defers functions to the end of a turn of the event loop, if its thread adds them.
 
     All requests that arrived together are in the queue by then, so the thread that writes is woken
     once, and need not compete with this one for the interpreter.
@@ -119,9 +119,7 @@ class Answers:
         self.metrics = metrics
         self.bridge = Bridge()
 
-    async def __call__(
-        self, request: Any, scope: str | None, handler: Callable[[Any], Awaitable[Answer | Later]]
-    ) -> Answer:
+    async def __call__(self, request: Any, scope: str | None, handler: Handler) -> Answer:
         """Return the answer of a handler, or an error that says why there is none."""
         started, client = time.perf_counter(), ""
         try:
@@ -215,7 +213,7 @@ def failure(request: Any, error: Exception) -> Response:
 
 def error_response(status: int, message: str) -> Response:
     """Return an error as JSON."""
-    return JSONResponse({"error": message[:1000]}, status)
+    return as_json({"error": message[:1000]}, status)
 
 
 def as_json(content: Any, status: int = 200) -> Response:

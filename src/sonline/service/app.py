@@ -17,19 +17,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sonline.service.admission import at_once
-from sonline.service.answers import (
-    Answers,
-    EndOfTurn,
-    Later,
-    as_json,
-    error_response,
-    failure,
-)
+from sonline.service.admission import never_defer
+from sonline.service.answers import Answers, EndOfTurn, Handler, as_json, error_response, failure
 from sonline.service.bodies import Limits
 from sonline.service.metrics import Metrics
 from sonline.service.model_handlers import ModelHandlers
-from sonline.service.openapi import document
+from sonline.service.openapi import OPERATIONS, document
 from sonline.service.quick import Call, Deliver, QuickStarlette, Reply
 from sonline.service.reading import Reader
 from sonline.service.row_handlers import RowHandlers
@@ -90,100 +83,73 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         service.start()
-        service.put_off_with(EndOfTurn())
+        service.defer_with(EndOfTurn())
         sampling = asyncio.create_task(_sample(service, reader))
         try:
             yield
         finally:
-            service.put_off_with(at_once)
+            service.defer_with(never_defer)
             sampling.cancel()
             with suppress(asyncio.CancelledError):
                 await sampling
             await run_in_threadpool(service.close)
 
-    def answered(
-        scope: str | None, handler: Callable[[Any], Awaitable[Any]]
-    ) -> Callable[[Any], Awaitable[Response | Reply]]:
-        return lambda request: answers(request, scope, handler)
-
-    def route(path: str, scope: str | None, **methods: Callable[[Request], Any]) -> Route:
-        async def endpoint(request: Request) -> Response | Reply:
-            return await answers(request, scope, methods[request.method.lower()])
-
-        return Route(path, endpoint, methods=[method.upper() for method in methods])
-
-    model = "/v1/models/{name}"
-    version = model + "/versions/{version}"
-    frequent = {
-        "predict": ("predict", rows.predict, rows.predict_one),
-        "learn": ("learn", rows.learn, rows.learn_one),
-        "label": ("learn", rows.label, rows.label_one),
+    handlers: dict[str, Handler] = {
+        "healthy": _healthy,
+        "ready": lambda _: _ready(service),
+        "openapi": lambda _: _openapi(limits),
+        "metrics": models.metrics,
+        "models": models.models,
+        "create": models.create,
+        "model": models.model,
+        "predict": rows.predict,
+        "learn": rows.learn,
+        "label": rows.label,
+        "stats": models.stats,
+        "events": models.events,
+        "add_version": models.add_version,
+        "roll_back": models.roll_back,
+        "snapshot": models.snapshot,
+        "remove_version": models.remove_version,
+        "promote": models.promote,
+        "download": models.download,
     }
-    routes = [
-        *(
-            route(f"{model}/{name}", scope, post=many)
-            for name, (scope, many, _) in frequent.items()
-        ),
-        route("/healthz", None, get=_healthy),
-        route("/readyz", None, get=lambda _: _ready(service)),
-        route("/metrics", "predict", get=models.prometheus),
-        route("/openapi.json", None, get=lambda _: _openapi(limits)),
-        route("/v1/models", "predict", get=models.models),
-        route("/v1/models", "admin", post=models.create),
-        route(model, "predict", get=models.model),
-        route(f"{model}/stats", "predict", get=models.stats),
-        route(f"{model}/events", "predict", get=models.events),
-        route(f"{model}/versions", "admin", post=models.add_version),
-        route(f"{model}/rollback", "admin", post=models.roll_back),
-        route(f"{model}/snapshot", "admin", post=models.snapshot),
-        route(version, "admin", delete=models.remove_version),
-        route(f"{version}/promote", "admin", post=models.promote),
-        route(f"{version}/file", "admin", get=models.download),
-        *_pages(),
-    ]
+    singles = {"predict": rows.predict_one, "learn": rows.learn_one, "label": rows.label_one}
+    scopes = {operation.id: operation.scope for operation in OPERATIONS}
+
+    def answered(action: str) -> Callable[[Any], Awaitable[Response | Reply]]:
+        return lambda request: answers(request, scopes[action], handlers[action])
+
+    def single(action: str) -> Callable[[Call, bytes, Deliver], None]:
+        scope, handler = str(scopes[action]), singles[action]
+        return lambda call, body, deliver: answers.now(call, scope, handler, body, deliver)
+
+    by_path: dict[str, dict[str, Callable[[Any], Awaitable[Response | Reply]]]] = {}
+    for operation in OPERATIONS:
+        by_path.setdefault(operation.path, {})[operation.method] = answered(operation.id)
     app = QuickStarlette(
-        {name: answered(scope, handler) for name, (scope, handler, _) in frequent.items()},
-        {name: _single(answers, scope, handler) for name, (scope, _, handler) in frequent.items()},
-        routes=_one_per_path(routes),
+        {action: answered(action) for action in singles},
+        {action: single(action) for action in singles},
+        routes=[*(_route(path, methods) for path, methods in by_path.items()), *_pages()],
         lifespan=lifespan,
-        exception_handlers={HTTPException: _refused, Exception: _failed},
+        exception_handlers={HTTPException: _refused, Exception: failure},
     )
     app.state.service = service
     return app
 
 
-def _single(
-    answers: Answers, scope: str, handler: Callable[[Any, bytes], Reply | Later]
-) -> Callable[[Call, bytes, Deliver], None]:
-    """Return the function that answers a request with one row."""
+def _route(path: str, methods: dict[str, Callable[[Any], Awaitable[Response | Reply]]]) -> Route:
+    """Return the route of a path; HEAD is GET without the body, other methods get a 405."""
 
-    def answer(call: Call, body: bytes, deliver: Deliver) -> None:
-        answers.now(call, scope, handler, body, deliver)
+    async def endpoint(request: Request) -> Response | Reply:
+        if request.method != "HEAD":
+            return await methods[request.method](request)
+        answer = await methods["GET"](request)
+        head = Response(status_code=answer.status_code)
+        head.raw_headers = answer.raw_headers
+        return head
 
-    return answer
-
-
-def _one_per_path(routes: list[Route]) -> list[Route]:
-    """Combine the methods of each path, so that other methods are answered with 405."""
-    by_path: dict[str, list[Route]] = {}
-    for route in routes:
-        by_path.setdefault(route.path, []).append(route)
-    merged = []
-    for path, some in by_path.items():
-        if len(some) == 1:
-            merged += some
-            continue
-        ends = {method: route.endpoint for route in some for method in route.methods or ()}
-
-        def chosen(ends: dict[str, Any]) -> Callable[[Request], Awaitable[Response]]:
-            async def endpoint(request: Request) -> Response:
-                answer: Response = await ends[request.method](request)
-                return answer
-
-            return endpoint
-
-        merged.append(Route(path, chosen(ends), methods=list(ends)))
-    return merged
+    return Route(path, endpoint, methods=list(methods))
 
 
 async def _refused(request: Request, error: Exception) -> Response:
@@ -192,10 +158,6 @@ async def _refused(request: Request, error: Exception) -> Response:
         allowed = (getattr(error, "headers", None) or {}).get("Allow", "another method")
         return error_response(405, f"this path takes {allowed}, not {request.method}")
     return error_response(status, {404: "there is no such path"}.get(status, "refused"))
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    return failure(request, error)
 
 
 async def _sample(service: Service, reader: Reader) -> None:

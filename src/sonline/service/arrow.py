@@ -15,7 +15,7 @@ from sonline.service.frames import ARROW
 
 SPECIAL = ("id", "y", "weight")  # columns that are not features
 PAIRS = ("indices", "values")  # columns with features by index
-_EXPANDED = 256 << 20  # bytes that the words of a column may take when each row has its own
+_EXPANDED = 256 << 20  # bytes of the words of a column if each row held a copy
 
 
 def read(body: bytes, labelled: bool, limits: Limits = Limits()) -> Rows:  # noqa: B008 - frozen

@@ -17,12 +17,29 @@ import msgspec
 from sonline.errors import InvalidInputError
 from sonline.rows import Floats, row_weights
 from sonline.service.frames import LINES
+from sonline.service.store import NAME
 
 Value: TypeAlias = float | str | bool | None
-Features: TypeAlias = dict[str, Value] | list[tuple[int, float]]
+Features: TypeAlias = Annotated[
+    dict[str, Value] | list[tuple[int, float]],
+    msgspec.Meta(
+        description="Features by name, or pairs of index and value. A text is the feature "
+        "name=text with the number 1; null is absent."
+    ),
+]
 Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Label: TypeAlias = int | float | str | bool
+Weight: TypeAlias = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0})]
+Seq: TypeAlias = Annotated[
+    int, msgspec.Meta(description="The number of the (first) event in the log.")
+]
+Learner: TypeAlias = Annotated[
+    dict[str, Any], msgspec.Meta(description="Parameters of OnlineLearner.")
+]
 Served: TypeAlias = dict[str, list[float]]
+
+
+TASKS = ("binary", "regression", "classes")
 
 
 class _Row(msgspec.Struct, forbid_unknown_fields=True, gc=False):
@@ -41,7 +58,7 @@ class LabelRow(_Row):
 
     id: Id
     y: Label
-    weight: float = 1.0
+    weight: Weight = 1.0
 
 
 class LearnRow(_Row):
@@ -50,7 +67,7 @@ class LearnRow(_Row):
     x: Features
     y: Label
     id: Id | None = None
-    weight: float = 1.0
+    weight: Weight = 1.0
 
 
 class LoggedRow(_Row):
@@ -63,9 +80,51 @@ class LoggedRow(_Row):
     served: Served | None = None
 
 
+class NewModel(_Row):
+    """A model to be created."""
+
+    name: Annotated[str, msgspec.Meta(extra_json_schema={"pattern": f"^{NAME}$"})]
+    task: Annotated[str, msgspec.Meta(extra_json_schema={"enum": [*TASKS]})] = TASKS[0]
+    classes: list[str | int | float] = []
+    parameters: Learner = {}
+
+
+class NewVersion(_Row):
+    """A shadow to be created, with other parameters."""
+
+    parameters: Learner = {}
+
+
+class Prediction(msgspec.Struct, omit_defaults=True):
+    """The answer to a row that was predicted."""
+
+    prediction: Label | None
+    raw: list[float]
+    version: int
+    seq: Annotated[int, msgspec.Meta(description="The last event that the model has learned.")]
+    id: Id | None = None
+    probabilities: dict[str, float] | None = None
+
+
+class Learned(msgspec.Struct):
+    """The answer to a row, or a label, that was learned."""
+
+    seq: Seq
+    duplicate: bool
+
+
+class LearnedMany(msgspec.Struct):
+    """The answer to lines of rows or labels."""
+
+    learned: int
+    duplicates: int
+    unknown: list[str]  # ids
+    seq: Seq
+
+
 Kind = TypeVar("Kind", bound=_Row)
 _DECODERS: dict[type[_Row], msgspec.json.Decoder[Any]] = {
-    kind: msgspec.json.Decoder(kind) for kind in (PredictRow, LabelRow, LearnRow, LoggedRow)
+    kind: msgspec.json.Decoder(kind) for kind in _Row.__subclasses__()
 }
 encode = msgspec.json.Encoder().encode
 

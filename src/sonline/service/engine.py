@@ -35,16 +35,14 @@ from sonline.service.settings import Settings
 from sonline.service.store import CHAMPION, SHADOW, Store, Version
 from sonline.service.versions import Answer, Live, Part
 
-_GATHER = (
-    0.005  # longest time, in seconds, that a group waits for clients that are about to send again
-)
+_GATHER = 0.005  # seconds that a group waits at most for clients that are about to send again
 _MANY = 64  # requests that are enough for a group
 _REST = 0.03  # seconds that a few events wait for others: learning them together is cheaper
 _ENOUGH = 256  # events that are learned at once
 
 
 class Gathering:
-    """How many requests a group waits for.
+    """How many requests a group waits for (group commit).
 
     Clients that were answered with the group before are about to send again, so a group waits for
     them, for at most as long as it takes to write one. A client that is alone waits for nobody. If
@@ -328,10 +326,8 @@ class Engine:
                 )
                 if self._closing and self._idle():
                     return
-                few = (
-                    sum(ticket.record.count for ticket in self._written if ticket.record) < _ENOUGH
-                )
-                few = few and not (self._closing or self._saver.asked)
+                count = sum(ticket.record.count for ticket in self._written if ticket.record)
+                few = count < _ENOUGH and not (self._closing or self._saver.asked)
             if few and self._written:
                 time.sleep(_REST)
             with self._gate:

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from sonline.files import sync_folder
 from sonline.service import frames
 from sonline.service.frames import HEADER, MAGIC, SALT, SUFFIX, BadFrameError, LogError, Record
 
@@ -144,7 +145,7 @@ class Log:
         return first
 
     def _publish(self) -> None:
-        """Tell readers which events are on disk; if this fails, the next group tells them."""
+        """Publish which events are on disk; if this fails, the next group does it."""
         with suppress(OSError):
             if self._end is None:
                 path = frames.end_of(self.folder)
@@ -173,7 +174,7 @@ class Log:
             salt = secrets.token_bytes(SALT)
             _write_all(self._write, handle, MAGIC + salt)
             self._sync(handle)
-            _sync_folder(self.folder)
+            sync_folder(self.folder)
         except BaseException:
             os.close(handle)
             raise
@@ -288,12 +289,3 @@ def _write_all(write: Writer, handle: int, data: bytes) -> None:
 def _salt(path: Path) -> bytes:
     with path.open("rb") as file:
         return file.read(HEADER)[len(MAGIC) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the name of a new file durable."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -26,6 +26,30 @@ if TYPE_CHECKING:
 
 _SECONDS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 5.0)
 _DELAYS = (0.1, 1.0, 10.0, 60.0, 600.0, 3600.0, 6 * 3600.0, 86400.0)
+_MODEL = ["model"]
+_COUNTED = {
+    "predictions": "Rows predicted.",
+    "acknowledged": "Events on disk.",
+    "duplicates": "Events with an id that was already known.",
+}
+_TIMES = {
+    "predict_seconds": "Time of a request to predict.",
+    "label_delay_seconds": "From prediction to label.",
+}
+_Figures: TypeAlias = dict[str, tuple[str, Callable[[Any], float]]]  # of an engine
+_GAUGES: _Figures = {
+    "ready": ("Whether it can learn.", lambda e: e.ready),
+    "lag": ("Events that wait to be learned or replayed.", lambda e: e.lag),
+    "waiting": ("Rows that wait for their label.", lambda e: len(e.waiting)),
+    "waiting_bytes": ("Bytes of rows that wait.", lambda e: e.waiting.bytes),
+    "log_bytes": ("Bytes of the log.", lambda e: e.log_bytes),
+}
+_COUNTERS: _Figures = {
+    "learned": ("Events learned since the start.", lambda e: e.events),
+    "groups": ("Groups written to the log.", lambda e: e.groups),
+    "labels_expired": ("Rows whose label did not arrive in time.", lambda e: e.waiting.expired),
+    "labels_evicted": ("Rows removed to make room for others.", lambda e: e.waiting.evicted),
+}
 
 
 class Distribution:
@@ -64,7 +88,7 @@ class _Counts:
     def __init__(self) -> None:
         self.predictions = self.acknowledged = self.duplicates = 0
         self.predict_seconds = Distribution(_SECONDS)
-        self.label_delay = Distribution(_DELAYS)
+        self.label_delay_seconds = Distribution(_DELAYS)
 
 
 class Metrics:
@@ -97,7 +121,7 @@ class Metrics:
         counts.acknowledged += outcome.learned
         counts.duplicates += outcome.duplicates
         for delay in outcome.delays:
-            counts.label_delay.observe(delay)
+            counts.label_delay_seconds.observe(delay)
 
     def collect(self) -> Iterator[Metric]:
         """Yield all metrics."""
@@ -112,81 +136,44 @@ class Metrics:
 
     def _counted(self) -> Iterator[Metric]:
         """Yield the counters of each model."""
-        predicted = _counter("predictions", "Rows predicted.")
-        acknowledged = _counter("acknowledged", "Events on disk.")
-        duplicates = _counter("duplicates", "Events with an id that was already known.")
-        times = _histogram("predict_seconds", "Time of a request to predict.")
-        delays = _histogram("label_delay_seconds", "From prediction to label.")
-        for name, counts in self._models.items():
-            predicted.add_metric([name], counts.predictions)
-            acknowledged.add_metric([name], counts.acknowledged)
-            duplicates.add_metric([name], counts.duplicates)
-            times.add_metric([name], counts.predict_seconds.buckets(), counts.predict_seconds.total)
-            delays.add_metric([name], counts.label_delay.buckets(), counts.label_delay.total)
-        yield from (predicted, times, acknowledged, duplicates, delays)
+        for name, text in _COUNTED.items():
+            counter = CounterMetricFamily(f"sonline_{name}", text, labels=_MODEL)
+            for model, counts in self._models.items():
+                counter.add_metric([model], getattr(counts, name))
+            yield counter
+        for name, text in _TIMES.items():
+            histogram = HistogramMetricFamily(f"sonline_{name}", text, labels=_MODEL)
+            for model, counts in self._models.items():
+                times: Distribution = getattr(counts, name)
+                histogram.add_metric([model], times.buckets(), times.total)
+            yield histogram
 
     def _engines(self) -> Iterator[Metric]:
         """Yield the metrics of the engines."""
-        gauges = {
-            name: GaugeMetricFamily(f"sonline_{name}", text, labels=["model"])
-            for name, text in {
-                "ready": "Whether it can learn.",
-                "lag": "Events that wait to be learned or replayed.",
-                "waiting": "Rows that wait for their label.",
-                "waiting_bytes": "Bytes of rows that wait.",
-                "log_bytes": "Bytes of the log.",
-            }.items()
-        }
-        counters = {
-            name: _counter(name, text)
-            for name, text in {
-                "learned": "Events learned since the start.",
-                "groups": "Groups written to the log.",
-                "labels_expired": "Rows whose label did not arrive in time.",
-                "labels_evicted": "Rows removed to make room for others.",
-            }.items()
-        }
+        engines = self._service.engines
+        kinds: tuple[Any, ...] = (GaugeMetricFamily, CounterMetricFamily)
+        for kind, figures in zip(kinds, (_GAUGES, _COUNTERS), strict=True):
+            for name, (text, value) in figures.items():
+                family = kind(f"sonline_{name}", text, labels=_MODEL)
+                for model, engine in engines.items():
+                    family.add_metric([model], value(engine))
+                yield family
         losses = GaugeMetricFamily(
             "sonline_loss",
             "Progressive loss over the last events.",
-            labels=["model", "version", "role"],
+            labels=[*_MODEL, "version", "role"],
         )
         sizes = GaugeMetricFamily(
-            "sonline_model_bytes", "Memory of a version.", labels=["model", "version"]
+            "sonline_model_bytes", "Memory of a version.", labels=[*_MODEL, "version"]
         )
-        for name, engine in self._service.engines.items():
-            values = {
-                "ready": float(engine.ready),
-                "lag": engine.lag,
-                "waiting": len(engine.waiting),
-                "waiting_bytes": engine.waiting.bytes,
-                "log_bytes": engine.log_bytes,
-            }
-            for key, value in values.items():
-                gauges[key].add_metric([name], value)
-            counts = {
-                "learned": engine.events,
-                "groups": engine.groups,
-                "labels_expired": engine.waiting.expired,
-                "labels_evicted": engine.waiting.evicted,
-            }
-            for key, count in counts.items():
-                counters[key].add_metric([name], count)
+        for model, engine in engines.items():
             for number, live in engine.versions.items():
                 loss = live.monitor.values()["loss"]
                 if loss is not None:
-                    losses.add_metric([name, str(number), live.info.role], loss)
-                sizes.add_metric([name, str(number)], live.model.stats()["bytes"])
-        yield from (*gauges.values(), *counters.values(), losses, sizes)
+                    losses.add_metric([model, str(number), live.info.role], loss)
+                sizes.add_metric([model, str(number)], live.model.stats()["bytes"])
+        yield from (losses, sizes)
 
     def text(self) -> bytes:
         """Return all metrics in the text format."""
         return generate_latest(self._registry)
-
-
-def _counter(name: str, text: str) -> Any:
-    return CounterMetricFamily(f"sonline_{name}", text, labels=["model"])
-
-
-def _histogram(name: str, text: str) -> Any:
-    return HistogramMetricFamily(f"sonline_{name}", text, labels=["model"])

@@ -6,39 +6,22 @@ import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
-from typing import Any, TypeVar
+from typing import Any
 
-import msgspec
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from sonline import persistence
-from sonline.errors import InvalidInputError
 from sonline.labels import token_of
 from sonline.model import Model
+from sonline.service import bodies
 from sonline.service.answers import as_json
+from sonline.service.bodies import NewModel, NewVersion
 from sonline.service.metrics import Metrics
 from sonline.service.reading import FILE, JSON, Reader
 from sonline.service.service import Service, UnknownModelError
 from sonline.service.versions import new_model
-
-Value = TypeVar("Value")
-
-
-class NewModel(msgspec.Struct, forbid_unknown_fields=True):
-    """The body that creates a model."""
-
-    name: str
-    task: str = "binary"
-    classes: list[str | int | float] = msgspec.field(default_factory=list)
-    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
-
-
-class NewVersion(msgspec.Struct, forbid_unknown_fields=True):
-    """The body that creates a shadow with other parameters."""
-
-    parameters: dict[str, Any] = msgspec.field(default_factory=dict)
 
 
 class ModelHandlers:
@@ -57,20 +40,15 @@ class ModelHandlers:
 
     async def model(self, request: Request) -> Response:
         """Describe a model."""
-        self._service.engine(request.path_params["name"])
         return as_json(self._described(request.path_params["name"]))
 
     def _described(self, name: str) -> dict[str, Any]:
         engine = self._service.engine(name)
         versions = {
-            str(number): {
-                "role": live.info.role,
-                "origin": live.info.origin,
+            str(number): live.summary()
+            | {
                 "task": live.model.task,
                 "classes": [token_of(label) for label in live.model.known_labels],
-                "learned": live.model.progress.loss.rows,
-                "mean_loss": _finite(live.model.progress.loss.average),
-                "problem": live.error,
                 "parameters": live.model.parameters.as_dict(),
             }
             for number, live in engine.versions.items()
@@ -91,7 +69,7 @@ class ModelHandlers:
             name, origin = request.query_params.get("name", ""), "file"
             model = await run_in_threadpool(_loaded, body)
         else:
-            request_body = _decode(body, NewModel)
+            request_body = bodies.decode_one(body, NewModel)
             name, origin = request_body.name, "parameters"
             model = new_model(request_body.task, request_body.classes, request_body.parameters)
         await run_in_threadpool(self._service.create, name, model, origin)
@@ -104,7 +82,7 @@ class ModelHandlers:
         if kind == FILE:
             model = await run_in_threadpool(_loaded, body)
         else:
-            parameters = _decode(body, NewVersion).parameters
+            parameters = bodies.decode_one(body, NewVersion).parameters
             champion = engine.versions[engine.champion].model
             task = champion.task
             fixed = champion.known_labels if task == "classes" and not champion.growing else ()
@@ -178,7 +156,7 @@ class ModelHandlers:
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
         return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
 
-    async def prometheus(self, request: Request) -> Response:
+    async def metrics(self, request: Request) -> Response:
         """Return the metrics in the text format of Prometheus."""
         return Response(self._metrics.text(), media_type=self._metrics.media_type)
 
@@ -196,16 +174,5 @@ def _loaded(body: bytes) -> Model:
     return model
 
 
-def _decode(body: bytes, kind: type[Value]) -> Value:
-    try:
-        return msgspec.json.decode(body, type=kind)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInputError(f"{error}") from None
-
-
 def _event(kind: str, content: Any) -> bytes:
     return f"event: {kind}\ndata: {json.dumps(content)}\n\n".encode()
-
-
-def _finite(value: float) -> float | None:
-    return value if abs(value) < float("inf") else None

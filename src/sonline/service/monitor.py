@@ -66,14 +66,13 @@ class Monitor:
             self._sum = float(sums[-1])
             known = self.events + np.arange(targets.size)
             means = np.where(known > 0, sums[:-1] / np.maximum(known, 1), targets[0])
-            guesses = np.stack([before, means])
-            return (
-                measures(model.parameters, guesses[:1], targets, 0)[0],
-                measures(model.parameters, guesses[1:], targets, 0)[0],
+            last, prior = (
+                measures(model.parameters, guess[np.newaxis], targets, 0)[0]
+                for guess in (before, means)
             )
-        return (before != targets).astype(float), (self._most_common(targets) != targets).astype(
-            float
-        )
+            return last, prior
+        most_common = self._most_common(targets)
+        return (before != targets).astype(float), (most_common != targets).astype(float)
 
     def _most_common(self, targets: NDArray[Any]) -> NDArray[np.int64]:
         """Return the most common class before each event, and count the classes."""

@@ -14,7 +14,7 @@ from collections import OrderedDict
 
 import msgspec
 
-_OVERHEAD = 400  # bytes of the objects of a kept row, beside its content
+_OVERHEAD = 400  # bytes of the objects of a pending row, in addition to its content
 
 
 class PendingRow(msgspec.Struct, frozen=True, gc=False):
@@ -70,12 +70,10 @@ class Waiting:
 
     def keep(self, name: str, row: PendingRow) -> None:
         """Keep a row, which replaces one with the same id; remove the oldest beyond the limits."""
-        self._drop(name)
-        self._rows[name] = row
-        self.bytes += row.size
+        self.give_back(name, row)
         self.expire(row.time)
         while self.bytes > self.limit:
-            self._drop(next(iter(self._rows)))
+            self.forget(next(iter(self._rows)))
             self.evicted += 1
 
     def peek(self, name: str) -> PendingRow:
@@ -85,17 +83,13 @@ class Waiting:
     def take(self, name: str, now: float) -> PendingRow | None:
         """Return a row and forget it; None if it is not there, or too old."""
         self.expire(now)
-        return self._drop(name)
+        return self.forget(name)
 
     def give_back(self, name: str, row: PendingRow) -> None:
         """Keep a row again whose label could not be written."""
-        self._drop(name)
+        self.forget(name)
         self._rows[name] = row
         self.bytes += row.size
-
-    def forget(self, name: str) -> None:
-        """Forget a row that could not be written."""
-        self._drop(name)
 
     def expire(self, now: float) -> None:
         """Forget rows that are too old."""
@@ -103,10 +97,11 @@ class Waiting:
             name, oldest = next(iter(self._rows.items()))
             if oldest.time + self.seconds >= now:
                 return
-            self._drop(name)
+            self.forget(name)
             self.expired += 1
 
-    def _drop(self, name: str) -> PendingRow | None:
+    def forget(self, name: str) -> PendingRow | None:
+        """Forget a row and return it; None if it is not there."""
         row = self._rows.pop(name, None)
         if row is not None:
             self.bytes -= row.size

@@ -135,7 +135,7 @@ class QuickProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def shutdown(self) -> None:
-        """Close the connection, or let it answer the request that has begun."""
+        """Close the connection, or finish the current request first."""
         self._parse_head()
         super().shutdown()
 

@@ -11,7 +11,15 @@ from starlette.concurrency import run_in_threadpool
 
 from sonline.service import arrow, bodies
 from sonline.service.answers import Later, log
-from sonline.service.bodies import LabelRow, LearnRow, PredictRow, Rows
+from sonline.service.bodies import (
+    LabelRow,
+    Learned,
+    LearnedMany,
+    LearnRow,
+    Prediction,
+    PredictRow,
+    Rows,
+)
 from sonline.service.metrics import Metrics
 from sonline.service.outcomes import Outcome, Promise
 from sonline.service.quick import Reply
@@ -43,15 +51,11 @@ class RowHandlers:
     def predict_one(self, request: Any, body: bytes) -> Reply | Later:
         """Predict a row."""
         started = time.perf_counter()
-        name = request.path_params["name"]
-        engine = self._service.engine(name)
+        engine = self._service.engine(request.path_params["name"])
         row = bodies.decode_one(body, PredictRow)
         answer, stored = engine.predict(bodies.rows_to_predict([row], self._limits.features))
-        reply = Reply(bodies.encode(_content(answer, row.id, 0)))
-        seconds = time.perf_counter() - started
-        self._service.watched[name].latencies.append(seconds)
-        self._metrics.predicted(name, 1, seconds)
-        return reply if stored is None else _when_stored(request, stored, reply)
+        reply = Reply(_encoded(answer, row.id, 0))
+        return self._timed(request, reply, 1, started, stored)
 
     async def predict(self, request: Any) -> Reply | Later:
         """Predict one row or many."""
@@ -59,18 +63,23 @@ class RowHandlers:
         if kind == JSON and len(body) <= LARGE:
             return self.predict_one(request, body)
         started = time.perf_counter()
-        name = request.path_params["name"]
-        engine = self._service.engine(name)
+        engine = self._service.engine(request.path_params["name"])
         rows = await self._in_turn(len(body) > LARGE, self._rows_to_predict, body, kind)
         answer, stored = await self._in_turn(rows.count > _MANY_ROWS, engine.predict, rows)
         if kind == JSON:
-            reply = Reply(bodies.encode(_content(answer, rows.ids[0], 0)))
+            reply = Reply(_encoded(answer, rows.ids[0], 0))
         else:
-            lines = [bodies.encode(_content(answer, id_, n)) for n, id_ in enumerate(rows.ids)]
+            lines = [_encoded(answer, id_, n) for n, id_ in enumerate(rows.ids)]
             reply = Reply(b"\n".join(lines) + b"\n", LINES.encode())
-        seconds = time.perf_counter() - started
+        return self._timed(request, reply, rows.count, started, stored)
+
+    def _timed(
+        self, request: Any, reply: Reply, rows: int, started: float, stored: Promise | None
+    ) -> Reply | Later:
+        """Count a prediction and its time; return the reply, or when the rows are on disk."""
+        name, seconds = request.path_params["name"], time.perf_counter() - started
         self._service.watched[name].latencies.append(seconds)
-        self._metrics.predicted(name, rows.count, seconds)
+        self._metrics.predicted(name, rows, seconds)
         return reply if stored is None else _when_stored(request, stored, reply)
 
     def _rows_to_predict(self, body: bytes, kind: str) -> Rows:
@@ -131,17 +140,12 @@ class RowHandlers:
             self._metrics.acknowledged(name, outcome)
             if outcome.delays:
                 self._service.watched[name].delays.extend(outcome.delays)
+            seq, duplicates = outcome.seq, outcome.duplicates
             if kind == JSON:
-                return Reply(
-                    bodies.encode({"seq": outcome.seq, "duplicate": outcome.duplicates > 0})
-                )
-            content = {
-                "learned": outcome.learned,
-                "duplicates": outcome.duplicates,
-                "unknown": outcome.unknown,
-                "seq": outcome.seq,
-            }
-            return Reply(bodies.encode(content))
+                return Reply(bodies.encode(Learned(seq, duplicates > 0)))
+            return Reply(
+                bodies.encode(LearnedMany(outcome.learned, duplicates, outcome.unknown, seq))
+            )
 
         return Later(promise, reply)
 
@@ -165,18 +169,10 @@ def _when_stored(request: Any, promise: Promise, reply: Reply) -> Reply | Later:
     return reply
 
 
-def _content(answer: Answer, id_: str | None, row: int) -> dict[str, Any]:
-    content: dict[str, Any] = {
-        "prediction": answer.labels[row],
-        "raw": answer.sorted_raw(row),
-        "version": answer.version,
-        "seq": answer.seq - 1,
-    }
-    if id_ is not None:
-        content["id"] = id_
-    if answer.probabilities is not None:
-        content["probabilities"] = answer.shares(row)
-    return content
+def _encoded(answer: Answer, id_: str | None, row: int) -> bytes:
+    shares = None if answer.probabilities is None else answer.shares(row)
+    raw, version, seq = answer.sorted_raw(row), answer.version, answer.seq - 1
+    return bodies.encode(Prediction(answer.labels[row], raw, version, seq, id_, shares))
 
 
 def _report(promise: Promise) -> None:

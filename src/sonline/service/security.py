@@ -1,7 +1,7 @@
 """Access: tokens with scopes, rate limits, and requests from pages of other sites.
 
 Without tokens a service is for programs of the same machine: it answers only requests to
-localhost, so that a page of another site cannot reach it under its own host name.
+localhost, so that a page of another site cannot reach it under another host name.
 """
 
 from __future__ import annotations
@@ -130,9 +130,8 @@ class Guard:
             raise DeniedError(401, "send a token: Authorization: Bearer ...")
         text = text.strip()
         now = time.monotonic()
-        key = hashlib.sha256(
-            text.encode(errors="surrogateescape")
-        ).digest()  # the secret is not a key
+        # The hash is the key, so that no secret stays in memory.
+        key = hashlib.sha256(text.encode(errors="surrogateescape")).digest()
         cached = self._known.get(key)
         if cached is not None and now - cached[0] < _CACHED:
             return cached[1]

@@ -16,16 +16,16 @@ import numpy as np
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
 from sonline.rows import Floats
-from sonline.service.admission import PutOff, at_once
+from sonline.service.admission import Defer, never_defer
 from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
 from sonline.service.settings import Settings
 from sonline.service.store import Store, check_name
-from sonline.service.versions import Live
 
 HISTORY = 600  # samples that a page shows when it is opened, one a second
 MOST_FEATURES = 20_000  # weights of larger models are not shown: reading so many takes 5 ms
 _MOVED = 12  # weights that are shown
+_READ_ONLY = "this process only predicts (--follow); send this request to the one that writes"
 
 
 class UnknownModelError(InvalidInputError):
@@ -73,7 +73,7 @@ class Service:
         self.watched: dict[str, Watched] = {}
         self.stopping = threading.Event()
         self._changing = threading.Lock()
-        self._put_off: PutOff = at_once
+        self._defer: Defer = never_defer
         self._started = self._closed = False
 
     @staticmethod
@@ -114,12 +114,12 @@ class Service:
         if self._lock is not None:
             self._lock.close()
 
-    def put_off_with(self, put_off: PutOff) -> None:
-        """Set how engines put off waking their writers (`Admission.put_off`)."""
-        self._put_off = put_off
+    def defer_with(self, defer: Defer) -> None:
+        """Set how engines defer waking their writers (`Admission.defer`)."""
+        self._defer = defer
         for engine in self.engines.values():
             if isinstance(engine, Engine):
-                engine.admission.put_off = put_off
+                engine.admission.defer = defer
 
     def refresh(self) -> None:
         """Follow models that the writer has created meanwhile."""
@@ -133,7 +133,7 @@ class Service:
 
     def _add(self, engine: Engine | Follower) -> None:
         if isinstance(engine, Engine):
-            engine.admission.put_off = self._put_off
+            engine.admission.defer = self._defer
         engine.start()
         self.engines = {**self.engines, engine.name: engine}
         self.watched[engine.name] = Watched(engine)
@@ -147,9 +147,7 @@ class Service:
         """Return the engine of a model that can be changed."""
         engine = self.engine(name)
         if isinstance(engine, Follower):
-            raise ReadOnlyError(
-                "this process only predicts (--follow); send this request to the one that writes"
-            )
+            raise ReadOnlyError(_READ_ONLY)
         return engine
 
     def engine(self, name: str) -> Engine | Follower:
@@ -162,9 +160,7 @@ class Service:
     def create(self, name: str, model: Model, origin: str) -> Engine:
         """Create a model and wait until it can be used."""
         if self.follow:
-            raise ReadOnlyError(
-                "this process only predicts (--follow); send this request to the one that writes"
-            )
+            raise ReadOnlyError(_READ_ONLY)
         with self._changing:
             check_name(name)
             if name in self.engines:
@@ -210,25 +206,15 @@ class Watched:
             "lag": engine.lag,
             "waiting": len(engine.waiting),
             "champion": engine.champion,
-            "versions": {str(n): self._version(live) for n, live in engine.versions.items()},
+            "versions": {
+                str(n): live.monitor.values() | live.summary() | {"refused": live.refused}
+                for n, live in engine.versions.items()
+            },
         }
         state["p50"], state["p99"] = _quantiles(self.latencies, 1e3)
         state["delay50"], state["delay99"] = _quantiles(self.delays, 1.0)
         self.history.append(state)
         return state
-
-    @staticmethod
-    def _version(live: Live) -> dict[str, Any]:
-        progress = live.model.progress
-        mean = progress.loss.average
-        return live.monitor.values() | {
-            "role": live.info.role,
-            "origin": live.info.origin,
-            "learned": progress.loss.rows,
-            "mean_loss": mean if np.isfinite(mean) else None,
-            "problem": live.error,
-            "refused": live.refused,
-        }
 
     def look(self) -> dict[str, Any]:
         """Return the inside of the champion, read every two seconds at most."""
@@ -275,9 +261,8 @@ class Watched:
         line, sign = model.output_of(None if model.outputs == 1 else model.known_labels[-1])
         now = sign * model.weights(scaled=True)[line, 1:]
         before = np.zeros_like(now)
-        if (
-            self._weights[0] == version
-        ):  # features keep their positions, and new ones are added at the end
+        # Features keep their positions, and new ones are added at the end.
+        if self._weights[0] == version:
             known = self._weights[1][: now.size]
             before[: known.size] = known
         self._weights = version, now

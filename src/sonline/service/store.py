@@ -19,7 +19,7 @@ from sonline.errors import InvalidInputError, ParameterError
 
 SCOPES = ("predict", "learn", "admin")
 CHAMPION, SHADOW, REMOVED = "champion", "shadow", "removed"
-_NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+NAME = "[a-z0-9][a-z0-9_-]{0,62}"  # of a model
 _PREFIX = "son_"
 
 _SCHEMA = """
@@ -68,7 +68,7 @@ def check_name(name: str) -> str:
     >>> check_name("clicks-2")
     'clicks-2'
     """
-    if not _NAME.fullmatch(name):
+    if not re.fullmatch(NAME, name):
         raise InvalidInputError(
             f"the name of a model has 1 to 63 of a-z, 0-9, - and _, and begins with a letter or "
             f"digit; got {name[:80]!r}"

@@ -26,13 +26,12 @@ from sonline.labels import ClassTable, token_of
 from sonline.model import LearnResult, Model
 from sonline.parameters import Parameters
 from sonline.rows import Floats
-from sonline.service.bodies import Rows, Served
+from sonline.service.bodies import TASKS, Rows, Served
 from sonline.service.monitor import Monitor
 from sonline.service.store import Version
 
 SLICE = 512  # rows that are learned at a time, while predictions wait
 KEPT = 2  # snapshots of each version
-TASKS = ("binary", "regression", "classes")
 
 
 class RecoveryError(SonlineError):
@@ -138,6 +137,17 @@ class Live:
         self._folder = folder
         self._lock = threading.Lock()  # of model and next, between learning and predicting
         self._words: tuple[ClassTable | None, tuple[str, ...], list[int] | None] = (None, (), None)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what it is and how well it predicts, as values that JSON can hold."""
+        loss = self.model.progress.loss
+        return {
+            "role": self.info.role,
+            "origin": self.info.origin,
+            "learned": loss.rows,
+            "mean_loss": loss.average if np.isfinite(loss.average) else None,
+            "problem": self.error,
+        }
 
     # -- learning and predicting -----------------------------------------------------------------
 

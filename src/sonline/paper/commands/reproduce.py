@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as jsonlib
 import time
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -14,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.errors import ParameterError
+from sonline.errors import require
 from sonline.paper.experiments.cells import Cell, Setup
 from sonline.paper.experiments.report import missing
 from sonline.paper.experiments.runner import EXPERIMENTS, choose, reproduce
@@ -55,8 +54,7 @@ def _reproduce(
     Example: sonline reproduce fig1 table-error --data-dir data --out results
     """
     experiments = choose(names)
-    if find_spec("matplotlib") is None:
-        raise ParameterError('reproduce draws with matplotlib: pip install "sonline[plot]"')
+    require("matplotlib", "plot")  # before hours of work
     console = Console(stderr=True, quiet=quiet)
     started = time.perf_counter()
     with Progress(

@@ -167,11 +167,17 @@ def load(
         )
     path = path or fetch(name)
     X, labels = contents.read(path)
-    if dataset.keep is not None and not set(np.unique(labels)) <= {-1.0, 0.0, 1.0}:
-        chosen = np.isin(labels, list(dataset.keep))
-        X, labels = X[chosen], labels[chosen]
+    if not set(np.unique(labels)) <= {-1.0, 0.0, 1.0}:
+        X, labels = _kept(dataset, X, labels)
     X = contents.widen(X, dataset.features)
     return Dataset(dataset, X, _signs(dataset, labels, path), labels, path)
+
+
+def _kept(dataset: Info, X: sp.csr_matrix, labels: Floats) -> tuple[sp.csr_matrix, Floats]:
+    if dataset.keep is None:
+        return X, labels
+    chosen = np.isin(labels, list(dataset.keep))
+    return X[chosen], labels[chosen]
 
 
 def _signs(dataset: Info, labels: Floats, path: Path) -> Floats:
@@ -236,9 +242,7 @@ def fetch(
         raise DownloadError(
             f"{name}: the files fetched cannot be read ({error}); they are removed: fetch again"
         ) from error
-    if dataset.keep is not None:
-        chosen = np.isin(labels, list(dataset.keep))
-        X, labels = X[chosen], labels[chosen]
+    X, labels = _kept(dataset, X, labels)
     target = folder / f"{name}{FETCHED}"
     differences = Dataset(dataset, X, labels, labels, target).differences()
     if differences:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TypeAlias
 
@@ -13,11 +12,9 @@ from numpy.typing import NDArray
 
 from sonline import streams
 from sonline.errors import DataFormatError
-from sonline.streams.sources import open_source
 
 Floats: TypeAlias = NDArray[np.float64]
 
-CHUNK = 1 << 22
 PACKED = ("", ".gz", ".bz2", ".xz")
 ENDINGS = tuple(text + packed for text in (".svm", ".libsvm", ".txt", "") for packed in PACKED)
 
@@ -26,16 +23,6 @@ def find(folder: Path, name: str) -> Path | None:
     """Return the file of a data set in a folder: NAME.svm.gz, NAME.svm, NAME.bz2, ..."""
     preferred = [".svm.gz", *ENDINGS]
     return next((p for end in preferred if (p := folder / f"{name}{end}").is_file()), None)
-
-
-def chunks(path: Path) -> Iterator[bytes]:
-    """Yield the bytes of a file, decompressed."""
-    source = open_source(str(path))
-    try:
-        while block := source.read(CHUNK):
-            yield block
-    finally:
-        source.close()
 
 
 def read(path: Path) -> tuple[sp.csr_matrix, Floats]:
@@ -50,7 +37,7 @@ def read(path: Path) -> tuple[sp.csr_matrix, Floats]:
         batches = list(stream)
     columns = np.concatenate([batch.indices for batch in batches] or [np.zeros(0, np.int64)]) - 1
     if columns.size and columns.min() < 0:
-        raise DataFormatError("features are counted from 1, found 0", file=str(path))
+        raise DataFormatError("features are counted from 1, got 0", file=str(path))
     values = np.concatenate([batch.values for batch in batches] or [np.zeros(0)])
     labels = np.concatenate(
         [batch.labels for batch in batches if batch.labels is not None] or [values]
@@ -68,6 +55,12 @@ def widen(X: sp.csr_matrix, width: int) -> sp.csr_matrix:
     """Return the same rows with at least this many columns."""
     shape = (X.shape[0], max(X.shape[1], width))
     return sp.csr_matrix((X.data, X.indices, X.indptr), shape=shape)
+
+
+def rounded(values: Floats) -> Floats:
+    """Return numbers as a text with six digits would hold them."""
+    distinct, inverse = np.unique(values, return_inverse=True)
+    return np.array([float(f"{value:.6g}") for value in distinct])[inverse]
 
 
 def fingerprint(X: sp.csr_matrix, labels: Floats) -> str:

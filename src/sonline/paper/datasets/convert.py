@@ -7,9 +7,9 @@ counts them; the registry says which of them are positive.
 from __future__ import annotations
 
 import csv
-import io
 import tarfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import TypeAlias
 
@@ -17,10 +17,12 @@ import numpy as np
 import scipy.sparse as sp
 
 from sonline.errors import DataFormatError
-from sonline.paper.datasets.contents import Floats, chunks, read, widen
+from sonline.paper.datasets.contents import Floats, read, rounded, widen
+from sonline.streams.sources import open_source
 
 Rows: TypeAlias = tuple[sp.csr_matrix, Floats]
 MISSING = "?"
+ENCODING = "latin-1"  # any byte is a character
 
 
 def svmlight(paths: Sequence[Path]) -> Rows:
@@ -46,7 +48,7 @@ def magic04(paths: Sequence[Path]) -> Rows:
 
 def covtype(paths: Sequence[Path]) -> Rows:
     """UCI covtype.data: 54 numbers, then the class. Labels 1 to 7."""
-    table = np.loadtxt(io.BytesIO(b"".join(_all(paths))), delimiter=",", dtype=np.float64, ndmin=2)
+    table = np.loadtxt(_lines(paths), delimiter=",", dtype=np.float64, ndmin=2)
     return sp.csr_matrix(table[:, :-1]), table[:, -1].copy()
 
 
@@ -76,8 +78,8 @@ def rcv1(paths: Sequence[Path]) -> Rows:
     extracted = paths[0].parent / packed[0]
     plain = extracted.with_name("rcv1.train.svm")
     try:
-        with plain.open("wb") as file:
-            file.writelines(line.replace(b"|f", b"", 1) for line in _lines(extracted))
+        with plain.open("w", encoding=ENCODING) as file:
+            file.writelines(line.replace("|f", "", 1) for line in _lines([extracted]))
         return read(plain)
     finally:
         extracted.unlink()
@@ -97,8 +99,7 @@ def newsgroups(paths: Sequence[Path]) -> Rows:
     )
     X = sp.csr_matrix(bunch.data, dtype=np.float64)
     X.sort_indices()
-    distinct, inverse = np.unique(X.data, return_inverse=True)
-    X.data = np.array([float(f"{value:.6g}") for value in distinct])[inverse]
+    X.data = rounded(X.data)
     return X, bunch.target.astype(np.float64) + 1
 
 
@@ -114,29 +115,20 @@ FORMS: dict[str, Callable[[Sequence[Path]], Rows]] = {
 }
 
 
-def _all(paths: Sequence[Path]) -> Iterator[bytes]:
+def _lines(paths: Sequence[Path]) -> Iterator[str]:
+    """Yield the lines of files, decompressed, one file after another."""
     for path in paths:
-        yield from chunks(path)
-        yield b"\n"
-
-
-def _lines(path: Path) -> Iterator[bytes]:
-    rest = b""
-    for block in chunks(path):
-        *lines, rest = (rest + block).split(b"\n")
-        for line in lines:
-            yield line + b"\n"
-    yield rest
+        with closing(open_source(str(path))) as source, source.named_damage():
+            for line in source.plain:
+                yield line.decode(ENCODING)
 
 
 def _table(paths: Sequence[Path]) -> Iterator[list[str]]:
     """Yield the rows of comma-separated files, stripped, without empty ones."""
-    for path in paths:
-        text = (line.decode("latin-1") for line in _lines(path))
-        for row in csv.reader(text, skipinitialspace=True):
-            cells = [cell.strip() for cell in row]
-            if any(cells):
-                yield cells
+    for row in csv.reader(_lines(paths), skipinitialspace=True):
+        cells = [cell.strip() for cell in row]
+        if any(cells):
+            yield cells
 
 
 def _signs(words: Iterable[str], positive: str) -> Floats:

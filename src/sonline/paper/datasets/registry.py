@@ -256,7 +256,7 @@ _SETS = (
         form="letter",
         positive=VOWELS,
         task="vowels (A, E, I, O, U, Y) against the other letters",
-        note="the task was found by its error rates; the paper does not say",
+        note="the task follows from the error rates; the paper does not say",
         fingerprint="83f493dbfb83ddc8ccd37022c87d4d1da9c39f544ed1e896cb826abed8390604",
     ),
     Info(

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import sonline
 from sonline import _core
+from sonline.files import replacing
 from sonline.paper import datasets
 from sonline.paper.datasets.transfer import sha256
 from sonline.paper.experiments.conventions import PublishedRows, published_rows
@@ -93,10 +94,9 @@ class Store:
 
     def __setitem__(self, cell: Cell, value: Any) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        path = self.path(cell)
-        part = path.with_suffix(".part")
-        part.write_text(json.dumps({"key": self._key(cell), "value": value}, indent=1) + "\n")
-        part.replace(path)
+        with replacing(self.path(cell)) as file:
+            content = json.dumps({"key": self._key(cell), "value": value}, indent=1)
+            file.write(f"{content}\n".encode())
 
     def path(self, cell: Cell) -> Path:
         """Return the file of a cell."""

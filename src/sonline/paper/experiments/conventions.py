@@ -1,6 +1,6 @@
 """The conventions of the paper's experiments, which its text states only in part.
 
-They were found by reproducing its table of error rates (docs/reproduction.md): the experiments ran
+They follow from reproducing its table of error rates (docs/reproduction.md): the experiments ran
 in Vowpal Wabbit, so the loss is half the squared error, predictions are clipped to the range of the
 labels *before* the gradient is taken, that range is [-1, 1] from the first row on, nothing is
 projected, every row has a constant feature, numbers are single precision, and what is sketched is
@@ -19,7 +19,7 @@ import scipy.sparse as sp
 
 from sonline import OnlineLearner
 from sonline.paper.datasets import Dataset
-from sonline.paper.datasets.contents import Floats
+from sonline.paper.datasets.contents import Floats, rounded
 
 STEPS = tuple(2.0**j for j in range(-3, 7))
 """The step sizes 1/alpha that the paper tries."""
@@ -115,6 +115,5 @@ def _unit_range(X: sp.csr_matrix) -> sp.csr_matrix:
     table -= low
     table /= np.where(high > low, high - low, 1.0)
     scaled = sp.csr_matrix(table)
-    distinct, inverse = np.unique(scaled.data, return_inverse=True)
-    scaled.data = np.array([float(f"{value:.6g}") for value in distinct])[inverse]
+    scaled.data = rounded(scaled.data)
     return scaled

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sonline.errors import ParameterError
+from sonline.errors import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -106,10 +106,7 @@ class Exhibit:
 
 def new_figure(size: tuple[float, float]) -> Figure:
     """Return an empty figure; needs no display."""
-    try:
-        from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, for pictures only
-    except ImportError as error:
-        raise ParameterError(
-            'pictures need matplotlib: install it with pip install "sonline[plot]"'
-        ) from error
+    require("matplotlib", "plot")
+    from matplotlib.figure import Figure  # noqa: PLC0415 - for pictures only
+
     return Figure(figsize=size, layout="constrained")

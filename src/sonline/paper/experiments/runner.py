@@ -56,7 +56,7 @@ def reproduce(
     setup : Setup
         Where the data sets are.
     watch : callable, optional
-        Told of the progress.
+        Called before each cell.
     """
     store = Store(out / "cells")
     planned = {store.path(c): c for experiment in experiments for c in experiment.plan(setup)}

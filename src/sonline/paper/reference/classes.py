@@ -14,7 +14,7 @@ from sonline.paper.reference.learner import times_to_absorb
 from sonline.paper.reference.sketches import Array
 
 LEAST_CURVATURE = 1e-12
-DIRECTIONS, MOST_DIRECTIONS = 3, 64  # times those of a learner by itself, but not more by that
+DIRECTIONS, MOST_DIRECTIONS = 3, 64  # times those of one learner, up to a limit
 
 
 class ReferenceClass(ReferenceEnsemble):
@@ -25,8 +25,8 @@ class ReferenceClass(ReferenceEnsemble):
     experts : sequence of (float, float)
         As for `ReferenceEnsemble`.
     sketch_size : int
-        The number of directions of a learner that has a sketch of its own; the shared sketch has
-        three times as many, but not more than 64 by that.
+        The number of directions of a learner with a separate sketch; the shared sketch has three
+        times as many, up to 64.
     **parameters
         Those of `ReferenceEnsemble`. The loss takes labels -1 and +1 and has a second derivative.
 

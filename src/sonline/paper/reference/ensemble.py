@@ -18,7 +18,7 @@ WORST_LOSS = 5.0
 FIXED_SHARE = 1e-3
 SHORT_MEMORY = 1000  # rows
 COUNTED = 0.5  # of what an expert with a short memory gains
-PERIOD, LEARNED = 150, 100  # of so many rows, an expert with a short memory learns the first ones
+PERIOD, LEARNED = 150, 100  # an expert with a short memory learns LEARNED of PERIOD rows
 RECENT, USUAL, PRIOR = 50, 3000, 10  # rows
 SHRINKING: Array = np.array([1.0, 0.5, 0.25, 0.1])  # factors of the blend that compete
 SHRINKING_PRIOR: Array = np.array([1 - 0.01, 0.01 / 3, 0.01 / 3, 0.01 / 3])
@@ -113,7 +113,7 @@ class ReferenceEnsemble(ReferenceLearner):
             root = math.sqrt(weight * self._curvature(float(self.shares @ moved), y))
         self.sketch.update_times(root * scaled, times)
         held_out = [self._is_held_out(e) for e in range(margins.size)]
-        self._judge_experts(np.where(held_out, moved, margins), y, weight)
+        self._update_shares(np.where(held_out, moved, margins), y, weight)
         self._learn_shrinkage(blend, y, weight)
         if self.follow_labels:
             both = np.array([answer, self.follower])
@@ -127,12 +127,12 @@ class ReferenceEnsemble(ReferenceLearner):
     def _step_experts(self, margins: Array, scaled: Array, y: float, weight: float) -> Array:
         """Take the step of each expert with the A of before; return the margins after it.
 
-        Of an expert that does not learn the row: the margin by which the row judges it.
+        Of an expert that does not learn the row: the margin at which it is evaluated.
         """
         pull = weight * self._pull_of_labels()
         moved = margins.copy()
         for e, margin in enumerate(margins):
-            if self._is_held_out(e):  # it is judged as if it were no surer than the others
+            if self._is_held_out(e):  # evaluated as if it were no more confident than the others
                 most = max(1.0, float(np.abs(np.delete(margins, e)).max()))
                 moved[e] = np.clip(margin, -most, most)
                 continue
@@ -240,7 +240,7 @@ class ReferenceEnsemble(ReferenceLearner):
         odds = (1 + recent) / (1 - recent) * (1 - self.usual_label) / (1 + self.usual_label)
         return min(1.0, float(odds ** -math.copysign(1.0, y)))
 
-    def _judge_experts(self, margins: Array, y: float, weight: float) -> None:
+    def _update_shares(self, margins: Array, y: float, weight: float) -> None:
         losses = self._losses(margins, y)
         for e in range(losses.size):
             if self._has_short_memory(e):  # part of a gain counts, nothing if it learned the row

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,25 @@ def _one_minus_p(margin: float) -> float:
     return 1.0 / (1.0 + math.exp(margin))
 
 
-def _squared() -> Loss:
+def _logistic_value(z: float, y: float) -> float:
+    margin = y * z
+    return max(-margin, 0.0) + math.log1p(math.exp(-abs(margin)))
+
+
+def _logistic_curvature(z: float, y: float) -> float:
+    e = math.exp(-abs(z))
+    return e / (1.0 + e) ** 2
+
+
+def _quantile_slope(level: float, z: float, y: float) -> float:
+    if z == y:
+        return 0.0  # a subgradient: a perfect prediction changes nothing
+    return 1.0 - level if z > y else -level
+
+
+_LOSSES: dict[str, Callable[[float], Loss]] = {
     # Half the paper's loss, so its 1/(8C^2) becomes 1/(4C^2): l'' = 1 >= sigma l'^2, |l'| <= 2C.
-    return Loss(
+    "squared": lambda _: Loss(
         name="squared",
         value=lambda z, y: 0.5 * (z - y) ** 2,
         derivative=lambda z, y: z - y,
@@ -73,35 +90,18 @@ def _squared() -> Loss:
         lipschitz=lambda bound: 2.0 * bound,
         sigma=lambda bound: 1.0 / (4.0 * bound * bound),
         binary=False,
-    )
-
-
-def _logistic() -> Loss:
-    def value(z: float, y: float) -> float:
-        margin = y * z
-        return max(-margin, 0.0) + math.log1p(math.exp(-abs(margin)))
-
-    def second_derivative(z: float, y: float) -> float:
-        e = math.exp(-abs(z))
-        return e / (1.0 + e) ** 2
-
-    def lipschitz(bound: float) -> float:
-        return _one_minus_p(-bound)
-
-    return Loss(
+    ),
+    "logistic": lambda _: Loss(
         name="logistic",
-        value=value,
+        value=_logistic_value,
         derivative=lambda z, y: -y * _one_minus_p(y * z),
-        second_derivative=second_derivative,
-        lipschitz=lipschitz,
+        second_derivative=_logistic_curvature,
+        lipschitz=lambda bound: _one_minus_p(-bound),
         # l''/l'^2 = exp(yz) >= exp(-C)
-        sigma=lambda bound: _exp_concave_sigma(bound, lipschitz(bound), math.exp(-bound)),
+        sigma=lambda bound: _exp_concave_sigma(bound, _one_minus_p(-bound), math.exp(-bound)),
         binary=True,
-    )
-
-
-def _hinge() -> Loss:
-    return Loss(
+    ),
+    "hinge": lambda _: Loss(
         name="hinge",
         value=lambda z, y: max(0.0, 1.0 - y * z),
         derivative=lambda z, y: -y if y * z < 1.0 else 0.0,
@@ -109,43 +109,28 @@ def _hinge() -> Loss:
         lipschitz=lambda bound: 1.0,
         sigma=lambda bound: 0.0,
         binary=True,
-    )
-
-
-def _squared_hinge() -> Loss:
-    def lipschitz(bound: float) -> float:
-        return 1.0 + bound
-
-    return Loss(
+    ),
+    "squared_hinge": lambda _: Loss(
         name="squared_hinge",
         value=lambda z, y: 0.5 * max(0.0, 1.0 - y * z) ** 2,
         derivative=lambda z, y: -y * max(0.0, 1.0 - y * z),
         second_derivative=lambda z, y: 1.0 if y * z < 1.0 else 0.0,
-        lipschitz=lipschitz,
+        lipschitz=lambda bound: 1.0 + bound,
         # l''/l'^2 = 1/(1 - yz)^2 >= 1/(1 + C)^2
-        sigma=lambda bound: _exp_concave_sigma(bound, lipschitz(bound), (1.0 + bound) ** -2),
+        sigma=lambda bound: _exp_concave_sigma(bound, 1.0 + bound, (1.0 + bound) ** -2),
         binary=True,
-    )
-
-
-def _quantile(level: float) -> Loss:
-    def derivative(z: float, y: float) -> float:
-        if z == y:
-            return 0.0  # a subgradient: a perfect prediction changes nothing
-        return 1.0 - level if z > y else -level
-
-    return Loss(
+    ),
+    "quantile": lambda level: Loss(
         name="quantile",
         value=lambda z, y: max(level * (y - z), (level - 1.0) * (y - z)),
-        derivative=derivative,
+        derivative=partial(_quantile_slope, level),
         second_derivative=None,
         lipschitz=lambda bound: max(level, 1.0 - level),
         sigma=lambda bound: 0.0,
         binary=False,
-    )
-
-
-LOSSES = ("squared", "logistic", "hinge", "squared_hinge", "quantile")
+    ),
+}
+LOSSES = tuple(_LOSSES)
 
 
 def make_loss(name: str, quantile: float = 0.5) -> Loss:
@@ -170,14 +155,6 @@ def make_loss(name: str, quantile: float = 0.5) -> Loss:
     """
     if not 0.0 < quantile < 1.0:
         raise ValueError(f"quantile must lie strictly between 0 and 1, got {quantile!r}")
-    plain = {
-        "squared": _squared,
-        "logistic": _logistic,
-        "hinge": _hinge,
-        "squared_hinge": _squared_hinge,
-    }
-    if name in plain:
-        return plain[name]()
-    if name == "quantile":
-        return _quantile(quantile)
-    raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {name!r}")
+    if name not in _LOSSES:
+        raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {name!r}")
+    return _LOSSES[name](quantile)

@@ -8,8 +8,9 @@ separately); "departure" marks what differs and says why.
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -40,14 +41,41 @@ class SketchContract(Protocol):
         """SketchUpdate."""
 
 
-class OnlineMethod(Protocol):
-    """A method that predicts a row, then learns its label."""
+class OnlineMethod(ABC):
+    """A method that predicts a row, then learns its label.
 
+    Parameters
+    ----------
+    loss : Loss
+        The loss.
+    bound : float
+        ``C``; ``math.inf`` does not project.
+    sigma : float, optional
+        ``sigma_t``, constant; by default what the loss guarantees on ``[-C, C]``.
+    eta : float or callable, default=0.0
+        ``eta_t``, constant or a function of the round.
+    """
+
+    def __init__(
+        self, loss: Loss, bound: float, sigma: float | None = None, eta: float | Schedule = 0.0
+    ) -> None:
+        self.loss = loss
+        self.bound = bound
+        self.sigma = loss.sigma(bound) if sigma is None else sigma
+        self.eta = eta
+        self.t = 0
+
+    def next_curvature(self) -> float:
+        """Return ``sigma_t + eta_t`` of the next round."""
+        self.t += 1
+        return self.sigma + (self.eta(self.t) if callable(self.eta) else self.eta)
+
+    @abstractmethod
     def step(self, x: Array, y: float) -> float:
-        """Predict ``x``, learn ``y``, return the prediction."""
+        """Run one round: predict ``x``, learn ``y``, return the prediction."""
 
 
-def run(method: OnlineMethod, X: ArrayLike, y: ArrayLike) -> Array:
+def run(method: OnlineMethod | DiagonalAdaptation, X: ArrayLike, y: ArrayLike) -> Array:
     """Feed a whole stream to a method; return the predictions made before each update.
 
     Examples
@@ -61,21 +89,15 @@ def run(method: OnlineMethod, X: ArrayLike, y: ArrayLike) -> Array:
     return np.array([method.step(x, float(label)) for x, label in zip(rows, labels, strict=True)])
 
 
-class SketchedOnlineNewton:
+class SketchedOnlineNewton(OnlineMethod):
     """Algorithm 1, SON: online Newton steps in the metric of a sketch.
 
     Parameters
     ----------
     sketch : SketchContract
         Alg. 1 l.2 has been done: a fresh sketch (it knows alpha and m).
-    loss : Loss
-        The loss.
-    bound : float
-        ``C``; ``math.inf`` does not project.
-    sigma : float, optional
-        ``sigma_t``, constant; by default what the loss guarantees on ``[-C, C]``.
-    eta : float or callable, default=0.0
-        ``eta_t``, constant or a function of the round.
+    loss, bound, **curvature
+        See `OnlineMethod`.
 
     Attributes
     ----------
@@ -83,22 +105,10 @@ class SketchedOnlineNewton:
         Weights: ``u_t`` before a projection, ``w_t`` after it.
     """
 
-    def __init__(
-        self,
-        sketch: SketchContract,
-        loss: Loss,
-        bound: float,
-        *,
-        sigma: float | None = None,
-        eta: float | Schedule = 0.0,
-    ) -> None:
+    def __init__(self, sketch: SketchContract, loss: Loss, bound: float, **curvature: Any) -> None:
+        super().__init__(loss, bound, **curvature)
         self.sketch = sketch  # Alg. 1 l.2
         self.w: Array = np.zeros(sketch.S.shape[1])  # Alg. 1 l.1
-        self.loss = loss
-        self.bound = bound
-        self.sigma = loss.sigma(bound) if sigma is None else sigma
-        self.eta = eta
-        self.t = 0
 
     def predict(self, x: Array) -> float:
         """Lines 5-6: move to ``w_t`` and predict."""
@@ -112,10 +122,8 @@ class SketchedOnlineNewton:
 
     def update(self, x: Array, derivative: float) -> None:
         """Lines 7-9: learn ``x`` given ``l'`` at the prediction."""
-        self.t += 1
-        eta = self.eta(self.t) if callable(self.eta) else self.eta
         g = derivative * x  # Alg. 1 l.7
-        ghat = math.sqrt(self.sigma + eta) * g  # Alg. 1 l.7
+        ghat = math.sqrt(self.next_curvature()) * g  # Alg. 1 l.7
         self.sketch.update(ghat)  # Alg. 1 l.8
         S, H = self.sketch.S, self.sketch.H  # Alg. 1 l.8
         self.w = self.w - (g - S.T @ (H @ (S @ g))) / self.sketch.alpha  # Alg. 1 l.9
@@ -187,7 +195,7 @@ class PaperOja:
         self.H = np.diag(1.0 / (self.alpha + self.t * self.Lambda))  # Alg. 3 Update l.3
 
 
-class OnlineNewton:
+class OnlineNewton(OnlineMethod):
     """Equations 1-2 with the full matrix; with ``alpha = 0`` equation 7, "truly invariant".
 
     Parameters
@@ -196,8 +204,8 @@ class OnlineNewton:
         Dimension.
     alpha : float
         The regulariser; 0 takes pseudo-inverses and the projection of Lemma 2.
-    loss, bound, sigma, eta
-        See `SketchedOnlineNewton`.
+    loss, bound, **curvature
+        See `OnlineMethod`.
     as_printed : bool, default=False
         For ``alpha = 0`` and ``x`` outside the range of ``A``: whether to take the minimiser that
         Lemma 2 writes down, which depends on the coordinates, or (departure) the one that
@@ -211,19 +219,14 @@ class OnlineNewton:
         loss: Loss,
         bound: float,
         *,
-        sigma: float | None = None,
-        eta: float | Schedule = 0.0,
         as_printed: bool = False,
+        **curvature: Any,
     ) -> None:
+        super().__init__(loss, bound, **curvature)
         self.A: Array = alpha * np.eye(d)  # Eq. 2
         self.w: Array = np.zeros(d)
         self.alpha = alpha
-        self.loss = loss
-        self.bound = bound
-        self.sigma = loss.sigma(bound) if sigma is None else sigma
-        self.eta = eta
         self.as_printed = as_printed
-        self.t = 0
 
     def inverse(self) -> Array:
         """``A^-1``, or ``A^+`` when alpha is 0."""
@@ -246,10 +249,8 @@ class OnlineNewton:
 
     def update(self, x: Array, derivative: float) -> None:
         """Left half of Eq. 1 (Eq. 7)."""
-        self.t += 1
-        eta = self.eta(self.t) if callable(self.eta) else self.eta
         g = derivative * x
-        self.A = self.A + (self.sigma + eta) * np.outer(g, g)  # Eq. 2
+        self.A = self.A + self.next_curvature() * np.outer(g, g)  # Eq. 2
         self.w = self.w - self.inverse() @ g  # Eq. 1, left
 
     def step(self, x: Array, y: float) -> float:

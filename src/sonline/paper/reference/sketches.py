@@ -38,6 +38,14 @@ def tau(z: float, bound: float) -> float:
     return math.copysign(max(abs(z) - bound, 0.0), z)
 
 
+def split(V: Array, v: Array) -> tuple[Array, Array]:
+    """Return the coordinates ``Vv`` and the part of ``v`` outside the span of orthonormal rows."""
+    p = V @ v
+    r = v - p @ V
+    again = V @ r  # one more pass makes the residual orthogonal to rounding
+    return p + again, r - again @ V
+
+
 class Sketch(ABC):
     """A positive definite matrix ``A`` that learns from to-sketch vectors.
 
@@ -121,10 +129,7 @@ class LowRank(Sketch):
 
     def split(self, v: Array) -> tuple[Array, Array]:
         """Return the coordinates ``Vv`` and the part of ``v`` outside the span of ``V``."""
-        p = self.V @ v
-        r = v - p @ self.V
-        again = self.V @ r  # one more pass makes the residual orthogonal to rounding
-        return p + again, r - again @ self.V
+        return split(self.V, v)
 
     def solve(self, v: Array) -> Array:
         """Return ``A^-1 v``, by Woodbury. What may be rounding is not divided by a small alpha."""
@@ -411,23 +416,16 @@ class FullMatrix(Sketch):
         self.Q: Array = np.zeros((0, d))
         self.R: Array = np.zeros((0, 0))
 
-    def split(self, v: Array) -> tuple[Array, Array]:
-        """Return the coordinates ``Qv`` and the part of ``v`` outside the range."""
-        p = self.Q @ v
-        r = v - p @ self.Q
-        again = self.Q @ r
-        return p + again, r - again @ self.Q
-
     def outside(self, v: Array) -> bool:
         """Whether ``v`` is outside the span of all that was absorbed."""
-        _, r = self.split(v)
+        _, r = split(self.Q, v)
         return float(r @ r) > GROWTH_TOLERANCE * float(v @ v)
 
     def update(self, ghat: Array) -> None:
         """Add ``ghat ghat'``."""
         if not ghat.any():
             return
-        row, residual = self.split(ghat)
+        row, residual = split(self.Q, ghat)
         R = self.R
         if self.outside(ghat):
             rho = float(np.linalg.norm(residual))
@@ -438,7 +436,7 @@ class FullMatrix(Sketch):
 
     def solve(self, v: Array) -> Array:
         """Return ``A^-1 v``, or ``A^+ v`` when alpha is 0."""
-        p, r = self.split(v)
+        p, r = split(self.Q, v)
         T = self.R
         if self.alpha > 0.0:
             T = triangle(np.vstack([T, math.sqrt(self.alpha) * np.eye(len(T))]))
@@ -449,7 +447,7 @@ class FullMatrix(Sketch):
         """Lemma 2: as Lemma 1, and for ``x`` outside the range the minimiser that predicts 0."""
         if self.alpha > 0.0 or not self.outside(x):
             return super().project(w, x, bound)
-        _, direction = self.split(x)  # (I - A^+ A) x
+        _, direction = split(self.Q, x)  # (I - A^+ A) x
         return w - (float(w @ x) / float(x @ direction)) * direction, 0.0
 
     @property

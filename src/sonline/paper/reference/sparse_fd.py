@@ -14,12 +14,13 @@ different here:
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from sonline.paper.reference.epochs import decompose, insert_row, top_eigensystem
 from sonline.paper.reference.losses import Loss
-from sonline.paper.reference.paper import Schedule
+from sonline.paper.reference.paper import OnlineMethod
 from sonline.paper.reference.sketches import DROP_TOLERANCE, Array, tau
 
 
@@ -42,15 +43,15 @@ def compute_sparse_eigen_system(
     return N1, N2, Sigma  # Alg. 10 l.5
 
 
-class SparseFrequentDirections:
+class SparseFrequentDirections(OnlineMethod):
     """Algorithm 8: sparse SON with Frequent Directions; equal to Algorithm 1 with Algorithm 6.
 
     Parameters
     ----------
     d, alpha, m
         Dimension, regulariser and sketch size.
-    loss, bound, sigma, eta
-        See `SketchedOnlineNewton`.
+    loss, bound, **curvature
+        See `OnlineMethod`.
     tail_share : float, default=0.0
         0.5 is robust FD.
     growth_limit : float, default=100.0
@@ -71,20 +72,16 @@ class SparseFrequentDirections:
         loss: Loss,
         bound: float,
         *,
-        sigma: float | None = None,
-        eta: float | Schedule = 0.0,
         tail_share: float = 0.0,
         growth_limit: float = 100.0,
+        **curvature: Any,
     ) -> None:
+        super().__init__(loss, bound, **curvature)
         self.wbar: Array = np.zeros(d)  # Alg. 8 l.1 (one array for ubar and wbar)
         self.alpha, self.m = alpha, m
-        self.loss = loss
-        self.bound = bound
-        self.sigma = loss.sigma(bound) if sigma is None else sigma
-        self.eta = eta
         self.tail_share = tail_share
         self.growth_limit = growth_limit
-        self.epochs = self.rebases = self.t = 0
+        self.epochs = self.rebases = 0
         # Alg. 9 Init l.1, with 0 rows instead of m rows of eigenvalue 0.
         self.tau = 1
         self.D2: Array = np.zeros(0)
@@ -118,10 +115,8 @@ class SparseFrequentDirections:
             xhat = self.sketched(x)  # Alg. 8 l.6
             self.descend(x, excess / float(x @ x - xhat @ self.H @ xhat))  # Alg. 8 l.6
         z = float(self.wbar @ x + self.b @ (self.Z @ x))  # Alg. 8 l.7
-        self.t += 1
-        eta = self.eta(self.t) if callable(self.eta) else self.eta
         g = self.loss.derivative(z, y) * x  # Alg. 8 l.8
-        self.update(math.sqrt(self.sigma + eta) * g)  # Alg. 8 l.8-9, and G'Delta'b of l.10
+        self.update(math.sqrt(self.next_curvature()) * g)  # Alg. 8 l.8-9, and G'Delta'b of l.10
         self.descend(g, 1.0 / self.alpha)  # Alg. 8 l.10
         return z
 

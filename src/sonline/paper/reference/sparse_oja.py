@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from sonline.paper.reference.epochs import decompose
 from sonline.paper.reference.losses import Loss
-from sonline.paper.reference.paper import Schedule
+from sonline.paper.reference.paper import OnlineMethod
 from sonline.paper.reference.sketches import Array, tau
 
 
@@ -60,15 +61,15 @@ class SparseOjaSketch:
         return delta  # Alg. 5 Update l.6
 
 
-class SparseOja:
+class SparseOja(OnlineMethod):
     """Algorithm 4: sparse SON with Oja's sketch.
 
     Parameters
     ----------
     sketch : SparseOjaSketch
         Alg. 4 l.2 has been done.
-    loss, bound, sigma, eta
-        See `SketchedOnlineNewton`.
+    loss, bound, **curvature
+        See `OnlineMethod`.
     growth_limit : float, default=1e4
         Rebase when an entry of ``K = ZZ'`` exceeds it. Not in the paper, which cannot do
         without: ``Z_t = Z_0 prod (I + Gamma ghat ghat')`` is a power method without
@@ -87,18 +88,14 @@ class SparseOja:
         loss: Loss,
         bound: float,
         *,
-        sigma: float | None = None,
-        eta: float | Schedule = 0.0,
         growth_limit: float = 1e4,
+        **curvature: Any,
     ) -> None:
+        super().__init__(loss, bound, **curvature)
         self.sketch = sketch  # Alg. 4 l.2
         m, d = sketch.Z.shape
         self.wbar: Array = np.zeros(d)  # Alg. 4 l.1 (one array for ubar and wbar)
         self.b: Array = np.zeros(m)  # Alg. 4 l.1
-        self.loss = loss
-        self.bound = bound
-        self.sigma = loss.sigma(bound) if sigma is None else sigma
-        self.eta = eta
         self.growth_limit = growth_limit
         self.rebases = 0
 
@@ -120,9 +117,8 @@ class SparseOja:
             self.wbar = self.wbar - gamma * x  # Alg. 4 l.5
             self.b = self.b + gamma * (sketch.F.T @ damped)  # Alg. 4 l.5
         z = float(self.wbar @ x + self.b @ Zx)  # Alg. 4 l.6
-        eta = self.eta(t) if callable(self.eta) else self.eta
         g = self.loss.derivative(z, y) * x  # Alg. 4 l.7
-        ghat = math.sqrt(self.sigma + eta) * g  # Alg. 4 l.7
+        ghat = math.sqrt(self.next_curvature()) * g  # Alg. 4 l.7
         delta = sketch.update(ghat)  # Alg. 4 l.8
         self.wbar = self.wbar - g / alpha - float(delta @ self.b) * ghat  # Alg. 4 l.9
         damped = t * sketch.Lambda * sketch.H * (sketch.F @ (sketch.Z @ g))

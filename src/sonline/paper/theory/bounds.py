@@ -15,7 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sonline.errors import InvalidInputError
-from sonline.paper.theory.measured import Array, Measured, checked_etas
+from sonline.paper.reference.sketches import Array
+from sonline.paper.theory.measured import Measured, checked_etas
 
 
 @dataclass(frozen=True)

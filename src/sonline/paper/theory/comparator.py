@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import scipy.optimize
 import scipy.sparse
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sonline.errors import InvalidInputError
 from sonline.paper.reference.losses import Loss, make_loss
-
-Array = NDArray[np.float64]
+from sonline.paper.reference.sketches import Array
 
 RANK_TOLERANCE = 1e-12
 
@@ -54,7 +53,7 @@ def best_comparator(
     """Minimise the summed loss over all weights with ``|w.x_t| <= bound`` on every row.
 
     Losses with a second derivative are minimised by Newton's method on a logarithmic barrier,
-    the others by linear programmes over cutting planes. Whatever found the weights, the gap is
+    the others by linear programmes over cutting planes. In either case the gap is
     computed afterwards from a dual point: for every ``v`` with ``X'v = 0``, the sum over the rows
     of ``min {l_t(z) + v_t z : |z| <= C}`` is a lower bound on what any weights can reach.
 

@@ -5,12 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sonline.errors import InvalidInputError
 from sonline.paper.reference.losses import Loss
-
-Array = NDArray[np.float64]
+from sonline.paper.reference.sketches import Array
 
 
 def _check_sizes(rounds: int, d: int) -> None:

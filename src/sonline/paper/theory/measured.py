@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sonline.errors import InvalidInputError
 from sonline.paper.reference.losses import Loss, make_loss
-
-Array = NDArray[np.float64]
+from sonline.paper.reference.sketches import Array
 
 RANK_TOLERANCE = 1e-12
 """A gradient raises the rank when more than this share of its energy is outside the span."""

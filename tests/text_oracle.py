@@ -82,13 +82,13 @@ def _parse_text(text: bytes, position: int) -> str:
 
 def _skip_blanks(line: bytes, position: int) -> int:
     match = _BLANKS.match(line, position)
-    assert match is not None  # noqa: S101 (it matches the empty string)
+    assert match is not None
     return match.end()
 
 
 def _token(pattern: re.Pattern[bytes], line: bytes, position: int) -> bytes:
     match = pattern.match(line, position)
-    assert match is not None  # noqa: S101 (it matches the empty string)
+    assert match is not None
     return match[0]
 
 
