@@ -1,8 +1,9 @@
 """A cache of parsed rows: an Arrow file, written during one pass and read in the later ones.
 
-The file is in the Arrow IPC format, with a record batch for each `Batch`. The metadata of the
-schema says what was parsed and how, that of a record batch has its positions, new names and bad
-rows. The last record batch has no rows; it says that the file is complete.
+The file is in the Arrow IPC format. A record batch holds one or a few batches of the stream,
+because each takes some time, however few rows it has. The metadata of the schema says what was
+parsed and how; that of a record batch has positions, new names and bad rows of its batches, and a
+checksum. The last record batch has no rows; it says that the file is complete.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from sonline.errors import ParameterError
 from sonline.files import check_writable, is_replaced, replacing
 from sonline.rows import Indices as Integers
 from sonline.streams.batch import ROW_COLUMNS, BadRow, Batch, Dictionary, Position
+from sonline.streams.shuffling import joined
 from sonline.streams.sources import fingerprint
 from sonline.streams.tables import arrow
 
@@ -37,6 +39,7 @@ _KEY = b"sonline.cache"
 _MAGIC = b"ARROW1\0\0"
 _KNOWN = ("names", "label_names", "columns")  # options that may differ, within limits
 _TYPES = {"int64": np.int64, "float": np.float32, "double": np.float64}
+_ROWS, _STORED = 8192, 1 << 18  # rows and features of a record batch, or a few more
 _OF_HASHES = ("hash_bits", "hash_seed")
 
 Item = tuple[Batch, int]  # a batch, and the bytes of the files up to its end
@@ -136,13 +139,17 @@ class Cache:
         return plain
 
     def read(self, turn: int) -> Generator[Item]:
-        """Yield the batches of a pass."""
+        """Yield the batches of a pass.
+
+        The first pass has those that were parsed, because the measures of the frozen model depend
+        on them; nothing else does, so later passes have fewer and larger ones.
+        """
         rows = self._rows
         assert rows is not None  # noqa: S101 - is_ready said so
         names, words = self._names, self._dictionary.words
         features = _Numbers(names, rows.initial["names"], rows.names)
         labels = _Numbers(words, len(rows.initial["labels"]), rows.labels)
-        for record, entry in rows.records():
+        for record, entry in rows.entries(apart=turn == 0):
             batch = _batch(record, entry, turn, self._files)
             batch.names, batch.named = self._dictionary, self._options.features == "name"
             batch.first_name, batch.first_label = len(names), len(words)
@@ -230,14 +237,23 @@ class _Writer:
     def __init__(self, pa: Any, file: Any, head: dict[str, Any], columns: dict[str, str]) -> None:
         self._pa, self._file, self._head = pa, file, head
         self._writer: Any = None
-        self._schema: Any = None
+        self._nothing: Any = None  # a record batch without rows
         self._columns, self._known = columns, len(columns)
-        self._rows = self._batches = 0
+        self._waiting: list[Batch] = []
+        self._entries: list[dict[str, Any]] = []
+        self._rows = self._records = 0
 
     def write(self, batch: Batch, done: int) -> None:
         """Write a batch; ``done`` are the bytes of the files up to its end, in this pass."""
-        record = self._record(batch)
+        waiting = self._waiting
+        if waiting and (
+            waiting[0].start.file != batch.start.file
+            or sum(map(len, waiting)) >= _ROWS
+            or sum(other.indices.size for other in waiting) >= _STORED
+        ):
+            self._flush()
         entry = {
+            "rows": len(batch),
             "start": _place(batch.start),
             "end": _place(batch.end),
             "done": done,
@@ -255,8 +271,14 @@ class _Writer:
         }
         self._known = len(self._columns)
         self._rows += len(batch)
-        self._batches += 1
-        self._put(record, entry, _checksum(batch))
+        self._waiting.append(batch)
+        self._entries.append(entry)
+
+    def _flush(self) -> None:
+        batch = joined(self._waiting) if len(self._waiting) > 1 else self._waiting[0]
+        self._put(self._record(batch), self._entries, _checksum(batch))
+        self._records += 1
+        self._waiting, self._entries = [], []
 
     def close(self, absent_columns: list[str], changed: bool) -> None:
         """Write that the file is complete.
@@ -266,22 +288,23 @@ class _Writer:
         OSError
             If it cannot be used, because there are no rows or the data ``changed`` meanwhile.
         """
-        if self._writer is None or changed:
+        if changed or not self._rows:
             raise OSError("the data changed while it was read" if changed else "there are no rows")
+        self._flush()
         totals = {
             "rows": self._rows,
-            "batches": self._batches,
+            "records": self._records,
             "columns": dict(self._columns),
             "absent_columns": absent_columns,
         }
-        self._put(self._pa.RecordBatch.from_pylist([], self._schema), totals, 0)
+        self._put(self._nothing, totals, 0)
         self._writer.close()
 
-    def _put(self, record: Any, entry: dict[str, Any], checksum: int) -> None:
+    def _put(self, record: Any, entry: Any, checksum: int) -> None:
         if self._writer is None:
-            metadata = {_KEY: json.dumps(self._head).encode()}
-            self._schema = record.schema.with_metadata(metadata)
-            self._writer = self._pa.ipc.new_file(self._file, self._schema)
+            self._nothing = record.slice(0, 0)
+            schema = record.schema.with_metadata({_KEY: json.dumps(self._head).encode()})
+            self._writer = self._pa.ipc.new_file(self._file, schema)
         text = json.dumps(entry).encode()
         custom = {"entry": text, "crc32": str(zlib.crc32(text, checksum))}
         self._writer.write_batch(record, custom_metadata=custom)
@@ -322,11 +345,11 @@ class _Rows:
         self.initial = self.about.pop("initial")
         self._count = self._reader.num_record_batches - 1
         self.totals = json.loads(self._custom(self._count)[1])
-        if self.totals["batches"] != self._count:
-            raise ValueError("there are other batches")
+        if self.totals["records"] != self._count:
+            raise ValueError("there are other record batches")
         self.names: list[str] = []  # in the order of their numbers, after the initial ones
         self.labels: list[str] = []
-        for _, entry in self.records():
+        for _, entry in self.entries():
             self.names += entry["names"]
             self.labels += entry["labels"]
 
@@ -335,11 +358,18 @@ class _Rows:
         record, custom = self._reader.get_batch_with_custom_metadata(number)
         return record, custom[b"entry"], int(custom[b"crc32"])
 
-    def records(self) -> Iterator[tuple[Any, dict[str, Any]]]:
-        """Yield the record batches with what is written about them."""
+    def entries(self, apart: bool = False) -> Iterator[tuple[Any, dict[str, Any]]]:
+        """Yield the record batches with what is written about them; split as parsed if apart."""
         for number in range(self._count):
             record, text, _ = self._custom(number)
-            yield record, json.loads(text)
+            parts = json.loads(text)
+            if not apart:
+                yield record, _together(parts)
+                continue
+            first = 0
+            for part in parts:
+                yield record.slice(first, part["rows"]), part
+                first += part["rows"]
 
     def unlike(self, names: list[str], labels: list[str], columns: dict[str, str]) -> str:
         """Return why a stream that knows these cannot use the rows; "" if it can."""
@@ -359,7 +389,7 @@ class _Rows:
         for number in range(self._count):
             record, text, checksum = self._custom(number)
             record.validate(full=True)
-            batch = _batch(record, json.loads(text), 0, None)
+            batch = _batch(record, _together(json.loads(text)), 0, None)
             features, labels = features + len(batch.new_names), labels + len(batch.new_labels)
             limits = {"name": features, "hash": 1 << (options.hash_bits or 0), "index": 1 << 63}
             for numbers, least, limit in (
@@ -420,7 +450,9 @@ def _known_names(options: Options) -> list[str]:
 def _batch(record: Any, entry: dict[str, Any], turn: int, files: list[str] | None) -> Batch:
     """Return a record batch of a cache as a batch, without names of files if there are none."""
     features = record.column("features")
-    index, value = features.values.flatten()
+    index, value = map(_numbers, features.values.flatten())
+    indptr = _numbers(features.offsets) if len(record) else np.zeros(1, np.int64)
+    first, last = indptr[[0, -1]].tolist()
     columns: dict[str, Any] = dict.fromkeys(ROW_COLUMNS)
     columns |= {
         name: _numbers(record.column(name))
@@ -431,9 +463,9 @@ def _batch(record: Any, entry: dict[str, Any], turn: int, files: list[str] | Non
     file = "" if files is None else files[start.file]
     bad_rows: list[dict[str, Any]] = entry["bad"]
     return Batch(
-        indptr=_numbers(features.offsets),
-        indices=_numbers(index),
-        values=_numbers(value),
+        indptr=indptr - first if first else indptr,
+        indices=index[first:last],
+        values=value[first:last],
         **columns,
         tags=record.column("tags").to_pylist() if entry["tagged"] else None,
         named=False,
@@ -450,6 +482,25 @@ def _batch(record: Any, entry: dict[str, Any], turn: int, files: list[str] | Non
         keeper=record,
         file=file,
     )
+
+
+def _together(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return what is written about batches as that of one batch."""
+    if len(parts) == 1:
+        return parts[0]
+    return {
+        "rows": sum(part["rows"] for part in parts),
+        "start": parts[0]["start"],
+        "end": parts[-1]["end"],
+        "done": parts[-1]["done"],
+        "names": [name for part in parts for name in part["names"]],
+        "labels": [label for part in parts for label in part["labels"]],
+        "columns": dict(pair for part in parts for pair in part["columns"].items()),
+        "unknown": sum(part["unknown"] for part in parts),
+        "weighted": any(part["weighted"] for part in parts),
+        "tagged": any(part["tagged"] for part in parts),
+        "bad": [row for part in parts for row in part["bad"]],
+    }
 
 
 def _numbers(column: Any) -> NDArray[Any]:
