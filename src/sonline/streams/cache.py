@@ -208,6 +208,8 @@ class Cache:
                 file.flush()
                 content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
                 self._rows = _Rows(self._arrow, content)
+        except _NoRowsError:
+            return
         except (OSError, self._arrow.ArrowException) as error:
             if reading:
                 raise
@@ -229,6 +231,10 @@ def is_cache(path: Path) -> bool:
             return is_arrow and _KEY in (pa.ipc.read_schema(file).metadata or {})
         except (pa.ArrowException, OSError):
             return False
+
+
+class _NoRowsError(Exception):
+    """There is nothing to write."""
 
 
 class _Writer:
@@ -286,10 +292,12 @@ class _Writer:
         Raises
         ------
         OSError
-            If it cannot be used, because there are no rows or the data ``changed`` meanwhile.
+            If the data ``changed`` meanwhile.
         """
-        if changed or not self._rows:
-            raise OSError("the data changed while it was read" if changed else "there are no rows")
+        if changed:
+            raise OSError("the data changed while it was read")
+        if not self._rows:
+            raise _NoRowsError
         self._flush()
         totals = {
             "rows": self._rows,
@@ -319,9 +327,8 @@ class _Writer:
             column = getattr(batch, name)
             if column is not None:
                 columns[name] = self._column(column)
-        # These may be absent in some batches only.
-        if batch.weights is None:
-            columns["weights"] = pa.nulls(len(batch), pa.float64())
+            elif name == "weights":  # as tags, they may be absent in some batches only
+                columns[name] = pa.nulls(len(batch), pa.float64())
         columns["tags"] = (
             pa.nulls(len(batch), pa.string())
             if batch.tags is None
