@@ -117,7 +117,14 @@ class Cache:
             if why:
                 return why
             rows.check(self._options)
-        except (self._arrow.ArrowException, OSError, ValueError, LookupError, TypeError):
+        except (
+            self._arrow.ArrowException,
+            OSError,
+            ValueError,
+            LookupError,
+            TypeError,
+            AttributeError,
+        ):
             return "it is damaged or cut off"
         self._rows = rows
         return ""
@@ -168,22 +175,23 @@ class Cache:
         """The columns that options name and that no row has."""
         return [] if self._rows is None else list(self._rows.totals["absent_columns"])
 
-    def follow(self, items: Generator[Item], stream: Stream, whole: bool) -> Generator[Item]:
-        """Yield the batches of a pass that is parsed; write them if it is a whole pass."""
+    def follow(
+        self, items: Generator[Item], stream: Stream, whole: bool, needed: bool
+    ) -> Generator[Item]:
+        """Yield the batches of a pass that is parsed; write them if it is a whole pass.
+
+        If the next pass ``needed`` them and they cannot be written, that is an error.
+        """
         if whole:
-            items = self._write(items, stream)
+            items = self._write(items, stream, needed)
         with closing(items):
             for item in items:
                 self._names += item[0].new_names
                 self._dictionary = item[0].names
                 yield item
 
-    def _write(self, items: Generator[Item], stream: Stream) -> Generator[Item]:
-        """Yield the batches and write them; the file appears when all are written.
-
-        If it cannot be written, the batches are yielded all the same, unless the next pass could
-        not read them again.
-        """
+    def _write(self, items: Generator[Item], stream: Stream, needed: bool) -> Generator[Item]:
+        """Yield the batches and write them; the file appears when all are written."""
         about = self._about()
         initial = {
             "names": len(self._names),
@@ -214,7 +222,7 @@ class Cache:
             if reading:
                 raise
             why = getattr(error, "strerror", None) or error
-            if None in about["sources"]:
+            if needed:
                 raise OSError(f"cache {self._path}: cannot be written: {why}") from error
             self._say(f"cache {self._path}: cannot be written, so every pass parses: {why}")
             if item is not None:

@@ -324,7 +324,8 @@ class Stream:
                 reader = reader or FORMATS[self.options.format].open(self.options, self.columns)
                 items = self._parsed(reader, position)
                 if self._cache is not None:
-                    items = self._cache.follow(items, self, from_start)
+                    again = turn + 1 < self._passes and any(map(_is_pipe, self.files))
+                    items = self._cache.follow(items, self, whole=from_start, needed=again)
             with closing(items):
                 for batch, done in items:
                     read = read or len(batch) > 0 or bool(batch.bad)
