@@ -16,13 +16,13 @@ import zlib
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing
 from dataclasses import asdict, fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-import sonline
 from sonline.errors import ParameterError
 from sonline.files import check_writable, is_replaced, replacing
 from sonline.rows import Indices as Integers
@@ -138,7 +138,7 @@ class Cache:
             used["names"] = _digest(_known_names(options))
         about = {
             "version": VERSION,
-            "sonline": sonline.__version__,
+            "sonline": version("sonline"),
             "sources": [_state_of(name) for name in self._files],
             "options": used,
         }
