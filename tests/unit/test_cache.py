@@ -360,3 +360,14 @@ def test_learn_stream_has_a_cache(tmp_path):
         models.append((tmp_path / "m").read_bytes())
     assert models[0] == models[1] == models[2]
     assert Model.load(tmp_path / "m").stats()["rounds"] == 2 * ROWS
+
+
+def test_batches_with_and_without_weights_are_joined(tmp_path):
+    file = tmp_path / "a.vw"
+    lines = ["1 2.0 |a x", *["-1 |a y"] * 60000, "1 0.5 |a x"]  # only the first and last batch
+    file.write_text("".join(f"{line}\n" for line in lines))
+    weighted = [batch.weights is not None for batch in all_batches([file])[0]]
+    assert weighted == [True, *[False] * (len(weighted) - 2), True]
+    for more in ({}, {"shuffle": 50000}):
+        expected = trained([file], stream={}, **more)[0]
+        assert trained([file], tmp_path / "c", stream={}, **more)[0] == expected
