@@ -19,7 +19,7 @@ _SUFFIX = ".part"
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[IO[bytes]]:
     """Open a file that replaces ``path`` when all of it has been written.
 
     A symbolic link stays: the file that it points to is replaced. Pipes and character devices are
@@ -29,6 +29,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
     ----------
     path : path-like
         The file; an existing one is replaced.
+    durable : bool, default=True
+        Whether to wait until the content is on disk, so that it is complete even after a power
+        failure. False is for files that can be made again and whose content is checked.
 
     Examples
     --------
@@ -58,15 +61,17 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         with file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            if durable:
+                os.fsync(file.fileno())
             part.replace(target)
     except BaseException as error:
         part.unlink(missing_ok=True)
         if isinstance(error, OSError) and error.errno and error.filename in (None, str(part)):
             raise OSError(error.errno, error.strerror, os.fspath(path)) from error
         raise
-    with suppress(OSError):  # a file system that cannot synchronize folders
-        sync_folder(target.parent)
+    if durable:
+        with suppress(OSError):  # a file system that cannot synchronize folders
+            sync_folder(target.parent)
 
 
 def is_replaced(path: str | os.PathLike[str]) -> bool:
@@ -123,7 +128,7 @@ def _begin(target: Path) -> tuple[Path, IO[bytes]]:
     """Make the file that becomes the target, and lock it."""
     while True:
         part = target.with_name(f".{target.name}.{os.urandom(8).hex()}{_SUFFIX}")
-        file = part.open("xb")
+        file = part.open("x+b")
         with suppress(OSError):  # a file system without locks: leftovers stay
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if os.fstat(file.fileno()).st_nlink:

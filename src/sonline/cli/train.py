@@ -44,6 +44,13 @@ def train(
     ] = None,
     parameters: dict[str, Any],
     passes: Annotated[int, typer.Option(min=1, help="Number of passes over the files.")] = 1,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            help="Arrow file for the parsed rows: the first pass writes it, later passes and runs "
+            "read it."
+        ),
+    ] = None,
     shuffle: Annotated[
         int,
         typer.Option(
@@ -133,6 +140,7 @@ def train(
         validation=expand(validation) if validation else [],
         patience=patience,
         passes=passes,
+        cache=cache,
         shuffle=shuffle,
         holdout=holdout,
         limit=limit,
@@ -164,6 +172,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
         checkpoint=None if settings.checkpoint == settings.output else settings.checkpoint,
         predictions=settings.predictions,
         bad_rows=settings.bad_rows,
+        cache=settings.cache,
     )
     if settings.checkpoint is not None and not is_replaced(settings.checkpoint):
         raise ParameterError(

@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
@@ -59,10 +60,11 @@ def vw(context: typer.Context) -> None:
     Options: -d -f -i -t -p -r --passes -b --loss_function --quantile_tau --OjaNewton --sketch_size
     --alpha --alpha_inverse --learning_rate_cnt --normalize --epoch_size (1 only) --noconstant -q
     --interactions --ngram --skips --ignore --keep --oaa --examples --holdout_off --holdout_period
-    --link --binary --json --audit (with -t) --readable_model --invert_hash --quiet. Accepted
-    without effect: -c -k --cache_file --adaptive --normalized --invariant --save_resume --no_stdin
-    --random_seed --hash -P. Without --OjaNewton the learner is the default of sonline, not Vowpal
-    Wabbit's. As in Vowpal Wabbit, --json is the format of the input.
+    --link --binary --json --audit (with -t) --readable_model --invert_hash --quiet, and -c -k
+    --cache_file, whose file gets the suffix .arrow and needs pyarrow. Accepted without effect:
+    --adaptive --normalized --invariant --save_resume --no_stdin --random_seed --hash -P. Without
+    --OjaNewton the learner is the default of sonline, not Vowpal Wabbit's. As in Vowpal Wabbit,
+    --json is the format of the input.
 
     Example: sonline vw -d clicks.vw -f clicks.son --OjaNewton --sketch_size 10 -b 20
     """
@@ -248,6 +250,7 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         more_classes="use --oaa K with K classes, labelled 1 to K",
         limit=arguments.examples,
         passes=arguments.passes,
+        cache=_cache(arguments),
         holdout=arguments.holdout_period
         if arguments.passes > 1 and not arguments.holdout_off
         else 0,
@@ -257,6 +260,25 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         predict_as="label" if arguments.oaa is not None else _kind(arguments, loss),
         loss_scale=SQUARED_SCALE if loss == "squared" else 1.0,
     )
+
+
+def _cache(arguments: argparse.Namespace) -> Path | None:
+    """Return the file of ``-c`` or ``--cache_file``; with ``-k``, one of an earlier run is removed.
+
+    Its name never is that of Vowpal Wabbit's own cache. Without pyarrow there is none.
+    """
+    name = arguments.cache_file
+    if name is None and arguments.cache and arguments.data != "-":
+        name = f"{arguments.data}.cache"
+    if name is None or find_spec("pyarrow") is None:
+        return None
+    path = Path(f"{name}.arrow")
+    if arguments.kill_cache:
+        from sonline.streams.cache import is_cache  # noqa: PLC0415 - seldom wanted
+
+        if path.is_file() and is_cache(path):
+            path.unlink()
+    return path
 
 
 def _reading(arguments: argparse.Namespace) -> dict[str, Any]:

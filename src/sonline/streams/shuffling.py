@@ -62,6 +62,16 @@ def _split(batch: Batch, count: int) -> tuple[Batch, Batch]:
 
 def _block(batches: list[Batch], seed: int) -> Batch:
     """Return the rows of several batches as one, in random order."""
+    position = batches[0].start
+    rng = np.random.default_rng(
+        [seed, position.turn, position.file, position.offset, position.rows]
+    )
+    combined = joined(batches)
+    return combined.rows(rng.permutation(len(combined)))
+
+
+def joined(batches: list[Batch]) -> Batch:
+    """Return the rows of several batches, which follow each other, as one."""
     first, last = batches[0], batches[-1]
     sizes = [batch.indptr[-1] for batch in batches]
     starts = np.cumsum([0, *sizes[:-1]])
@@ -69,13 +79,14 @@ def _block(batches: list[Batch], seed: int) -> Batch:
     tags = [batch.tags or [""] * len(batch) for batch in batches]
     weights = [np.ones(len(batch)) if batch.weights is None else batch.weights for batch in batches]
     weighted = any(batch.weights is not None for batch in batches)
-    joined: dict[str, Any] = {
-        name: None if getattr(first, name) is None else _joined(batches, name)
+    columns: dict[str, Any] = {
+        name: None if getattr(first, name) is None else _column(batches, name)
         for name in ("indices", "values", *ROW_COLUMNS)
+        if name != "weights"
     }
-    combined = replace(
+    return replace(
         first,
-        **joined
+        **columns
         | {
             "indptr": np.concatenate([*indptr, [sum(sizes)]]).astype(np.int64),
             "weights": np.concatenate(weights) if weighted else None,
@@ -88,12 +99,7 @@ def _block(batches: list[Batch], seed: int) -> Batch:
             "keeper": [batch.keeper for batch in batches],
         },
     )
-    position = first.start
-    rng = np.random.default_rng(
-        [seed, position.turn, position.file, position.offset, position.rows]
-    )
-    return combined.rows(rng.permutation(len(combined)))
 
 
-def _joined(batches: list[Batch], name: str) -> NDArray[Any]:
+def _column(batches: list[Batch], name: str) -> NDArray[Any]:
     return np.concatenate([getattr(batch, name) for batch in batches])

@@ -118,6 +118,7 @@ class Source:
     plain: IO[bytes]
     compression: str | None
     size: int | None  # of the raw bytes, if it is known
+    failed: Exception | None = None  # the next read raises it
 
     @property
     def seekable(self) -> bool:
@@ -137,7 +138,23 @@ class Source:
         self.raw.close()
 
     def read(self, size: int) -> bytes:
-        """Return up to ``size`` bytes as soon as there are any; b"" at the end."""
+        """Return up to ``size`` bytes, those of a pipe as soon as there are any; b"" at the end."""
+        if self.failed is not None:
+            raise self.failed
+        pieces = [self._piece(size)]
+        # Decompressors return a few kilobytes at a time, and a batch of a few rows is slow.
+        while self.compression is not None and self.raw.seekable() and pieces[-1]:
+            size -= len(pieces[-1])
+            if size <= 0:
+                break
+            try:
+                pieces.append(self._piece(size))
+            except Exception as error:  # noqa: BLE001 - after the bytes before the damage
+                self.failed = error
+                break
+        return b"".join(pieces) if len(pieces) > 1 else pieces[0]
+
+    def _piece(self, size: int) -> bytes:
         with _reaching(self.name), self.named_damage():
             read1 = getattr(self.plain, "read1", self.plain.read)
             return cast(bytes, read1(size))

@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sonline import _core
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.parameters import MISSING, check_choice, check_integer
 from sonline.streams.batch import Batch, Position
-from sonline.streams.formats import FORMATS
+from sonline.streams.formats import FORMATS, Reader
 from sonline.streams.rows import LABEL_WEIGHTS
 from sonline.streams.sources import (
     STDIN,
@@ -25,9 +26,15 @@ from sonline.streams.sources import (
     open_source,
 )
 
+if TYPE_CHECKING:
+    from sonline.streams.cache import Cache
+
 FEATURES = ("index", "name", "hash")
 ON_ERROR = ("stop", "skip")
 _AHEAD = 3  # batches that are parsed ahead at most
+
+# A batch with the bytes read up to its end, a line to say, an error to raise, or the end.
+_Item = tuple[Batch, int] | str | BaseException | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,13 +137,22 @@ class Stream:
         The type of each column of tables seen so far.
     absent_columns : list of str
         JSON lines, at the end of the stream: columns that options name and that no row had.
+    say : callable
+        Called with a line of text about the cache.
     """
 
     def __init__(
-        self, files: list[str], options: Options, start: Position | None, passes: int
+        self,
+        files: list[str],
+        options: Options,
+        start: Position | None,
+        passes: int,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        if passes > 1 and STDIN in files:
-            raise ParameterError("standard input can be read only once; --passes needs files")
+        if passes > 1 and STDIN in files and cache is None:
+            raise ParameterError(
+                "standard input can be read only once; --passes needs files, or --cache FILE"
+            )
         self.files = files
         self._start = start or Position()
         self._passes = passes
@@ -149,16 +165,20 @@ class Stream:
             if options.format == "auto":
                 self._check_names(kind)
             self.options = replace(options, format=kind, features=_features(options, kind))
+            self.columns: dict[str, str] = dict(options.columns)
+            self._sizes = [os.path.getsize(name) if os.path.isfile(name) else 0 for name in files]  # noqa: PTH113, PTH202
+            self._cache = None if cache is None else self._open_cache(cache)
         except BaseException:
             self._first.close()
             raise
-        self.columns: dict[str, str] = dict(options.columns)
         self.absent_columns: list[str] = []
-        self._sizes = [os.path.getsize(name) if os.path.isfile(name) else 0 for name in files]  # noqa: PTH113, PTH202
+        self.say: Callable[[str], object] = lambda text: None
         self._done = sum(self._sizes) * self._start.turn + sum(self._sizes[: self._start.file])
         if self._first.seekable:
             self._done += min(self._start.offset, self._sizes[first])
-        self._queue: queue.Queue[tuple[Batch, int] | BaseException | None] = queue.Queue(_AHEAD)
+        self._queue: queue.Queue[tuple[Batch, int] | str | BaseException | None] = queue.Queue(
+            _AHEAD
+        )
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -238,6 +258,9 @@ class Stream:
                 return
             if isinstance(item, BaseException):
                 raise item
+            if isinstance(item, str):
+                self.say(item)
+                continue
             batch, self._done = item
             failed = self.options.on_error == "stop" and batch.bad
             if len(batch) or not failed:
@@ -272,7 +295,7 @@ class Stream:
             last = error
         self._put(last)
 
-    def _put(self, item: tuple[Batch, int] | BaseException | None) -> bool:
+    def _put(self, item: _Item) -> bool:
         while not self._stop.is_set():
             try:
                 self._queue.put(item, timeout=0.1)
@@ -281,30 +304,53 @@ class Stream:
             return True
         return False
 
+    def _open_cache(self, path: str | os.PathLike[str]) -> Cache:
+        from sonline.streams.cache import Cache  # noqa: PLC0415 - seldom wanted
+
+        return Cache(
+            path, self.files, self.options, self.columns, size=sum(self._sizes), say=self._put
+        )
+
     def _batches(self) -> Iterator[tuple[Batch, int]]:
         """Yield the batches, each with the number of bytes of the files up to its end."""
         position = self._start
-        reader = FORMATS[self.options.format].open(self.options, self.columns)
+        reader: Reader | None = None
         for turn in range(position.turn, self._passes):
-            read, from_start = False, position == Position(turn=turn)
-            for number in range(position.file, len(self.files)):
-                source = self._first or open_source(self.files[number])
-                self._first = None
-                try:
-                    before = sum(self._sizes) * turn + sum(self._sizes[:number])
-                    for batch in reader.read(source, replace(position, turn=turn, file=number)):
-                        read = read or len(batch) > 0 or bool(batch.bad)
-                        yield batch, before + min(source.consumed(), self._sizes[number])
-                        if batch.bad and self.options.on_error == "stop":
-                            return
-                finally:
-                    source.close()
-                position = Position(turn=turn, file=number + 1)
-            if hasattr(reader, "absent_columns"):
-                self.absent_columns = reader.absent_columns()
+            from_start, read = position == Position(turn=turn), False
+            if from_start and self._cache is not None and self._cache.is_ready():
+                items = self._cache.read(turn)
+                self.absent_columns = self._cache.absent_columns
+            else:
+                reader = reader or FORMATS[self.options.format].open(self.options, self.columns)
+                items = self._parsed(reader, position)
+                if self._cache is not None:
+                    again = turn + 1 < self._passes and any(map(_is_pipe, self.files))
+                    items = self._cache.follow(items, self, whole=from_start, needed=again)
+            with closing(items):
+                for batch, done in items:
+                    read = read or len(batch) > 0 or bool(batch.bad)
+                    yield batch, done
+                    if batch.bad and self.options.on_error == "stop":
+                        return
             if from_start and not read:  # the next pass would be empty, too
                 return
             position = Position(turn=turn + 1)
+
+    def _parsed(self, reader: Reader, position: Position) -> Generator[tuple[Batch, int]]:
+        """Yield the batches of one pass, from a position on."""
+        turn = position.turn
+        for number in range(position.file, len(self.files)):
+            source = self._first or open_source(self.files[number])
+            self._first = None
+            try:
+                before = sum(self._sizes) * turn + sum(self._sizes[:number])
+                for batch in reader.read(source, replace(position, file=number)):
+                    yield batch, before + min(source.consumed(), self._sizes[number])
+            finally:
+                source.close()
+            position = Position(turn=turn, file=number + 1)
+        if hasattr(reader, "absent_columns"):
+            self.absent_columns = reader.absent_columns()
 
 
 def open(  # noqa: A001 - as gzip.open is called
@@ -312,6 +358,7 @@ def open(  # noqa: A001 - as gzip.open is called
     *,
     start: Position | None = None,
     passes: int = 1,
+    cache: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Stream:
     """Open files, globs, URLs or standard input ("-") as one stream of rows.
@@ -324,6 +371,9 @@ def open(  # noqa: A001 - as gzip.open is called
         Where to start: the ``end`` of a batch of an earlier stream over the same files.
     passes : int, default=1
         Number of passes over the files.
+    cache : path-like, optional
+        An Arrow file for the parsed rows. The first pass writes it, later passes and later streams
+        over the same files read it; a file that does not fit is written anew.
     **options
         The fields of `Options`.
 
@@ -349,7 +399,7 @@ def open(  # noqa: A001 - as gzip.open is called
                 f"{options[name]!r}"
             )
     check_integer("passes", passes, 1)
-    return Stream(expand(listed(sources)), Options(**options), start, passes)
+    return Stream(expand(listed(sources)), Options(**options), start, passes, cache)
 
 
 def listed(

@@ -39,14 +39,12 @@ _ROWS = 8192  # in a piece at most
 _CELLS = 1 << 18  # in a piece of several rows at most, because memory holds several copies of each
 
 
-def arrow() -> Any:
-    """Return pyarrow."""
+def arrow(who: str = "tables (parquet, arrow) need") -> Any:
+    """Return pyarrow; if it is missing, the error says who needs it."""
     try:
         import pyarrow as pa  # noqa: PLC0415 - an extra
     except ImportError:
-        raise InvalidInputError(
-            'tables (parquet, arrow) need pyarrow: pip install "sonline[arrow]"'
-        ) from None
+        raise InvalidInputError(f'{who} pyarrow: pip install "sonline[arrow]"') from None
     return pa
 
 

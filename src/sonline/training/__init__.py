@@ -46,7 +46,7 @@ _DECIDED = {"hash_bits", "hash_seed", "dtype", "missing", "tokens", "unlabelled"
 _DECIDED |= {"frozen", "names", "label_names", "columns"}
 
 _OF_THE_RUN = ["passes", "shuffle", "classes", "class_weight", "progress", "validation", "patience"]
-_OF_THE_RUN += ["checkpoint", "checkpoint_every", "resume"]
+_OF_THE_RUN += ["cache", "checkpoint", "checkpoint_every", "resume"]
 
 
 def learn_stream(
@@ -55,6 +55,7 @@ def learn_stream(
     *,
     options: dict[str, Any],
     passes: int,
+    cache: str | os.PathLike[str] | None,
     shuffle: int,
     classes: str | Sequence[Any],
     class_weight: Mapping[Any, float] | None,
@@ -91,6 +92,7 @@ def learn_stream(
         classes=classes,
         class_weights=dict(class_weight or {}),
         passes=passes,
+        cache=None if cache is None else Path(cache),
         shuffle=int(shuffle),
         validation=[] if validation is None else expand(streams.listed(validation)),
         patience=int(patience),

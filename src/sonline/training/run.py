@@ -119,6 +119,7 @@ class Training:
             self.display.say(f"no {last} to resume from: starting at the beginning")
         with self._files, self._open() as stream:
             self._stream = stream
+            stream.say = self.display.say
             self._contents = [fingerprint(name) for name in stream.files]
             self.description = stream.description
             stream.refuse_columns_of_text(settings.stream)
@@ -151,7 +152,11 @@ class Training:
         else:
             options |= options_of(Parameters(**self.settings.parameters))
         return streams.open(
-            self.settings.data, start=self.position, passes=self.settings.passes, **options
+            self.settings.data,
+            start=self.position,
+            passes=self.settings.passes,
+            cache=self.settings.cache,
+            **options,
         )
 
     def _loop(self, stream: Stream) -> None:
@@ -459,6 +464,11 @@ class Training:
             self.validation.resume(run["validation"], path)
         self._files.lengths |= {name: int(length) for name, length in run["lengths"].items()}
         if "-" in run["files"]:
+            if self.settings.passes > 1:
+                raise ParameterError(
+                    "resume: standard input cannot be read again, so several passes over it cannot "
+                    "be continued (--resume); start again"
+                )
             self.display.say(
                 "standard input cannot be read again: incoming rows are taken as those after the "
                 "last one learned"

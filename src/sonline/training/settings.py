@@ -31,6 +31,7 @@ class Settings:
     validation: list[str] = field(default_factory=list)  # files to evaluate on after each pass
     patience: int = 3  # stop after this many passes without a smaller validation loss
     passes: int = 1
+    cache: Path | None = None  # an Arrow file for the parsed rows
     shuffle: int = 0  # rows are shuffled within blocks of this many; 0: not at all
     holdout: int = 0  # one row in this many is predicted only; 0: none
     limit: int | None = None
