@@ -131,6 +131,11 @@ def row_weights(weights: Any, count: int, name: str = "sample_weight") -> Floats
 
 def check_class_weights(weights: Mapping[Any, Any]) -> None:
     """Raise an error about the weight of a class that cannot be used."""
+    if not isinstance(weights, Mapping):
+        raise ParameterError(
+            f"class_weight must be a mapping from label to weight, got {shown(weights)}; "
+            "'balanced' needs all labels at once, as fit of SONClassifier has them"
+        )
     for label, weight in weights.items():
         if not (isinstance(weight, Real) and 0 <= float(weight) <= LARGEST):
             raise ParameterError(

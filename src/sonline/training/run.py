@@ -16,6 +16,7 @@ from sonline import streams
 from sonline.display import Display, PlainConsole, in_a_cell
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Point, Progress
+from sonline.labels import ClassTable
 from sonline.model import LearnResult, Model, NextRows
 from sonline.parameters import Parameters
 from sonline.rows import CoreRows, Floats
@@ -163,6 +164,8 @@ class Training:
         elif not self.model.reading.features:
             self.model.reading = reading_of(stream.options)
         table = None if self.model is None else self.model.table
+        if self.model is not None:
+            self._check_class_weights(table)
         check = None if table is None else LabelCheck(table, self.settings.more_classes)
         usable = self._usable(batches, check, stream.options.on_error)
         if self.settings.shuffle:
@@ -306,6 +309,26 @@ class Training:
             return batch.weights
         factors = np.array([chosen.get(label, 1.0) for label in batch.stream_labels()])[batch.codes]
         return factors if batch.weights is None else batch.weights * factors
+
+    def _check_class_weights(self, table: ClassTable | None) -> None:
+        """Raise an error about weights of classes that cannot occur."""
+        if table is None and self.settings.class_weights:
+            raise ParameterError("class_weight (--class-weight) needs classes: this is regression")
+        if table is None or table.growing:
+            return
+        classes = (-1, 0, 1) if table.undecided else table.labels
+        for label in self.settings.class_weights:
+            if label not in classes:
+                known = ", ".join(map(str, classes[:10])) + (", ..." if len(classes) > 10 else "")
+                raise ParameterError(
+                    f"class_weight (--class-weight): {label!r} is not among the classes {known}"
+                )
+
+    def unused_class_weights(self) -> list[str]:
+        """Return the labels with a weight that no row has had."""
+        table = None if self.model is None else self.model.table
+        known = {} if table is None else table.numbers
+        return [str(label) for label in self.settings.class_weights if label not in known]
 
     def _measure(
         self, model: Model, batch: Batch, learned: LearnResult, held: NDArray[np.bool_] | None
