@@ -25,7 +25,7 @@ from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, s
 from sonline.evaluate import Progress, measures
 from sonline.labels import SIGNS, ClassTable, Codes
 from sonline.model.batches import StreamKeys, batch_codes
-from sonline.model.features import check_features, file_columns
+from sonline.model.features import check_features, check_stream_features, file_columns
 from sonline.model.files import ModelFiles, Reading
 from sonline.model.learners import group_with, learners_with
 from sonline.model.predictions import (
@@ -205,6 +205,7 @@ class Model(ModelFiles):
         if isinstance(X, CoreRows):
             return X
         if hasattr(X, "indptr") and hasattr(X, "new_names"):
+            check_stream_features(self, X.named, X.new_names)
             stream = self._learned_stream if add else self._predicted_stream
             return stream.rows(self.core, X, add)
         check_features(self, X, add)
@@ -214,6 +215,7 @@ class Model(ModelFiles):
             X,
             lambda names: self.core.name_keys(names, add),
             known_keys_of=None if hashed else lambda names: self.core.name_keys(names, False),
+            types=self.reading.columns,
             largest=largest,
             missing=self.parameters.missing,
             bounded=bounded,
@@ -279,6 +281,24 @@ class Model(ModelFiles):
         threads: int = 1,
     ) -> LearnResult:
         """Learn rows with targets as `targets` returned them, with the table."""
+        try:
+            learned = self._learn_targets(rows, targets, table, weights, threads)
+        except InvalidInputError:
+            raise
+        except BaseException:  # some rows have been learned
+            self._add_types(rows)
+            raise
+        self._add_types(rows)
+        return learned
+
+    def _learn_targets(
+        self,
+        rows: CoreRows,
+        targets: NDArray[Any],
+        table: ClassTable | None,
+        weights: Floats | None,
+        threads: int,
+    ) -> LearnResult:
         self.refuse_if_compact()
         if rows.count != targets.size:
             raise InvalidInputError(f"X has {rows.count} rows, y has {targets.size} labels")
@@ -325,6 +345,11 @@ class Model(ModelFiles):
             raise
         self._add_classes(table, grown)
         return LearnResult(out[: grown.outputs], codes, counts)
+
+    def _add_types(self, rows: CoreRows) -> None:
+        """Store the types of columns that are new, so that streams read them alike."""
+        if rows.types:
+            self.reading.columns = rows.types | self.reading.columns
 
     def _add_classes(self, table: ClassTable, grown: Self) -> None:
         """Use the learners of a model that has more classes."""

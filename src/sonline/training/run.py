@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -18,6 +19,7 @@ from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Point, Progress
 from sonline.labels import ClassTable
 from sonline.model import LearnResult, Model, NextRows
+from sonline.model.features import check_stream_features
 from sonline.parameters import Parameters
 from sonline.rows import CoreRows, Floats
 from sonline.streams import Batch, Position, Stream
@@ -147,8 +149,11 @@ class Training:
             options = stream_options(self.model) | chosen
             options["features"] = self.model.reading.features
         elif self.model is not None:
-            labels = {"tokens": self.model.table is not None}
-            options = options_of(self.model.parameters) | labels | options
+            known = {
+                "tokens": self.model.table is not None,
+                "columns": self.model.reading.columns,
+            }
+            options = options_of(self.model.parameters) | known | options
         else:
             options |= options_of(Parameters(**self.settings.parameters))
         return streams.open(
@@ -162,7 +167,9 @@ class Training:
         if self.model is None:
             batches = self._decide(stream, batches)
         elif not self.model.reading.features:
-            self.model.reading = reading_of(stream.options)
+            check_stream_features(self.model, stream.options.features == "name")
+            columns = self.model.reading.columns
+            self.model.reading = replace(reading_of(stream.options), columns=columns)
         table = None if self.model is None else self.model.table
         if self.model is not None:
             self._check_class_weights(table)
