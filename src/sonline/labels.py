@@ -265,8 +265,15 @@ class ClassTable:
         more = ", ..." if len(self.labels) > 20 else ""
         raise InvalidInputError(
             f"y: label {shown(label)} in row {row} is not among the classes [{classes}{more}]; "
-            "name all classes at the start, or let them be discovered (discover_classes=True)"
+            f"{self.advice}"
         )
+
+    @property
+    def advice(self) -> str:
+        """What to do about more classes than a table has."""
+        if {*map(type, self.labels)} == {bool}:
+            return "after True or False there are only these two; use text or numbers for more"
+        return "name all classes at the start, or let them be discovered (discover_classes=True)"
 
     def decided_by(self, codes: Codes) -> ClassTable:
         """Return the table after rows with these classes: after a -1, 0 is no label any more."""

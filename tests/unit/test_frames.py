@@ -9,6 +9,9 @@ import scipy.sparse as sp
 
 from sonline import OnlineLearner, SONClassifier, streams
 from sonline.errors import InvalidInputError, ParameterError
+from sonline.labels import ClassTable
+from sonline.model import Model
+from sonline.parameters import Parameters
 from sonline.training import stream_options
 
 ROWS = 80
@@ -310,11 +313,12 @@ def test_columns_with_integer_names_are_these_features():
 
 def test_integer_categories_are_categories_everywhere(tmp_path):
     pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
     frame = pd.DataFrame({"k": pd.Categorical([1, 2, 3, 4] * 10)})
     table = pa.Table.from_pandas(frame)
     y = [1, 0] * 20
     labelled = table.append_column("label", pa.array(y))
-    pa.parquet.write_table(labelled, tmp_path / "k.parquet")
+    parquet.write_table(labelled, tmp_path / "k.parquet")
     with pa.OSFile(str(tmp_path / "k.arrow"), "wb") as file:
         with pa.ipc.new_file(file, labelled.schema) as writer:
             writer.write_table(labelled)
@@ -361,12 +365,13 @@ def test_names_and_indices_are_not_mixed(tmp_path):
 
 def test_more_types_of_arrow():
     pa = pytest.importorskip("pyarrow")
+    compute = pytest.importorskip("pyarrow.compute")
     text, numbers = ["u", "v", "u", None], [1.0, 5.0, 5.0, 2.0]
     table = pa.table(
         {
             "view": pa.array(text).cast(pa.string_view()),
-            "runs": pa.compute.run_end_encode(pa.array(text)),
-            "numbers": pa.compute.run_end_encode(pa.array(numbers)),
+            "runs": compute.run_end_encode(pa.array(text)),
+            "numbers": compute.run_end_encode(pa.array(numbers)),
         }
     )
     plain = pa.table({"view": text, "runs": text, "numbers": numbers})
@@ -377,3 +382,19 @@ def test_more_types_of_arrow():
     reader = pa.RecordBatchReader.from_batches(plain.schema, plain.to_batches())
     with pytest.raises(InvalidInputError, match=r"pass X\.read_all\(\)"):
         one.learn(reader, [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("hash_bits", [None, 10])
+def test_the_parts_of_a_prediction_after_few_rows(hash_bits, classes):
+    table = ClassTable(tuple(range(classes)))
+    model = OnlineLearner.from_model(Model(Parameters(hash_bits=hash_bits), table))
+    rng = np.random.default_rng(0)
+    table = {"a": rng.normal(size=9), "b": 10 * rng.normal(size=9), "c": list("xyz") * 3}
+    frame = pd.DataFrame(table)
+    model.learn(frame, np.arange(9) % classes)
+    for row in ({"a": 0.3, "b": -9.0, "c": "x"}, {"a": 4.0, "b": 3.0, "c": "y"}):
+        parts = model.explain_one(row, 1)
+        assert set(parts) == {"(intercept)", "a", "b", f"c={row['c']}"}
+        raw = np.atleast_1d(model.predict_one(row))
+        assert sum(parts.values()) == pytest.approx(raw[0 if classes == 2 else 1], abs=1e-5)

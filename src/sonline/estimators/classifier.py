@@ -69,7 +69,8 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
-        Weights of the raw features (scaling is undone).
+        Weights of the raw features (scaling is undone). Predictions follow them once a feature has
+        occurred 16 times; until then its scale includes the row that is predicted.
     intercept_ : array of shape (1,) or (n_classes,)
         Weights of the constant feature.
     n_features_in_ : int

@@ -50,7 +50,8 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
     Attributes
     ----------
     coef_ : array of shape (n_features,)
-        Weights of the raw features (scaling is undone).
+        Weights of the raw features (scaling is undone). Predictions follow them once a feature has
+        occurred 16 times; until then its scale includes the row that is predicted.
     intercept_ : array of shape (1,)
         Weight of the constant feature.
     n_features_in_ : int

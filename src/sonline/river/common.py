@@ -67,7 +67,7 @@ class RiverEstimator:
             mean square.
 
         """
-        return self._model.weights_of(label, scaled)
+        return self._model.weights_of(label, scaled) if self._has_labels() else {}
 
     def explain_one(self, x: Mapping[Any, Any], label: Any = None) -> dict[Feature, float]:
         """Return what each feature of a row adds to its raw prediction, largest first.
@@ -83,7 +83,7 @@ class RiverEstimator:
             The class, as in `weights`.
 
         """
-        return self._model.explain(x, label)
+        return self._model.explain(x, label) if self._has_labels() else {}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the complete state to a file; a loaded estimator continues training exactly.
