@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress, repeat
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -184,7 +185,14 @@ class ClassTable:
         """Return the number of each label; `NEW` for those that are not in the table."""
         if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biufUM":
             numbers = self.numbers
-            return np.array([numbers.get(plain(label), NEW) for label in labels], np.int64)
+            listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+            codes = np.fromiter(map(numbers.get, listed, repeat(NEW)), np.int64, len(listed))
+            if codes.size and codes.min() == NEW:  # dates of NumPy are found by their plain values
+                new = dict.fromkeys(compress(listed, codes == NEW))
+                values = {v: numbers.get(plain(v), NEW) for v in new if isinstance(v, np.generic)}
+                if any(code != NEW for code in values.values()):
+                    codes = np.array([numbers.get(plain(v), NEW) for v in listed], np.int64)
+            return codes
         if labels.size <= FEW and labels.dtype.kind != "M":
             numbers = self.numbers
             return np.array([numbers.get(label, NEW) for label in labels.tolist()], np.int64)
@@ -369,8 +377,8 @@ def _distinct(labels: Any, chosen: NDArray[np.bool_]) -> list[Any]:
     if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
         values, first = np.unique(labels[chosen], return_index=True)
         return list(values[np.argsort(first)].tolist())
-    rows = np.flatnonzero(chosen).tolist()
-    return list(dict.fromkeys(plain(labels[row]) for row in rows))
+    listed = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    return list(dict.fromkeys(map(plain, dict.fromkeys(compress(listed, chosen)))))
 
 
 def _is_text(labels: NDArray[Any]) -> bool:

@@ -134,10 +134,14 @@ class OnlineLearner(LearnerConstructor):
             if not hasattr(X, "indptr") or not hasattr(X, "new_names"):
                 raise InvalidInputError("y is missing: only a Batch of a stream has labels")
             return self._shaped(self._learn_batch(X, sample_weight))
-        labels: Any = vector("y", y) if self._plain else label_array(y)
-        weights = row_weights(sample_weight, len(labels))
         try:
+            labels: Any = vector("y", y) if self._plain else label_array(y)
+            weights = row_weights(sample_weight, len(labels))
             learned = model.learn(X, labels, weights)
+        except KeyboardInterrupt as error:
+            if not hasattr(error, "rows_done"):  # it came before the first row
+                vars(error).update(rows_done=0, predictions=np.empty(0))
+            raise
         finally:
             self._settle()
         return self._shaped(learned.raw)

@@ -305,7 +305,7 @@ class Model(ModelFiles):
         if self.table is None or table is None:
             out = np.empty((1, rows.count))
             fresh = self.core.stats()["rounds"] == 0
-            with _interrupts(out, 1):
+            with _interrupts(out, self.core, 1):
                 rows.call(self.core, "learn", targets, weights, out[0])
             return LearnResult(out, targets, [(0, 0)], fresh)
         # No other thread may add classes meanwhile, or learn without the new ones.
@@ -337,7 +337,7 @@ class Model(ModelFiles):
         )
         try:
             keep = partial(self._add_classes, table, grown)
-            with _interrupts(out, grown.outputs, keep, table):
+            with _interrupts(out, grown.core, grown.outputs, keep, table):
                 rows.call(grown.group, "learn", codes, weights, out, threads)
         except DivergenceError:
             if len(grown.learners) > 1:  # they have learned the other rows
@@ -552,14 +552,19 @@ def _number_of_learners(table: ClassTable | None) -> int:
 @contextmanager
 def _interrupts(
     out: Floats,
+    core: _core.Model,
     outputs: int,
     on_interrupt: Callable[[], None] = lambda: None,
     table: ClassTable | None = None,
 ) -> Iterator[None]:
     """After Ctrl-C keep the rows learned so far, and attach their predictions to the error."""
+    before = core.stats()["rounds"]
     try:
         yield
     except BaseException as error:
+        late = isinstance(error, KeyboardInterrupt) and core.stats()["rounds"] > before
+        if late and not hasattr(error, "rows_done"):  # it came after the last check for Ctrl-C
+            vars(error)["rows_done"] = out.shape[1]
         if hasattr(error, "rows_done"):
             done = out[: max(outputs, 1), : error.rows_done]
             done = done if table is None else table.in_order(done)
