@@ -134,6 +134,29 @@ class ClassTable:
         return {label: number for number, label in enumerate(self.labels)}
 
     @cached_property
+    def aliases(self) -> dict[Any, int]:
+        """The numbers of booleans if the labels are True and False as words, or of these words.
+
+        CSV has words for booleans, Parquet and JSON have 0 and 1.
+
+        Examples
+        --------
+        >>> ClassTable(("True", "False")).codes([True, False, "True"]).tolist()
+        [0, 1, 0]
+        """
+        if self.text and {label.lower() for label in self.labels} == {"true", "false"}:
+            return {label.lower() == "true": number for label, number in self.numbers.items()}
+        if len(self.labels) == 2 and {*self.labels} == {0, 1}:
+            words = {0: ("False", "false", "FALSE"), 1: ("True", "true", "TRUE")}
+            return {word: self.numbers[label] for label in words for word in words[label]}
+        return {}
+
+    @cached_property
+    def _found(self) -> dict[Any, int]:
+        """The number of each label and alias."""
+        return self.aliases | self.numbers
+
+    @cached_property
     def array(self) -> NDArray[Any]:
         """The labels as an array, in the order of their numbers."""
         if self.dtype is None:
@@ -184,7 +207,7 @@ class ClassTable:
     def codes(self, labels: Any) -> Codes:
         """Return the number of each label; `NEW` for those that are not in the table."""
         if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biufUM":
-            numbers = self.numbers
+            numbers = self._found
             listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
             codes = np.fromiter(map(numbers.get, listed, repeat(NEW)), np.int64, len(listed))
             if codes.size and codes.min() == NEW:  # dates of NumPy are found by their plain values
@@ -194,10 +217,13 @@ class ClassTable:
                     codes = np.array([numbers.get(plain(v), NEW) for v in listed], np.int64)
             return codes
         if labels.size <= FEW and labels.dtype.kind != "M":
-            numbers = self.numbers
+            numbers = self._found
             return np.array([numbers.get(label, NEW) for label in labels.tolist()], np.int64)
         if not self.labels or _is_text(labels) != _is_text(self.array):
-            return np.full(labels.size, NEW, np.int64)
+            if not self.aliases:
+                return np.full(labels.size, NEW, np.int64)
+            values, inverse = np.unique(labels, return_inverse=True)
+            return np.array([self.aliases.get(v, NEW) for v in values.tolist()], np.int64)[inverse]
         if len(self.labels) == 2 and labels.dtype.kind != "U":  # most often, and fast
             first, second = self.array
             return np.where(labels == second, 1, np.where(labels == first, 0, NEW))

@@ -17,7 +17,7 @@ from sonline.errors import InvalidInputError, ParameterError
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.labels import Labels, as_labels, table_of
 from sonline.estimators.rows import checked_rows, known_rows
-from sonline.labels import ClassTable
+from sonline.labels import NEW, ClassTable
 from sonline.model import PROBABILISTIC, Model, probabilities
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
 from sonline.rows import Floats, check_class_weights
@@ -285,6 +285,25 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
             scores = self.decision_function(X)
             codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
             return self.classes_[codes]  # type: ignore[no-any-return]
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+        y : array of shape (n_samples,)
+            The labels; booleans also if the labels of the model are True and False as words.
+        sample_weight : array of shape (n_samples,), optional
+            How much each row counts.
+        """
+        table = self._fitted().table
+        if table is not None and table.aliases:
+            labels = as_labels("y", y)
+            codes = table.codes(labels)
+            y = table.array[codes] if codes.size and codes.min() != NEW else labels
+        return float(super().score(X, y, sample_weight))
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:
