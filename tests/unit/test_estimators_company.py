@@ -195,3 +195,28 @@ def test_booleans_meet_their_words(tmp_path):
             assert learner.learn_stream(file).error.average < 0.1
             assert learner.classes == classes
             assert learner.learn(frame, y).shape == (60,)
+
+
+@pytest.mark.parametrize("kind", [SONClassifier, SONRegressor])
+def test_columns_of_a_model_of_another_face(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
+    y = (frame["a"] > 0).astype(int)
+    learner = OnlineLearner(loss="squared" if kind is SONRegressor else "logistic")
+    learner.learn(frame, y)
+    learner.save(tmp_path / "m.son")
+    model = kind.load(tmp_path / "m.son")
+    with pytest.raises(AttributeError, match=r"by name \(such as 'a'\) but no columns yet"):
+        model.coef_  # noqa: B018
+    with pytest.raises(InvalidInputError):
+        model.partial_fit(frame.assign(a="x"), y)
+    assert not hasattr(model, "n_features_in_")
+    model.partial_fit(frame[["b", "a", "c"]], y)
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == ["b", "a", "c"]
+    weights = model.weights()
+    np.testing.assert_allclose(np.ravel(model.coef_), [weights[name] for name in "bac"])
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["a", "b"]])
+    pytest.importorskip("onnx")
+    assert model.to_onnx().graph.input[0].name == "X"

@@ -16,7 +16,7 @@ from sonline.constructors import ClassifierConstructor
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.labels import Labels, as_labels, table_of
-from sonline.estimators.rows import checked_rows, known_rows
+from sonline.estimators.rows import checked_rows, more_rows
 from sonline.labels import NEW, ClassTable
 from sonline.model import PROBABILISTIC, Model, probabilities
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
@@ -177,7 +177,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
                 self._check_same_parameters()
                 if classes is not None:
                     self._compare(classes)
-                rows = known_rows(self, X)
+                rows = more_rows(self, X)
             else:
                 parameters = self._parameters()
                 rows = checked_rows(self, X, reset=True, least=0)

@@ -17,7 +17,7 @@ from sonline.estimators.rows import (
     by_name,
     checked_rows,
     is_named,
-    known_rows,
+    more_rows,
     refuse_rows,
     text_without_names,
 )
@@ -136,7 +136,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
         with self._as_before_on_error():
             if self.__sklearn_is_fitted__():
                 self._check_same_parameters()
-                rows, labels = known_rows(self, X), _numbers(y)
+                rows, labels = more_rows(self, X), _numbers(y)
             else:
                 parameters = self._parameters()
                 rows, labels = self._checked(X, y, reset=True, least=0)
