@@ -212,8 +212,7 @@ class ClassTable:
             codes = np.fromiter(map(numbers.get, listed, repeat(NEW)), np.int64, len(listed))
             if codes.size and codes.min() == NEW:  # dates of NumPy are found by their plain values
                 new = dict.fromkeys(compress(listed, codes == NEW))
-                values = {v: numbers.get(plain(v), NEW) for v in new if isinstance(v, np.generic)}
-                if any(code != NEW for code in values.values()):
+                if any(isinstance(v, np.generic) and plain(v) in numbers for v in new):
                     codes = np.array([numbers.get(plain(v), NEW) for v in listed], np.int64)
             return codes
         if labels.size <= FEW and labels.dtype.kind != "M":

@@ -333,14 +333,14 @@ def test_weights_of_classes_that_are_not_there(tmp_path: Path) -> None:
     assert tensors(by_text.model) == tensors(by_number.model)
     with pytest.raises(ParameterError, match="2 is not among the classes -1, 0, 1"):
         OnlineLearner().learn_stream(numbers, class_weight={2: 9})
-    with pytest.raises(ParameterError, match="class_weight .*this is regression"):
+    with pytest.raises(ParameterError, match=r"class_weight .*this is regression"):
         OnlineLearner(loss="squared").learn_stream(numbers, class_weight={1: 9})
 
 
 def test_options_of_the_wrong_type(tmp_path: Path) -> None:
     data = tmp_path / "a.csv"
     data.write_text("x,label\n" + "1,1\n2,0\n" * 20)
-    with pytest.raises(ParameterError, match="class_weight must be a mapping.*'balanced'"):
+    with pytest.raises(ParameterError, match=r"class_weight must be a mapping.*'balanced'"):
         OnlineLearner().learn_stream(data, class_weight="balanced")  # type: ignore[arg-type]
     with pytest.raises(ParameterError, match="label must be the name of a column, got 4"):
         OnlineLearner().learn_stream(data, label=4)  # type: ignore[arg-type]

@@ -218,13 +218,13 @@ def test_an_interrupt_before_and_after_all_rows(monkeypatch: pytest.MonkeyPatch,
         raise KeyboardInterrupt
 
     for function, done in ((early, 0), (late, 4)):
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
-            patch.setattr(CoreRows, "call", function)
+        monkeypatch.setattr(CoreRows, "call", function)
+        with pytest.raises(KeyboardInterrupt) as caught:
             learner.learn(X, y)
         error: Any = caught.value
         assert error.rows_done == done == learner.stats()["rounds"]
         np.testing.assert_array_equal(error.predictions, expected[:done])
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt) as caught:
-        patch.setattr(Model, "targets", early)
+    monkeypatch.setattr(Model, "targets", early)
+    with pytest.raises(KeyboardInterrupt) as caught:
         learner.learn(X, y)
     assert caught.value.rows_done == 0  # type: ignore[attr-defined]

@@ -156,8 +156,9 @@ def train(
 def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
     """Train, save and report; return the model. After a signal, exit with 128 plus its number."""
     _check(settings)
+    read = [*settings.data, *settings.validation]
     check_outputs(
-        [*settings.data, *settings.validation],
+        read,
         output=settings.output,
         # One file may be both the checkpoint and, in the end, the model.
         checkpoint=None if settings.checkpoint == settings.output else settings.checkpoint,
@@ -165,7 +166,7 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
         bad_rows=settings.bad_rows,
     )
     if settings.checkpoint is not None and settings.validation:
-        check_outputs([*settings.data, *settings.validation], checkpoint=best_of(settings.checkpoint))
+        check_outputs(read, checkpoint=best_of(settings.checkpoint))
     check_checkpoint("--checkpoint", settings.checkpoint)
     console = open_console()
     silent = quiet or (json and not console.is_terminal)

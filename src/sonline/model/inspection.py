@@ -82,9 +82,9 @@ class Inspection:
         """
         if self.parameters.scaling not in COUNTING:
             return np.zeros(self.centres().size, np.bool_)
-        young = np.isinf([learner.limits() for learner in self.learners]).any(axis=0)
-        young[0] = False
-        return young
+        limits: Floats = np.max([learner.limits() for learner in self.learners], axis=0)
+        limits[0] = 0
+        return np.isinf(limits)
 
     def centres(self) -> Floats:
         """Return what is subtracted from the values of each feature, the intercept's first."""

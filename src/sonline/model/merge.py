@@ -61,12 +61,12 @@ def merge(models: Sequence[M], start: M | None) -> M:
 
 def _check_features(models: Sequence[Model]) -> None:
     """Raise an error if some models know their features by index, others by name."""
-    if models[0].parameters.hash_bits is None and any(map(only_names, models)):
-        if any(known_by(model) == "index" for model in models):
-            raise InvalidInputError(
-                "some of the models to be merged know their features by index, others by name; "
-                "train all of them on arrays, or all on data frames or mappings"
-            )
+    exact = models[0].parameters.hash_bits is None
+    if exact and {"index"} & {*map(known_by, models)} and any(map(only_names, models)):
+        raise InvalidInputError(
+            "some of the models to be merged know their features by index, others by name; train "
+            "all of them on arrays, or all on data frames or mappings"
+        )
 
 
 def _share(models: Sequence[Model], start: Model | None) -> bool:

@@ -163,9 +163,7 @@ class Stream:
         self._thread: threading.Thread | None = None
 
     @staticmethod
-    def _decide(
-        source: Source, format_name: str, columns: Collection[str] = ()
-    ) -> tuple[str, str]:
+    def _decide(source: Source, format_name: str, columns: Collection[str] = ()) -> tuple[str, str]:
         """Return the format of a source, and a sentence about it."""
         packed = f", {source.compression}" if source.compression else ""
         if format_name != "auto":
