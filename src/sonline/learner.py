@@ -105,7 +105,7 @@ class OnlineLearner(LearnerConstructor):
         X : array, sparse matrix, data frame, sequence of mappings, or Batch; n rows
             Zeros count as absent. New features may appear at any time. Columns of data frames
             (pandas, polars, Arrow) are features by name, in any order; a text in a column is the
-            feature ``column=text``.
+            feature ``column=text``. Integer names of columns are indices, as keys of mappings are.
         y : array of n numbers
             Labels: -1 and +1 (or 0 and 1) for the losses of classification; the labels of its
             classes for a learner that was loaded from a classifier. A `Batch` has its own.
@@ -204,7 +204,8 @@ class OnlineLearner(LearnerConstructor):
         classes : {"auto", "binary", "multi"} or sequence, default="auto"
             How labels are understood in the first call: "auto" looks at the first rows.
         class_weight : mapping, optional
-            From label to the weight of its rows; other labels have 1.
+            From label to the weight of its rows; other labels have 1. A label that cannot occur is
+            an error, one that has not occurred is named in a warning.
         progress : bool, default=False
             Show rows, loss and speed on standard error.
         validation : name or sequence of names, optional
@@ -212,7 +213,7 @@ class OnlineLearner(LearnerConstructor):
         patience : int, default=3
             With ``validation``: stop after this many passes without improvement.
         checkpoint : path-like, optional
-            A file in which model and position are saved during training.
+            A file in which model and position are saved during training; none that is read.
         checkpoint_every : int or str, optional
             Rows (100000) or seconds ("60s") between checkpoints; 30 seconds by default.
         resume : bool, default=False
