@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
     The model takes "X", float32 of shape (rows, features). A regressor gives "predictions"; a
     classifier gives "labels", "scores" (those of `decision_function`, always with a column per
     class: for two classes minus and plus the score) and, with the logistic loss, "probabilities".
+
+    Predictions are linear in a feature once it has occurred 16 times. A model without such a
+    feature cannot be exported; if it has others, they are counted in a warning.
 
     Parameters
     ----------
@@ -55,6 +59,7 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
             f"{estimator.experts} linear models, each bounded, which is not a linear model; fit it "
             "with one alpha, such as 'relative:0.1', or without the bound"
         )
+    _check_young(estimator)
     graph = _Graph(estimator.value_centres(), *estimator.value_limits())
     if is_classifier(estimator):
         _classifier(graph, estimator)
@@ -64,6 +69,24 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
     if path is not None:
         Path(path).write_bytes(model.SerializeToString())
     return model
+
+
+def _check_young(estimator: Any) -> None:
+    """Raise an error if predictions are not linear yet, and warn if some features are too new."""
+    young = estimator.model.young()[1:]
+    if young.size and young.all():
+        raise InvalidInputError(
+            "estimator: no feature has occurred 16 times yet; until then its scale includes the "
+            "row that is predicted, and an exported model would predict otherwise: learn more rows"
+        )
+    sizes = estimator.model.core.scales()[1 : young.size + 1]
+    rare = int((young & (sizes != 1)).sum())  # 0 and 1 have the same scale in any row
+    if rare:
+        warnings.warn(
+            f"{rare} of {young.size} features have occurred fewer than 16 times: the exported "
+            "model may predict rows that have them otherwise",
+            stacklevel=3,
+        )
 
 
 def _regressor(graph: _Graph, estimator: Any) -> None:

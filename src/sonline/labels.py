@@ -6,6 +6,7 @@ import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import compress, repeat
 from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
@@ -133,6 +134,29 @@ class ClassTable:
         return {label: number for number, label in enumerate(self.labels)}
 
     @cached_property
+    def aliases(self) -> dict[Any, int]:
+        """The numbers of booleans if the labels are True and False as words, or of these words.
+
+        CSV has words for booleans, Parquet and JSON have 0 and 1.
+
+        Examples
+        --------
+        >>> ClassTable(("True", "False")).codes([True, False, "True"]).tolist()
+        [0, 1, 0]
+        """
+        if self.text and {label.lower() for label in self.labels} == {"true", "false"}:
+            return {label.lower() == "true": number for label, number in self.numbers.items()}
+        if len(self.labels) == 2 and {*self.labels} == {0, 1}:
+            words = {0: ("False", "false", "FALSE"), 1: ("True", "true", "TRUE")}
+            return {word: self.numbers[label] for label in words for word in words[label]}
+        return {}
+
+    @cached_property
+    def _found(self) -> dict[Any, int]:
+        """The number of each label and alias."""
+        return self.aliases | self.numbers
+
+    @cached_property
     def array(self) -> NDArray[Any]:
         """The labels as an array, in the order of their numbers."""
         if self.dtype is None:
@@ -183,13 +207,22 @@ class ClassTable:
     def codes(self, labels: Any) -> Codes:
         """Return the number of each label; `NEW` for those that are not in the table."""
         if not isinstance(labels, np.ndarray) or labels.dtype.kind not in "biufUM":
-            numbers = self.numbers
-            return np.array([numbers.get(plain(label), NEW) for label in labels], np.int64)
+            numbers = self._found
+            listed = labels.tolist() if isinstance(labels, np.ndarray) else list(labels)
+            codes = np.fromiter(map(numbers.get, listed, repeat(NEW)), np.int64, len(listed))
+            if codes.size and codes.min() == NEW:  # dates of NumPy are found by their plain values
+                new = dict.fromkeys(compress(listed, codes == NEW))
+                if any(isinstance(v, np.generic) and plain(v) in numbers for v in new):
+                    codes = np.array([numbers.get(plain(v), NEW) for v in listed], np.int64)
+            return codes
         if labels.size <= FEW and labels.dtype.kind != "M":
-            numbers = self.numbers
+            numbers = self._found
             return np.array([numbers.get(label, NEW) for label in labels.tolist()], np.int64)
         if not self.labels or _is_text(labels) != _is_text(self.array):
-            return np.full(labels.size, NEW, np.int64)
+            if not self.aliases:
+                return np.full(labels.size, NEW, np.int64)
+            values, inverse = np.unique(labels, return_inverse=True)
+            return np.array([self.aliases.get(v, NEW) for v in values.tolist()], np.int64)[inverse]
         if len(self.labels) == 2 and labels.dtype.kind != "U":  # most often, and fast
             first, second = self.array
             return np.where(labels == second, 1, np.where(labels == first, 0, NEW))
@@ -265,8 +298,15 @@ class ClassTable:
         more = ", ..." if len(self.labels) > 20 else ""
         raise InvalidInputError(
             f"y: label {shown(label)} in row {row} is not among the classes [{classes}{more}]; "
-            "name all classes at the start, or let them be discovered (discover_classes=True)"
+            f"{self.advice}"
         )
+
+    @property
+    def advice(self) -> str:
+        """What to do about more classes than a table has."""
+        if {*map(type, self.labels)} == {bool}:
+            return "after True or False there are only these two; use text or numbers for more"
+        return "name all classes at the start, or let them be discovered (discover_classes=True)"
 
     def decided_by(self, codes: Codes) -> ClassTable:
         """Return the table after rows with these classes: after a -1, 0 is no label any more."""
@@ -362,8 +402,8 @@ def _distinct(labels: Any, chosen: NDArray[np.bool_]) -> list[Any]:
     if isinstance(labels, np.ndarray) and labels.dtype.kind != "O":
         values, first = np.unique(labels[chosen], return_index=True)
         return list(values[np.argsort(first)].tolist())
-    rows = np.flatnonzero(chosen).tolist()
-    return list(dict.fromkeys(plain(labels[row]) for row in rows))
+    listed = labels.tolist() if isinstance(labels, np.ndarray) else labels
+    return list(dict.fromkeys(map(plain, dict.fromkeys(compress(listed, chosen)))))
 
 
 def _is_text(labels: NDArray[Any]) -> bool:

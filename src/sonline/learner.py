@@ -99,7 +99,7 @@ class OnlineLearner(Face, LearnerConstructor):
         X : array, sparse matrix, data frame, sequence of mappings, or Batch; n rows
             Zeros count as absent. New features may appear at any time. Columns of data frames
             (pandas, polars, Arrow) are features by name, in any order; a text in a column is the
-            feature ``column=text``.
+            feature ``column=text``. Integer names of columns are indices, as keys of mappings are.
         y : array of n numbers
             Labels: -1 and +1 (or 0 and 1) for the losses of classification; the labels of its
             classes for a learner that was loaded from a classifier. A `Batch` has its own.
@@ -128,10 +128,14 @@ class OnlineLearner(Face, LearnerConstructor):
             if not hasattr(X, "indptr") or not hasattr(X, "new_names"):
                 raise InvalidInputError("y is missing: only a Batch of a stream has labels")
             return self._shaped(self._learn_batch(X, sample_weight))
-        labels: Any = vector("y", y) if self._plain else label_array(y)
-        weights = row_weights(sample_weight, len(labels))
         try:
+            labels: Any = vector("y", y) if self._plain else label_array(y)
+            weights = row_weights(sample_weight, len(labels))
             learned = model.learn(X, labels, weights)
+        except KeyboardInterrupt as error:
+            if not hasattr(error, "rows_done"):  # it came before the first row
+                vars(error).update(rows_done=0, predictions=np.empty(0))
+            raise
         finally:
             self._settle()
         return self._shaped(learned.raw)
@@ -199,7 +203,8 @@ class OnlineLearner(Face, LearnerConstructor):
         classes : {"auto", "binary", "multi"} or sequence, default="auto"
             How labels are understood in the first call: "auto" looks at the first rows.
         class_weight : mapping, optional
-            From label to the weight of its rows; other labels have 1.
+            From label to the weight of its rows; other labels have 1. A label that cannot occur is
+            an error, one that has not occurred is named in a warning.
         progress : bool, default=False
             Show rows, loss and speed on standard error.
         validation : name or sequence of names, optional
@@ -207,7 +212,7 @@ class OnlineLearner(Face, LearnerConstructor):
         patience : int, default=3
             With ``validation``: stop after this many passes without improvement.
         checkpoint : path-like, optional
-            A file in which model and position are saved during training.
+            A file in which model and position are saved during training; none that is read.
         checkpoint_every : int or str, optional
             Rows (100000) or seconds ("60s") between checkpoints; 30 seconds by default.
         resume : bool, default=False

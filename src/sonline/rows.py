@@ -11,9 +11,10 @@ import math
 import operator
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from numbers import Real
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -131,6 +132,11 @@ def row_weights(weights: Any, count: int, name: str = "sample_weight") -> Floats
 
 def check_class_weights(weights: Mapping[Any, Any]) -> None:
     """Raise an error about the weight of a class that cannot be used."""
+    if not isinstance(weights, Mapping):
+        raise ParameterError(
+            f"class_weight must be a mapping from label to weight, got {shown(weights)}; "
+            "'balanced' needs all labels at once, as fit of SONClassifier has them"
+        )
     for label, weight in weights.items():
         if not (isinstance(weight, Real) and 0 <= float(weight) <= LARGEST):
             raise ParameterError(
@@ -151,6 +157,7 @@ class CoreRows:
     count: int
     columns: int = 0  # that indices must stay below; 0 is no limit
     missing: str = "absent"  # or "refuse": what None and NaN in mappings are
+    types: dict[str, str] = field(default_factory=dict)  # of columns new to the model
 
     def part(self, rows: Any) -> CoreRows:
         """Return some rows: a slice with both ends, or an array of their numbers."""
@@ -167,7 +174,8 @@ class CoreRows:
             ends = ends - ends[0]
         else:
             ends, stored = stored_rows(indptr, rows)
-        return CoreRows("csr", (values[stored], indices[stored], ends), ends.size - 1, self.columns)
+        arguments = (values[stored], indices[stored], ends)
+        return replace(self, arguments=arguments, count=ends.size - 1)
 
     def check_starts(self) -> None:
         """Raise an error if the starts of sparse rows do not fit the stored values."""
@@ -236,6 +244,7 @@ def rows_of(
     keys_of: KeysOf,
     *,
     known_keys_of: KeysOf | None = None,
+    types: Mapping[str, str] = MappingProxyType({}),
     largest: float = LARGEST_VALUES["float64"],
     missing: str = "absent",
     bounded: bool = False,
@@ -250,6 +259,8 @@ def rows_of(
         Returns the keys of names; `UNKNOWN` for those that are to be left out.
     known_keys_of : callable, optional
         The same, without adding names, to check the types of columns; None if names are hashed.
+    types : mapping
+        The types of columns that the model was trained on, "number" or "text".
     largest : float
         The size of a value that is allowed, of frames; the core checks all else.
     missing : {"absent", "refuse"}
@@ -267,8 +278,13 @@ def rows_of(
     if isinstance(X, Sequence) and (not len(X) or isinstance(X[0], Mapping)):
         return CoreRows("rows", (X,), len(X), missing=missing)
     if isinstance(X, Sequence) and isinstance(X[0], Column):
-        check_types(X, known_keys_of)
-        return _named(X, len(X[0]), keys_of, largest)
+        new = check_types(X, known_keys_of, types)
+        return _named(X, len(X[0]), keys_of, largest, new)
+    if hasattr(X, "read_next_batch"):
+        raise InvalidInputError(
+            f"X is a {type(X).__name__}, which can be read once only: pass X.read_all(), or one "
+            "batch of it at a time"
+        )
     if isinstance(X, Iterator):
         raise InvalidInputError(
             f"X is a {type(X).__name__}, which can be read once only: pass list(X), or one row at "
@@ -277,14 +293,35 @@ def rows_of(
     if is_frame(X):
         columns = columns_of(X, missing)
         if columns is not None:
-            check_types(columns, known_keys_of)
-            return _named(columns, len_of(X), keys_of, largest)
+            new = check_types(columns, known_keys_of, types)
+            return _named(columns, len_of(X), keys_of, largest, new)
+        return _numbered(X)
     return _dense(X)
 
 
-def _named(columns: Sequence[Column], count: int, keys_of: KeysOf, largest: float) -> CoreRows:
+def _named(
+    columns: Sequence[Column], count: int, keys_of: KeysOf, largest: float, types: dict[str, str]
+) -> CoreRows:
+    refuse_same_features(columns)
     indptr, keys, values = cells(columns, count, keys_of, largest)
-    return CoreRows("csr", (values, keys, indptr), count)
+    return CoreRows("csr", (values, keys, indptr), count, types=types)
+
+
+def _numbered(frame: Any) -> CoreRows:
+    """Return a frame whose columns have numbers for names: these are the indices of the features.
+
+    A frame with the columns 0, 1, 2, ... is the same as an array.
+    """
+    rows = _dense(frame)
+    names = np.array(names_of(frame), np.int64)
+    if np.array_equal(names, np.arange(names.size)):
+        return rows
+    numbers = contiguous(rows.arguments[0])
+    used = numbers != 0
+    ends = np.zeros(rows.count + 1, np.int64)
+    np.cumsum(used.sum(axis=1), out=ends[1:])
+    indices = np.broadcast_to(names, used.shape)[used]
+    return CoreRows("csr", (numbers[used], indices, ends), rows.count)
 
 
 def _dense(X: Any) -> CoreRows:
@@ -349,6 +386,8 @@ def floats(values: NDArray[Any]) -> NDArray[Any]:
     try:
         return values.astype(np.float64)
     except (TypeError, ValueError, OverflowError) as error:
+        if "could not convert string to float" in str(error):
+            raise InvalidInputError(f"X has text ({error!s:.200}); {TEXT_ADVICE}") from error
         raise InvalidInputError(f"X must hold numbers: {error!s:.200}") from error
 
 
@@ -408,6 +447,11 @@ def has_names(frame: Any) -> bool:
     """
     names = names_of(frame)
     if names and all(isinstance(name, (int, np.integer)) for name in names):
+        if min(names) < 0 or max(names) >= 1 << 63 or len(set(names)) < len(names):
+            raise InvalidInputError(
+                "X: numbers of columns must be different and between 0 and 2^63 - 1, got "
+                f"{names[:10]}"
+            )
         return False
     for number, name in enumerate(names):
         if not isinstance(name, str):
@@ -467,11 +511,19 @@ def _arrow_column(name: str, column: Any) -> Column:
 
 
 def arrow_column(name: str, column: Any, as_text: bool = False) -> Column | None:
-    """Return a column of Arrow, with numbers as words if ``as_text``; None if it has neither."""
+    """Return a column of Arrow; None if it has neither numbers nor text.
+
+    Numbers are words if ``as_text``, and in a dictionary, which is a column of categories.
+    """
     types = sys.modules["pyarrow"].types
     kind = column.type
     if types.is_dictionary(kind):
+        as_text = True
+    if types.is_dictionary(kind) or types.is_run_end_encoded(kind):
         kind = kind.value_type
+        column = _decoded(column, kind)
+    if types.is_string_view(kind):
+        kind = sys.modules["pyarrow"].large_string()
         column = column.cast(kind)
     number = types.is_boolean(kind) or types.is_integer(kind) or types.is_floating(kind)
     if number and not as_text:
@@ -488,6 +540,15 @@ def arrow_column(name: str, column: Any, as_text: bool = False) -> Column | None
     encoded = chunk.dictionary_encode()
     codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
     return Column(name, codes=codes, words=[token_of(v) for v in encoded.dictionary.to_pylist()])
+
+
+def _decoded(column: Any, kind: Any) -> Any:
+    """Return a column of a dictionary, or run-end encoded, with the values themselves."""
+    if sys.modules["pyarrow"].types.is_dictionary(column.type):
+        return column.cast(kind)
+    from pyarrow import compute  # noqa: PLC0415 - rarely needed
+
+    return compute.run_end_decode(column)
 
 
 def _column_of_objects(name: str, values: list[Any]) -> Column:
@@ -553,28 +614,78 @@ def _no_feature(name: str, kind: object) -> InvalidInputError:
     )
 
 
-def check_types(columns: Sequence[Column], known_keys_of: KeysOf | None) -> None:
-    """Raise an error if a column has text but the model knows it as numbers, or the other way.
+def check_types(
+    columns: Sequence[Column], known_keys_of: KeysOf | None, types: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the types of the columns that are not among ``types``.
 
-    Its features would be new ones, and predictions would ignore the column without a word. Only
-    some values of a column of numbers are looked up.
+    A column without any value has no type yet.
+
+    Raises
+    ------
+    InvalidInputError
+        If a column has text but the model knows it as numbers, or the other way. Its features would
+        be new ones, and predictions would ignore the column without a word.
+    """
+    new: dict[str, str] = {}
+    for column in columns:
+        kind = "text" if column.numbers is None else "number"
+        if types.get(column.name) == kind:
+            continue
+        if column.numbers is None:
+            some = [str(word) for word in column.words[:1]]
+        else:
+            present = column.numbers[~np.isnan(column.numbers)]
+            some = [f"{value:g}" for value in present[:_LOOKED_UP].tolist()]
+        if not some:
+            continue
+        trained = types.get(column.name) or _type_by_features(column, some, known_keys_of)
+        if trained == "number" and kind == "text":
+            raise InvalidInputError(
+                f"X: column {column.name!r} has text ({some[0]!r}), but the model was trained "
+                "with numbers in it; convert it to numbers"
+            )
+        if trained == "text" and kind == "number":
+            raise InvalidInputError(
+                f"X: column {column.name!r} has numbers, but the model was trained with text "
+                "in it; convert it to text"
+            )
+        new[column.name] = kind
+    return new
+
+
+def _type_by_features(column: Column, some: list[str], known_keys_of: KeysOf | None) -> str | None:
+    """Return the type of a column by the features of the model, which knows no types of columns.
+
+    Only some values of a column of numbers are looked up.
     """
     if known_keys_of is None:
-        return
+        return None
+    if known_keys_of([column.name])[0] != UNKNOWN:
+        return "number"
+    if column.numbers is None:
+        return None
+    names = [f"{column.name}={value}" for value in some]
+    return "text" if np.any(known_keys_of(names) != UNKNOWN) else None
+
+
+def refuse_same_features(columns: Sequence[Column]) -> None:
+    """Raise an error if two columns have a feature of the same name.
+
+    A column ``c=x`` of numbers is the feature that the text x in a column c makes.
+    """
+    named = {column.name: column for column in columns}
     for column in columns:
-        if column.numbers is None:
-            if column.words and known_keys_of([column.name])[0] != UNKNOWN:
+        parts = column.name.split("=")
+        for end in range(1, len(parts)):
+            other, word = named.get("=".join(parts[:end])), "=".join(parts[end:])
+            if other is None or other.numbers is not None:
+                continue
+            words = [word] if column.numbers is not None else [f"{word}={w}" for w in column.words]
+            if same := set(words).intersection(other.words):
                 raise InvalidInputError(
-                    f"X: column {column.name!r} has text ({column.words[0]!r}), but the model was "
-                    "trained with numbers in it; convert it to numbers"
-                )
-        elif known_keys_of([column.name])[0] == UNKNOWN:
-            some = column.numbers[~np.isnan(column.numbers)][:_LOOKED_UP]
-            names = [f"{column.name}={value:g}" for value in some.tolist()]
-            if names and np.any(known_keys_of(names) != UNKNOWN):
-                raise InvalidInputError(
-                    f"X: column {column.name!r} has numbers, but the model was trained with text "
-                    "in it; convert it to text"
+                    f"X: the text {min(same)!r} in column {other.name!r} and column "
+                    f"{column.name!r} are the same feature; rename one of the columns"
                 )
 
 

@@ -2,6 +2,7 @@
 
 import json
 
+import pandas as pd
 import pytest
 
 from cli.conftest import svmlight
@@ -154,3 +155,19 @@ def test_a_weight_for_a_class_that_is_not_there_gives_a_warning(sonline, tmp_pat
     command = ["train", "a.csv", "--class-weight", "yes=2", "--class-weight"]
     assert "no row has the label maybe" in sonline(*command, "maybe=3").stderr
     assert "warning" not in sonline(*command, "no=3").stderr
+
+
+def test_a_single_column_on_standard_input(sonline, tmp_path):
+    (tmp_path / "a.csv").write_text("zip,label\n" + "10,1\n20,0\n" * 20)
+    sonline("train", "a.csv", "--text", "zip", "-o", "m.son", "-q")
+    frames = OnlineLearner()
+    frames.learn(pd.DataFrame({"zip": ["10", "20"] * 20}), [1, 0] * 20)
+    frames.save(tmp_path / "f.son")
+    for model in ("m.son", "f.son"):
+        for header in ("zip", '"zip"'):
+            done = sonline("predict", "-", "-m", model, input=f"{header}\n10\n20\n")
+            chances = [float(line) for line in done.stdout.split()]
+            assert len(chances) == 2
+            assert chances[0] > 0.8
+            assert chances[1] < 0.2
+            assert "-: csv (by its content)" in done.stderr

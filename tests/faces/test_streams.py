@@ -280,3 +280,67 @@ def test_validation_keeps_the_model_that_the_command_line_keeps(tmp_path: Path) 
         learner.learn_stream(data, validation=held, patience=0)
     with pytest.raises(FileNotFoundError, match="no file"):
         learner.learn_stream(data, validation=tmp_path / "none.svm")
+
+
+def test_no_file_that_is_read_is_overwritten(tmp_path: Path) -> None:
+    data = write(tmp_path / "rows.svm", 100)
+    other = write(tmp_path / "other.svm", 50, seed=2)
+    best = write(tmp_path / "c.son.best", 50, seed=3)
+    before = [file.read_bytes() for file in (data, other, best)]
+    learner = OnlineLearner()
+    for checkpoint, validation in ((data, None), (other, other), (tmp_path / "c.son", best)):
+        with pytest.raises(ParameterError, match=r"checkpoint .*this file is read; name another"):
+            learner.learn_stream(
+                data,
+                checkpoint=checkpoint,
+                validation=validation,
+                format="svmlight",
+            )
+        if validation is not None:
+            command = ["train", data, "--checkpoint", checkpoint, "--validation", validation]
+            with pytest.raises(subprocess.CalledProcessError) as failed:
+                CommandLine.run(*command, "--format", "svmlight")
+            assert "this file is read" in failed.value.stderr
+    assert [file.read_bytes() for file in (data, other, best)] == before
+    assert not learner.stats()["rounds"]
+
+
+def test_a_checkpoint_that_cannot_be_written_is_an_error_before_learning(tmp_path: Path) -> None:
+    data = write(tmp_path / "rows.svm", 100)
+    learner = OnlineLearner()
+    with pytest.raises(IsADirectoryError, match=r"checkpoint .* is a folder"):
+        learner.learn_stream(data, checkpoint=tmp_path)
+    with pytest.raises(FileNotFoundError, match=r"checkpoint .*there is no folder"):
+        learner.learn_stream(data, checkpoint=tmp_path / "none" / "c.son")
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(ParameterError, match="cannot resume from a pipe"):
+        learner.learn_stream(data, checkpoint=tmp_path / "pipe")
+    assert not learner.stats()["rounds"]
+
+
+def test_weights_of_classes_that_are_not_there(tmp_path: Path) -> None:
+    words = tmp_path / "words.csv"
+    words.write_text("x,label\n" + "1,yes\n2,no\n" * 20)
+    with pytest.warns(UserWarning, match="class_weight: no row has the label Yes"):
+        OnlineLearner().learn_stream(words, class_weight={"Yes": 5})
+    with pytest.raises(ParameterError, match="'Yes' is not among the classes yes, no"):
+        OnlineLearner().learn_stream(words, classes=["yes", "no"], class_weight={"Yes": 5})
+    numbers = tmp_path / "numbers.csv"
+    numbers.write_text("x,label\n" + "1,1\n2,0\n1,0\n" * 20)
+    by_text, by_number = OnlineLearner(), OnlineLearner()
+    by_text.learn_stream(numbers, class_weight={"0": 9})
+    by_number.learn_stream(numbers, class_weight={0: 9})
+    assert tensors(by_text.model) == tensors(by_number.model)
+    with pytest.raises(ParameterError, match="2 is not among the classes -1, 0, 1"):
+        OnlineLearner().learn_stream(numbers, class_weight={2: 9})
+    with pytest.raises(ParameterError, match=r"class_weight .*this is regression"):
+        OnlineLearner(loss="squared").learn_stream(numbers, class_weight={1: 9})
+
+
+def test_options_of_the_wrong_type(tmp_path: Path) -> None:
+    data = tmp_path / "a.csv"
+    data.write_text("x,label\n" + "1,1\n2,0\n" * 20)
+    with pytest.raises(ParameterError, match=r"class_weight must be a mapping.*'balanced'"):
+        OnlineLearner().learn_stream(data, class_weight="balanced")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="label must be the name of a column, got 4"):
+        OnlineLearner().learn_stream(data, label=4)  # type: ignore[arg-type]

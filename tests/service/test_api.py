@@ -208,6 +208,11 @@ def test_arrow_that_would_fill_the_memory_is_refused(client):
     word = pa.DictionaryArray.from_arrays(pa.array([0] * 1000), pa.array(["w" * 1_000_000]))
     long = pa.table({"y": [1] * 1000, "f": word})
     assert client.post(f"{MODEL}/learn", content=arrow(long), headers=ARROW).status_code == 413
+    runs = pa.RunEndEncodedArray.from_arrays([1000], ["w" * 1_000_000])
+    for column in (runs, pa.array(["w"] * 1000).cast(pa.string_view())):
+        table = pa.table({"y": [1] * 1000, "f": column})
+        answer = client.post(f"{MODEL}/learn", content=arrow(table), headers=ARROW)
+        assert (answer.status_code, "plain columns" in answer.json()["error"]) == (400, True)
 
 
 def test_damaged_arrow_is_refused(client):

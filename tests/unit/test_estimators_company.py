@@ -21,7 +21,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.fixes import parse_version
 
 from estimator_cases import BOTH, fitted, problem
-from sonline import SONClassifier, SONRegressor, persistence
+from sonline import OnlineLearner, SONClassifier, SONRegressor, persistence
 from sonline.errors import InvalidInputError, ModelFileError
 
 
@@ -168,3 +168,55 @@ class TestCompany:
         with pytest.raises(InvalidInputError, match=r"datetime64.* cannot be written"):
             model.save(tmp_path / "x.son")
         assert list(tmp_path.iterdir()) == []
+
+
+def test_booleans_meet_their_words(tmp_path):
+    frame = pd.DataFrame({"a": np.arange(60.0) % 7, "b": np.arange(60.0) % 3})
+    y = frame["a"] > 3
+    table = frame.assign(label=y)
+    table.to_csv(tmp_path / "b.csv", index=False)
+    table.to_json(tmp_path / "b.jsonl", orient="records", lines=True)
+    files = [tmp_path / "b.csv", tmp_path / "b.jsonl"]
+    SONClassifier(random_state=0).fit(frame, y).save(tmp_path / "sk.son")
+    models = [tmp_path / "sk.son"]
+    for number, file in enumerate(files):
+        learner = OnlineLearner()
+        learner.learn_stream(file)
+        learner.save(tmp_path / f"{number}.son")
+        models.append(tmp_path / f"{number}.son")
+    for model in models:
+        loaded = SONClassifier.load(model)
+        assert loaded.score(frame, y) > 0.9
+        classes = loaded.classes_.tolist()
+        assert loaded.partial_fit(frame, y).classes_.tolist() == classes
+        assert loaded.score(frame, loaded.predict(frame)) == 1
+        for file in files:
+            learner = OnlineLearner.load(model)
+            assert learner.learn_stream(file).error.average < 0.1
+            assert learner.classes == classes
+            assert learner.learn(frame, y).shape == (60,)
+
+
+@pytest.mark.parametrize("kind", [SONClassifier, SONRegressor])
+def test_columns_of_a_model_of_another_face(kind, tmp_path):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame(rng.normal(size=(60, 3)), columns=["a", "b", "c"])
+    y = (frame["a"] > 0).astype(int)
+    learner = OnlineLearner(loss="squared" if kind is SONRegressor else "logistic")
+    learner.learn(frame, y)
+    learner.save(tmp_path / "m.son")
+    model = kind.load(tmp_path / "m.son")
+    with pytest.raises(AttributeError, match=r"by name \(such as 'a'\) but no columns yet"):
+        model.coef_  # noqa: B018
+    with pytest.raises(InvalidInputError):
+        model.partial_fit(frame.assign(a="x"), y)
+    assert not hasattr(model, "n_features_in_")
+    model.partial_fit(frame[["b", "a", "c"]], y)
+    assert model.n_features_in_ == 3
+    assert model.feature_names_in_.tolist() == ["b", "a", "c"]
+    weights = model.weights()
+    np.testing.assert_allclose(np.ravel(model.coef_), [weights[name] for name in "bac"])
+    with pytest.raises(ValueError, match="feature names"):
+        model.predict(frame[["a", "b"]])
+    pytest.importorskip("onnx")
+    assert model.to_onnx().graph.input[0].name == "X"

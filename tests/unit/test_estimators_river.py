@@ -225,6 +225,18 @@ class TestRowsOfRiver:
         assert model.predict_one(rows[0]) > model.predict_one(rows[1])
         assert list(model.explain_one({("not", "good"): 1}, 1 if kind is SONClassifier else None))
 
+    @pytest.mark.parametrize("kind", [SONClassifier, SONRegressor])
+    def test_weights_before_the_first_row(self, kind):
+        model = kind()
+        assert model.weights() == {}
+        assert sum(model.explain_one({"a": 1.0}).values()) == 0
+
+    def test_a_third_label_after_true_and_false(self):
+        model = SONClassifier()
+        model.learn_one({"a": 1.0}, True)
+        with pytest.raises(InvalidInputError, match="after True or False there are only these two"):
+            model.learn_one({"a": 1.0}, 2)
+
 
 class TestBadInput:
     """A clear error, and the model as it was before the call."""

@@ -79,3 +79,29 @@ def test_models_that_cannot_be_exported():
     bounded = SONRegressor(bound=1.0, alpha="auto").fit([[0.0], [1.0]], [0.0, 1.0])
     with pytest.raises(InvalidInputError, match=r"blend of . linear models, each bounded"):
         to_onnx(bounded)
+
+
+def test_a_model_that_is_not_linear_yet_is_not_exported():
+    X = np.random.default_rng(0).normal(size=(40, 3)) * [1, 10, 100]
+    y = X[:, 0] > 0
+    model = SONClassifier(discover_classes=True).partial_fit(X[:15], y[:15])
+    with pytest.raises(InvalidInputError, match="no feature has occurred 16 times yet"):
+        model.to_onnx()
+    model.partial_fit(X[15:16], y[15:16])
+    scores = run(model.to_onnx(), X)["scores"][:, 1]
+    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-4)
+    unscaled = SONClassifier(scaling="none", discover_classes=True).partial_fit(X[:5], y[:5])
+    scores = run(unscaled.to_onnx(), X)["scores"][:, 1]
+    np.testing.assert_allclose(scores, unscaled.decision_function(X), rtol=1e-4, atol=1e-4)
+
+
+def test_rare_features_of_an_exported_model():
+    X = np.random.default_rng(0).normal(size=(40, 3)) * [1, 10, 100]
+    y = X[:, 0] > 0
+    X[5:, 1], X[5:, 2] = 0, 0
+    with pytest.warns(UserWarning, match="2 of 3 features have occurred fewer than 16 times"):
+        SONClassifier(random_state=0).fit(X, y).to_onnx()
+    X[:5, 1:] = 1  # dummies
+    model = SONClassifier(random_state=0).fit(X, y)
+    scores = run(model.to_onnx(), X)["scores"][:, 1]
+    np.testing.assert_allclose(scores, model.decision_function(X), atol=1e-4)

@@ -7,8 +7,12 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 
-from sonline import OnlineLearner, SONClassifier
+from sonline import OnlineLearner, SONClassifier, streams
 from sonline.errors import InvalidInputError, ParameterError
+from sonline.labels import ClassTable
+from sonline.model import Model
+from sonline.parameters import Parameters
+from sonline.training import stream_options
 
 ROWS = 80
 LIBRARIES = ["pandas", "polars", "arrow"]
@@ -220,4 +224,176 @@ def test_a_new_column_may_have_any_type():
     assert learner.features() == ["age", "branch", "city=a", "city=b"]
     hashed = OnlineLearner(hash_bits=8)
     hashed.learn(frame, [0, 1] * 4)
-    hashed.learn(frame.astype(str), [0, 1] * 4)
+    hashed.learn(frame.assign(branch=[1, 2] * 4, city=["a", "b"] * 4), [0, 1] * 4)
+    with pytest.raises(InvalidInputError, match="column 'age' has text"):
+        hashed.learn(frame.astype(str), [0, 1] * 4)
+
+
+ZIPS = pd.DataFrame({"zip": ["10", "20", "30", "40"] * 50, "size": [1.0, 2.0] * 100})
+WANTED = [1, 0, 1, 0] * 50
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet", ".jsonl"])
+def test_streams_read_columns_as_the_frames_had_them(suffix, tmp_path):
+    pytest.importorskip("pyarrow")
+    learner = OnlineLearner()
+    learner.learn(ZIPS, WANTED)
+    assert learner.model.reading.columns == {"zip": "text", "size": "number"}
+    twin = OnlineLearner()
+    twin.learn(ZIPS, WANTED)
+    twin.learn(ZIPS, WANTED)
+    file, plain = tmp_path / f"z{suffix}", ZIPS.astype({"zip": int}).assign(label=WANTED)
+    if suffix == ".csv":
+        plain.to_csv(file, index=False)
+    elif suffix == ".parquet":
+        plain.to_parquet(file)
+    else:
+        plain.to_json(file, orient="records", lines=True)
+    with streams.open(file, **stream_options(learner.model)) as stream:
+        read = np.concatenate([learner.predict(batch) for batch in stream])
+    np.testing.assert_array_equal(read, learner.predict(ZIPS))
+    if suffix != ".jsonl":  # whose reader needs no model
+        with (
+            streams.open(file) as stream,
+            pytest.raises(InvalidInputError, match=r"'zip' was read as numbers.*text=\['zip'\]"),
+        ):
+            learner.predict(next(iter(stream)))
+    learner.learn_stream(file)
+    assert learner.weights() == twin.weights()
+    assert learner.model.reading.columns == {"zip": "text", "size": "number"}
+
+
+def test_the_types_of_a_batch_that_is_refused_are_not_kept():
+    learner = OnlineLearner()
+    with pytest.raises(InvalidInputError):
+        learner.learn(pd.DataFrame({"c": ["x", "y"]}), [1, 7])
+    learner.learn(pd.DataFrame({"c": [1.0, 2.0]}), [1, 0])
+    learner.learn(pd.DataFrame({"c": [None, None]}, dtype=object), [1, 0])
+    with pytest.raises(InvalidInputError, match="'c' has text"):
+        learner.learn(pd.DataFrame({"c": ["x", "y"]}), [1, 0])
+
+
+@pytest.mark.parametrize("hash_bits", [None, 10])
+def test_a_column_of_text_does_not_become_numbers(hash_bits):
+    learner = OnlineLearner(hash_bits=hash_bits)
+    learner.learn(pd.DataFrame({"c": ["x", "y"] * 50}), [1, 0] * 50)
+    for frame in (pd.DataFrame({"c": [7.0, 8.0]}), pd.DataFrame({"c": [7, None]})):
+        with pytest.raises(InvalidInputError, match=r"'c' has numbers, but .*with text"):
+            learner.predict(frame)
+    assert learner.predict(pd.DataFrame({"c": [np.nan]})).size == 1
+
+
+def test_columns_with_integer_names_are_these_features():
+    rng = np.random.default_rng(0)
+    X = pd.DataFrame(rng.normal(size=(200, 2)), columns=[2021, 2022])
+    y = (X[2021] - X[2022] > 0).astype(int)
+    by_frame, by_row, by_array = OnlineLearner(), OnlineLearner(), OnlineLearner()
+    by_frame.learn(X, y)
+    by_row.learn(X.to_dict("records"), y)
+    assert by_frame.features() == [2021, 2022]
+    assert by_frame.weights() == by_row.weights()
+    np.testing.assert_array_equal(by_frame.predict(X), by_row.predict(X.to_dict("records")))
+    np.testing.assert_allclose(by_frame.predict(X[[2022, 2021]]), by_frame.predict(X), atol=1e-5)
+    by_array.learn(X.to_numpy(), y)
+    renamed = X.set_axis([0, 1], axis=1)
+    np.testing.assert_array_equal(by_array.predict(renamed), by_array.predict(X.to_numpy()))
+    np.testing.assert_allclose(
+        by_array.predict(renamed[[1, 0]]), by_array.predict(renamed), atol=1e-5
+    )
+    for names in ([-1, 0], [3, 3]):
+        with pytest.raises(InvalidInputError, match="numbers of columns must be different"):
+            by_frame.learn(X.set_axis(names, axis=1), y)
+    named = OnlineLearner()
+    named.learn(X.set_axis(["a", "b"], axis=1), y)
+    with pytest.raises(InvalidInputError, match="knows its features by name, X has none"):
+        named.predict(X)
+    with pytest.raises(InvalidInputError, match="with a name for each column"):
+        OnlineLearner().learn(pd.DataFrame([["x", 1]]), [1])
+
+
+def test_integer_categories_are_categories_everywhere(tmp_path):
+    pa = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    frame = pd.DataFrame({"k": pd.Categorical([1, 2, 3, 4] * 10)})
+    table = pa.Table.from_pandas(frame)
+    y = [1, 0] * 20
+    labelled = table.append_column("label", pa.array(y))
+    parquet.write_table(labelled, tmp_path / "k.parquet")
+    with pa.ipc.new_file(str(tmp_path / "k.arrow"), labelled.schema) as writer:
+        writer.write_table(labelled)
+    learners = [OnlineLearner() for _ in range(4)]
+    learners[0].learn(frame, y)
+    learners[1].learn(table, y)
+    learners[2].learn_stream(tmp_path / "k.parquet")
+    learners[3].learn_stream(tmp_path / "k.arrow")
+    for learner in learners:
+        assert learner.features() == ["k=1", "k=2", "k=3", "k=4"]
+        assert learner.weights() == learners[0].weights()
+
+
+def test_two_columns_with_one_feature_are_an_error():
+    for table in (
+        {"c": ["x", "y"], "c=x": [1.0, 2.0]},
+        {"c=x": [1.0, 2.0], "c": ["x", "y"]},
+        {"c": ["x=z", "y"], "c=x": ["z", "u"]},
+    ):
+        with pytest.raises(InvalidInputError, match="column 'c' and column 'c=x' are the same"):
+            OnlineLearner().learn(pd.DataFrame(table), [1, 0])
+    OnlineLearner().learn(pd.DataFrame({"c": ["u", "y"], "c=x": [1.0, 2.0]}), [1, 0])
+
+
+def test_names_and_indices_are_not_mixed(tmp_path):
+    by_index, by_name, both = OnlineLearner(), OnlineLearner(), OnlineLearner()
+    by_index.learn(np.eye(4), [1, 0, 1, 0])
+    by_name.learn(ZIPS, WANTED)
+    both.learn([{"a": 1.0, 3: 2.0}], [1])
+    ZIPS.assign(label=WANTED).to_csv(tmp_path / "z.csv", index=False)
+    (tmp_path / "z.svm").write_text("1 1:1\n0 2:1\n")
+    with pytest.raises(InvalidInputError, match="by index, the stream has names"):
+        by_index.learn_stream(tmp_path / "z.csv")
+    assert by_index.features() == [0, 1, 2, 3]
+    by_index.learn_stream(tmp_path / "z.svm")
+    with pytest.raises(InvalidInputError, match="by name, the stream has indices"):
+        by_name.learn_stream(tmp_path / "z.svm")
+    both.learn_stream(tmp_path / "z.svm")
+    for one, other in ((by_index, by_name), (by_name, by_index)):
+        with pytest.raises(InvalidInputError, match="by index, others by name"):
+            one.merge([other])
+    assert by_index.merge([both]).stats()["rounds"] == 9
+
+
+def test_more_types_of_arrow():
+    pa = pytest.importorskip("pyarrow")
+    compute = pytest.importorskip("pyarrow.compute")
+    text, numbers = ["u", "v", "u", None], [1.0, 5.0, 5.0, 2.0]
+    table = pa.table(
+        {
+            "view": pa.array(text).cast(pa.string_view()),
+            "runs": compute.run_end_encode(pa.array(text)),
+            "numbers": compute.run_end_encode(pa.array(numbers)),
+        }
+    )
+    plain = pa.table({"view": text, "runs": text, "numbers": numbers})
+    one, other = OnlineLearner(), OnlineLearner()
+    one.learn(table, [1, 0, 1, 0])
+    other.learn(plain, [1, 0, 1, 0])
+    assert one.weights() == other.weights()
+    reader = pa.RecordBatchReader.from_batches(plain.schema, plain.to_batches())
+    with pytest.raises(InvalidInputError, match=r"pass X\.read_all\(\)"):
+        one.learn(reader, [1, 0, 1, 0])
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+@pytest.mark.parametrize("hash_bits", [None, 10])
+def test_the_parts_of_a_prediction_after_few_rows(hash_bits, classes):
+    table = ClassTable(tuple(range(classes)))
+    model = OnlineLearner.from_model(Model(Parameters(hash_bits=hash_bits), table))
+    rng = np.random.default_rng(0)
+    table = {"a": rng.normal(size=9), "b": 10 * rng.normal(size=9), "c": list("xyz") * 3}
+    frame = pd.DataFrame(table)
+    model.learn(frame, np.arange(9) % classes)
+    for row in ({"a": 0.3, "b": -9.0, "c": "x"}, {"a": 4.0, "b": 3.0, "c": "y"}):
+        parts = model.explain_one(row, 1)
+        assert set(parts) == {"(intercept)", "a", "b", f"c={row['c']}"}
+        raw = np.atleast_1d(model.predict_one(row))
+        assert sum(parts.values()) == pytest.approx(raw[0 if classes == 2 else 1], abs=1e-5)

@@ -539,9 +539,9 @@ def test_names_without_columns(tmp_path: Path) -> None:
     source, _ = all_files(tmp_path)["river regressor"]
     model = SONRegressor.load(source)
     assert not hasattr(model, "coef_")
-    with pytest.raises(AttributeError, match=r"no coef_: feature 'a' .* weights\(\)"):
+    with pytest.raises(AttributeError, match=r"no coef_: .*such as 'a'.* weights\(\)"):
         _ = model.coef_
-    with pytest.raises(InvalidInputError, match="feature 'a' is not a column of X"):
+    with pytest.raises(InvalidInputError, match=r"by name .such as 'a'."):
         model.value_limits()
     with pytest.raises(InvalidInputError, match="column"):
         model.to_onnx()

@@ -201,3 +201,30 @@ def test_predictions_of_an_interrupt_are_in_the_order_of_the_classes(
     with pytest.raises(KeyboardInterrupt) as caught:
         learner.learn(np.eye(3), [labels[0]] * 3, [0, 0, 0])  # weight 0: only predicted
     np.testing.assert_array_equal(caught.value.predictions, expected)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_an_interrupt_before_and_after_all_rows(monkeypatch: pytest.MonkeyPatch, loss: str) -> None:
+    X, y = np.eye(4), np.array([1, 0, 1, 0])
+    learner, same = OnlineLearner(loss=loss), OnlineLearner(loss=loss)
+    expected = same.learn(X, y)
+    called = CoreRows.call
+
+    def late(rows: CoreRows, *arguments: Any) -> None:
+        called(rows, *arguments)
+        raise KeyboardInterrupt
+
+    def early(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    for function, done in ((early, 0), (late, 4)):
+        monkeypatch.setattr(CoreRows, "call", function)
+        with pytest.raises(KeyboardInterrupt) as caught:
+            learner.learn(X, y)
+        error: Any = caught.value
+        assert error.rows_done == done == learner.stats()["rounds"]
+        np.testing.assert_array_equal(error.predictions, expected[:done])
+    monkeypatch.setattr(Model, "targets", early)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        learner.learn(X, y)
+    assert caught.value.rows_done == 0  # type: ignore[attr-defined]

@@ -61,7 +61,7 @@ BAD_ROWS: dict[str, tuple[Any, str]] = {
         else {}
     ),
     "ragged": ([[1.0], [1.0, 2.0], [3.0]], "X"),
-    "text": ([["a"], ["b"], ["c"]], "X must hold numbers"),
+    "text": ([["a"], ["b"], ["c"]], "X has text"),
     "None": (np.array([[None], [1], [2]], dtype=object), "X"),
     "complex": (X.astype(complex), "complex"),
     "fewer rows": (X[:2], "X has 2 rows, y has 3 labels"),

@@ -39,6 +39,7 @@ COMMANDS = {
     "evaluate": "Evaluate a model on labelled rows: loss, error, AUC, F1, confusion matrix, RMSE.",
     "merge": "Merge models that were trained on different rows with the same parameters.",
     "inspect": "Show the parameters, counters, spectrum and largest weights of a model.",
+    "export": "Write a model as ONNX, for other runtimes.",
     "convert": "Convert rows between svmlight, Vowpal Wabbit text, JSON lines and tables.",
     "vw": "Train and predict with the common options of Vowpal Wabbit.",
     "serve": "Serve models over HTTP: predict, train when labels arrive, and watch a live page.",

@@ -98,7 +98,7 @@ def _run(
     files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
     try:
         with files, streams.open(data, **(reading | options)) as stream:
-            if not quiet and output is not None:
+            if not (quiet or json):
                 typer.echo(stream.description, err=True)
             if not (quiet or json) and kind != "label" and model.classes == 2:
                 assert model.table is not None  # noqa: S101 - it has classes

@@ -18,13 +18,12 @@ from sonline.cli.config import Config, SaveConfig, save_config
 from sonline.cli.outputs import check_outputs
 from sonline.display import Display, number, open_console
 from sonline.errors import ParameterError
-from sonline.files import is_replaced
 from sonline.labels import label_of
 from sonline.model import Model
 from sonline.rows import check_class_weights
 from sonline.streams.sources import expand
 from sonline.training import ENDING, EVERY_SECONDS, Settings, Training, checkpoint_times
-from sonline.training.outputs import STDOUT
+from sonline.training.outputs import STDOUT, best_of, check_checkpoint
 
 app = command_app()
 
@@ -165,8 +164,9 @@ def train(
 def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
     """Train, save and report; return the model. After a signal, exit with 128 plus its number."""
     _check(settings)
+    read = [*settings.data, *settings.validation]
     check_outputs(
-        settings.data,
+        read,
         output=settings.output,
         # One file may be both the checkpoint and, in the end, the model.
         checkpoint=None if settings.checkpoint == settings.output else settings.checkpoint,
@@ -174,11 +174,9 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
         bad_rows=settings.bad_rows,
         cache=settings.cache,
     )
-    if settings.checkpoint is not None and not is_replaced(settings.checkpoint):
-        raise ParameterError(
-            f"--checkpoint {settings.checkpoint}: training cannot resume from a pipe or device; "
-            "name a file"
-        )
+    if settings.checkpoint is not None and settings.validation:
+        check_outputs(read, checkpoint=best_of(settings.checkpoint))
+    check_checkpoint("--checkpoint", settings.checkpoint)
     console = open_console()
     silent = quiet or (json and not console.is_terminal)
     display = Display(console, silent, settings.loss_scale)
@@ -198,10 +196,8 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
             f"  sonline {again}\n"
         )
         raise typer.Exit(SIGNALLED + run.interrupted)
-    class_numbers = {} if model.table is None else model.table.numbers
-    absent = [str(label) for label in settings.class_weights if label not in class_numbers]
-    if absent and not quiet:
-        sys.stderr.write(f"warning: --class-weight: no row has the label {', '.join(absent)}\n")
+    if (unused := run.unused_class_weights()) and not quiet:
+        sys.stderr.write(f"warning: --class-weight: no row has the label {', '.join(unused)}\n")
     if (label := _only_label(model)) is not None and not quiet:
         sys.stderr.write(
             f"warning: all rows have the label {label}, so there is nothing to learn\n"

@@ -365,6 +365,12 @@ class OnlineEstimator(Face, BaseEstimator):  # type: ignore[misc]  # scikit-lear
         chosen = []
         for feature in self._model.features():
             column = feature if isinstance(feature, int) else numbers.get(feature)
+            if column is None and names is None:
+                raise InvalidInputError(
+                    f"coef_ and ONNX need one weight per column of X, and this model knows "
+                    f"features by name (such as {feature!r}) but no columns yet: call partial_fit "
+                    "with a data frame; weights() returns the weights by feature"
+                )
             if column is None:
                 raise InvalidInputError(
                     f"feature {feature!r} is not a column of X: coef_ and ONNX need one weight per "

@@ -16,8 +16,8 @@ from sonline.constructors import ClassifierConstructor
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.labels import Labels, as_labels, table_of
-from sonline.estimators.rows import checked_rows, known_rows
-from sonline.labels import ClassTable
+from sonline.estimators.rows import checked_rows, more_rows
+from sonline.labels import NEW, ClassTable
 from sonline.model import PROBABILISTIC, Model, probabilities
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
 from sonline.rows import Floats, Rows, check_class_weights
@@ -69,7 +69,8 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
     classes_ : array of shape (n_classes,)
         The labels, sorted.
     coef_ : array of shape (1, n_features) or (n_classes, n_features)
-        Weights of the raw features (scaling is undone).
+        Weights of the raw features (scaling is undone). Predictions follow them once a feature has
+        occurred 16 times; until then its scale includes the row that is predicted.
     intercept_ : array of shape (1,) or (n_classes,)
         Weights of the constant feature.
     n_features_in_ : int
@@ -144,7 +145,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
                 self._check_same_parameters()
                 if classes is not None:
                     self._compare(classes)
-                rows = known_rows(self, X)
+                rows = more_rows(self, X)
             else:
                 parameters = self._parameters()
                 rows = checked_rows(self, X, reset=True, least=0)
@@ -264,6 +265,25 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
             scores = self.decision_function(X)
             codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
             return self.classes_[codes]  # type: ignore[no-any-return]
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Return the accuracy of `predict`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+        y : array of shape (n_samples,)
+            The labels; booleans also if the labels of the model are True and False as words.
+        sample_weight : array of shape (n_samples,), optional
+            How much each row counts.
+        """
+        table = self._fitted().table
+        if table is not None and table.aliases:
+            labels = as_labels("y", y)
+            codes = table.codes(labels)
+            y = table.array[codes] if codes.size and codes.min() != NEW else labels
+        return float(super().score(X, y, sample_weight))
 
     @available_if(_is_logistic)  # type: ignore[untyped-decorator]
     def predict_proba(self, X: Any) -> Floats:

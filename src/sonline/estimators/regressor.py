@@ -17,7 +17,7 @@ from sonline.estimators.rows import (
     by_name,
     checked_rows,
     is_named,
-    known_rows,
+    more_rows,
     refuse_rows,
     text_without_names,
 )
@@ -50,7 +50,8 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
     Attributes
     ----------
     coef_ : array of shape (n_features,)
-        Weights of the raw features (scaling is undone).
+        Weights of the raw features (scaling is undone). Predictions follow them once a feature has
+        occurred 16 times; until then its scale includes the row that is predicted.
     intercept_ : array of shape (1,)
         Weight of the constant feature.
     n_features_in_ : int
@@ -110,7 +111,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
         with self._as_before_on_error():
             if self.__sklearn_is_fitted__():
                 self._check_same_parameters()
-                rows, labels = known_rows(self, X), _numbers(y)
+                rows, labels = more_rows(self, X), _numbers(y)
             else:
                 parameters = self._parameters()
                 rows, labels = self._checked(X, y, reset=True, least=0)

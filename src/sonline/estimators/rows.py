@@ -109,6 +109,16 @@ def known_rows(estimator: Any, X: Any) -> Rows:
     return checked_rows(estimator, X, reset=False, least=0)
 
 
+def more_rows(estimator: Any, X: Any) -> Rows:
+    """Return rows to continue training on.
+
+    A model of another face knows features, but no columns: these are those of the first frame.
+    """
+    if not hasattr(estimator, "n_features_in_") and is_named(X):
+        return checked_rows(estimator, X, reset=True, least=0)
+    return known_rows(estimator, X)
+
+
 def is_list_of_mappings(X: Any) -> bool:
     """Return whether X is a list of rows from feature to number."""
     return isinstance(X, (list, tuple)) and len(X) > 0 and hasattr(X[0], "items")

@@ -56,6 +56,9 @@ class Face:
     def weights(self, label: Any = None, *, scaled: bool = False) -> dict[Feature, float]:
         """Return the weight of each feature seen.
 
+        Predictions are linear in a feature once it has occurred 16 times. Until then its scale
+        includes the row that is predicted (`scaling` "auto" and "rms").
+
         Parameters
         ----------
         label : optional

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,16 +28,54 @@ def check_features(model: Model, X: Rows, add: bool) -> None:
     frame = is_frame(X)
     if not (frame or hasattr(X, "shape")):
         return
-    known = known_by(model)
-    if frame and known == "index" and any(isinstance(name, str) for name in names_of(X)):
+    named = frame and any(isinstance(name, str) for name in names_of(X))
+    if named and known_by(model) == "index":
         raise InvalidInputError(
             "this model knows its features by index, X has names; pass X.to_numpy() with the "
             "columns in the order of the training"
         )
-    if not frame and known == "name" and model.features() and not _has_indices(model):
+    if not named and only_names(model):
         raise InvalidInputError(
             "this model knows its features by name, X has none; pass a data frame or mappings"
         )
+
+
+def check_stream_features(model: Model, named: bool, names: Sequence[str] = ()) -> None:
+    """Raise an error if the features of a stream cannot be those that the model was trained on.
+
+    ``names`` are those that are new in the stream.
+    """
+    if names and model.reading.columns:
+        _check_types(model.reading.columns, names)
+    if model.parameters.hash_bits is not None:
+        return
+    if named and known_by(model) == "index":
+        raise InvalidInputError(
+            "this model knows its features by index, the stream has names; read it with "
+            "features='index' if its names are these numbers"
+        )
+    if not named and only_names(model):
+        raise InvalidInputError(
+            "this model knows its features by name, the stream has indices; read it with "
+            "features='name' if these are the names"
+        )
+
+
+def _check_types(columns: dict[str, str], names: Sequence[str]) -> None:
+    """Raise an error if a column of a stream was read as another type than a model has for it."""
+    texts = tuple(f"{name}=" for name, kind in columns.items() if kind == "text")
+    for name in names:
+        column = name if name in columns else name.partition("=")[0]
+        kind = columns.get(column)
+        if kind == "text" and column == name:
+            raise InvalidInputError(
+                f"column {column!r} was read as numbers, but the model was trained with text in "
+                f"it; open the stream with text=[{column!r}]"
+            )
+        if kind == "number" and column != name and not name.startswith(texts):
+            raise InvalidInputError(
+                f"column {column!r} was read as text, but the model was trained with numbers in it"
+            )
 
 
 def known_by(model: Model) -> str:
@@ -64,8 +103,10 @@ def file_columns(table: dict[str, Any]) -> list[tuple[list[str], str]]:
     return groups
 
 
-def _has_indices(model: Model) -> bool:
-    """Return whether some features have indices, although others have names."""
-    if model.core.stats()["features"] > 1 + model.core.name_count():  # true without a search
-        return True
-    return any(isinstance(name, int) for name in model.features())
+def only_names(model: Model) -> bool:
+    """Return whether all features of a model, and there are some, have names."""
+    count = model.core.name_count()
+    if not count or model.core.stats()["features"] > 1 + count:  # without a search
+        return False
+    features = model.features()
+    return bool(features) and not any(isinstance(name, int) for name in features)

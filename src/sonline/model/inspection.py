@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sonline import _core
 from sonline.errors import InvalidInputError
@@ -13,6 +14,7 @@ from sonline.labels import ClassTable
 from sonline.parameters import Parameters
 from sonline.rows import Floats, cleaned
 
+COUNTING = ("auto", "rms")  # ways of scaling by the mean square of the values
 INTERCEPT = "(intercept)"  # its name among the parts of a prediction
 
 
@@ -72,6 +74,18 @@ class Inspection:
         limits: Floats = np.max([learner.limits() for learner in self.learners], axis=0)
         return centres - limits, centres + limits
 
+    def young(self) -> NDArray[np.bool_]:
+        """Return which features, the intercept first, have occurred fewer than 16 times.
+
+        The scale of such a feature includes the row that is predicted, so predictions are not
+        linear in it, unless all its values have the same size. Other ways of scaling are linear.
+        """
+        if self.parameters.scaling not in COUNTING:
+            return np.zeros(self.centres().size, np.bool_)
+        limits: Floats = np.max([learner.limits() for learner in self.learners], axis=0)
+        limits[0] = 0
+        return np.isinf(limits)
+
     def centres(self) -> Floats:
         """Return what is subtracted from the values of each feature, the intercept's first."""
         return np.asarray(self.learners[0].centres())
@@ -116,6 +130,7 @@ class Inspection:
     def explain(self, x: Mapping[Any, Any], label: Any = None) -> dict[Any, float]:
         """Return what the intercept and each feature add to a raw prediction, largest first.
 
+        The parts have the names of the row, also if the model knows them by their hashes.
         Values beyond their limit are cut, as they are for the prediction. A feature that is
         centred counts by its distance from the centre, and the intercept is the prediction there.
         """
@@ -128,23 +143,35 @@ class Inspection:
         bias, *weights = (sign * self.weights()[output]).tolist()
         limits = self.learners[output].limits()[1:].tolist()
         centres = self.learners[output].centres()[1:].tolist()
+        features = zip(weights, limits, centres, self.young()[1:].tolist(), strict=False)
         # Another thread may have added features since.
-        known = dict(
-            zip(self.features(), zip(weights, limits, centres, strict=False), strict=False)
-        )
-        bias += sum(weight * centre for weight, _, centre in known.values())
+        known = dict(zip(self.features(), features, strict=False))
+        bias += sum(weight * centre for weight, _, centre, _ in known.values())
         intercept = INTERCEPT
         while intercept in known:
             intercept = f"({intercept})"
         contributions: dict[Any, float] = {intercept: bias} if self.parameters.intercept else {}
-        absent = {feature: 0.0 for feature, (_, _, centre) in known.items() if centre != 0}
+        absent = {feature: 0.0 for feature, (_, _, centre, _) in known.items() if centre != 0}
+        bounded = self.parameters.bound is not None or self.parameters.clip
         for name, value in (absent | dict(x)).items():
             feature = f"{name}={value}" if isinstance(value, str) else name
-            if feature in known:
-                number = 1.0 if isinstance(value, str) else float(value)
-                weight, limit, centre = known[feature]
+            key = self._hashed(feature)
+            if key not in known:
+                continue
+            number = 1.0 if isinstance(value, str) else float(value)
+            weight, limit, centre, young = known[key]
+            if young and centre == 0 and not bounded:  # its scale depends on the value
+                alone = self.predict_one({name: value})[output] - self.predict_one({})[output]
+                contributions[feature] = sign * alone
+            else:
                 contributions[feature] = weight * min(max(number - centre, -limit), limit)
         return dict(sorted(contributions.items(), key=lambda item: -abs(item[1])))
+
+    def _hashed(self, feature: Any) -> Any:
+        """Return a feature as `features` has it: its hash, if names are hashed."""
+        if self.parameters.hash_bits is None or not isinstance(feature, str):
+            return feature
+        return int(self.core.name_keys([feature], False)[0])
 
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues of the sketch of each output, largest first; sorted by class."""

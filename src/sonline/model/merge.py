@@ -19,6 +19,7 @@ from sonline.merging import (
     merge_tree,
     with_opposite_labels,
 )
+from sonline.model.features import known_by, only_names
 from sonline.parameters import Parameters
 from sonline.persistence import Tensors
 
@@ -37,6 +38,7 @@ def merge(models: Sequence[M], start: M | None) -> M:
     for model in involved:
         model.refuse_if_compact()
     check_same_parameters(first.parameters, [model.parameters for model in involved[1:]])
+    _check_features(involved)
     table = _common_table([model.table for model in involved])
     if len(models) == 1:
         return copy.deepcopy(first)
@@ -55,6 +57,16 @@ def merge(models: Sequence[M], start: M | None) -> M:
         )
     merged.set_knowledge(knowledge, signs)
     return merged
+
+
+def _check_features(models: Sequence[Model]) -> None:
+    """Raise an error if some models know their features by index, others by name."""
+    exact = models[0].parameters.hash_bits is None
+    if exact and {"index"} & {*map(known_by, models)} and any(map(only_names, models)):
+        raise InvalidInputError(
+            "some of the models to be merged know their features by index, others by name; train "
+            "all of them on arrays, or all on data frames or mappings"
+        )
 
 
 def _share(models: Sequence[Model], start: Model | None) -> bool:
@@ -114,7 +126,7 @@ def _without_learners(models: Sequence[M], start: M | None, table: ClassTable | 
             if columns.setdefault(name, kind) != kind:
                 raise InvalidInputError(
                     f"column {name!r} holds numbers in some partitions and words in others; "
-                    f"name it with --text {name}"
+                    f"convert it to one of them, or name it with --text {name}"
                 )
     merged.reading = replace(first.reading, columns=columns)
     merged.face = dict(first.face)

@@ -25,7 +25,7 @@ from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, s
 from sonline.evaluate import Progress, measures
 from sonline.labels import SIGNS, ClassTable, Codes
 from sonline.model.batches import StreamKeys, batch_codes
-from sonline.model.features import check_features, file_columns
+from sonline.model.features import check_features, check_stream_features, file_columns
 from sonline.model.files import ModelFiles, Reading
 from sonline.model.learners import group_with, learners_with
 from sonline.model.predictions import (
@@ -205,6 +205,7 @@ class Model(ModelFiles):
         if isinstance(X, CoreRows):
             return X
         if hasattr(X, "indptr") and hasattr(X, "new_names"):
+            check_stream_features(self, X.named, X.new_names)
             stream = self._learned_stream if add else self._predicted_stream
             return stream.rows(self.core, X, add)
         check_features(self, X, add)
@@ -214,6 +215,7 @@ class Model(ModelFiles):
             X,
             lambda names: self.core.name_keys(names, add),
             known_keys_of=None if hashed else lambda names: self.core.name_keys(names, False),
+            types=self.reading.columns,
             largest=largest,
             missing=self.parameters.missing,
             bounded=bounded,
@@ -279,13 +281,31 @@ class Model(ModelFiles):
         threads: int = 1,
     ) -> LearnResult:
         """Learn rows with targets as `targets` returned them, with the table."""
+        try:
+            learned = self._learn_targets(rows, targets, table, weights, threads)
+        except InvalidInputError:
+            raise
+        except BaseException:  # some rows have been learned
+            self._add_types(rows)
+            raise
+        self._add_types(rows)
+        return learned
+
+    def _learn_targets(
+        self,
+        rows: CoreRows,
+        targets: NDArray[Any],
+        table: ClassTable | None,
+        weights: Floats | None,
+        threads: int,
+    ) -> LearnResult:
         self.refuse_if_compact()
         if rows.count != targets.size:
             raise InvalidInputError(f"X has {rows.count} rows, y has {targets.size} labels")
         if self.table is None or table is None:
             out = np.empty((1, rows.count))
             fresh = self.core.stats()["rounds"] == 0
-            with _interrupts(out, 1):
+            with _interrupts(out, self.core, 1):
                 rows.call(self.core, "learn", targets, weights, out[0])
             return LearnResult(out, targets, [(0, 0)], fresh)
         # No other thread may add classes meanwhile, or learn without the new ones.
@@ -317,7 +337,7 @@ class Model(ModelFiles):
         )
         try:
             keep = partial(self._add_classes, table, grown)
-            with _interrupts(out, grown.outputs, keep, table):
+            with _interrupts(out, grown.core, grown.outputs, keep, table):
                 rows.call(grown.group, "learn", codes, weights, out, threads)
         except DivergenceError:
             if len(grown.learners) > 1:  # they have learned the other rows
@@ -325,6 +345,11 @@ class Model(ModelFiles):
             raise
         self._add_classes(table, grown)
         return LearnResult(out[: grown.outputs], codes, counts)
+
+    def _add_types(self, rows: CoreRows) -> None:
+        """Store the types of columns that are new, so that streams read them alike."""
+        if rows.types:
+            self.reading.columns = rows.types | self.reading.columns
 
     def _add_classes(self, table: ClassTable, grown: Self) -> None:
         """Use the learners of a model that has more classes."""
@@ -527,14 +552,19 @@ def _number_of_learners(table: ClassTable | None) -> int:
 @contextmanager
 def _interrupts(
     out: Floats,
+    core: _core.Model,
     outputs: int,
     on_interrupt: Callable[[], None] = lambda: None,
     table: ClassTable | None = None,
 ) -> Iterator[None]:
     """After Ctrl-C keep the rows learned so far, and attach their predictions to the error."""
+    before = core.stats()["rounds"]
     try:
         yield
     except BaseException as error:
+        late = isinstance(error, KeyboardInterrupt) and core.stats()["rounds"] > before
+        if late and not hasattr(error, "rows_done"):  # it came after the last check for Ctrl-C
+            vars(error)["rows_done"] = out.shape[1]
         if hasattr(error, "rows_done"):
             done = out[: max(outputs, 1), : error.rows_done]
             done = done if table is None else table.in_order(done)

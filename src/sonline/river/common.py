@@ -12,7 +12,7 @@ from river import base
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.labels import ClassTable, plain
 from sonline.model import Model, to_merge
-from sonline.model.face import Face
+from sonline.model.face import Face, Feature
 from sonline.parameters import Parameters, check_loss
 from sonline.rows import row_weights
 
@@ -32,6 +32,14 @@ class RiverEstimator(Face):
         check_loss(self.loss, self.losses)
         table = ClassTable(growing=True) if isinstance(self, base.Classifier) else None
         self._model = Model(Parameters(**arguments), table)
+
+    def weights(self, label: Any = None, *, scaled: bool = False) -> dict[Feature, float]:
+        """Return the weight of each feature seen; see `OnlineLearner.weights`."""
+        return super().weights(label, scaled=scaled) if self._has_labels() else {}
+
+    def explain_one(self, x: Mapping[Any, Any], label: Any = None) -> dict[Feature, float]:
+        """Return what each feature adds to a prediction; see `OnlineLearner.explain_one`."""
+        return super().explain_one(x, label) if self._has_labels() else {}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the complete state to a file; a loaded estimator continues training exactly.

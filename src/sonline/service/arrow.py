@@ -99,10 +99,12 @@ def _arrow_table(body: bytes, limits: Limits) -> Any:
 
 
 def _refuse_expansion(name: str, column: Any, rows: int) -> None:
-    """Raise an error about a dictionary whose words would fill the memory when written out."""
+    """Raise an error about a column whose words would fill the memory when written out."""
     import pyarrow as pa  # noqa: PLC0415 - an extra
     import pyarrow.compute as pc  # noqa: PLC0415
 
+    if pa.types.is_run_end_encoded(column.type) or pa.types.is_string_view(column.type):
+        raise InvalidInputError(f"column {name!r} has the type {column.type}; send plain columns")
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):
             words = chunk.dictionary

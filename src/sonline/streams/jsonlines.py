@@ -35,7 +35,7 @@ class JsonReader(TextReader):
         self._roles = roles | {name: role for name, role in named.items() if name is not None}
         self._parser.set_json_columns(
             self._roles,
-            list(options.text),
+            [*options.text, *(name for name, kind in columns.items() if kind == "text")],
             ngram_columns(options.ngrams),
             [split_pair(words) for words in options.interactions],
         )

@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
@@ -194,8 +194,12 @@ def open_source(name: str) -> Source:
     return Source(name, raw, _decompressed(raw, compression), compression, size)
 
 
-def guess_format(source: Source) -> tuple[str, str]:
-    """Return the format, and whether it was detected from the name or the content."""
+def guess_format(source: Source, columns: Collection[str] = ()) -> tuple[str, str]:
+    """Return the format, and whether it was detected from the name or the content.
+
+    A single word in the first line may be a label (svmlight) or the name of a column: it is that of
+    a column if it is among those that are known.
+    """
     named = format_of_name(source.name)
     if named:
         return named, "name"
@@ -204,6 +208,9 @@ def guess_format(source: Source) -> tuple[str, str]:
         source.plain = cast(IO[bytes], io.BufferedReader(sniffed, _SAMPLE))
     with _reaching(source.name), source.named_damage():
         sample = bytes(cast(Any, source.plain).peek(_SAMPLE))
+    line = next(_content(sample.split(b"\n")), b"")
+    if line.decode("utf-8", "replace").strip('"') in columns:
+        return "csv", "content"
     return format_of_content(sample, source.name), "content"
 
 

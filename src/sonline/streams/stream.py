@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, Self
@@ -161,7 +161,7 @@ class Stream:
         first = min(self._start.file, len(files) - 1)
         self._first: Source | None = open_source(files[first])
         try:
-            kind, self.description = self._decide(self._first, options.format)
+            kind, self.description = self._decide(self._first, options.format, options.columns)
             if options.format == "auto":
                 self._check_names(kind)
             self.options = replace(options, format=kind, features=_features(options, kind))
@@ -183,7 +183,7 @@ class Stream:
         self._thread: threading.Thread | None = None
 
     @staticmethod
-    def _decide(source: Source, format_name: str) -> tuple[str, str]:
+    def _decide(source: Source, format_name: str, columns: Collection[str] = ()) -> tuple[str, str]:
         """Return the format of a source, and a sentence about it."""
         packed = f", {source.compression}" if source.compression else ""
         if format_name != "auto":
@@ -192,7 +192,7 @@ class Stream:
                     f"format must be 'auto' or one of {', '.join(FORMATS)}; got {format_name!r}"
                 )
             return format_name, f"{source.name}: {format_name}{packed}"
-        kind, origin = guess_format(source)
+        kind, origin = guess_format(source, columns)
         return kind, f"{source.name}: {kind}{packed} (by its {origin})"
 
     def _format_found(self) -> str:

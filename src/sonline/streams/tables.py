@@ -1,11 +1,13 @@
 """Parquet and Arrow through pyarrow.
 
 A number is a feature with the name of its column, text is the feature ``column=value`` with value
-1, and missing cells and NaN are absent. A column keeps its first type.
+1, as are all values of a dictionary (categories), and missing cells and NaN are absent. A column
+keeps its first type.
 """
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -56,6 +58,7 @@ class TableReader:
         self._options = options
         self._builder = RowBuilder(options)
         self._columns = columns
+        self._categories: set[str] = set()
         self._largest = LARGEST_VALUES[options.dtype]
         self._ngrams = ngram_columns(options.ngrams)
         for words in options.interactions:
@@ -97,7 +100,9 @@ class TableReader:
         if self._options.format == "parquet":
             from pyarrow import parquet  # noqa: PLC0415 - only for this format
 
-            yield from parquet.ParquetFile(_seekable(source)).iter_batches(batch_size=_ROWS)
+            file = parquet.ParquetFile(_seekable(source))
+            self._categories = self._dictionaries(file.metadata.metadata or {})
+            yield from file.iter_batches(batch_size=_ROWS)
         else:
             ipc = self._arrow.ipc
             if cast(Any, source.plain).peek(6).startswith(b"ARROW1"):
@@ -107,6 +112,17 @@ class TableReader:
             else:
                 for table in ipc.open_stream(SourceFile(source)):
                     yield from pieces(table)
+
+    def _dictionaries(self, metadata: dict[bytes, bytes]) -> set[str]:
+        """Return the columns of a Parquet file that were dictionaries when it was written.
+
+        Parquet has numbers for a dictionary of numbers.
+        """
+        if b"ARROW:schema" not in metadata:
+            return set()
+        stored = base64.b64decode(metadata[b"ARROW:schema"])
+        schema = self._arrow.ipc.read_schema(self._arrow.py_buffer(stored))
+        return {field.name for field in schema if self._arrow.types.is_dictionary(field.type)}
 
     def _batch(self, table: Any, name: str, start: Position) -> Batch:
         options = self._options
@@ -184,7 +200,7 @@ class TableReader:
         The value of a missing cell is 0.
         """
         as_text = name in self._options.text or self._columns.get(name) == "text"
-        read = arrow_column(name, column, as_text)
+        read = arrow_column(name, column, as_text or name in self._categories)
         if read is None:
             raise DataFormatError(
                 f"column {name!r} has the type {column.type}, which cannot be a feature; "

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
@@ -14,11 +15,13 @@ from typing import Any
 from sonline import streams
 from sonline.display import Display, PlainConsole, open_console
 from sonline.errors import ParameterError
+from sonline.labels import label_of, plain
 from sonline.model import Model
 from sonline.parameters import Parameters, check_integer
 from sonline.rows import check_class_weights
 from sonline.streams import Options
 from sonline.streams.sources import expand
+from sonline.training.outputs import best_of, check_checkpoint, check_outputs
 from sonline.training.predictions import prediction_lines, prediction_objects
 from sonline.training.run import Training
 from sonline.training.settings import EVERY_SECONDS, THREADS, Settings, checkpoint_times
@@ -80,21 +83,32 @@ def learn_stream(
             "OnlineLearner"
         )
     _check_options(options)
-    check_class_weights(class_weight or {})
+    weights = {} if class_weight is None else class_weight
+    check_class_weights(weights)
     check_integer("shuffle", shuffle, 0)
     check_integer("patience", patience, 1)
     every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
     fresh = not model.stats()["rounds"]
+    data = [os.fspath(name) for name in streams.listed(source)]
+    validated = [] if validation is None else expand(streams.listed(validation))
+    if checkpoint is not None:
+        file = Path(checkpoint)
+        best = {"best model of checkpoint": best_of(file)} if validated else {}
+        check_outputs([*data, *validated], {"checkpoint": file, **best})
+        check_checkpoint("checkpoint", file)
     settings = Settings(
-        data=[os.fspath(name) for name in streams.listed(source)],
+        data=data,
         parameters=model.parameters.as_dict(),
         stream=options,
         classes=classes,
-        class_weights=dict(class_weight or {}),
+        class_weights={
+            label_of(label) if isinstance(label, str) else plain(label): float(weight)
+            for label, weight in weights.items()
+        },
         passes=passes,
         cache=None if cache is None else Path(cache),
         shuffle=int(shuffle),
-        validation=[] if validation is None else expand(streams.listed(validation)),
+        validation=validated,
         patience=int(patience),
         checkpoint=None if checkpoint is None else Path(checkpoint),
         every_rows=every_rows,
@@ -111,6 +125,8 @@ def learn_stream(
         learned = training.run()
     if training.interrupted:
         training.save()
+    elif unused := training.unused_class_weights():
+        warnings.warn(f"class_weight: no row has the label {', '.join(unused)}", stacklevel=3)
     return learned, training.interrupted is not None
 
 
@@ -125,3 +141,9 @@ def _check_options(options: dict[str, Any]) -> None:
             similar = get_close_matches(name, every, 1)
             advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(every)}"
             raise ParameterError(f"there is no option {name!r}; {advice}")
+    for name in ("label", "weight", "tag"):
+        if not isinstance(options.get(name), (str, type(None))):
+            raise ParameterError(
+                f"{name} must be the name of a column, got {options[name]!r}; without a header "
+                "(header=False) columns are called c1, c2, ..."
+            )

@@ -1,15 +1,59 @@
-"""Files that are written during a run: predictions and bad rows."""
+"""Files that are written during a run: predictions, bad rows and checkpoints."""
 
 from __future__ import annotations
 
 import io
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, Self, cast
 
+from sonline.errors import ParameterError
+from sonline.files import check_writable, is_replaced
+from sonline.streams.sources import expand
+
 STDOUT = "-"
+
+
+def check_outputs(data: Sequence[str], outputs: Mapping[str, Path | None]) -> None:
+    """Raise an error if an output cannot be written, is also an input, or is named twice.
+
+    Parameters
+    ----------
+    data : sequence of str
+        The files that are read.
+    outputs : mapping
+        From the option, as the user knows it, to the file that it names.
+    """
+    read = [name for name in expand(data) if os.path.isfile(name)]  # noqa: PTH113 - may be remote
+    written: dict[str, str] = {}
+    for option, path in outputs.items():
+        if path is None or str(path) == STDOUT:
+            continue
+        if path.is_file() and any(path.samefile(other) for other in read):
+            raise ParameterError(f"{option} {path}: this file is read; name another one")
+        target = os.path.realpath(path)
+        if target in written and is_replaced(path):
+            raise ParameterError(f"{option} {path}: {written[target]} is the same file")
+        written[target] = option
+        try:
+            check_writable(path)
+        except OSError as error:
+            raise type(error)(f"{option} {error}") from None
+
+
+def check_checkpoint(option: str, path: Path | None) -> None:
+    """Raise an error if training could not resume from this file."""
+    if path is not None and not is_replaced(path):
+        raise ParameterError(
+            f"{option} {path}: training cannot resume from a pipe or device; name a file"
+        )
+
+
+def best_of(checkpoint: Path) -> Path:
+    """Return the file for the best model so far, beside a checkpoint."""
+    return checkpoint.with_name(checkpoint.name + ".best")
 
 
 class _Named(io.FileIO):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from signal import Signals
 from typing import Any
@@ -16,7 +17,9 @@ from sonline import streams
 from sonline.display import Display, PlainConsole, in_a_cell
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Point, Progress
+from sonline.labels import ClassTable
 from sonline.model import LearnResult, Model, NextRows
+from sonline.model.features import check_stream_features
 from sonline.parameters import Parameters
 from sonline.rows import CoreRows, Floats
 from sonline.streams import Batch, Position, Stream
@@ -147,8 +150,11 @@ class Training:
             options = stream_options(self.model) | chosen
             options["features"] = self.model.reading.features
         elif self.model is not None:
-            labels = {"tokens": self.model.table is not None}
-            options = options_of(self.model.parameters) | labels | options
+            known = {
+                "tokens": self.model.table is not None,
+                "columns": self.model.reading.columns,
+            }
+            options = options_of(self.model.parameters) | known | options
         else:
             options |= options_of(Parameters(**self.settings.parameters))
         return streams.open(
@@ -166,8 +172,12 @@ class Training:
         if self.model is None:
             batches = self._decide(stream, batches)
         elif not self.model.reading.features:
-            self.model.reading = reading_of(stream.options)
+            check_stream_features(self.model, stream.options.features == "name")
+            columns = self.model.reading.columns
+            self.model.reading = replace(reading_of(stream.options), columns=columns)
         table = None if self.model is None else self.model.table
+        if self.model is not None:
+            self._check_class_weights(table)
         check = None if table is None else LabelCheck(table, self.settings.more_classes)
         usable = self._usable(batches, check, stream.options.on_error)
         if self.settings.shuffle:
@@ -311,6 +321,26 @@ class Training:
             return batch.weights
         factors = np.array([chosen.get(label, 1.0) for label in batch.stream_labels()])[batch.codes]
         return factors if batch.weights is None else batch.weights * factors
+
+    def _check_class_weights(self, table: ClassTable | None) -> None:
+        """Raise an error about weights of classes that cannot occur."""
+        if table is None and self.settings.class_weights:
+            raise ParameterError("class_weight (--class-weight) needs classes: this is regression")
+        if table is None or table.growing:
+            return
+        classes = (-1, 0, 1) if table.undecided else table.labels
+        for label in self.settings.class_weights:
+            if label not in classes:
+                known = ", ".join(map(str, classes[:10])) + (", ..." if len(classes) > 10 else "")
+                raise ParameterError(
+                    f"class_weight (--class-weight): {label!r} is not among the classes {known}"
+                )
+
+    def unused_class_weights(self) -> list[str]:
+        """Return the labels with a weight that no row has had."""
+        table = None if self.model is None else self.model.table
+        known = {} if table is None else table.numbers
+        return [str(label) for label in self.settings.class_weights if label not in known]
 
     def _measure(
         self, model: Model, batch: Batch, learned: LearnResult, held: NDArray[np.bool_] | None

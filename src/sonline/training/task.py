@@ -95,6 +95,7 @@ class LabelCheck:
         self._more_classes = more_classes
         self._known = table.labels
         self._growing, self._signs = table.growing, table.signs
+        self._aliases = table.aliases
         self._undecided = table.undecided
         self._reasons: dict[int, str] = {}  # by code of the label
         self._checked = 0
@@ -138,7 +139,7 @@ class LabelCheck:
         """Return why a label cannot be learned; None if it can."""
         if label is None:
             return NO_LABEL
-        if label in self._known:
+        if label in self._known or label in self._aliases:
             return None
         if self._signs:
             return (

@@ -12,6 +12,7 @@ from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Progress, measures
 from sonline.files import replacing
 from sonline.model import Model
+from sonline.training.outputs import best_of
 from sonline.training.settings import THREADS
 from sonline.training.task import have_targets, stream_options, targets_of
 
@@ -31,7 +32,7 @@ class Validation:
         checkpoint: Path | None = None,
     ) -> None:
         self._data, self._patience, self._options = list(data), patience, options
-        self._file = None if checkpoint is None else checkpoint.with_name(checkpoint.name + ".best")
+        self._file = None if checkpoint is None else best_of(checkpoint)
         self._loss = math.inf
         self._best: bytes | None = None
         self._worse = 0
