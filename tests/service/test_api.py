@@ -13,7 +13,8 @@ from helpers_service import NAME, assert_same_bits, drawn, lines, one_pass
 from starlette.testclient import TestClient
 
 from sonline import OnlineLearner
-from sonline.model import Model
+from sonline.errors import InvalidInputError
+from sonline.model import Model, Reading
 from sonline.service import bodies, create_app, reading, security
 from sonline.service.bodies import Limits
 from sonline.service.settings import Settings
@@ -558,3 +559,48 @@ def test_errors_speak_of_the_service_and_not_of_python(client):
     answer = client.get(f"{MODEL}/learn")
     assert answer.status_code == 405
     assert answer.json()["error"] == "this path takes POST, not GET"
+
+
+@pytest.mark.parametrize("option", ["interactions", "ngrams"])
+def test_models_with_options_for_files_are_refused(client, tmp_path, option):
+    data, path = tmp_path / "a.csv", tmp_path / "m.son"
+    data.write_text("a,city,label\n" + "1.5,new york,1\n2.5,rome,0\n" * 20)
+    chosen = {"interactions": ["a*city"], "ngrams": ["city:2"]}[option]
+    learner = OnlineLearner()
+    learner.learn_stream(data, **{option: chosen})
+    learner.save(path)
+    headers = {"content-type": "application/octet-stream"}
+    for where in ("/v1/models?name=new", f"{MODEL}/versions"):
+        answer = client.post(where, content=path.read_bytes(), headers=headers)
+        assert (answer.status_code, f"with --{option}" in answer.json()["error"]) == (400, True)
+
+
+def test_an_older_folder_with_such_a_model_refuses_to_learn(client):
+    """Rows that are acknowledged and never learned are lost."""
+    engine = client.app.state.service.engine(NAME)
+    live = engine.versions[1]
+    live.model.reading = Reading("name", {}, {"interactions": ["a*b"]})
+    engine.admission.check_with(live.model)
+    row = {"x": {"a": 1.0, "b": 2.0}, "y": 1}
+    answer = client.post(f"{MODEL}/learn", json=row)
+    assert (answer.status_code, "interactions" in answer.json()["error"]) == (400, True)
+    many = client.post(f"{MODEL}/learn", content=lines([row] * 20), headers=NDJSON)
+    assert many.status_code == 400
+
+
+def test_events_that_could_not_be_learned_are_a_problem(client):
+    live = client.app.state.service.engine(NAME).versions[1]
+
+    def refuse(*_):
+        raise InvalidInputError("no such row")
+
+    live.model.learn = refuse
+    assert client.post(f"{MODEL}/learn", json={"x": {"f": 1.0}, "y": 1}).status_code == 200
+    while client.get(MODEL).json()["lag"]:
+        time.sleep(0.005)
+    problem = "events that could not be learned: 1; the last one: no such row"
+    assert client.get(MODEL).json()["versions"]["1"]["problem"] == problem
+    assert client.get("/readyz").json()["models"][NAME]["problem"] == problem
+    assert client.get(f"{MODEL}/stats").json()["now"]["problem"] == problem
+    text = client.get("/metrics").text
+    assert f'sonline_refused_total{{model="{NAME}",version="1"}} 1.0' in text

@@ -324,6 +324,7 @@ class Admission:
         """
         table = self._checked_labels.table
         self._checked_rows, self._checked_labels = (Model(model.parameters) for _ in range(2))
+        self._checked_rows.reading = model.reading  # whose columns may be refused
         self._checked_labels.table = table
 
     def first_needed(self) -> tuple[int, int]:

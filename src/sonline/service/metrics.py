@@ -154,6 +154,11 @@ class Metrics:
         sizes = GaugeMetricFamily(
             "sonline_model_bytes", "Memory of a version.", labels=["model", "version"]
         )
+        refused = CounterMetricFamily(
+            "sonline_refused",
+            "Events on disk that a version could not learn.",
+            labels=["model", "version"],
+        )
         for name, engine in self._service.engines.items():
             values = {
                 "ready": float(engine.ready),
@@ -176,8 +181,9 @@ class Metrics:
                 loss = live.monitor.values()["loss"]
                 if loss is not None:
                     losses.add_metric([name, str(number), live.info.role], loss)
+                refused.add_metric([name, str(number)], live.refused)
                 sizes.add_metric([name, str(number)], live.model.stats()["bytes"])
-        yield from (*gauges.values(), *counters.values(), losses, sizes)
+        yield from (*gauges.values(), *counters.values(), losses, sizes, refused)
 
     def text(self) -> bytes:
         """Return all metrics in the text format."""

@@ -70,7 +70,7 @@ class ModelHandlers:
                 "classes": [token_of(label) for label in live.model.known_labels],
                 "learned": live.model.progress.loss.rows,
                 "mean_loss": _finite(live.model.progress.loss.average),
-                "problem": live.error,
+                "problem": live.problem,
                 "parameters": live.model.parameters.as_dict(),
             }
             for number, live in engine.versions.items()

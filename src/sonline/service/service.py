@@ -21,7 +21,7 @@ from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
 from sonline.service.settings import Settings
 from sonline.service.store import Store, check_name
-from sonline.service.versions import Live
+from sonline.service.versions import Live, check_servable
 
 HISTORY = 600  # samples that a page shows when it is opened, one a second
 MOST_FEATURES = 20_000  # weights of larger models are not shown: reading so many takes 5 ms
@@ -169,8 +169,7 @@ class Service:
             check_name(name)
             if name in self.engines:
                 raise InvalidInputError(f"there already is a model {name!r}")
-            if model.only_predicts:
-                raise InvalidInputError("this is a compact model, which only predicts")
+            check_servable(model)
             folder = self._folder(name)
             if folder.exists():  # left over from an interrupted attempt
                 shutil.rmtree(folder)
@@ -204,7 +203,7 @@ class Watched:
         state: dict[str, Any] = {
             "time": time.time(),
             "ready": engine.ready,
-            "problem": engine.failure or engine.disk,
+            "problem": engine.problem,
             "events": events,
             "rate": rate,
             "lag": engine.lag,
@@ -226,7 +225,7 @@ class Watched:
             "origin": live.info.origin,
             "learned": progress.loss.rows,
             "mean_loss": mean if np.isfinite(mean) else None,
-            "problem": live.error,
+            "problem": live.problem,
             "refused": live.refused,
         }
 
