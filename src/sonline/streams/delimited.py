@@ -34,10 +34,17 @@ DELIMITERS = ",;\t|"
 _NO_DELIMITERS = (*'0123456789+-."\r\n',)
 NA_VALUES = (
     *("?", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-NaN", "-nan"),
-    *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+    *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", r"\N", "<NA>"),
 )
 _HEAD = 1 << 20  # bytes that delimiter and types are detected from
 _MANY = 0.9  # if this fraction of the cells of a column are numbers, it is a column of numbers
+_MOST = 0.8  # if this fraction of its different values are numbers, its words are a mistake
+_DIFFERENT_ROWS = 5000  # rows whose values are compared
+_SEVERAL = 10  # different values that are enough to tell what they are
+_FORMATTED = re.compile(  # 1,234.50, 1.234,50, $1,234.50, 10%
+    r"[+-]?[$\u20ac\u00a3\u00a5]? ?[+-]?(\d+|\d{1,3}([., '\u00a0\u202f]\d{3})+)([.,]\d+)?"
+    r" ?[%$\u20ac\u00a3\u00a5]?"
+)
 _LOOKED_AT = 20  # rows that the delimiter is detected from
 _NOT_FINITE = ("not_finite", "overflow", "overflow_float32", "value_too_large")
 
@@ -142,6 +149,9 @@ class CsvReader(TextReader):
         if unknown:
             cells = _core.describe_csv(sample, delimiter, len(names), self._na_values())
         described = dict(zip(names, cells, strict=False))
+        words = [n for n in unknown if described[n][1] > (1 - _MANY) * described[n][0]]
+        if words:
+            self._check_words(words, names, sample, delimiter, file)
         for name in features:
             kind = "text" if name in text else self._types.get(name)
             self._kinds[name] = kind or _kind_of(name, file, described[name])
@@ -160,6 +170,30 @@ class CsvReader(TextReader):
             ],
             delimiter,
         )
+
+    def _check_words(
+        self, chosen: list[str], names: list[str], sample: bytes, delimiter: str, file: str
+    ) -> None:
+        """Raise an error about columns of words that seem to be meant as numbers."""
+        rows, _ = _core.split_csv(sample, delimiter, _DIFFERENT_ROWS)
+        missing = {"", *self._na_values()}
+        for name in chosen:
+            number = names.index(name)
+            cells = {row[number].decode("utf-8", "replace").strip() for row in rows if row[number:]}
+            cells -= missing
+            words = sorted(cell for cell in cells if number_of(cell) is None)
+            formatted = [word for word in words if _FORMATTED.fullmatch(word)]
+            numbers = len(cells) - len(words)
+            if numbers >= max(_MOST * len(cells), _SEVERAL):
+                raise _words_among_numbers(name, file, words[0])
+            if formatted and numbers + len(formatted) >= max(_MANY * len(cells), _SEVERAL):
+                raise DataFormatError(
+                    f"column {name!r} has numbers with separators or signs: write 1234.5 and 0.1 "
+                    "instead of 1,234.50, $1234.5 and 10%; or read the column as categories "
+                    f"(--text {name}), or leave it out (--ignore {name})",
+                    file=file,
+                    text=formatted[0],
+                )
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         word = error.word.decode("utf-8", "replace")
@@ -221,12 +255,7 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
         return "number"
     word = first.decode("utf-8", "replace")
     if words <= (1 - _MANY) * total:
-        raise DataFormatError(
-            f"column {name!r} holds numbers and this word: if it stands for a missing value, use "
-            f"--na-values {word}; to read the column as categories, use --text {name}",
-            file=file,
-            text=word,
-        )
+        raise _words_among_numbers(name, file, word)
     if decimal_commas >= _MANY * total:
         raise DataFormatError(
             f"column {name!r} has commas in its numbers: write 1.5 and 1500 instead of 1,5 and "
@@ -235,6 +264,15 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
             text=word,
         )
     return "text"
+
+
+def _words_among_numbers(name: str, file: str, word: str) -> DataFormatError:
+    return DataFormatError(
+        f"column {name!r} holds numbers and this word: if it stands for a missing value, use "
+        f"--na-values {word}; to read the column as categories, use --text {name}",
+        file=file,
+        text=word,
+    )
 
 
 def number_of(cell: str) -> float | None:
