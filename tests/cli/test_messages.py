@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -154,3 +155,32 @@ def test_rows_of_one_class(sonline, tmp_path: Path, label: str) -> None:
     other = {"yes": "no", "1": "0"}[label]
     (tmp_path / "d.csv").write_text(f"a,label\n1,{label}\n2,{other}\n")
     assert "warning" not in sonline("train", "d.csv").stderr
+
+
+def test_predict_and_evaluate_name_no_options_of_train(sonline, tmp_path: Path) -> None:
+    rows = "".join(f"{i % 7},{i % 2}\n" for i in range(40))
+    (tmp_path / "d.csv").write_text(f"a,label\n{rows}")
+    (tmp_path / "d.svm").write_text("1 2:1 3:1\n-1 2:2\n" * 20)
+    sonline("train", "d.csv", "-o", "m.son", "-q")
+    sonline("train", "d.svm", "-o", "i.son", "-q")
+    (tmp_path / "e.csv").write_text("a,label\n1,0\nx,1\n")
+    (tmp_path / "f.csv").write_text(rows)
+    for model, file, expected in (
+        ("m.son", "e.csv", "column 'a': 'x' is not a number, but the model has numbers"),
+        ("m.son", "f.csv", "the model was trained on a table with a header"),
+        ("i.son", "d.csv", "the model knows its features by index"),
+    ):
+        for command in ("predict", "evaluate"):
+            message = sonline(command, file, "-m", model, code=3).stderr
+            assert expected in message
+            for option in ("--text", "--features", "--no-header", "--na-values"):
+                assert option not in message
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.csv"])
+def test_an_archive_is_no_table(sonline, tmp_path: Path, name: str) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    with tarfile.open(tmp_path / name, "w:gz" if name == "a.tgz" else "w") as archive:
+        archive.add(tmp_path / "d.csv", "d.csv")
+    message = sonline("train", name, *LABEL, code=3).stderr
+    assert "if it is an archive (tar), unpack it" in message

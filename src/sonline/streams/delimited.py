@@ -21,6 +21,7 @@ from sonline.streams.rows import (
     check_names,
     label_column,
     ngram_columns,
+    not_indices,
     too_large,
 )
 from sonline.streams.sources import refuse_other_files
@@ -114,11 +115,14 @@ class CsvReader(TextReader):
         if not options.header:
             return delimiter, [f"c{number + 1}" for number in range(len(cells))], position
         if len(cells) > 1 and None not in map(number_of, cells):
+            hint = (
+                "the model was trained on a table with a header"
+                if options.frozen
+                else "if there is no header, use header=False (--no-header): the columns are then "
+                "called c1, c2, ..."
+            )
             raise DataFormatError(
-                "the first row holds numbers, not column names; if there is no header, use "
-                "header=False (--no-header): the columns are then called c1, c2, ...",
-                file=file,
-                line=1,
+                f"the first row holds numbers, not column names; {hint}", file=file, line=1
             )
         position = replace(position, line=1 + head.count(b"\n", 0, used), offset=mark + used)
         return delimiter, cells, position
@@ -150,11 +154,11 @@ class CsvReader(TextReader):
             cells = _core.describe_csv(sample, delimiter, len(names), self._na_values())
         described = dict(zip(names, cells, strict=False))
         words = [n for n in unknown if described[n][1] > (1 - _MANY) * described[n][0]]
-        if words:
+        if words and not options.frozen:
             self._check_words(words, names, sample, delimiter, file)
         for name in features:
             kind = "text" if name in text else self._types.get(name)
-            self._kinds[name] = kind or _kind_of(name, file, described[name])
+            self._kinds[name] = kind or _kind_of(name, file, described[name], options.frozen)
             if self._kinds[name] != "unknown":
                 self._types.setdefault(name, self._kinds[name])
         products = column_pairs(options.interactions, features, file)
@@ -216,8 +220,7 @@ class CsvReader(TextReader):
             return f"{what}; the rest of the file is inside this cell", word
         if error.kind == "name_not_index":
             raise DataFormatError(
-                f"column {column!r} holds features that are not indices; read them by name "
-                "(--features name)"
+                f"column {column!r} holds features that are not indices; {not_indices(options)}"
             )
         kind = self._kinds.get(column, "number")
         if kind == "label":
@@ -234,7 +237,9 @@ class CsvReader(TextReader):
         if error.kind == "cell_missing":
             return no_value(column), ""
         if error.kind in _NOT_FINITE:
-            return too_large(column, word, options.dtype), ""
+            return too_large(column, word, options), ""
+        if options.frozen:
+            return f"column {column!r}: {word!r} is not a number, but the model has numbers", ""
         what = f"{word!r} is not a number, but the first rows are"
         return (
             f"column {column!r}: {what}; to read the column as categories, use --text {column}",
@@ -242,7 +247,7 @@ class CsvReader(TextReader):
         )
 
 
-def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
+def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes], frozen: bool = False) -> str:
     """Return the type of a column: "number", "text" or, if it has no cells, "unknown".
 
     ``cells`` has the number of its cells, of the words and the decimal commas among them, and the
@@ -255,23 +260,26 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
         return "number"
     word = first.decode("utf-8", "replace")
     if words <= (1 - _MANY) * total:
-        raise _words_among_numbers(name, file, word)
+        raise _words_among_numbers(name, file, word, frozen)
     if decimal_commas >= _MANY * total:
         raise DataFormatError(
             f"column {name!r} has commas in its numbers: write 1.5 and 1500 instead of 1,5 and "
-            f"1,500, or read the column as categories (--text {name})",
+            "1,500" + ("" if frozen else f", or read the column as categories (--text {name})"),
             file=file,
             text=word,
         )
     return "text"
 
 
-def _words_among_numbers(name: str, file: str, word: str) -> DataFormatError:
+def _words_among_numbers(name: str, file: str, word: str, frozen: bool = False) -> DataFormatError:
+    remedy = (
+        "leave the cell empty if its value is missing"
+        if frozen
+        else f"if it stands for a missing value, use --na-values {word}; to read the column as "
+        f"categories, use --text {name}"
+    )
     return DataFormatError(
-        f"column {name!r} holds numbers and this word: if it stands for a missing value, use "
-        f"--na-values {word}; to read the column as categories, use --text {name}",
-        file=file,
-        text=word,
+        f"column {name!r} holds numbers and this word: {remedy}", file=file, text=word
     )
 
 

@@ -257,7 +257,7 @@ class TableReader:
         reasons: dict[int, str] = {}
         for row, column in wrong.tolist():
             value = f"{values[row, column]:g}"
-            reasons.setdefault(row, too_large(features[column], value, self._options.dtype))
+            reasons.setdefault(row, too_large(features[column], value, self._options))
         return reasons
 
     def _labels(
