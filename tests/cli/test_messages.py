@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from cli.conftest import tensors
+
 ROWS = "".join(
     f"{i % 7 - 3},{9_000_000_000_000_000_000 - i},{'yes' if i % 2 else 'no'}\n" for i in range(40)
 )
@@ -184,3 +186,32 @@ def test_an_archive_is_no_table(sonline, tmp_path: Path, name: str) -> None:
         archive.add(tmp_path / "d.csv", "d.csv")
     message = sonline("train", name, *LABEL, code=3).stderr
     assert "if it is an archive (tar), unpack it" in message
+
+
+def test_resume_needs_the_same_options(sonline, tmp_path: Path) -> None:
+    rows = "".join(f"{i % 7},{i % 5},{i % 3 + 1},{i % 2}\n" for i in range(200))
+    (tmp_path / "d.csv").write_text(f"a,b,w,label\n{rows}")
+    run = ["train", "d.csv", "-o", "m.son", "-q", "--ignore", "w", "--class-weight", "1=2"]
+    sonline(*run, "--limit", "100")
+    other = {
+        "ignore": [*run[:5], "--class-weight", "1=2", "--ignore", "b"],
+        "class-weight": [*run[:-1], "1=3"],
+        "interactions": [*run, "--interactions", "a*b"],
+        "text": [*run, "--text", "a"],
+        "na_values": [*run, "--na-values", "-"],
+        "weight": [*run, "--weight", "b"],
+    }
+    for name, command in other.items():
+        message = sonline(*command, "--resume", code=2).stderr
+        assert f"m.son was saved by a run with {name} " in message
+        assert "repeat the same run" in message
+    sonline(*run, "--resume")
+    sonline(*run[:3], "n.son", *run[4:])
+    assert tensors(tmp_path / "m.son") == tensors(tmp_path / "n.son")
+
+
+def test_classes_and_a_loss_of_numbers(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a,label\n" + "1,1\n2,2\n3,3\n" * 9)
+    for classes in ("multi", "1,2,3"):
+        command = ["train", "d.csv", "--classes", classes, "--loss", "squared"]
+        assert "(--classes) are given" in sonline(*command, code=2).stderr

@@ -249,8 +249,8 @@ def test_an_open_stream_is_appended_to(sonline, inputs, command):
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams(data, tmp_path, closed):
     """As under some versions of cron."""
-    command = f"{SONLINE} train data.svm -o m.son {closed}"
-    done = subprocess.run(command, shell=True, cwd=tmp_path, capture_output=True, check=False)
+    command = ["sh", "-c", f"{SONLINE} train data.svm -o m.son {closed}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
     assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
     reference = [SONLINE, "train", "data.svm", "-o", "n.son", "-q"]
     subprocess.run(reference, cwd=tmp_path, check=True)

@@ -37,6 +37,11 @@ from sonline.training.task import (
 )
 from sonline.training.validation import Validation
 
+_OF_ROWS = (
+    *("label", "weight", "tag", "text", "ignore", "na_values"),
+    *("interactions", "ngrams", "keep", "delimiter"),
+)
+
 
 class Training:
     """Trains a model on a stream until the stream ends, is stopped or reaches its limit.
@@ -403,16 +408,29 @@ class Training:
             "holdout": self.settings.holdout,
             "shuffle": self.settings.shuffle,
             "validation": None if self.validation is None else self.validation.as_dict(),
-            "class_weights": [
-                {"label": label, "weight": weight}
-                for label, weight in self.settings.class_weights.items()
-            ],
+            "class_weights": self._class_weights(),
+            "options": self._reading_options(),
             "rows": self.rows,
             "turn_rows": self.turn_rows,
             "skipped": self.skipped,
             "held": self.held.as_dict(),
             "past": self.past,
             "lengths": self._files.lengths,
+        }
+
+    def _class_weights(self) -> list[dict[str, Any]]:
+        return [
+            {"label": label, "weight": float(weight)}
+            for label, weight in self.settings.class_weights.items()
+        ]
+
+    def _reading_options(self) -> dict[str, list[str]]:
+        """Return the options of the stream that decide what a row holds."""
+        chosen = {name: self.settings.stream.get(name) for name in _OF_ROWS}
+        return {
+            name: [value] if isinstance(value, str) else [str(each) for each in value]
+            for name, value in chosen.items()
+            if value
         }
 
     def save(self) -> None:
@@ -432,9 +450,15 @@ class Training:
             "passes": self.settings.passes,
             "holdout": self.settings.holdout,
             "shuffle": self.settings.shuffle,
+            "class-weight": self._class_weights(),
         }
+        known = {**run, "class-weight": run["class_weights"]}
+        if "options" in run:  # not in older files
+            options = self._reading_options()
+            expected |= {name: options.get(name, []) for name in _OF_ROWS}
+            known |= {name: run["options"].get(name, []) for name in _OF_ROWS}
         for name, value in expected.items():
-            stored = run[name]
+            stored = known[name]
             if stored != value and not (name == "passes" and value > stored):
                 raise ParameterError(
                     f"resume: {path} was saved by a run with {name} {stored}, this run has "

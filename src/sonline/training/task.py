@@ -39,6 +39,11 @@ def table_for(
     returns the file and line of a label, for the error.
     """
     if not parameters.binary:
+        if classes not in ("auto", "binary"):
+            raise ParameterError(
+                f"the loss {parameters.loss} is for numbers, and classes (--classes) are given: "
+                "use the loss logistic, or leave the classes out"
+            )
         return None
     if classes not in ("auto", "binary", "multi"):
         words = classes.split(",") if isinstance(classes, str) else list(classes)
