@@ -15,6 +15,7 @@ from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs
 from sonline.cli.progress import watched
+from sonline.cli.unknown import Unknown
 from sonline.display import number
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import AUC, R2, Confusion, Curve, measures
@@ -176,7 +177,7 @@ def evaluate(
     loaded = Model.load(model)
     scores = Scores(loaded)
     files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
-    skipped = 0
+    skipped, unknown = 0, Unknown(loaded)
     reading = stream_options(loaded, frozen=not progressive)
     chosen: dict[str, Any] = {"format": str(format), "on_error": str(on_error)}
     chosen |= shared.label_column(reading, label)
@@ -194,8 +195,11 @@ def evaluate(
                         weights = None if counted is None else counted[rows]
                         scores.add(raw, learned.targets[rows], weights, classes)
                 else:
+                    unknown.add(batch)
                     raw = loaded.predict(batch, threads=THREADS)
                     scores.add(raw, targets_of(loaded, batch), batch.weights)
+    for line in [] if quiet else unknown.lines(stream):
+        typer.echo(line, err=True)
     scores.refuse_unknown()
     result = {
         **scores.as_dict(),

@@ -18,6 +18,7 @@ from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import (
     NOT_UTF8,
     check_columns,
+    check_known,
     check_names,
     label_column,
     ngram_columns,
@@ -62,10 +63,15 @@ class CsvReader(TextReader):
         super().__init__(options, columns)
         self._ngrams = ngram_columns(options.ngrams)
         self._kinds: dict[str, str] = {}  # the type of each column of this file
+        self._seen: set[str] = set()  # the columns of all files
         self._shown: list[str] = []  # these columns, then the products of columns, for errors
 
     def _na_values(self) -> list[str]:
         return [*NA_VALUES, *self._options.na_values]
+
+    def seen_columns(self) -> set[str]:
+        """Return the columns that files had."""
+        return self._seen
 
     def _begin(self, source: Source, start: Position) -> tuple[Position, bytes]:
         """Read the names and types of the columns; return where the rows start."""
@@ -131,6 +137,8 @@ class CsvReader(TextReader):
         """Set the types of a file's columns; those not known yet are detected from a sample."""
         options = self._options
         check_names(names, file)
+        check_known(options, names, file)
+        self._seen.update(names)
         label = label_column(options, names, file)
         check_columns((options.weight, options.tag, *self._ngrams), names, file)
         if not self._types and not options.frozen:  # later files may lack them

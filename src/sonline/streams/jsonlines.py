@@ -46,6 +46,10 @@ class JsonReader(TextReader):
         named = (*options.ignore, *options.text, *ngram_columns(options.ngrams))
         return sorted({*named} - {*self._parser.columns})
 
+    def seen_columns(self) -> set[str]:
+        """Return the columns that rows had."""
+        return {*self._parser.columns}
+
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         word = error.word.decode("utf-8", "replace")
         column = error.name.decode()

@@ -219,6 +219,13 @@ def check_columns(names: Iterable[str | None], columns: list[str], file: str) ->
             )
 
 
+def check_known(options: Options, columns: list[str], file: str) -> None:
+    """Raise an error if a model that refuses missing values would miss a whole column."""
+    missing = [name for name in options.columns if name not in columns]
+    if options.frozen and options.missing == "refuse" and missing:
+        raise DataFormatError(f"column {missing[0]!r} of the model is not in the data", file=file)
+
+
 def _listed(columns: list[str]) -> str:
     return ", ".join(name or "''" for name in columns[:20]) + (", ..." if len(columns) > 20 else "")
 

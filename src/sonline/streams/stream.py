@@ -130,6 +130,8 @@ class Stream:
         The type of each column of tables seen so far.
     absent_columns : list of str
         JSON lines, at the end of the stream: columns that options name and that no row had.
+    missing_columns : list of str
+        Tables, at the end of the stream: columns in ``Options.columns`` that no file had.
     """
 
     def __init__(
@@ -154,6 +156,7 @@ class Stream:
             raise
         self.columns: dict[str, str] = dict(options.columns)
         self.absent_columns: list[str] = []
+        self.missing_columns: list[str] = []
         self._sizes = [os.path.getsize(name) if os.path.isfile(name) else 0 for name in files]  # noqa: PTH113, PTH202
         self._done = sum(self._sizes) * self._start.turn + sum(self._sizes[: self._start.file])
         if self._first.seekable:
@@ -302,6 +305,9 @@ class Stream:
                 position = Position(turn=turn, file=number + 1)
             if hasattr(reader, "absent_columns"):
                 self.absent_columns = reader.absent_columns()
+            if hasattr(reader, "seen_columns"):
+                seen = reader.seen_columns()
+                self.missing_columns = [name for name in self.options.columns if name not in seen]
             if from_start and not read:  # the next pass would be empty, too
                 return
             position = Position(turn=turn + 1)

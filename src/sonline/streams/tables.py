@@ -24,6 +24,7 @@ from sonline.streams.rows import (
     RowBuilder,
     add_bad_weights,
     check_columns,
+    check_known,
     check_names,
     label_column,
     ngram_columns,
@@ -58,6 +59,7 @@ class TableReader:
         self._options = options
         self._builder = RowBuilder(options)
         self._columns = columns
+        self._seen: set[str] = set()  # the columns of all files
         self._largest = LARGEST_VALUES[options.dtype]
         self._ngrams = ngram_columns(options.ngrams)
         for words in options.interactions:
@@ -110,10 +112,16 @@ class TableReader:
                 for table in ipc.open_stream(SourceFile(source)):
                     yield from pieces(table)
 
+    def seen_columns(self) -> set[str]:
+        """Return the columns that files had."""
+        return self._seen
+
     def _batch(self, table: Any, name: str, start: Position) -> Batch:
         options = self._options
         special = {options.weight, options.tag, *options.ignore}
         check_names(table.schema.names, name)
+        check_known(options, table.schema.names, name)
+        self._seen.update(table.schema.names)
         label = label_column(options, table.schema.names, name)
         reasons: dict[int, str] = {}
         check_columns((options.weight, options.tag, *self._ngrams), table.schema.names, name)
