@@ -215,3 +215,17 @@ def test_classes_and_a_loss_of_numbers(sonline, tmp_path: Path) -> None:
     for classes in ("multi", "1,2,3"):
         command = ["train", "d.csv", "--classes", classes, "--loss", "squared"]
         assert "(--classes) are given" in sonline(*command, code=2).stderr
+
+
+def test_a_folder_is_no_model(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    (tmp_path / "folder").mkdir()
+    for command in (["predict", "d.csv", "-m"], ["evaluate", "d.csv", "-m"], ["inspect"]):
+        message = sonline(*command, "folder", code=3).stderr
+        assert "folder is a folder; name a model file" in message
+
+
+def test_a_product_of_three_columns(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    message = sonline("train", "d.csv", *LABEL, "--interactions", "a*b*c", code=2).stderr
+    assert "only pairs are supported" in message

@@ -11,6 +11,13 @@ from sonline.streams.sources import expand
 from sonline.training.outputs import STDOUT
 
 
+def model_file(path: Path) -> str:
+    """Return the name of a model file; raise an error about a folder."""
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder; name a model file, such as {path}/m.son")
+    return str(path)
+
+
 def check_outputs(data: list[str], **outputs: Path | None) -> None:
     """Raise an error if an output cannot be written, is also an input, or is named twice."""
     read = [name for name in expand(data) if os.path.isfile(name)]  # noqa: PTH113 - may be remote

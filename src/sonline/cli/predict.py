@@ -12,7 +12,7 @@ import typer
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import check_outputs
+from sonline.cli.outputs import check_outputs, model_file
 from sonline.cli.progress import watched
 from sonline.cli.unknown import Unknown
 from sonline.errors import ParameterError
@@ -59,7 +59,7 @@ def predict(
 
     Example: sonline predict new.svm.gz -m clicks.son --as label
     """
-    check_outputs([*data, str(model)], output=output, bad_rows=bad_rows)
+    check_outputs([*data, model_file(model)], output=output, bad_rows=bad_rows)
     loaded = Model.load(model)
     if kind not in KINDS:
         raise ParameterError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}")

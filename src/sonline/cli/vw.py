@@ -363,6 +363,8 @@ def _test(arguments: argparse.Namespace) -> None:
         return
     scale = SQUARED_SCALE if loss == "squared" else 1.0
     for name, value in scores.as_dict().items():
+        if name == "accuracy":
+            continue
         shown = (
             value if name == "rows" else number(value and value * (scale if name == "loss" else 1))
         )
