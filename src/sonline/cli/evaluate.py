@@ -193,11 +193,7 @@ def evaluate(
     check_outputs([*data, model_file(model)], bad_rows=bad_rows)
     loaded = Model.load(model)
     scores = Scores(loaded)
-    metrics = [name.replace("-", "_") for name in metric or []]
-    for name, word in zip(metrics, metric or [], strict=True):
-        if name not in scores.names():
-            names = ", ".join(scores.names()).replace("_", "-")
-            raise ParameterError(f"--metric must be one of {names}; got {word!r}")
+    metrics = [_metric(word, scores.names()) for word in metric or []]
     files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
     skipped, unknown = 0, Unknown(loaded)
     reading = stream_options(loaded, frozen=not progressive)
@@ -237,11 +233,26 @@ def evaluate(
     if json:
         typer.echo(jsonlib.dumps(result, indent=1))
     elif metrics:
-        for name, value in result.items():
-            shown = repr(math.nan if value is None else value)
-            typer.echo(shown if len(metrics) == 1 else f"{name.replace('_', '-')} {shown}")
+        typer.echo(_lines(result))
     else:
         typer.echo(_text(result) + _matrix(scores.by_class(), scores.weighted))
+
+
+def _metric(word: str, names: list[str]) -> str:
+    """Return the name of a metric, which may also be written as it is printed."""
+    name = word.replace("-", "_")
+    if name not in names:
+        shown = ", ".join(names).replace("_", "-")
+        raise ParameterError(f"--metric must be one of {shown}; got {word!r}")
+    return name
+
+
+def _lines(metrics: dict[str, Any]) -> str:
+    """Return metrics in full precision: one alone, or several with their names."""
+    shown = {name: repr(math.nan if value is None else value) for name, value in metrics.items()}
+    if len(shown) == 1:
+        return next(iter(shown.values()))
+    return "\n".join(f"{name.replace('_', '-')} {value}" for name, value in shown.items())
 
 
 def _text(result: dict[str, Any]) -> str:
