@@ -229,3 +229,15 @@ def test_a_product_of_three_columns(sonline, tmp_path: Path) -> None:
     (tmp_path / "d.csv").write_text(TABLE)
     message = sonline("train", "d.csv", *LABEL, "--interactions", "a*b*c", code=2).stderr
     assert "only pairs are supported" in message
+
+
+@pytest.mark.parametrize(("first", "then"), [(0, -1), (-1, 0)])
+def test_the_other_labels_for_a_model_of_two(
+    sonline, tmp_path: Path, first: int, then: int
+) -> None:
+    for name, negative in (("d.csv", first), ("e.csv", then)):
+        rows = "".join(f"{i % 7},{1 if i % 2 else negative}\n" for i in range(40))
+        (tmp_path / name).write_text(f"a,label\n{rows}")
+    sonline("train", "d.csv", "-o", "m.son", "-q")
+    message = sonline("train", "e.csv", "--from", "m.son", "-o", "n.son", code=3).stderr
+    assert f"the model has the labels {first} and 1" in message

@@ -101,6 +101,7 @@ class LabelCheck:
         self._known = table.labels
         self._growing, self._signs = table.growing, table.signs
         self._undecided = table.undecided
+        self._continued = table.signs and not table.undecided  # a model that has learned
         self._reasons: dict[int, str] = {}  # by code of the label
         self._checked = 0
 
@@ -145,6 +146,10 @@ class LabelCheck:
             return NO_LABEL
         if label in self._known:
             return None
+        if self._continued and label in (-1, 0):
+            return (
+                f"the model has the labels {self._known[0]} and {self._known[1]}; write this one so"
+            )
         if self._signs:
             return (
                 "labels must be -1 and 1, or 0 and 1 (but not all three); for other classes "
