@@ -106,7 +106,7 @@ def test_a_null_is_refused_if_the_model_asks_for_it(client, strict, kind, path):
     answer = client.post(f"{strict}/{path}", content=content, headers=headers)
     assert answer.status_code == 400
     assert "'gone' has no value" in answer.json()["error"]
-    assert ("row 1: " in answer.json()["error"]) == (kind != "json")
+    assert ("row 2: " in answer.json()["error"]) == (kind != "json")
     engine = client.app.state.service.engine("strict")
     assert (engine.log.next, len(engine.waiting)) == (1, 0)
     assert client.post(f"{MODEL}/{path}", content=content, headers=headers).is_success
@@ -266,7 +266,7 @@ def test_bad_bodies_are_refused_and_nothing_is_learned(client, body, status, kin
 def test_a_bad_row_is_named(client):
     rows = [{"x": {"f": 1}, "y": 1}] * 3 + [{"x": {"f": []}, "y": 1}]
     answer = client.post(f"{MODEL}/learn", content=lines(rows), headers=NDJSON)
-    assert answer.json()["error"].startswith("row 3: ")
+    assert answer.json()["error"].startswith("row 4: ")
 
 
 def test_other_bodies_paths_and_methods(client):
@@ -604,3 +604,32 @@ def test_events_that_could_not_be_learned_are_a_problem(client):
     assert client.get(f"{MODEL}/stats").json()["now"]["problem"] == problem
     text = client.get("/metrics").text
     assert f'sonline_refused_total{{model="{NAME}",version="1"}} 1.0' in text
+
+
+def test_labels_without_a_word_are_refused(client):
+    client.post("/v1/models", json={"name": "words", "task": "classes"})
+    rows = [{"x": {"f": 1.0}, "y": "a"}, {"x": {"f": 1.0}, "y": " "}]
+    answer = client.post("/v1/models/words/learn", content=lines(rows), headers=NDJSON)
+    assert (answer.status_code, answer.json()["error"]) == (400, "y: there is no label in row 2")
+    assert client.post("/v1/models/words/learn", json={"x": {}, "y": ""}).status_code == 400
+    client.post("/v1/models/words/predict?durable=1", json={"id": "a", "x": {"f": 1.0}})
+    assert client.post("/v1/models/words/label", json={"id": "a", "y": ""}).status_code == 400
+    assert client.post("/v1/models/words/label", json={"id": "a", "y": "b"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["learn", "predict"])
+def test_a_key_that_occurs_twice_is_refused(client, path):
+    y = ', "y": 1' if path == "learn" else ""
+    headers = {"content-type": "application/json"}
+    for x in ('{"a": 1, "a": 2}', '{"id": 1, "id": 2}', '{"b": "a:b", "weight":1,"weight":1}'):
+        body = f'{{"x": {x}{y}}}'
+        answer = client.post(f"{MODEL}/{path}", content=body, headers=headers)
+        assert (answer.status_code, "occurs twice" in answer.json()["error"]) == (400, True), body
+        several = f'{{"x": {{"a": 1}}{y}, "id": "b"}}\n{body}\n'
+        answer = client.post(f"{MODEL}/{path}", content=several, headers=NDJSON)
+        assert answer.json()["error"].startswith("row 2: ")
+    for x in ('{"a": "b:c", "id": "id", "weight": 2}', '{"a" : 1}', "[[3, 1.0]]"):
+        for rest in ("", ', "id": "c"'):
+            body = f'{{"x": {x}{y}{rest}}}'
+            answer = client.post(f"{MODEL}/{path}", content=body, headers=headers)
+            assert answer.status_code == 200, answer.text

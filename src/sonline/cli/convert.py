@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json as jsonlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -139,13 +139,23 @@ def _rows(
     files: GrowingFiles,
     shown: bool,
 ) -> Iterator[Row]:
-    """Yield the rows, with features by name."""
+    """Yield the rows, with features by name, and count them."""
+
+    def counted() -> Iterator[Batch]:
+        for batch in _batches(data, options, shown=shown):
+            counts["rows"] += len(batch)
+            counts["skipped"] += batch.skipped
+            files.write("bad_rows", batch.bad_text())
+            yield batch
+
+    return rows_of(counted())
+
+
+def rows_of(batches: Iterable[Batch]) -> Iterator[Row]:
+    """Yield the rows of batches with labels as words and features by name."""
     features: list[str] = []
     labels: list[str | None] = []
-    for batch in _batches(data, options, shown=shown):
-        counts["rows"] += len(batch)
-        counts["skipped"] += batch.skipped
-        files.write("bad_rows", batch.bad_text())
+    for batch in batches:
         features += batch.new_names
         labels += batch.new_labels
         assert batch.codes is not None  # noqa: S101 - labels are words
