@@ -241,3 +241,12 @@ def test_the_other_labels_for_a_model_of_two(
     sonline("train", "d.csv", "-o", "m.son", "-q")
     message = sonline("train", "e.csv", "--from", "m.son", "-o", "n.son", code=3).stderr
     assert f"the model has the labels {first} and 1" in message
+
+
+def test_rows_that_are_sorted_by_label(sonline, tmp_path: Path) -> None:
+    rows = [f"{i % 7},{i % 2}\n" for i in range(200)]
+    (tmp_path / "d.csv").write_text("a,label\n" + "".join(rows))
+    (tmp_path / "e.csv").write_text("a,label\n" + "".join(sorted(rows, key=lambda row: row[2])))
+    assert "sorted by label" not in sonline("train", "d.csv").stderr
+    assert "warning: the first rows are sorted by label" in sonline("train", "e.csv").stderr
+    assert "sorted by label" not in sonline("train", "e.csv", "--shuffle", 1000).stderr

@@ -29,6 +29,7 @@ from sonline.training.signals import CTRL_C, interruptible
 from sonline.training.task import (
     DECIDING_ROWS,
     LabelCheck,
+    in_blocks,
     options_of,
     reading_of,
     shown_classes,
@@ -242,6 +243,11 @@ class Training:
                 skip=stream.options.on_error == "skip",
                 location_of=lambda label: _location_of(label, first),
             )
+            if not self.settings.shuffle and in_blocks(labels):
+                self.display.say(
+                    "warning: the first rows are sorted by label, and the model forgets the first "
+                    "label over those that follow: shuffle the rows (--shuffle 100000)"
+                )
             self.model = Model(parameters, table)
             self.model.reading = reading_of(stream.options)
             if self.settings.prepare is not None:

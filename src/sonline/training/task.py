@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from sonline.streams import Batch, Options
 from sonline.streams.batch import NO_LABEL
 
 DECIDING_ROWS = 1000  # rows whose labels decide the task
+BLOCK = 10  # rows of each label, all in one block: that is no accident
 RARE = 100  # labels of fewer than one row in this many may be mistakes
 _COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d+)?")
 MANY_CLASSES = 200  # more different numbers than this among the first labels are not classes
@@ -85,6 +87,19 @@ def table_for(
                 "quantile (--loss squared); if each is a class, classes multi (--classes multi)"
             )
     return ClassTable(growing=True)
+
+
+def in_blocks(labels: Sequence[Any]) -> bool:
+    """Return whether the rows of each label follow each other, as in a sorted file.
+
+    Examples
+    --------
+    >>> in_blocks([0] * 30 + [1] * 20), in_blocks([0, 1] * 25), in_blocks([0] * 30 + [1])
+    (True, False, False)
+    """
+    counts = Counter(labels)
+    changes = sum(before != label for before, label in itertools.pairwise(labels))
+    return changes == len(counts) - 1 > 0 and min(counts.values()) >= BLOCK
 
 
 def fitting(model: Model, labels: Sequence[Any], classes: str | Sequence[Any] = "auto") -> Model:
