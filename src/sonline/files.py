@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import glob
 import os
+import re
 import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -22,8 +23,8 @@ _SUFFIX = ".part"
 def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[IO[bytes]]:
     """Open a file that replaces ``path`` when all of it has been written.
 
-    A symbolic link stays: the file that it points to is replaced. Pipes and character devices are
-    written into.
+    A symbolic link stays: the file that it points to is replaced. Pipes, character devices and
+    open streams (``/dev/stdout``) are written into.
 
     Parameters
     ----------
@@ -47,7 +48,8 @@ def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[IO
     """
     if not is_replaced(path):
         try:
-            with Path(path).open("wb", buffering=0) as device:
+            number = open_stream(path)
+            with open(path if number is None else os.dup(number), "wb", buffering=0) as device:  # noqa: PTH123
                 yield device
         except OSError as error:
             if error.errno and error.filename is None:
@@ -74,6 +76,23 @@ def replacing(path: str | os.PathLike[str], durable: bool = True) -> Iterator[IO
             sync_folder(target.parent)
 
 
+def open_stream(path: str | os.PathLike[str]) -> int | None:
+    """Return the number of the stream that a name such as /dev/stdout stands for; None for others.
+
+    To open such a name would start at the beginning of the file behind it, and not at its end.
+
+    Examples
+    --------
+    >>> from sonline.files import open_stream
+    >>> open_stream("/dev/stdout"), open_stream("/dev/fd/3"), open_stream("a.txt")
+    (1, 3, None)
+    """
+    found = re.fullmatch(r"/dev/(?:fd/(\d{1,9})|(stdout)|stderr)", os.fspath(path))
+    if found is None:
+        return None
+    return int(found[1]) if found[1] else 1 if found[2] else 2
+
+
 def is_replaced(path: str | os.PathLike[str]) -> bool:
     """Return whether a file is replaced (or created), rather than written into.
 
@@ -82,6 +101,8 @@ def is_replaced(path: str | os.PathLike[str]) -> bool:
     OSError
         If it can be neither.
     """
+    if open_stream(path) is not None:
+        return False
     try:
         mode = Path(path).stat().st_mode
     except FileNotFoundError:

@@ -100,3 +100,14 @@ def test_inputs_are_never_overwritten(sonline, data, tmp_path):
     assert data.read_text() == before
     assert (tmp_path / "m.son").read_bytes() == model
     assert not (tmp_path / "n.son").exists()
+
+
+def test_names_that_vw_cannot_hold_are_reported(sonline, tmp_path):
+    (tmp_path / "d.csv").write_text("a,city,label\n1,New York,1\n2,Rome,0\n3,New York,1\n")
+    done = sonline("convert", "d.csv", "-o", "d.vw")
+    assert "1 of the names: 'city=New York' is 'city=New%20York' there" in done.stderr
+    assert "of the names" not in sonline("convert", "d.csv", "-o", "d.jsonl").stderr
+    assert "of the names" not in sonline("convert", "d.vw", "-o", "e.jsonl").stderr
+    assert "of the names" not in sonline("convert", "d.vw", "-o", "f.vw").stderr
+    assert (tmp_path / "f.vw").read_text() == (tmp_path / "d.vw").read_text()
+    assert '"city=New%20York": 1' in (tmp_path / "e.jsonl").read_text()

@@ -171,3 +171,28 @@ def test_a_single_column_on_standard_input(sonline, tmp_path):
             assert chances[0] > 0.8
             assert chances[1] < 0.2
             assert "-: csv (by its content)" in done.stderr
+
+
+def test_columns_and_features_that_are_not_in_common_are_reported(sonline, tmp_path):
+    rows = [(i % 7, i % 5, "xyz"[i % 3], i % 2) for i in range(90)]
+    lines = "".join(f"{a},{b},{city},{y}\n" for a, b, city, y in rows)
+    (tmp_path / "d.csv").write_text(f"a,b,city,label\n{lines}")
+    lines = "".join(f"{b},{city}!,{y}\n" for _, b, city, y in rows)
+    (tmp_path / "e.csv").write_text(f"b,city,label\n{lines}")
+    (tmp_path / "d.svm").write_text("1 2:1 3:1\n-1 2:2\n" * 20)
+    (tmp_path / "e.svm").write_text("1 2:1 5:1 7:1\n-1 900000000:2\n" * 20)
+    sonline("train", "d.csv", "-o", "m.son", "-q")
+    sonline("train", "d.csv", "-o", "strict.son", "-q", "--missing", "refuse")
+    sonline("train", "d.svm", "-o", "i.son", "-q")
+    for command in ("predict", "evaluate"):
+        errors = sonline(command, "e.csv", "-m", "m.son").stderr
+        assert "warning: column 'a' of the model is not in the data" in errors
+        assert "90 values of features that the model does not know" in errors
+        errors = sonline(command, "e.csv", "-m", "strict.son", code=3).stderr
+        assert "e.csv: column 'a' of the model is not in the data" in errors
+        errors = sonline(command, "e.svm", "-m", "i.son").stderr
+        assert "60 values of features that the model does not know" in errors
+        for file, model in (("d.csv", "m.son"), ("d.csv", "strict.son"), ("d.svm", "i.son")):
+            errors = sonline(command, file, "-m", model).stderr
+            assert "not in the data" not in errors
+            assert "does not know" not in errors

@@ -33,7 +33,13 @@ def test_measures_are_those_of_scikit_learn(sonline, tmp_path, classes):
     shown = sonline("evaluate", "d.svm", "-m", "m.son").stdout
     assert "predicted class (across)" in shown
     failed = sonline("evaluate", "d.svm", "-m", "m.son", "--metric", "beauty", code=2)
-    assert "--metric must be one of loss, error" in failed.stderr
+    assert "--metric must be one of loss, error, accuracy" in failed.stderr
+    (tmp_path / "bad.svm").write_text("1 x:y\n")
+    early = sonline("evaluate", "bad.svm", "-m", "m.son", "--metric", "beauty", code=2)
+    assert "--metric must be one of" in early.stderr  # before the file is read
+    several = ["--metric", "log-loss", "--metric", "accuracy", "--metric", "log_loss"]
+    lines = sonline("evaluate", "d.svm", "-m", "m.son", *several, "-q").stdout.splitlines()
+    assert lines == [f"log-loss {report['log_loss']!r}", f"accuracy {1 - report['error']!r}"]
 
 
 def test_models_are_merged_as_the_library_merges_them(sonline, tmp_path):
@@ -122,3 +128,12 @@ def test_the_label_column_may_have_another_name(sonline, tmp_path):
         assert wanted["rows"] == 100
         assert actual == [wanted, wanted]
     assert "churn" in sonline("evaluate", "test.csv", "-m", "m.son", "--label=churn", code=2).stderr
+
+
+def test_a_matrix_of_weights_is_not_called_one_of_rows(sonline, tmp_path):
+    rows = "".join(f"{i % 7},{i % 3 + 1},{i % 2}\n" for i in range(60))
+    (tmp_path / "d.csv").write_text(f"a,w,label\n{rows}")
+    sonline("train", "d.csv", "-o", "m.son", "-q", "--weight", "w")
+    sonline("train", "d.csv", "-o", "n.son", "-q")
+    assert "\nweights of rows by class" in sonline("evaluate", "d.csv", "-m", "m.son").stdout
+    assert "\nrows by class" in sonline("evaluate", "d.csv", "-m", "n.son").stdout

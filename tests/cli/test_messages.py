@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import tarfile
 from pathlib import Path
 
 import pytest
+
+from cli.conftest import tensors
 
 ROWS = "".join(
     f"{i % 7 - 3},{9_000_000_000_000_000_000 - i},{'yes' if i % 2 else 'no'}\n" for i in range(40)
@@ -154,3 +157,96 @@ def test_rows_of_one_class(sonline, tmp_path: Path, label: str) -> None:
     other = {"yes": "no", "1": "0"}[label]
     (tmp_path / "d.csv").write_text(f"a,label\n1,{label}\n2,{other}\n")
     assert "warning" not in sonline("train", "d.csv").stderr
+
+
+def test_predict_and_evaluate_name_no_options_of_train(sonline, tmp_path: Path) -> None:
+    rows = "".join(f"{i % 7},{i % 2}\n" for i in range(40))
+    (tmp_path / "d.csv").write_text(f"a,label\n{rows}")
+    (tmp_path / "d.svm").write_text("1 2:1 3:1\n-1 2:2\n" * 20)
+    sonline("train", "d.csv", "-o", "m.son", "-q")
+    sonline("train", "d.svm", "-o", "i.son", "-q")
+    (tmp_path / "e.csv").write_text("a,label\n1,0\nx,1\n")
+    (tmp_path / "f.csv").write_text(rows)
+    for model, file, expected in (
+        ("m.son", "e.csv", "column 'a': 'x' is not a number, but the model has numbers"),
+        ("m.son", "f.csv", "the model was trained on a table with a header"),
+        ("i.son", "d.csv", "the model knows its features by index"),
+    ):
+        for command in ("predict", "evaluate"):
+            message = sonline(command, file, "-m", model, code=3).stderr
+            assert expected in message
+            for option in ("--text", "--features", "--no-header", "--na-values"):
+                assert option not in message
+
+
+@pytest.mark.parametrize("name", ["a.tar", "a.tgz", "a.csv"])
+def test_an_archive_is_no_table(sonline, tmp_path: Path, name: str) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    with tarfile.open(tmp_path / name, "w:gz" if name == "a.tgz" else "w") as archive:
+        archive.add(tmp_path / "d.csv", "d.csv")
+    message = sonline("train", name, *LABEL, code=3).stderr
+    assert "if it is an archive (tar), unpack it" in message
+
+
+def test_resume_needs_the_same_options(sonline, tmp_path: Path) -> None:
+    rows = "".join(f"{i % 7},{i % 5},{i % 3 + 1},{i % 2}\n" for i in range(200))
+    (tmp_path / "d.csv").write_text(f"a,b,w,label\n{rows}")
+    run = ["train", "d.csv", "-o", "m.son", "-q", "--ignore", "w", "--class-weight", "1=2"]
+    sonline(*run, "--limit", "100")
+    other = {
+        "ignore": [*run[:5], "--class-weight", "1=2", "--ignore", "b"],
+        "class-weight": [*run[:-1], "1=3"],
+        "interactions": [*run, "--interactions", "a*b"],
+        "text": [*run, "--text", "a"],
+        "na_values": [*run, "--na-values", "-"],
+        "weight": [*run, "--weight", "b"],
+    }
+    for name, command in other.items():
+        message = sonline(*command, "--resume", code=2).stderr
+        assert f"m.son was saved by a run with {name} " in message
+        assert "repeat the same run" in message
+    sonline(*run, "--resume")
+    sonline(*run[:3], "n.son", *run[4:])
+    assert tensors(tmp_path / "m.son") == tensors(tmp_path / "n.son")
+
+
+def test_classes_and_a_loss_of_numbers(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("a,label\n" + "1,1\n2,2\n3,3\n" * 9)
+    for classes in ("multi", "1,2,3"):
+        command = ["train", "d.csv", "--classes", classes, "--loss", "squared"]
+        assert "(--classes) are given" in sonline(*command, code=2).stderr
+
+
+def test_a_folder_is_no_model(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    (tmp_path / "folder").mkdir()
+    for command in (["predict", "d.csv", "-m"], ["evaluate", "d.csv", "-m"], ["inspect"]):
+        message = sonline(*command, "folder", code=3).stderr
+        assert "folder is a folder; name a model file" in message
+
+
+def test_a_product_of_three_columns(sonline, tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text(TABLE)
+    message = sonline("train", "d.csv", *LABEL, "--interactions", "a*b*c", code=2).stderr
+    assert "only pairs are supported" in message
+
+
+@pytest.mark.parametrize(("first", "then"), [(0, -1), (-1, 0)])
+def test_the_other_labels_for_a_model_of_two(
+    sonline, tmp_path: Path, first: int, then: int
+) -> None:
+    for name, negative in (("d.csv", first), ("e.csv", then)):
+        rows = "".join(f"{i % 7},{1 if i % 2 else negative}\n" for i in range(40))
+        (tmp_path / name).write_text(f"a,label\n{rows}")
+    sonline("train", "d.csv", "-o", "m.son", "-q")
+    message = sonline("train", "e.csv", "--from", "m.son", "-o", "n.son", code=3).stderr
+    assert f"the model has the labels {first} and 1" in message
+
+
+def test_rows_that_are_sorted_by_label(sonline, tmp_path: Path) -> None:
+    rows = [f"{i % 7},{i % 2}\n" for i in range(200)]
+    (tmp_path / "d.csv").write_text("a,label\n" + "".join(rows))
+    (tmp_path / "e.csv").write_text("a,label\n" + "".join(sorted(rows, key=lambda row: row[2])))
+    assert "sorted by label" not in sonline("train", "d.csv").stderr
+    assert "warning: the first rows are sorted by label" in sonline("train", "e.csv").stderr
+    assert "sorted by label" not in sonline("train", "e.csv", "--shuffle", 1000).stderr

@@ -232,3 +232,26 @@ def test_a_model_that_cannot_be_written_is_saved_elsewhere(sonline, inputs, tmp_
         f"sonline: /dev/full: No space left on device; the model is saved in {rescued} instead\n"
     )
     assert tensors(rescued) == tensors(inputs / "m.son")
+
+
+@outputs_except("--plot", "--checkpoint")
+@pytest.mark.one_in(2)
+def test_an_open_stream_is_appended_to(sonline, inputs, command):
+    sonline(*command, inputs / "plain")
+    target = inputs / "there"
+    target.write_bytes(b"before\n")
+    with target.open("ab") as file:
+        subprocess.run([SONLINE, *command, "/dev/stdout"], cwd=inputs, stdout=file, check=True)
+    assert target.read_bytes() == b"before\n" + (inputs / "plain").read_bytes()
+    assert not list(inputs.rglob("*.part"))
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams(data, tmp_path, closed):
+    """As under some versions of cron."""
+    command = ["sh", "-c", f"{SONLINE} train data.svm -o m.son {closed}"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, check=False)
+    assert (done.returncode, b"Traceback" in done.stderr) == (0, False)
+    reference = [SONLINE, "train", "data.svm", "-o", "n.son", "-q"]
+    subprocess.run(reference, cwd=tmp_path, check=True)
+    assert tensors(tmp_path / "m.son") == tensors(tmp_path / "n.son")

@@ -69,6 +69,11 @@ def test_options_from_a_file(sonline, tmp_path):
     # What was saved gives the same model again.
     sonline("train", "-o", "d.son", "--config", "b.toml", "d.svm")
     assert tensors(tmp_path / "d.son") == tensors(tmp_path / "a.son")
+    # A word for an option that may be repeated.
+    (tmp_path / "run.toml").write_text('class-weight = "1=2"\n')
+    sonline("train", "d.svm", "-o", "e.son", "--config", "run.toml", "-q")
+    sonline("train", "d.svm", "-o", "f.son", "--class-weight", "1=2", "-q")
+    assert tensors(tmp_path / "e.son") == tensors(tmp_path / "f.son")
     (tmp_path / "run.toml").write_text("beauty = 3\n")
     failed = sonline("train", "d.svm", "--config", "run.toml", code=2)
     assert "no option --beauty" in failed.stderr

@@ -359,3 +359,37 @@ def test_an_audit_of_several_classes_is_refused(sonline, tmp_path):
     sonline("vw", "d.vw", "-f", "m.son", "--oaa", 3, "--quiet")
     audit = ("vw", "-t", "-d", "d.vw", "-i", "m.son", "--audit")
     assert "several classes" in sonline(*audit, code=2).stderr
+
+
+def test_labels_and_scores_of_classes(sonline, tmp_path):
+    """As vw does: -p has labels and -r scores, in training and with -t."""
+    text = "".join(f"{n % 3 + 1} |a w{n % 3}\n" for n in range(90))
+    (tmp_path / "d.vw").write_text(text)
+    sonline("vw", "d.vw", "-f", "m.son", "--oaa", 3, "-r", "r.txt", "--quiet")
+    scores = (tmp_path / "r.txt").read_text().splitlines()
+    assert [word.partition(":")[0] for word in scores[50].split()] == ["1", "2", "3"]
+    test = ("vw", "-t", "-d", "d.vw", "-i", "m.son", "--quiet")
+    labels = sonline(*test, "-p", "-").stdout
+    assert labels == sonline("predict", "d.vw", "-m", "m.son", "--as", "label").stdout
+    scores = sonline(*test, "-r", "-").stdout
+    assert scores == sonline("predict", "d.vw", "-m", "m.son", "--as", "raw").stdout
+    sonline("vw", "d.vw", "-i", "m.son", "-p", "p.txt", "--quiet")
+    assert (tmp_path / "p.txt").read_text() == labels
+
+
+def test_a_link_is_saved_with_the_model(sonline, tmp_path):
+    (tmp_path / "d.vw").write_text(vw_text(200))
+    new = ("vw", "d.vw", "--loss_function", "logistic", "--quiet", "-f")
+    sonline(*new, "m.son", "--link", "logistic")
+    sonline(*new, "b.son", "--binary")
+    sonline("vw", "d.vw", "-i", "m.son", "-f", "n.son", "--quiet")
+    for model, kind in (("m.son", "probability"), ("n.son", "probability"), ("b.son", "label")):
+        test = ("vw", "-t", "-d", "d.vw", "-i", model, "--quiet")
+        shown = sonline("predict", "d.vw", "-m", model, "--as", kind).stdout
+        assert sonline(*test, "-p", "-").stdout == shown
+        raw = sonline("predict", "d.vw", "-m", model, "--as", "raw").stdout
+        assert sonline(*test, "-r", "-").stdout == raw
+    identity = ("vw", "-t", "d.vw", "-i", "m.son", "-p", "-", "--quiet", "--link", "identity")
+    assert (
+        sonline(*identity).stdout == sonline("predict", "d.vw", "-m", "m.son", "--as", "raw").stdout
+    )

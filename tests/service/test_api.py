@@ -13,7 +13,8 @@ from helpers_service import NAME, assert_same_bits, drawn, lines, one_pass
 from starlette.testclient import TestClient
 
 from sonline import OnlineLearner
-from sonline.model import Model
+from sonline.errors import InvalidInputError
+from sonline.model import Model, Reading
 from sonline.service import bodies, create_app, reading, security
 from sonline.service.bodies import Limits
 from sonline.service.settings import Settings
@@ -105,7 +106,7 @@ def test_a_null_is_refused_if_the_model_asks_for_it(client, strict, kind, path):
     answer = client.post(f"{strict}/{path}", content=content, headers=headers)
     assert answer.status_code == 400
     assert "'gone' has no value" in answer.json()["error"]
-    assert ("row 1: " in answer.json()["error"]) == (kind != "json")
+    assert ("row 2: " in answer.json()["error"]) == (kind != "json")
     engine = client.app.state.service.engine("strict")
     assert (engine.log.next, len(engine.waiting)) == (1, 0)
     assert client.post(f"{MODEL}/{path}", content=content, headers=headers).is_success
@@ -270,7 +271,7 @@ def test_bad_bodies_are_refused_and_nothing_is_learned(client, body, status, kin
 def test_a_bad_row_is_named(client):
     rows = [{"x": {"f": 1}, "y": 1}] * 3 + [{"x": {"f": []}, "y": 1}]
     answer = client.post(f"{MODEL}/learn", content=lines(rows), headers=NDJSON)
-    assert answer.json()["error"].startswith("row 3: ")
+    assert answer.json()["error"].startswith("row 4: ")
 
 
 def test_other_bodies_paths_and_methods(client):
@@ -570,3 +571,77 @@ def test_head_is_get_without_a_body(client):
         answer = client.head(path)
         assert (answer.status_code, answer.content) == (200, b"")
     assert client.head("/v1/models/other").status_code == 404
+
+
+@pytest.mark.parametrize("option", ["interactions", "ngrams"])
+def test_models_with_options_for_files_are_refused(client, tmp_path, option):
+    data, path = tmp_path / "a.csv", tmp_path / "m.son"
+    data.write_text("a,city,label\n" + "1.5,new york,1\n2.5,rome,0\n" * 20)
+    chosen = {"interactions": ["a*city"], "ngrams": ["city:2"]}[option]
+    learner = OnlineLearner()
+    learner.learn_stream(data, **{option: chosen})
+    learner.save(path)
+    headers = {"content-type": "application/octet-stream"}
+    for where in ("/v1/models?name=new", f"{MODEL}/versions"):
+        answer = client.post(where, content=path.read_bytes(), headers=headers)
+        assert (answer.status_code, f"with --{option}" in answer.json()["error"]) == (400, True)
+
+
+def test_an_older_folder_with_such_a_model_refuses_to_learn(client):
+    """Rows that are acknowledged and never learned are lost."""
+    engine = client.app.state.service.engine(NAME)
+    live = engine.versions[1]
+    live.model.reading = Reading("name", {}, {"interactions": ["a*b"]})
+    engine.admission.check_with(live.model)
+    row = {"x": {"a": 1.0, "b": 2.0}, "y": 1}
+    answer = client.post(f"{MODEL}/learn", json=row)
+    assert (answer.status_code, "interactions" in answer.json()["error"]) == (400, True)
+    many = client.post(f"{MODEL}/learn", content=lines([row] * 20), headers=NDJSON)
+    assert many.status_code == 400
+
+
+def test_events_that_could_not_be_learned_are_a_problem(client):
+    live = client.app.state.service.engine(NAME).versions[1]
+
+    def refuse(*_):
+        raise InvalidInputError("no such row")
+
+    live.model.learn = refuse
+    assert client.post(f"{MODEL}/learn", json={"x": {"f": 1.0}, "y": 1}).status_code == 200
+    while client.get(MODEL).json()["lag"]:
+        time.sleep(0.005)
+    problem = "events that could not be learned: 1; the last one: no such row"
+    assert client.get(MODEL).json()["versions"]["1"]["problem"] == problem
+    assert client.get("/readyz").json()["models"][NAME]["problem"] == problem
+    assert client.get(f"{MODEL}/stats").json()["now"]["problem"] == problem
+    text = client.get("/metrics").text
+    assert f'sonline_refused_total{{model="{NAME}",version="1"}} 1.0' in text
+
+
+def test_labels_without_a_word_are_refused(client):
+    client.post("/v1/models", json={"name": "words", "task": "classes"})
+    rows = [{"x": {"f": 1.0}, "y": "a"}, {"x": {"f": 1.0}, "y": " "}]
+    answer = client.post("/v1/models/words/learn", content=lines(rows), headers=NDJSON)
+    assert (answer.status_code, answer.json()["error"]) == (400, "y: there is no label in row 2")
+    assert client.post("/v1/models/words/learn", json={"x": {}, "y": ""}).status_code == 400
+    client.post("/v1/models/words/predict?durable=1", json={"id": "a", "x": {"f": 1.0}})
+    assert client.post("/v1/models/words/label", json={"id": "a", "y": ""}).status_code == 400
+    assert client.post("/v1/models/words/label", json={"id": "a", "y": "b"}).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["learn", "predict"])
+def test_a_key_that_occurs_twice_is_refused(client, path):
+    y = ', "y": 1' if path == "learn" else ""
+    headers = {"content-type": "application/json"}
+    for x in ('{"a": 1, "a": 2}', '{"id": 1, "id": 2}', '{"b": "a:b", "weight":1,"weight":1}'):
+        body = f'{{"x": {x}{y}}}'
+        answer = client.post(f"{MODEL}/{path}", content=body, headers=headers)
+        assert (answer.status_code, "occurs twice" in answer.json()["error"]) == (400, True), body
+        several = f'{{"x": {{"a": 1}}{y}, "id": "b"}}\n{body}\n'
+        answer = client.post(f"{MODEL}/{path}", content=several, headers=NDJSON)
+        assert answer.json()["error"].startswith("row 2: ")
+    for x in ('{"a": "b:c", "id": "id", "weight": 2}', '{"a" : 1}', "[[3, 1.0]]"):
+        for rest in ("", ', "id": "c"'):
+            body = f'{{"x": {x}{y}{rest}}}'
+            answer = client.post(f"{MODEL}/{path}", content=body, headers=headers)
+            assert answer.status_code == 200, answer.text

@@ -225,3 +225,38 @@ def test_the_client_says_where_a_token_goes():
             pytest.raises(ServiceError, match=message),
         ):
             client.describe()
+
+
+def test_the_client_sends_tables_and_names_bad_lines(tmp_path):
+    rows = "".join(f"{n % 7},{'rome' if n % 3 else 'new york'},{n % 2}\n" for n in range(250))
+    table = tmp_path / "d.csv"
+    table.write_text(f"a,city,label\n{rows}")
+    assert run("convert", str(table), "-o", str(tmp_path / "d.jsonl"), "-q")[0] == 0
+    (tmp_path / "bad.ndjson").write_text(
+        '{"x": {"a": 1}, "y": 1}\n\n' * 5 + '{"x": {"a": 1}, "y": "x"}\n'
+    )
+    with served("--data", str(tmp_path / "data")) as process:
+        url = ("--url", process.url)
+        httpx.post(f"{process.url}v1/models", json={"name": NAME})
+        httpx.post(f"{process.url}v1/models", json={"name": "other"})
+        done = [
+            run("client", "learn", NAME, str(table), "--batch", "100", *url),
+            run("client", "learn", "other", str(tmp_path / "d.jsonl"), *url),
+        ]
+        assert [line for _, line, _ in done] == ["250 learned\n"] * 2, done
+        bad = ("client", "learn", NAME, str(tmp_path / "bad.ndjson"), "--batch", "4", *url)
+        code, _, errors = run(*bad)
+        assert (code, f"{tmp_path / 'bad.ndjson'}:11: " in errors) == (3, True), errors
+        assert "in row 2" in errors
+        with Client(process.url, NAME) as client:
+            while any(model["lag"] for model in client.models()):
+                time.sleep(0.01)
+        assert run("client", "list", *url)[1].splitlines() == [
+            f"{NAME}: 254 rows learned",
+            "other: 250 rows learned",
+        ]
+    learner = OnlineLearner()
+    learner.learn_stream(table)
+    folder = tmp_path / "data" / "models" / "other" / "snapshots"
+    served_model = Model.load(snapshots(folder, 1)[-1])
+    assert served_model.names() == learner.model.names()

@@ -65,7 +65,9 @@ def test_a_file_without_names_of_columns(tmp_path):
     assert wrong.value.line == 2
 
 
-@pytest.mark.parametrize("marker", ["?", "NA", "NaN", "", "null", "None", "n/a"])
+@pytest.mark.parametrize(
+    "marker", ["?", "NA", "NaN", "", "null", "None", "n/a", "\\N", "<NA>", "  "]
+)
 def test_markers_of_missing_cells(tmp_path, marker):
     file = tmp_path / "a.csv"
     file.write_text(f"label,x,y\n1,2.5,3\n-1,{marker},1\n1,7,{marker}\n")
@@ -81,6 +83,52 @@ def test_a_column_of_numbers_with_an_unknown_word_is_not_silently_one_of_words(t
     assert "x" not in read(file, na_values=["unknown"])[0][-1]
     assert read(file, text=["x"])[0][-1] == {"x=unknown": 1.0, "y=b": 1.0}
     assert read(file, ignore=["x"])[0][-1] == {"y=b": 1.0}
+
+
+def test_a_cell_of_blanks_is_missing_among_words(tmp_path):
+    file = tmp_path / "a.csv"
+    file.write_text("label,x,y\n1,a,3\n-1,  ,1\n1,b,2\n")
+    assert read(file)[0] == [{"x=a": 1.0, "y": 3.0}, {"y": 1.0}, {"x=b": 1.0, "y": 2.0}]
+
+
+@pytest.mark.parametrize("share", [2, 3, 7])
+def test_numbers_with_many_missing_cells_are_not_silently_categories(tmp_path, share):
+    file = tmp_path / "a.csv"
+    lines = [f"1,{'-' if n % share == 0 else n},a{n % 3}\n" for n in range(1, 300)]
+    file.write_text("label,x,y\n" + "".join(lines))
+    with pytest.raises(DataFormatError, match=r"--na-values -;.*--text x"):
+        read(file)
+    assert len(read(file, na_values=["-"])[0]) == 299
+    assert len(read(file, text=["x"])[0]) == 299
+
+
+@pytest.mark.parametrize(
+    "shown", ["12,{}.85", "{}.234,50", "$1,{}.5", "{}%", "{} %", "-${}", "\u20ac{}"]
+)
+def test_formatted_numbers_are_not_silently_categories(tmp_path, shown):
+    file = tmp_path / "a.csv"
+    values = [shown.format(n) for n in range(100, 140)]
+    file.write_text("label,x,y\n" + "".join(f'1,"{value}",2\n' for value in values))
+    with pytest.raises(DataFormatError, match=r"column 'x' has .*numbers.*--text x"):
+        read(file)
+    assert len(read(file, text=["x"])[0]) == 40
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [f"2024-01-{n:02}" for n in range(1, 29)],
+        [f"10.0.{n}.7" for n in range(40)],
+        ["10%", "20%"] * 20,
+        [f"{n}" if n % 2 else f"A{n}" for n in range(40)],
+        [f"{n}:30" for n in range(24)],
+        ["1", "2", "3", "other"] * 9,
+    ],
+)
+def test_words_with_digits_are_categories(tmp_path, words):
+    file = tmp_path / "a.csv"
+    file.write_text("label,x,y\n" + "".join(f"1,{word},2\n" for word in words))
+    assert read(file)[0][1].keys() == {f"x={words[1]}", "y"}
 
 
 def test_decimal_commas_are_refused(tmp_path):
@@ -154,7 +202,7 @@ def test_cells_are_those_of_the_csv_module_wherever_chunks_end(rows, data):
         names += batches[-1].new_names
         labels += batches[-1].new_labels
     wanted = [f"{name}={cell}" for row in rows for name, cell in zip("xy", row[1:], strict=True)]
-    wanted = [name for name in wanted if not name.endswith("=")]  # a missing cell
+    wanted = [name for name in wanted if name[2:].strip(" \t\r\n")]  # others are missing
     assert names == list(dict.fromkeys(wanted))
     assert labels == list(dict.fromkeys(row[0] for row in rows if row[0].strip()))
     assert [end for batch in batches for end in batch.row_ends] == [*range(1, len(rows) + 1)]

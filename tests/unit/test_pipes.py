@@ -100,3 +100,20 @@ def test_damaged_tables_are_named(tmp_path, kind, damage):
     file.write_bytes(content)
     with pytest.raises(DataFormatError, match=re.escape(str(file))):
         rows_of(file)
+
+
+@pytest.mark.parametrize("packed", PACKED)
+def test_arrow_streams_of_any_size_are_read(tmp_path, packed):
+    """A source returns the bytes that it has; pyarrow takes fewer than it asked for as the end."""
+    table = pa.table({"label": [1, -1] * 20_000, "x": [float(n) for n in range(40_000)]})
+    buffer = pa.BufferOutputStream()
+    with pa.ipc.new_stream(buffer, table.schema) as writer:
+        writer.write_table(table)
+    file = tmp_path / "a.arrows"
+    file.write_bytes(PACKED[packed](buffer.getvalue().to_pybytes()))
+    assert rows_of(file) == 40_000
+    os.mkfifo(tmp_path / "pipe")
+    sender = threading.Thread(target=(tmp_path / "pipe").write_bytes, args=[file.read_bytes()])
+    sender.start()
+    assert rows_of(tmp_path / "pipe") == 40_000
+    sender.join()

@@ -306,7 +306,7 @@ class CsvParser final : public LineParser {
   Reason add_text(size_t number, std::string_view cell, Batch& batch) {
     Column& column = columns_[number];
     column.features.clear();
-    if (is_missing(cell)) return missing_;
+    if (is_missing(trimmed(cell))) return missing_;
     if (layout_.columns[number].ngrams != 0) return add_ngrams(number, cell, batch);
     return add_feature(column, cell, 1, batch);
   }
@@ -469,7 +469,8 @@ std::vector<CsvCells> describe_csv(std::string_view text, char delimiter, size_t
     p = next;
     if (cells.size() != columns) continue;
     for (size_t i = 0; i < columns; ++i) {
-      const std::string_view cell = std::string_view(row).substr(cells[i].first, cells[i].second);
+      const std::string_view cell =
+          trimmed(std::string_view(row).substr(cells[i].first, cells[i].second));
       if (cell.empty()) continue;
       CsvCells& column = found[i];
       if (std::find(na_values.begin(), na_values.end(), cell) != na_values.end()) continue;

@@ -142,6 +142,7 @@ def _sonline(
 
 def main() -> None:
     """Run the command line; leave with one of `EXIT_CODES`."""
+    _open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # names that ASCII cannot hold are written \\u...
             stream.reconfigure(errors="backslashreplace")
@@ -164,6 +165,13 @@ def main() -> None:
             raise
         _report(error.format_message(), "ParameterError", WRONG_USAGE)
         sys.exit(WRONG_USAGE)
+
+
+def _open_closed_streams() -> None:
+    """Open /dev/null in place of closed streams (>&-), so that no other file gets their numbers."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: PTH123, SIM115
 
 
 def _wants_json() -> bool:

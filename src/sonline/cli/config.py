@@ -26,6 +26,7 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
         for parameter in context.command.params
         for option in [*parameter.opts, *parameter.secondary_opts, parameter.name or ""]
     }
+    several = {option.name for option in context.command.params if getattr(option, "multiple", 0)}
     values: dict[str, Any] = {}
     for key, value in content.items():
         word = key.replace("-", "_")
@@ -33,7 +34,8 @@ def _read(context: typer.Context, path: Path | None) -> Path | None:
             raise ParameterError(f"--config {path}: there is no option --{key.replace('_', '-')}")
         if isinstance(value, dict):
             raise ParameterError(f"--config {path}: {key} must be a value, not a table")
-        values[names[word] or word] = value
+        name = names[word] or word
+        values[name] = [value] if name in several and not isinstance(value, list) else value
     context.default_map = values
     return path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json as jsonlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Annotated, Any
@@ -27,7 +27,7 @@ from sonline.training.outputs import STDOUT, GrowingFiles, open_output
 app = command_app()
 
 MOST_COLUMNS = 20_000
-_VW_QUOTES = str.maketrans({c: f"%{ord(c):02X}" for c in [*map(chr, range(33)), *":|%\x7f"]})
+_VW_QUOTES = str.maketrans({c: f"%{ord(c):02X}" for c in [*map(chr, range(33)), *":|\x7f"]})
 
 Row = tuple[str | None, float, str, list[tuple[Any, float]]]  # label, weight, tag, features
 
@@ -56,9 +56,9 @@ def convert(
     """Convert rows between svmlight, Vowpal Wabbit text, JSON lines and tables.
 
     Tables (CSV, TSV, Parquet, Arrow) get a column for each feature, so their input is read twice
-    and cannot be a pipe. In Vowpal Wabbit text, the characters space, colon, bar and percent in
-    names become %20 and so on. A file name that ends in .gz, .bz2, .xz or .zst compresses the
-    output. The output file appears when it is complete.
+    and cannot be a pipe. Names in Vowpal Wabbit text cannot have spaces, colons and bars; these
+    become %20 and so on, so such features have other names there. A file name that ends in .gz,
+    .bz2, .xz or .zst compresses the output. The output file appears when it is complete.
 
     Example: sonline convert clicks.svm.gz -o clicks.vw.zst
     """
@@ -78,6 +78,7 @@ def convert(
         "unlabelled": True,
     }
     counts = {"rows": 0, "skipped": 0}
+    renamed: dict[str, None] = {}
     tabular = target not in ("svmlight", "vw", "jsonl")
     if tabular and ("-" in data or str(output) == "-"):
         raise ParameterError(f"{target} needs files: its columns must be known before the rows")
@@ -91,11 +92,18 @@ def convert(
             _write_table(data, options, rows, target, file)
         else:
             lines = io.TextIOWrapper(file, encoding="utf-8", newline="\n", write_through=True)
-            _write_lines(rows, target, lines, names)
+            _write_lines(rows, target, lines, names, renamed)
             lines.detach()
     if json and str(output) != "-":
         typer.echo(jsonlib.dumps({"output": str(output), "format": target, **counts}))
     elif not quiet:
+        if renamed:
+            name = next(iter(renamed))
+            typer.echo(
+                f"vw cannot hold {len(renamed)} of the names: {name!r} is "
+                f"{name.translate(_VW_QUOTES)!r} there, and so it is for a model that reads it",
+                err=True,
+            )
         bad = f", {counts['skipped']} bad, skipped" if counts["skipped"] else ""
         typer.echo(f"{output}: {target}, {counts['rows']} rows{bad}", err=True)
 
@@ -131,13 +139,23 @@ def _rows(
     files: GrowingFiles,
     shown: bool,
 ) -> Iterator[Row]:
-    """Yield the rows, with features by name."""
+    """Yield the rows, with features by name, and count them."""
+
+    def counted() -> Iterator[Batch]:
+        for batch in _batches(data, options, shown=shown):
+            counts["rows"] += len(batch)
+            counts["skipped"] += batch.skipped
+            files.write("bad_rows", batch.bad_text())
+            yield batch
+
+    return rows_of(counted())
+
+
+def rows_of(batches: Iterable[Batch]) -> Iterator[Row]:
+    """Yield the rows of batches with labels as words and features by name."""
     features: list[str] = []
     labels: list[str | None] = []
-    for batch in _batches(data, options, shown=shown):
-        counts["rows"] += len(batch)
-        counts["skipped"] += batch.skipped
-        files.write("bad_rows", batch.bad_text())
+    for batch in batches:
         features += batch.new_names
         labels += batch.new_labels
         assert batch.codes is not None  # noqa: S101 - labels are words
@@ -157,7 +175,11 @@ def _number(value: float) -> str:
     return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
 
 
-def _write_lines(rows: Iterator[Row], kind: str, file: IO[str], names: Path | None) -> None:
+def _write_lines(
+    rows: Iterator[Row], kind: str, file: IO[str], names: Path | None, renamed: dict[str, None]
+) -> None:
+    """Write rows; ``renamed`` gets the names that Vowpal Wabbit text cannot hold."""
+    quoted: dict[str, str] = {}
     numbers: dict[str, int] = {}
     for label, weight, tag, features in rows:
         _check_row(kind, label, weight, features)
@@ -165,7 +187,11 @@ def _write_lines(rows: Iterator[Row], kind: str, file: IO[str], names: Path | No
             head = [label] if label is not None else []
             head += [_number(weight)] if weight != 1 else []
             mark = f" '{tag.translate(_VW_QUOTES)}" if tag else ""
-            pairs = [_vw_pair(name, value) for name, value in features]
+            for name, _ in features:
+                if name not in quoted:
+                    quoted[name] = name.translate(_VW_QUOTES)
+                    renamed |= {} if quoted[name] == name else {name: None}
+            pairs = [_vw_pair(quoted[name], value) for name, value in features]
             file.write(f"{' '.join(head)}{mark} | {' '.join(pairs)}\n".lstrip())
         elif kind == "jsonl":
             row: dict[str, Any] = {} if label is None else {"label": label_of(label)}
@@ -204,8 +230,7 @@ def _check_row(
         raise DataFormatError(f"{kind} cannot hold the label {label!r}")
 
 
-def _vw_pair(name: str, value: float) -> str:
-    quoted = name.translate(_VW_QUOTES)
+def _vw_pair(quoted: str, value: float) -> str:
     return quoted if value == 1 else f"{quoted}:{_number(value)}"
 
 

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import check_outputs
+from sonline.cli.outputs import check_outputs, model_file
 from sonline.cli.progress import watched
+from sonline.cli.unknown import Unknown
 from sonline.display import number
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import AUC, R2, Confusion, Curve, measures
@@ -40,6 +41,7 @@ class Scores:
         self._auc, self._r2 = AUC(), R2()
         self.confusion = Confusion()
         self.unknown = 0
+        self.weighted = False
 
     def add(
         self,
@@ -53,6 +55,7 @@ class Scores:
         ``classes`` is the number of classes of the predictions, if not all of the model's.
         """
         model = self._model
+        self.weighted |= weights is not None
         classes = model.classes if classes is None else classes
         if model.table is None:
             self._loss.update(measures(model.parameters, raw, targets, 0)[0], weights)
@@ -97,7 +100,8 @@ class Scores:
             }
             rows = self._loss.rows
         else:
-            metrics = {"loss": self._loss.average, "error": self._error.average}
+            error = self._error.average
+            metrics = {"loss": self._loss.average, "error": error, "accuracy": 1 - error}
             if model.classes == 2:
                 metrics["auc"] = self._auc.value
             metrics |= self._by_class(model.table)
@@ -110,6 +114,17 @@ class Scores:
             name: None if math.isnan(value) else value for name, value in metrics.items()
         }
         return {"rows": rows, **plain}
+
+    def names(self) -> list[str]:
+        """Return the names of the metrics."""
+        model = self._model
+        if model.table is None:
+            return ["loss", "rmse", "r2"]
+        names = ["loss", "error", "accuracy", "auc", "precision", "recall", "f1", "log_loss"]
+        left_out = ({"auc"} if model.classes > 2 else set()) | (
+            set() if model.probabilistic else {"log_loss"}
+        )
+        return [name for name in names if name not in left_out]
 
     def _by_class(self, table: ClassTable) -> dict[str, float]:
         """Return precision, recall and F1: of the second label, or the mean over all classes."""
@@ -155,8 +170,11 @@ def evaluate(
         ),
     ] = False,
     metric: Annotated[
-        str | None,
-        typer.Option(help="Print only this metric: loss, error, auc, f1, rmse, ..."),
+        list[str] | None,
+        typer.Option(
+            help="Print only this metric: loss, error, accuracy, auc, f1, log-loss, rmse, ... May "
+            "be repeated."
+        ),
     ] = None,
     label: shared.OtherLabelColumn = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
@@ -172,11 +190,12 @@ def evaluate(
 
     Example: sonline evaluate test.svm.gz -m clicks.son --json
     """
-    check_outputs([*data, str(model)], bad_rows=bad_rows)
+    check_outputs([*data, model_file(model)], bad_rows=bad_rows)
     loaded = Model.load(model)
     scores = Scores(loaded)
+    metrics = [_metric(word, scores.names()) for word in metric or []]
     files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
-    skipped = 0
+    skipped, unknown = 0, Unknown(loaded)
     reading = stream_options(loaded, frozen=not progressive)
     chosen: dict[str, Any] = {"format": str(format), "on_error": str(on_error)}
     chosen |= shared.label_column(reading, label)
@@ -194,8 +213,11 @@ def evaluate(
                         weights = None if counted is None else counted[rows]
                         scores.add(raw, learned.targets[rows], weights, classes)
                 else:
+                    unknown.add(batch)
                     raw = loaded.predict(batch, threads=THREADS)
                     scores.add(raw, targets_of(loaded, batch), batch.weights)
+    for line in [] if quiet else unknown.lines(stream):
+        typer.echo(line, err=True)
     scores.refuse_unknown()
     result = {
         **scores.as_dict(),
@@ -206,17 +228,31 @@ def evaluate(
     }
     if json:
         result |= scores.by_class()
-    if metric is not None:
-        if not isinstance(result.get(metric), float):
-            names = [name for name, value in result.items() if isinstance(value, float)]
-            raise ParameterError(f"--metric must be one of {', '.join(names)}; got {metric!r}")
-        result = {metric: result[metric]}
+    if metrics:
+        result = {name: result.get(name) for name in metrics}
     if json:
         typer.echo(jsonlib.dumps(result, indent=1))
-    elif metric is not None:
-        typer.echo(repr(result[metric]))
+    elif metrics:
+        typer.echo(_lines(result))
     else:
-        typer.echo(_text(result) + _matrix(scores.by_class()))
+        typer.echo(_text(result) + _matrix(scores.by_class(), scores.weighted))
+
+
+def _metric(word: str, names: list[str]) -> str:
+    """Return the name of a metric, which may also be written as it is printed."""
+    name = word.replace("-", "_")
+    if name not in names:
+        shown = ", ".join(names).replace("_", "-")
+        raise ParameterError(f"--metric must be one of {shown}; got {word!r}")
+    return name
+
+
+def _lines(metrics: dict[str, Any]) -> str:
+    """Return metrics in full precision: one alone, or several with their names."""
+    shown = {name: repr(math.nan if value is None else value) for name, value in metrics.items()}
+    if len(shown) == 1:
+        return next(iter(shown.values()))
+    return "\n".join(f"{name.replace('_', '-')} {value}" for name, value in shown.items())
 
 
 def _text(result: dict[str, Any]) -> str:
@@ -230,7 +266,7 @@ def _text(result: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _matrix(by_class: dict[str, Any]) -> str:
+def _matrix(by_class: dict[str, Any], weighted: bool) -> str:
     """Return the confusion matrix as text, if there are not too many classes."""
     labels = [str(label) for label in by_class.get("labels", [])]
     if not 1 < len(labels) <= MOST_SHOWN:
@@ -243,4 +279,5 @@ def _matrix(by_class: dict[str, Any]) -> str:
         " ".join([label.ljust(first), *map(str.rjust, line, widths)])
         for label, line in zip(labels, cells, strict=True)
     ]
-    return "\n".join(["", "rows by class (down) and predicted class (across)", *lines])
+    what = "weights of rows" if weighted else "rows"
+    return "\n".join(["", f"{what} by class (down) and predicted class (across)", *lines])

@@ -12,7 +12,7 @@ import typer
 
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import check_outputs
+from sonline.cli.outputs import check_outputs, model_file
 from sonline.display import number
 from sonline.errors import ParameterError, require
 from sonline.evaluate import Progress
@@ -54,7 +54,7 @@ def inspect(
     path = model or named
     if path is None or (model and named):
         raise ParameterError("name one model file: sonline inspect MODEL")
-    check_outputs([str(path)], plot=plot)
+    check_outputs([model_file(path)], plot=plot)
     loaded = Model.load(path)
     facts = describe(loaded, path, top)
     if plot is not None:

@@ -12,8 +12,9 @@ import typer
 from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
-from sonline.cli.outputs import check_outputs
+from sonline.cli.outputs import check_outputs, model_file
 from sonline.cli.progress import watched
+from sonline.cli.unknown import Unknown
 from sonline.errors import ParameterError
 from sonline.files import discard_output
 from sonline.model import Model
@@ -58,7 +59,7 @@ def predict(
 
     Example: sonline predict new.svm.gz -m clicks.son --as label
     """
-    check_outputs([*data, str(model)], output=output, bad_rows=bad_rows)
+    check_outputs([*data, model_file(model)], output=output, bad_rows=bad_rows)
     loaded = Model.load(model)
     if kind not in KINDS:
         raise ParameterError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}")
@@ -87,11 +88,10 @@ def _run(
     json: bool,
     quiet: bool,
 ) -> None:
-    skipped = unknown = used = 0
+    skipped, unknown, lines = 0, Unknown(model), list[str]()
     shown = not quiet and (output is not None or not sys.stdout.isatty())
     reading = stream_options(model, tokens=True, unlabelled=True, frozen=True)
     reading |= shared.label_column(reading, label)
-    columns: list[str] = []
     target: IO[str] = sys.stdout
     if output is not None:
         target = io.TextIOWrapper(cast(Any, open_output(output)), encoding="utf-8")
@@ -114,10 +114,9 @@ def _run(
                         target.write(prediction_lines(model, raw, kind, batch.tags))
                     target.flush()
                     skipped += batch.skipped
-                    unknown += batch.unknown_features
-                    used += batch.values.size
+                    unknown.add(batch)
                     files.write("bad_rows", batch.bad_text())
-            columns = list(stream.columns)
+            lines = unknown.lines(stream)
     except BrokenPipeError:  # the reader closed the pipe
         discard_output(sys.stdout)
     finally:
@@ -125,28 +124,8 @@ def _run(
             target.close()
     if skipped and not quiet:
         typer.echo(f"{skipped} bad rows skipped: they have no line in the output", err=True)
-    if unknown and not quiet:
-        where = unknown_columns(model, columns)
-        typer.echo(f"{unknown} values of features that the model does not know{where}", err=True)
-        if not used:
-            typer.echo(
-                "warning: the model knows none of the features, so all predictions are the same",
-                err=True,
-            )
-
-
-def unknown_columns(model: Model, columns: list[str]) -> str:
-    """Return words about the columns of a table of which the model knows no feature."""
-    known = {str(feature).partition("=")[0] for feature in model.features()}
-    others = [column for column in columns if column.partition("=")[0] not in known]
-    if not others:
-        return ""
-    shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
-    text = f", in column{'s' * (len(others) > 1)} {shown}"
-    if model.reading.table.get("label"):
-        return text
-    which, name = ("it", others[0]) if len(others) == 1 else ("one of them", "NAME")
-    return f"{text}; if {which} is the label, use --label {name}"
+    for line in [] if quiet else lines:
+        typer.echo(line, err=True)
 
 
 def check_kind(model: Model, kind: str) -> str:

@@ -226,7 +226,8 @@ def _only_label(model: Model) -> Any:
 
 def _save(model: Model, path: Path) -> None:
     """Save a model; if that fails, save it in a temporary folder: it may have taken hours."""
-    made_by = {"name": "command line"}
+    kept = {name: model.face[name] for name in ("predict_as",) if name in model.face}  # of vw
+    made_by = {"name": "command line", **kept}
     try:
         model.save(path, made_by)
     except OSError as error:

@@ -132,7 +132,7 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--noconstant", action="store_true")
     add("--holdout_off", action="store_true")
     add("--holdout_period", type=int, default=HOLDOUT_PERIOD)
-    add("--link", choices=("identity", "logistic"), default="identity")
+    add("--link", choices=("identity", "logistic"))
     add("--binary", action="store_true")
     add("--quiet", action="store_true")
     add("-c", "--cache", action="store_true")
@@ -202,7 +202,7 @@ def _check(options: argparse.Namespace) -> None:
     for pair in options.quadratic + options.interactions:
         if len(pair) != 2 or ":" in pair:
             raise ParameterError(f"vw: -q {pair}: give the first letters of two namespaces")
-    if options.binary and options.link != "identity":
+    if options.binary and options.link == "logistic":
         raise ParameterError("vw: --binary and --link: name one of them")
     letters = (
         options.quadratic + options.interactions + options.ignore + options.keep + options.ngram
@@ -222,6 +222,7 @@ def _check(options: argparse.Namespace) -> None:
 def settings_of(arguments: argparse.Namespace) -> Settings:
     """Return the settings of the training run."""
     parameters: dict[str, Any] = {}
+    initial = None
     loss = arguments.loss_function or ("squared" if arguments.oaa is None else "logistic")
     if arguments.initial_regressor is None:
         parameters = {
@@ -233,7 +234,8 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         if arguments.OjaNewton:
             parameters |= _oja_newton(arguments, loss)
     else:
-        loss = Model.load(arguments.initial_regressor).parameters.loss
+        initial = Model.load(arguments.initial_regressor)
+        loss = initial.parameters.loss
         if arguments.bit_precision is not None:
             parameters["hash_bits"] = arguments.bit_precision
         if arguments.loss_function is not None:
@@ -256,8 +258,8 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
         else 0,
         predictions=None if target is None else Path(_dash(target)),
         initial=None if arguments.initial_regressor is None else Path(arguments.initial_regressor),
-        prepare=lambda model: _prepare(model, arguments.OjaNewton),
-        predict_as="label" if arguments.oaa is not None else _kind(arguments, loss),
+        prepare=lambda model: _prepare(model, arguments),
+        predict_as=_kind(arguments, loss, initial),
         loss_scale=SQUARED_SCALE if loss == "squared" else 1.0,
     )
 
@@ -296,11 +298,13 @@ def _reading(arguments: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def _prepare(model: Model, oja_newton: bool) -> None:
+def _prepare(model: Model, arguments: argparse.Namespace) -> None:
     # Predictions stay between the labels seen and 0; with the logistic loss, within ±50.
     limit = 50.0 if model.parameters.loss == "logistic" else 0.0
     model.start_label_range(-limit, limit)
-    if oja_newton and model.parameters.loss != "squared":
+    if arguments.link == "logistic" or arguments.binary:  # the model keeps these options
+        model.face["predict_as"] = "label" if arguments.binary else "probability"
+    if arguments.OjaNewton and model.parameters.loss != "squared":
         model.row_weight = 0.5
 
 
@@ -326,15 +330,23 @@ def _oja_newton(arguments: argparse.Namespace, loss: str) -> dict[str, Any]:
     }
 
 
-def _kind(arguments: argparse.Namespace, loss: str) -> str:
-    """Return the kind of predictions: "raw", "probability" or "label"."""
-    if arguments.raw_predictions:
-        return "raw"
+def _kind(arguments: argparse.Namespace, loss: str, model: Model | None) -> str:
+    """Return the kind of predictions: "raw", "probability" or "label".
+
+    A model that was read has its own, unless the arguments name another one.
+    """
     if arguments.link == "logistic" and loss != "logistic":
         raise ParameterError(f"vw: --link logistic needs --loss_function logistic, not {loss}")
     if arguments.binary and loss in ("squared", "quantile"):
         raise ParameterError(f"vw: --binary needs --loss_function logistic or hinge, not {loss}")
-    return "label" if arguments.binary else "probability" if arguments.link == "logistic" else "raw"
+    if arguments.raw_predictions:
+        return "raw"
+    table = None if model is None else model.table
+    if arguments.binary or arguments.oaa is not None or (table is not None and not table.signs):
+        return "label"
+    if arguments.link is not None:
+        return "probability" if arguments.link == "logistic" else "raw"
+    return "raw" if model is None else str(model.face.get("predict_as", "raw"))
 
 
 def _dash(target: str) -> str:
@@ -358,7 +370,7 @@ def _test(arguments: argparse.Namespace) -> None:
         raise ParameterError("vw: -t needs a model: -i FILE")
     model = Model.load(arguments.initial_regressor)
     loss = model.parameters.loss
-    kind = check_kind(model, _kind(arguments, loss))
+    kind = check_kind(model, _kind(arguments, loss, model))
     scores = Scores(model)
     kind_of_data = "jsonl" if arguments.json else "vw"
     options = stream_options(model, format=kind_of_data, unlabelled=True, frozen=True)
@@ -385,6 +397,8 @@ def _test(arguments: argparse.Namespace) -> None:
         return
     scale = SQUARED_SCALE if loss == "squared" else 1.0
     for name, value in scores.as_dict().items():
+        if name == "accuracy":
+            continue
         shown = (
             value if name == "rows" else number(value and value * (scale if name == "loss" else 1))
         )

@@ -59,6 +59,7 @@ RUN: dict[str, Any] = {
         },
     ),
     "class_weights": [{"label": object, "weight": float}],
+    "options?": {...: [str]},
     "rows": COUNT,
     "turn_rows": COUNT,
     "skipped": COUNT,

@@ -239,6 +239,7 @@ class Admission:
         table = self._checked_labels.table
         grown = table
         if not self._labels_known(rows):
+            _refuse_blank(rows.y)
             try:
                 _, grown = self._checked_labels.targets(rows.y)
             except InvalidInputError as error:
@@ -324,6 +325,7 @@ class Admission:
         """
         table = self._checked_labels.table
         self._checked_rows, self._checked_labels = (Model(model.parameters) for _ in range(2))
+        self._checked_rows.reading = model.reading  # whose columns may be refused
         self._checked_labels.table = table
 
     def first_needed(self) -> tuple[int, int]:
@@ -389,6 +391,12 @@ class Admission:
                 self.waiting.forget(name)
                 self.remembered.add(name, record.seq + number)
         return rows
+
+
+def _refuse_blank(labels: Any) -> None:
+    for row, label in enumerate(labels if isinstance(labels, list) else ()):
+        if isinstance(label, str) and not label.strip():
+            raise InvalidInputError(f"y: there is no label in row {row}")
 
 
 def _about(labels: Any, model: Model, error: InvalidInputError) -> str:

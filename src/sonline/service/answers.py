@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import threading
 import time
 from collections import deque
@@ -13,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
-from sonline.errors import SonlineError
+from sonline.errors import InvalidInputError, SonlineError
 from sonline.service import bodies
 from sonline.service.follower import ReadOnlyError
 from sonline.service.metrics import Metrics
@@ -24,6 +25,7 @@ from sonline.service.security import DeniedError, Guard
 from sonline.service.service import UnknownModelError
 
 log = logging.getLogger("sonline.service")
+_ROW = re.compile(r"(^row |^\w+, row |\bin row )(\d+)(?=[:;,. ]|$)")
 
 _STATUS: dict[type[Exception], int] = {  # the first that fits; all others are 503
     UnknownIdError: 404,
@@ -197,7 +199,10 @@ def refusal(error: Exception) -> Response:
     else:
         status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 503)
         retry = 1.0 if status in (429, 503) else None
-    response = error_response(status, str(error))
+    message = str(error)
+    if isinstance(error, InvalidInputError):  # Python counts rows from 0, files and users from 1
+        message = _ROW.sub(lambda found: f"{found[1]}{int(found[2]) + 1}", message, 1)
+    response = error_response(status, message)
     if retry is not None:
         response.headers["retry-after"] = f"{max(1, round(retry))}"
     if status == 401:

@@ -177,7 +177,7 @@ async def _healthy(request: Request) -> Response:
 
 async def _ready(service: Service) -> Response:
     models = {
-        name: {"ready": engine.ready, "lag": engine.lag, "problem": engine.failure or engine.disk}
+        name: {"ready": engine.ready, "lag": engine.lag, "problem": engine.problem}
         for name, engine in service.engines.items()
     }
     return as_json({"ready": service.ready, "models": models}, 200 if service.ready else 503)

@@ -8,6 +8,7 @@ model says. Here only the shape of a body is checked.
 from __future__ import annotations
 
 import itertools
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -178,6 +179,9 @@ def decode_lines(body: bytes, kind: type[Kind], limits: Limits = Limits()) -> li
         rows: list[Kind] = _DECODERS[kind].decode_lines(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInputError(f"row {_bad_line(body, kind)}: {_reason(error)}") from None
+    if _may_repeat(body, rows):
+        for number, line in enumerate(line for line in body.split(b"\n") if line.strip()):
+            _refuse_repeated(line, f"row {number}: ")
     if not rows:
         raise InvalidInputError("the body has no rows")
     if len(rows) > limits.rows:
@@ -191,7 +195,39 @@ def decode_one(body: bytes, kind: type[Kind]) -> Kind:
         row: Kind = _DECODERS[kind].decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidInputError(_reason(error)) from None
+    if _may_repeat(body, (row,)):
+        _refuse_repeated(body)
     return row
+
+
+def _may_repeat(body: bytes, rows: Sequence[_Row]) -> bool:
+    """Return whether an object of a body may have a key twice, of which the last was taken.
+
+    Each key has a colon, so a body with no more colons than keys has none. Rows of the log were
+    checked when they came.
+    """
+    keys = 0
+    for row in rows:
+        if not isinstance(row, (PredictRow, LearnRow)):
+            return False
+        if isinstance(row.x, dict):
+            if "id" in row.x or "weight" in row.x:  # which would be counted below
+                return True
+            keys += len(row.x)
+        keys += 1 if isinstance(row, PredictRow) else 2  # x, y
+    return body.count(b":") > keys + body.count(b'"id":') + body.count(b'"weight":')
+
+
+def _refuse_repeated(body: bytes, where: str = "") -> None:
+    def check(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found = dict(pairs)
+        if len(found) < len(pairs):
+            names = [name for name, _ in pairs]
+            twice = next(name for name in names if names.count(name) > 1)
+            raise InvalidInputError(f"{where}{twice!r} occurs twice")
+        return found
+
+    json.loads(body, object_pairs_hook=check)
 
 
 def _bad_line(body: bytes, kind: type[_Row]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,12 +19,13 @@ _AGAIN = (429, 503)
 class ServiceError(SonlineError):
     """The service refused a request, or could not be reached.
 
-    ``status`` is the HTTP status code; 0 if there was no answer.
+    ``status`` is the HTTP status code; 0 if there was no answer. ``row`` is the number of the row
+    that was refused, counted from 1, if `Client.learn_many` knows it.
     """
 
-    def __init__(self, status: int, message: str) -> None:
+    def __init__(self, status: int, message: str, row: int | None = None) -> None:
         super().__init__(f"{message} (status {status})" if status else message)
-        self.status = status
+        self.status, self.message, self.row = status, message, row
 
 
 class Client:
@@ -97,32 +99,49 @@ class Client:
 
     def learn_many(self, rows: Iterable[Mapping[str, Any]], batch: int = 1000) -> int:
         """Send rows (mappings with x, y, id, weight) in batches; return how many were new."""
-        learned, part = 0, []
+        learned, sent, part = 0, 0, []
         for row in rows:
             part.append(row if row.get("id") else {**row, "id": str(uuid.uuid4())})
             if len(part) == batch:
-                learned += self._lines(part)
-                part = []
-        return learned + (self._lines(part) if part else 0)
+                learned += self._lines(part, sent)
+                sent, part = sent + batch, []
+        return learned + (self._lines(part, sent) if part else 0)
 
-    def _lines(self, rows: Sequence[Mapping[str, Any]]) -> int:
+    def _lines(self, rows: Sequence[Mapping[str, Any]], before: int) -> int:
+        """Send rows; ``before`` of them were sent already, so errors count from there."""
         body = "\n".join(json.dumps(row) for row in rows)
         headers = {"content-type": "application/x-ndjson"}
-        answer = self._send("POST", "/learn", content=body.encode(), headers=headers)
+        try:
+            answer = self._send("POST", "/learn", content=body.encode(), headers=headers)
+        except ServiceError as error:
+            found = re.search(r"(?:^|^\w+, |\bin )row (\d+)", error.message)
+            row = None if found is None else before + int(found[1])
+            where = f"row {row}" if row else f"rows {before + 1} to {before + len(rows)}"
+            again = f"{before} rows before were sent" if before else "nothing was learned"
+            raise ServiceError(
+                error.status, f"{where} of the input: {error.message}; {again}", row
+            ) from None
         return int(answer["learned"])
+
+    def models(self) -> list[dict[str, Any]]:
+        """Return all models of the service, as `describe` does for one."""
+        found: list[dict[str, Any]] = self._send("GET", "", base="/v1/models")["models"]
+        return found
 
     def describe(self) -> dict[str, Any]:
         """Return the versions of the model with their metrics."""
         return self._send("GET", "")
 
-    def _send(self, method: str, path: str, body: Any = None, **rest: Any) -> dict[str, Any]:
+    def _send(
+        self, method: str, path: str, body: Any = None, base: str | None = None, **rest: Any
+    ) -> dict[str, Any]:
         if body is not None:
             rest["json"] = body
         wait = 0.1
         for turn in range(self._retries + 1):
             last = turn == self._retries
             try:
-                answer = self._http.request(method, self._path + path, **rest)
+                answer = self._http.request(method, (base or self._path) + path, **rest)
             except httpx.TransportError as error:
                 if last:
                     raise ServiceError(0, f"no answer from {self._url}: {error}") from error

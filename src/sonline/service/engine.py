@@ -33,7 +33,7 @@ from sonline.service.pending import Waiting
 from sonline.service.saver import Saver
 from sonline.service.settings import Settings
 from sonline.service.store import CHAMPION, SHADOW, Store, Version
-from sonline.service.versions import Answer, Live, Part
+from sonline.service.versions import Answer, Live, Part, check_servable
 
 _GATHER = 0.005  # seconds that a group waits at most for clients that are about to send again
 _MANY = 64  # requests that are enough for a group
@@ -208,6 +208,12 @@ class Engine:
     def disk(self) -> str | None:
         """Why the last group or snapshot could not be written."""
         return self._write_error or self._saver.error
+
+    @property
+    def problem(self) -> str | None:
+        """Why it cannot learn or write, or which events the champion could not learn."""
+        live = self.versions.get(self.champion)
+        return self.failure or self.disk or (None if live is None else live.problem)
 
     @property
     def log_bytes(self) -> int:
@@ -426,10 +432,9 @@ class Engine:
         if same and mine is not None and other is not None:
             same = mine.signs == other.signs and (mine.signs or mine.growing == other.growing)
             same = same and (mine.signs or mine.growing or mine.labels == other.labels)
-        if not same or model.only_predicts:
-            raise InvalidInputError(
-                "a version must have the task and the classes of the champion, and be able to learn"
-            )
+        if not same:
+            raise InvalidInputError("a version must have the task and the classes of the champion")
+        check_servable(model)
         with self._changing:
             if len(self.versions) >= self.settings.versions:
                 raise InvalidInputError(

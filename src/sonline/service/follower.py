@@ -89,6 +89,12 @@ class Follower:
         return self._caught_up and self.failure is None
 
     @property
+    def problem(self) -> str | None:
+        """Why the log cannot be followed, or which events the champion could not learn."""
+        live = self.versions.get(self.champion)
+        return self.failure or self.disk or (None if live is None else live.problem)
+
+    @property
     def log_bytes(self) -> int:
         """Bytes of the log."""
         return sum(path.stat().st_size for path in (self.folder / "log").glob(f"*{SUFFIX}"))

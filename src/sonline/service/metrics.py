@@ -166,13 +166,19 @@ class Metrics:
         sizes = GaugeMetricFamily(
             "sonline_model_bytes", "Memory of a version.", labels=[*_MODEL, "version"]
         )
+        refused = CounterMetricFamily(
+            "sonline_refused",
+            "Events on disk that a version could not learn.",
+            labels=[*_MODEL, "version"],
+        )
         for model, engine in engines.items():
             for number, live in engine.versions.items():
                 loss = live.monitor.values()["loss"]
                 if loss is not None:
                     losses.add_metric([model, str(number), live.info.role], loss)
+                refused.add_metric([model, str(number)], live.refused)
                 sizes.add_metric([model, str(number)], live.model.stats()["bytes"])
-        yield from (losses, sizes)
+        yield from (losses, sizes, refused)
 
     def text(self) -> bytes:
         """Return all metrics in the text format."""

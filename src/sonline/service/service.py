@@ -21,6 +21,7 @@ from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
 from sonline.service.settings import Settings
 from sonline.service.store import Store, check_name
+from sonline.service.versions import check_servable
 
 HISTORY = 600  # samples that a page shows when it is opened, one a second
 MOST_FEATURES = 20_000  # weights of larger models are not shown: reading so many takes 5 ms
@@ -165,8 +166,7 @@ class Service:
             check_name(name)
             if name in self.engines:
                 raise InvalidInputError(f"there already is a model {name!r}")
-            if model.only_predicts:
-                raise InvalidInputError("this is a compact model, which only predicts")
+            check_servable(model)
             folder = self._folder(name)
             if folder.exists():  # left over from an interrupted attempt
                 shutil.rmtree(folder)
@@ -200,7 +200,7 @@ class Watched:
         state: dict[str, Any] = {
             "time": time.time(),
             "ready": engine.ready,
-            "problem": engine.failure or engine.disk,
+            "problem": engine.problem,
             "events": events,
             "rate": rate,
             "lag": engine.lag,

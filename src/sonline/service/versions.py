@@ -73,6 +73,18 @@ def new_model(
     return Model(chosen, ClassTable(tuple(classes), growing=not classes))
 
 
+def check_servable(model: Model) -> None:
+    """Raise an error about a model that cannot learn the rows of requests."""
+    if model.only_predicts:
+        raise InvalidInputError("this is a compact model, which only predicts")
+    for option in ("interactions", "ngrams"):
+        if chosen := model.reading.table.get(option):
+            raise InvalidInputError(
+                f"this model was trained with --{option} {chosen[0]}, which applies to files and "
+                f"not to the rows of requests; train it without --{option}"
+            )
+
+
 class Part(msgspec.Struct, frozen=True):
     """Some rows of a record that has been written: the numbers of its events, and the rows."""
 
@@ -133,6 +145,7 @@ class Live:
         self.monitor = Monitor()
         self.error: str | None = None  # why it has stopped learning
         self.refused = 0  # events that this version cannot use
+        self.refusal = ""  # why it could not use the last of them
         self.saved = next_  # the first event that is not in the last snapshot
         self._folder = folder
         self._lock = threading.Lock()  # of model and next, between learning and predicting
@@ -146,7 +159,8 @@ class Live:
             "origin": self.info.origin,
             "learned": loss.rows,
             "mean_loss": loss.average if np.isfinite(loss.average) else None,
-            "problem": self.error,
+            "problem": self.problem,
+            "refused": self.refused,
         }
 
     # -- learning and predicting -----------------------------------------------------------------
@@ -172,14 +186,22 @@ class Live:
                 served = self._served(learned, rows.served)
                 self.model.update_progress(served, rows.weights)
                 self.monitor.update(self.model, served)
-        except InvalidInputError:  # nothing was learned
+        except InvalidInputError as error:  # nothing was learned
             if len(parts) > 1:
                 for part in parts:
                     self._learn([part])
                 return
             # Rows are checked before they are written, but a shadow may be stricter.
             self.refused += rows.count
+            self.refusal = str(error)
             self.next = parts[0].end
+
+    @property
+    def problem(self) -> str | None:
+        """Why it has stopped learning, or which events it could not learn."""
+        if self.error is None and self.refused:
+            return f"events that could not be learned: {self.refused}; the last one: {self.refusal}"
+        return self.error
 
     def _served(self, learned: LearnResult, served: Sequence[Served | None] | None) -> LearnResult:
         """Return the result of learning, with the predictions that were served if there are any."""

@@ -18,9 +18,11 @@ from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import (
     NOT_UTF8,
     check_columns,
+    check_known,
     check_names,
     label_column,
     ngram_columns,
+    not_indices,
     too_large,
 )
 from sonline.streams.sources import refuse_other_files
@@ -34,10 +36,17 @@ DELIMITERS = ",;\t|"
 _NO_DELIMITERS = (*'0123456789+-."\r\n',)
 NA_VALUES = (
     *("?", "NA", "N/A", "n/a", "#N/A", "#N/A N/A", "#NA", "NaN", "nan", "-NaN", "-nan"),
-    *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN"),
+    *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", r"\N", "<NA>"),
 )
 _HEAD = 1 << 20  # bytes that delimiter and types are detected from
 _MANY = 0.9  # if this fraction of the cells of a column are numbers, it is a column of numbers
+_MOST = 0.8  # if this fraction of its different values are numbers, its words are a mistake
+_DIFFERENT_ROWS = 5000  # rows whose values are compared
+_SEVERAL = 10  # different values that are enough to tell what they are
+_FORMATTED = re.compile(  # 1,234.50, 1.234,50, $1,234.50, 10%
+    r"[+-]?[$\u20ac\u00a3\u00a5]? ?[+-]?(\d+|\d{1,3}([., '\u00a0\u202f]\d{3})+)([.,]\d+)?"
+    r" ?[%$\u20ac\u00a3\u00a5]?"
+)
 _LOOKED_AT = 20  # rows that the delimiter is detected from
 _NOT_FINITE = ("not_finite", "overflow", "overflow_float32", "value_too_large")
 
@@ -54,10 +63,15 @@ class CsvReader(TextReader):
         super().__init__(options, columns)
         self._ngrams = ngram_columns(options.ngrams)
         self._kinds: dict[str, str] = {}  # the type of each column of this file
+        self._seen: set[str] = set()  # the columns of all files
         self._shown: list[str] = []  # these columns, then the products of columns, for errors
 
     def _na_values(self) -> list[str]:
         return [*NA_VALUES, *self._options.na_values]
+
+    def seen_columns(self) -> set[str]:
+        """Return the columns that files had."""
+        return self._seen
 
     def _begin(self, source: Source, start: Position) -> tuple[Position, bytes]:
         """Read the names and types of the columns; return where the rows start."""
@@ -107,11 +121,14 @@ class CsvReader(TextReader):
         if not options.header:
             return delimiter, [f"c{number + 1}" for number in range(len(cells))], position
         if len(cells) > 1 and None not in map(number_of, cells):
+            hint = (
+                "the model was trained on a table with a header"
+                if options.frozen
+                else "if there is no header, use header=False (--no-header): the columns are then "
+                "called c1, c2, ..."
+            )
             raise DataFormatError(
-                "the first row holds numbers, not column names; if there is no header, use "
-                "header=False (--no-header): the columns are then called c1, c2, ...",
-                file=file,
-                line=1,
+                f"the first row holds numbers, not column names; {hint}", file=file, line=1
             )
         position = replace(position, line=1 + head.count(b"\n", 0, used), offset=mark + used)
         return delimiter, cells, position
@@ -120,6 +137,8 @@ class CsvReader(TextReader):
         """Set the types of a file's columns; those not known yet are detected from a sample."""
         options = self._options
         check_names(names, file)
+        check_known(options, names, file)
+        self._seen.update(names)
         label = label_column(options, names, file)
         check_columns((options.weight, options.tag, *self._ngrams), names, file)
         if not self._types and not options.frozen:  # later files may lack them
@@ -142,9 +161,12 @@ class CsvReader(TextReader):
         if unknown:
             cells = _core.describe_csv(sample, delimiter, len(names), self._na_values())
         described = dict(zip(names, cells, strict=False))
+        words = [n for n in unknown if described[n][1] > (1 - _MANY) * described[n][0]]
+        if words and not options.frozen:
+            self._check_words(words, names, sample, delimiter, file)
         for name in features:
             kind = "text" if name in text else self._types.get(name)
-            self._kinds[name] = kind or _kind_of(name, file, described[name])
+            self._kinds[name] = kind or _kind_of(name, file, described[name], options.frozen)
             if self._kinds[name] != "unknown":
                 self._types.setdefault(name, self._kinds[name])
         products = column_pairs(options.interactions, features, file)
@@ -160,6 +182,30 @@ class CsvReader(TextReader):
             ],
             delimiter,
         )
+
+    def _check_words(
+        self, chosen: list[str], names: list[str], sample: bytes, delimiter: str, file: str
+    ) -> None:
+        """Raise an error about columns of words that seem to be meant as numbers."""
+        rows, _ = _core.split_csv(sample, delimiter, _DIFFERENT_ROWS)
+        missing = {"", *self._na_values()}
+        for name in chosen:
+            number = names.index(name)
+            cells = {row[number].decode("utf-8", "replace").strip() for row in rows if row[number:]}
+            cells -= missing
+            words = sorted(cell for cell in cells if number_of(cell) is None)
+            formatted = [word for word in words if _FORMATTED.fullmatch(word)]
+            numbers = len(cells) - len(words)
+            if numbers >= max(_MOST * len(cells), _SEVERAL):
+                raise _words_among_numbers(name, file, words[0])
+            if formatted and numbers + len(formatted) >= max(_MANY * len(cells), _SEVERAL):
+                raise DataFormatError(
+                    f"column {name!r} has numbers with separators or signs: write 1234.5 and 0.1 "
+                    "instead of 1,234.50, $1234.5 and 10%; or read the column as categories "
+                    f"(--text {name}), or leave it out (--ignore {name})",
+                    file=file,
+                    text=formatted[0],
+                )
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         word = error.word.decode("utf-8", "replace")
@@ -182,8 +228,7 @@ class CsvReader(TextReader):
             return f"{what}; the rest of the file is inside this cell", word
         if error.kind == "name_not_index":
             raise DataFormatError(
-                f"column {column!r} holds features that are not indices; read them by name "
-                "(--features name)"
+                f"column {column!r} holds features that are not indices; {not_indices(options)}"
             )
         kind = self._kinds.get(column, "number")
         if kind == "label":
@@ -200,7 +245,9 @@ class CsvReader(TextReader):
         if error.kind == "cell_missing":
             return no_value(column), ""
         if error.kind in _NOT_FINITE:
-            return too_large(column, word, options.dtype), ""
+            return too_large(column, word, options), ""
+        if options.frozen:
+            return f"column {column!r}: {word!r} is not a number, but the model has numbers", ""
         what = f"{word!r} is not a number, but the first rows are"
         return (
             f"column {column!r}: {what}; to read the column as categories, use --text {column}",
@@ -208,7 +255,7 @@ class CsvReader(TextReader):
         )
 
 
-def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
+def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes], frozen: bool = False) -> str:
     """Return the type of a column: "number", "text" or, if it has no cells, "unknown".
 
     ``cells`` has the number of its cells, of the words and the decimal commas among them, and the
@@ -221,20 +268,27 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes]) -> str:
         return "number"
     word = first.decode("utf-8", "replace")
     if words <= (1 - _MANY) * total:
-        raise DataFormatError(
-            f"column {name!r} holds numbers and this word: if it stands for a missing value, use "
-            f"--na-values {word}; to read the column as categories, use --text {name}",
-            file=file,
-            text=word,
-        )
+        raise _words_among_numbers(name, file, word, frozen)
     if decimal_commas >= _MANY * total:
         raise DataFormatError(
             f"column {name!r} has commas in its numbers: write 1.5 and 1500 instead of 1,5 and "
-            f"1,500, or read the column as categories (--text {name})",
+            "1,500" + ("" if frozen else f", or read the column as categories (--text {name})"),
             file=file,
             text=word,
         )
     return "text"
+
+
+def _words_among_numbers(name: str, file: str, word: str, frozen: bool = False) -> DataFormatError:
+    remedy = (
+        "leave the cell empty if its value is missing"
+        if frozen
+        else f"if it stands for a missing value, use --na-values {word}; to read the column as "
+        f"categories, use --text {name}"
+    )
+    return DataFormatError(
+        f"column {name!r} holds numbers and this word: {remedy}", file=file, text=word
+    )
 
 
 def number_of(cell: str) -> float | None:

@@ -23,10 +23,12 @@ class SourceFile(io.RawIOBase):
         return True
 
     def readinto(self, buffer: Any) -> int:
-        """Fill the buffer with the bytes that are available."""
-        chunk = self._source.read(len(buffer))
-        buffer[: len(chunk)] = chunk
-        return len(chunk)
+        """Fill the buffer; pyarrow takes fewer bytes for the end of the file."""
+        count = 0
+        while count < len(buffer) and (chunk := self._source.read(len(buffer) - count)):
+            buffer[count : count + len(chunk)] = chunk
+            count += len(chunk)
+        return count
 
 
 class Frames(io.RawIOBase):

@@ -171,8 +171,9 @@ def split_pair(pair: str) -> tuple[str, str]:
     ('age', 'city')
     """
     first, star, second = pair.partition("*")
-    if not (first and star and second):
-        raise ParameterError(f"interactions must be two columns such as 'a*b', got {pair!r}")
+    if not (first and star and second) or "*" in second:
+        only = "; only pairs are supported" if "*" in second else ""
+        raise ParameterError(f"interactions must be two columns such as 'a*b', got {pair!r}{only}")
     return first, second
 
 

@@ -14,7 +14,7 @@ from sonline.errors import DataFormatError
 from sonline.rows import no_value
 from sonline.streams.batch import BadRow
 from sonline.streams.interactions import split_pair
-from sonline.streams.rows import ngram_columns, too_large
+from sonline.streams.rows import ngram_columns, not_indices, too_large
 from sonline.streams.text import TextReader
 
 if TYPE_CHECKING:
@@ -46,12 +46,16 @@ class JsonReader(TextReader):
         named = (*options.ignore, *options.text, *ngram_columns(options.ngrams))
         return sorted({*named} - {*self._parser.columns})
 
+    def seen_columns(self) -> set[str]:
+        """Return the columns that rows had."""
+        return {*self._parser.columns}
+
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         word = error.word.decode("utf-8", "replace")
         column = error.name.decode()
         if error.kind == "name_not_index":
             raise DataFormatError(
-                f"feature {word!r} is not an index; read names with --features name",
+                f"feature {word!r} is not an index; {not_indices(self._options)}",
                 file=name,
                 line=error.line,
             )
@@ -70,5 +74,5 @@ class JsonReader(TextReader):
         elif error.kind == "negative_weight":
             reason = "a weight must be 0 or more"
         elif error.kind in _TOO_LARGE:
-            reason, shown = too_large(column, word, self._options.dtype), ""
+            reason, shown = too_large(column, word, self._options), ""
         return BadRow(name, error.line, error.column, error.offset, reason, shown, error.text)

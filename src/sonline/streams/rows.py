@@ -53,9 +53,7 @@ class RowBuilder:
             bits = self.options.hash_bits or 0
             return _core.hash_slot(name.encode(), bits, self.options.hash_seed)
         if not _INDEX.fullmatch(name) or int(name) >= 1 << 63:
-            raise DataFormatError(
-                f"feature {name!r} is not an index; read names with --features name"
-            )
+            raise DataFormatError(f"feature {name!r} is not an index; {not_indices(self.options)}")
         return int(name)
 
     def code(self, label: str) -> int:
@@ -137,16 +135,28 @@ def add_bad_weights(weights: Floats, reasons: dict[int, str]) -> None:
         reasons.setdefault(row, f"a weight must be a number of at least 0: {weights[row]:g}")
 
 
-def too_large(column: str, value: str, dtype: str) -> str:
+def not_indices(options: Options) -> str:
+    """Return what to do about names where indices are expected."""
+    if options.frozen:
+        return "the model knows its features by index, as in svmlight files"
+    return "read names with --features name"
+
+
+def too_large(column: str, value: str, options: Options) -> str:
     """Return a message about a number in a column that a learner cannot use."""
     if value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
         return (
             f"column {column!r}: {value} is not a finite number; for a missing value, leave the "
             "cell empty (null in JSON)"
         )
+    dtype = options.dtype
+    text = (
+        f"column {column!r}: {value} is too large: at most {LARGEST_VALUES[dtype]:g} with {dtype}"
+    )
+    if options.frozen:
+        return text
     return (
-        f"column {column!r}: {value} is too large: at most {LARGEST_VALUES[dtype]:g} with {dtype}; "
-        f"if it is an identifier, leave the column out (--ignore {column}) or read it as "
+        f"{text}; if it is an identifier, leave the column out (--ignore {column}) or read it as "
         f"categories (--text {column})"
     )
 
@@ -209,6 +219,13 @@ def check_columns(names: Iterable[str | None], columns: list[str], file: str) ->
             )
 
 
+def check_known(options: Options, columns: list[str], file: str) -> None:
+    """Raise an error if a model that refuses missing values would miss a whole column."""
+    missing = [name for name in options.columns if name not in columns]
+    if options.frozen and options.missing == "refuse" and missing:
+        raise DataFormatError(f"column {missing[0]!r} of the model is not in the data", file=file)
+
+
 def _listed(columns: list[str]) -> str:
     return ", ".join(name or "''" for name in columns[:20]) + (", ..." if len(columns) > 20 else "")
 
@@ -227,7 +244,9 @@ def label_column(options: Options, columns: list[str], file: str) -> str | None:
     meant = f", such as {alike[0]!r}" if alike else ""
     data = any(re.fullmatch(r"\s*[+-]?\d+([.,]\d+)?\s*", name) for name in columns)
     hint = "; if the first row is data, use header=False (--no-header)" if data else ""
-    if len(columns) == 1 and options.delimiter is None and options.format == "csv":
+    if options.frozen:
+        hint = "; the first row must have the names" if data else ""
+    elif len(columns) == 1 and options.delimiter is None and options.format == "csv":
         hint = "; set the delimiter (--delimiter) if this is not the name of a single column"
     raise ParameterError(
         f"{file}: no column {label!r}; name the column of the label, label=NAME or --label NAME"

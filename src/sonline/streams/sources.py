@@ -268,10 +268,16 @@ _JSON_OBJECT = re.compile(rb"\{\s*$")  # that continues on the next line
 
 
 def refuse_other_files(sample: bytes, name: str) -> None:
-    """Raise an error about a file that starts like a spreadsheet, or like text in UTF-16."""
+    """Raise an error about a file that starts like a spreadsheet, an archive or text in UTF-16."""
     for mark, advice in _NOT_READ.items():
         if sample.startswith(mark):
             raise DataFormatError(advice, file=name or None)
+    if b"\0" in sample.partition(b"\n")[0] and by_magic(sample) is None:
+        raise DataFormatError(
+            "it has NUL bytes, so it is not text; if it is an archive (tar), unpack it",
+            file=name or None,
+            line=1,
+        )
 
 
 def format_of_content(sample: bytes, name: str = "") -> str:

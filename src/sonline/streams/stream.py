@@ -139,6 +139,8 @@ class Stream:
         JSON lines, at the end of the stream: columns that options name and that no row had.
     say : callable
         Called with a line of text about the cache.
+    missing_columns : list of str
+        Tables, at the end of the stream: columns in ``Options.columns`` that no file had.
     """
 
     def __init__(
@@ -173,6 +175,7 @@ class Stream:
             raise
         self.absent_columns: list[str] = []
         self.say: Callable[[str], object] = lambda text: None
+        self.missing_columns: list[str] = []
         self._done = sum(self._sizes) * self._start.turn + sum(self._sizes[: self._start.file])
         if self._first.seekable:
             self._done += min(self._start.offset, self._sizes[first])
@@ -351,6 +354,9 @@ class Stream:
             position = Position(turn=turn, file=number + 1)
         if hasattr(reader, "absent_columns"):
             self.absent_columns = reader.absent_columns()
+        if hasattr(reader, "seen_columns"):
+            seen = reader.seen_columns()
+            self.missing_columns = [name for name in self.options.columns if name not in seen]
 
 
 def open(  # noqa: A001 - as gzip.open is called

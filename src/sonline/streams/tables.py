@@ -26,6 +26,7 @@ from sonline.streams.rows import (
     RowBuilder,
     add_bad_weights,
     check_columns,
+    check_known,
     check_names,
     label_column,
     ngram_columns,
@@ -59,6 +60,7 @@ class TableReader:
         self._builder = RowBuilder(options)
         self._columns = columns
         self._categories: set[str] = set()
+        self._seen: set[str] = set()  # the columns of all files
         self._largest = LARGEST_VALUES[options.dtype]
         self._ngrams = ngram_columns(options.ngrams)
         for words in options.interactions:
@@ -124,10 +126,16 @@ class TableReader:
         schema = self._arrow.ipc.read_schema(self._arrow.py_buffer(stored))
         return {field.name for field in schema if self._arrow.types.is_dictionary(field.type)}
 
+    def seen_columns(self) -> set[str]:
+        """Return the columns that files had."""
+        return self._seen
+
     def _batch(self, table: Any, name: str, start: Position) -> Batch:
         options = self._options
         special = {options.weight, options.tag, *options.ignore}
         check_names(table.schema.names, name)
+        check_known(options, table.schema.names, name)
+        self._seen.update(table.schema.names)
         label = label_column(options, table.schema.names, name)
         reasons: dict[int, str] = {}
         check_columns((options.weight, options.tag, *self._ngrams), table.schema.names, name)
@@ -271,7 +279,7 @@ class TableReader:
         reasons: dict[int, str] = {}
         for row, column in wrong.tolist():
             value = f"{values[row, column]:g}"
-            reasons.setdefault(row, too_large(features[column], value, self._options.dtype))
+            reasons.setdefault(row, too_large(features[column], value, self._options))
         return reasons
 
     def _labels(

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import IO, Any, Self, cast
 
 from sonline.errors import ParameterError
-from sonline.files import check_writable, is_replaced
+from sonline.files import check_writable, is_replaced, open_stream
 from sonline.streams.sources import expand
 
 STDOUT = "-"
@@ -69,9 +69,10 @@ class _Named(io.FileIO):
 
 
 def open_output(path: Path, mode: str = "wb") -> IO[bytes]:
-    """Open a file for writing; "-" is a copy of standard output."""
-    if str(path) == STDOUT:
-        return cast(IO[bytes], io.BufferedWriter(_Named(os.dup(1), "wb")))
+    """Open a file for writing; "-" and the names of open streams are copies of these streams."""
+    number = 1 if str(path) == STDOUT else open_stream(path)
+    if number is not None:
+        return cast(IO[bytes], io.BufferedWriter(_Named(os.dup(number), "wb")))
     return cast(IO[bytes], io.BufferedWriter(_Named(os.fspath(path), mode)))
 
 
@@ -131,7 +132,7 @@ class GrowingFiles:
 def _grow(path: Path, length: int) -> IO[bytes]:
     """Open a file to append to after its first ``length`` bytes."""
     file = open_output(path, "r+b" if path.exists() else "wb")
-    if path.is_file() and str(path) != STDOUT:
+    if path.is_file() and str(path) != STDOUT and open_stream(path) is None:
         file.truncate(length)
         file.seek(length)
     return file

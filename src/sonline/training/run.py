@@ -32,6 +32,7 @@ from sonline.training.signals import CTRL_C, interruptible
 from sonline.training.task import (
     DECIDING_ROWS,
     LabelCheck,
+    in_blocks,
     options_of,
     reading_of,
     shown_classes,
@@ -39,6 +40,11 @@ from sonline.training.task import (
     table_for,
 )
 from sonline.training.validation import Validation
+
+_OF_ROWS = (
+    *("label", "weight", "tag", "text", "ignore", "na_values"),
+    *("interactions", "ngrams", "keep", "delimiter"),
+)
 
 
 class Training:
@@ -252,6 +258,11 @@ class Training:
                 skip=stream.options.on_error == "skip",
                 location_of=lambda label: _location_of(label, first),
             )
+            if not self.settings.shuffle and in_blocks(labels):
+                self.display.say(
+                    "warning: the first rows are sorted by label, and the model forgets the first "
+                    "label over those that follow: shuffle the rows (--shuffle 100000)"
+                )
             self.model = Model(parameters, table)
             self.model.reading = reading_of(stream.options)
             if self.settings.prepare is not None:
@@ -438,16 +449,29 @@ class Training:
             "holdout": self.settings.holdout,
             "shuffle": self.settings.shuffle,
             "validation": None if self.validation is None else self.validation.as_dict(),
-            "class_weights": [
-                {"label": label, "weight": weight}
-                for label, weight in self.settings.class_weights.items()
-            ],
+            "class_weights": self._class_weights(),
+            "options": self._reading_options(),
             "rows": self.rows,
             "turn_rows": self.turn_rows,
             "skipped": self.skipped,
             "held": self.held.as_dict(),
             "past": self.past,
             "lengths": self._files.lengths,
+        }
+
+    def _class_weights(self) -> list[dict[str, Any]]:
+        return [
+            {"label": label, "weight": float(weight)}
+            for label, weight in self.settings.class_weights.items()
+        ]
+
+    def _reading_options(self) -> dict[str, list[str]]:
+        """Return the options of the stream that decide what a row holds."""
+        chosen = {name: self.settings.stream.get(name) for name in _OF_ROWS}
+        return {
+            name: [value] if isinstance(value, str) else [str(each) for each in value]
+            for name, value in chosen.items()
+            if value
         }
 
     def save(self) -> None:
@@ -467,9 +491,15 @@ class Training:
             "passes": self.settings.passes,
             "holdout": self.settings.holdout,
             "shuffle": self.settings.shuffle,
+            "class-weight": self._class_weights(),
         }
+        known = {**run, "class-weight": run["class_weights"]}
+        if "options" in run:  # not in older files
+            options = self._reading_options()
+            expected |= {name: options.get(name, []) for name in _OF_ROWS}
+            known |= {name: run["options"].get(name, []) for name in _OF_ROWS}
         for name, value in expected.items():
-            stored = run[name]
+            stored = known[name]
             if stored != value and not (name == "passes" and value > stored):
                 raise ParameterError(
                     f"resume: {path} was saved by a run with {name} {stored}, this run has "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -18,6 +19,7 @@ from sonline.streams import Batch, Options
 from sonline.streams.batch import NO_LABEL
 
 DECIDING_ROWS = 1000  # rows whose labels decide the task
+BLOCK = 10  # rows of each label, all in one block: that is no accident
 RARE = 100  # labels of fewer than one row in this many may be mistakes
 _COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d+)?")
 MANY_CLASSES = 200  # more different numbers than this among the first labels are not classes
@@ -39,6 +41,11 @@ def table_for(
     returns the file and line of a label, for the error.
     """
     if not parameters.binary:
+        if classes not in ("auto", "binary"):
+            raise ParameterError(
+                f"the loss {parameters.loss} is for numbers, and classes (--classes) are given: "
+                "use the loss logistic, or leave the classes out"
+            )
         return None
     if classes not in ("auto", "binary", "multi"):
         words = classes.split(",") if isinstance(classes, str) else list(classes)
@@ -82,6 +89,19 @@ def table_for(
     return ClassTable(growing=True)
 
 
+def in_blocks(labels: Sequence[Any]) -> bool:
+    """Return whether the rows of each label follow each other, as in a sorted file.
+
+    Examples
+    --------
+    >>> in_blocks([0] * 30 + [1] * 20), in_blocks([0, 1] * 25), in_blocks([0] * 30 + [1])
+    (True, False, False)
+    """
+    counts = Counter(labels)
+    changes = sum(before != label for before, label in itertools.pairwise(labels))
+    return changes == len(counts) - 1 > 0 and min(counts.values()) >= BLOCK
+
+
 def fitting(model: Model, labels: Sequence[Any], classes: str | Sequence[Any] = "auto") -> Model:
     """Return an untrained model with the classes that the labels of a stream need."""
     table = table_for(model.parameters, labels, classes, loss_given=False)
@@ -97,6 +117,7 @@ class LabelCheck:
         self._growing, self._signs = table.growing, table.signs
         self._aliases = table.aliases
         self._undecided = table.undecided
+        self._continued = table.signs and not table.undecided  # a model that has learned
         self._reasons: dict[int, str] = {}  # by code of the label
         self._checked = 0
 
@@ -141,6 +162,10 @@ class LabelCheck:
             return NO_LABEL
         if label in self._known or label in self._aliases:
             return None
+        if self._continued and label in (-1, 0):
+            return (
+                f"the model has the labels {self._known[0]} and {self._known[1]}; write this one so"
+            )
         if self._signs:
             return (
                 "labels must be -1 and 1, or 0 and 1 (but not all three); for other classes "
