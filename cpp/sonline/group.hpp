@@ -147,7 +147,7 @@ class GroupOf final : public Group {
       }
       for (const auto& output : labels.outputs)
         if (output.predictions)
-          output.predictions[row] = output.sign * states_[columns_[output.number]].prediction();
+          output.predictions[row] = output.sign * states_[columns_[output.number]].prediction;
       if (weight == 0 || !first_rows_.open()) continue;
       if (first_rows_.add(batch, row, static_cast<double>(labels.codes[row]), weight)) {
         centre_features(labels);
@@ -162,7 +162,7 @@ class GroupOf final : public Group {
     predict_row();
     of_outputs_.resize(columns_.size());
     for (size_t i = 0; i < columns_.size(); ++i)
-      if (columns_[i] != kNone) of_outputs_[i] = states_[columns_[i]].prediction();
+      if (columns_[i] != kNone) of_outputs_[i] = states_[columns_[i]].prediction;
     return of_outputs_;
   }
 
@@ -349,9 +349,9 @@ class GroupOf final : public Group {
     double curvature = 0;  // its sum over the rows that the sketch took in
     // In this round.
     double blend = 0;  // of the margins
+    double prediction = 0;
     double label = 0;  // 0 if it does not learn
     double curvature_of_row = 0;
-    double prediction() const { return experts.factor() * blend; }
   };
 
   // Three times as many directions as a learner of one class has, but not more than 64 by that.
@@ -489,6 +489,7 @@ class GroupOf final : public Group {
     for (Output& output : states_) {
       output.experts.read_margins(sketch_);
       output.blend = output.experts.blend();
+      output.prediction = output.experts.factor() * output.blend;
     }
   }
 
