@@ -103,7 +103,7 @@ def _refuse_expansion(name: str, column: Any, rows: int) -> None:
     import pyarrow as pa  # noqa: PLC0415 - an extra
     import pyarrow.compute as pc  # noqa: PLC0415
 
-    if pa.types.is_run_end_encoded(column.type) or pa.types.is_string_view(column.type):
+    if pa.types.is_run_end_encoded(column.type) or str(column.type) == "string_view":
         raise InvalidInputError(f"column {name!r} has the type {column.type}; send plain columns")
     for chunk in column.chunks:
         if pa.types.is_dictionary(chunk.type):
