@@ -419,6 +419,7 @@ class GroupOf final : public Group {
     config_.sketch.outputs = order.size();
     sketch_ = std::move(next);
     table_ = std::move(table);
+    row_.located = false;  // it had the blocks of before
     states_ = std::move(states);
   }
 

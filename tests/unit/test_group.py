@@ -265,3 +265,19 @@ def test_damaged_files():
         ).copy()
         with pytest.raises(ModelFileError):
             Model.__new__(Model).__setstate__((document, changed))
+
+
+def test_rows_of_the_same_keys_while_classes_emerge():
+    """A new class moves the blocks of all features; the next row has the keys of the last one."""
+    river = pytest.importorskip("sonline.river", reason="River is an extra")
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.default_rng(0)
+    X, labels = rng.normal(size=(39, 600)), [str(k) for k in [0, 1, 2] * 5 + [3] * 10 + [4, 0] * 7]
+    keys = [f"f{j}" for j in range(600)]
+    rows = [dict(zip(keys, x, strict=True)) for x in X.tolist()]
+    single, batch = river.SONClassifier(), river.SONClassifier()
+    for x, label in zip(rows, labels, strict=True):
+        single.learn_one(x, label)
+    batch.learn_many(pandas.DataFrame(X, columns=keys), pandas.Series(labels))
+    for x in rows:
+        assert single.predict_proba_one(x) == batch.predict_proba_one(x)
