@@ -146,11 +146,12 @@ class Experts {
     return end;
   }
 
-  // Once the row has been learned: changes the shares by the fits, which are likelihoods, and the
-  // shrinkage by that of the blend z. become_likelihoods turns fits into likelihoods.
-  template <class Likelihoods>
+  // Once the row has been learned: changes the shares by the fits of the experts, and the shrinkage
+  // by those of the predictions `clipped` gives for smaller blends than z. become_likelihoods turns
+  // fits into likelihoods.
+  template <class Clipped, class Likelihoods>
   void learn_shares(const Config& config, const Rounds& rounds, double z, double y, double weight,
-                    Likelihoods&& become_likelihoods) {
+                    Clipped&& clipped, Likelihoods&& become_likelihoods) {
     become_likelihoods(fits);
     for (size_t e = 0; e < size(); ++e)
       if (is_short_[e]) fits[e] = fit_of_short_memory(e, is_held_out(rounds.count));
@@ -158,6 +159,7 @@ class Experts {
     const double rows = weight / rounds.effective.unit();
     ensemble.learn(fits, rows);
     shrinkage.learn(z, rows, [&](Vector& predictions) {
+      for (double& prediction : predictions) prediction = clipped(prediction);
       config.loss->fits(predictions.data(), y, predictions.size(), predictions.data());
       become_likelihoods(predictions);
     });

@@ -527,8 +527,9 @@ class GroupOf final : public Group {
       if (output.label == 0) continue;
       if (times > 0) output.curvature += output.curvature_of_row * static_cast<double>(times);
       if (experts() > 1)
-        output.experts.learn_shares(config_, rounds_, output.blend, output.label, weight,
-                                    [](Vector&) {});
+        output.experts.learn_shares(
+            config_, rounds_, output.blend, output.label, weight, [](double z) { return z; },
+            [](Vector&) {});
     }
     count_features();
     if (rounds_.count == FeatureScales<T>::kFirstRows)

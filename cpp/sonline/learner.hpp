@@ -298,17 +298,15 @@ class Learner {
     experts_.read_margins(sketch_);
   }
 
-  // To the labels seen, but never beyond the bound.
+  // With `clip`: to the labels seen, but never beyond the bound.
   double clipped(double z) const {
+    if (!config_.clip) return z;
     if (label_low_ <= label_high_) z = std::clamp(z, label_low_ - offset_, label_high_ - offset_);
     return std::clamp(z, -config_.bound, config_.bound);
   }
 
   // The prediction for a blend, less the offset of the labels.
-  double answer(double z) const {
-    const double shrunk = experts_.factor() * z;
-    return config_.clip ? clipped(shrunk) : shrunk;
-  }
+  double answer(double z) const { return clipped(experts_.factor() * z); }
 
   // The experts' margins keep to the bound; so does their blend, but for rounding.
   double blend() const {
@@ -357,7 +355,7 @@ class Learner {
     const double size = take_label(y, row().size);
     rounds_.effective.add(weight);
     y -= offset_;
-    const double z = config_.clip ? clipped(blended_margins) : blended_margins;
+    const double z = clipped(blended_margins);
     if (!config_.loss->binary && needs_unit()) y = take_loss(z, y);
     const double g = needs_slope_ ? weight * config_.loss->slope(z, y) : 0.0;
     if (table_.scales.need_gradients()) scale_by_gradients(g, projected, size);
@@ -372,8 +370,10 @@ class Learner {
     if (!implicit) explicit_step(g);
     sketch_.commit(row(), table_.blocks, row().slots_seen, size);
     if (blended)
-      experts_.learn_shares(config_, rounds_, blended_margins, y, weight,
-                            [&](Vector& fits) { become_likelihoods(fits); });
+      experts_.learn_shares(
+          config_, rounds_, blended_margins, y, weight,
+          [&](double prediction) { return clipped(prediction); },
+          [&](Vector& fits) { become_likelihoods(fits); });
     if (config_.follow_labels) follow(answer, y, weight);
     count_features(features_of_row());
     if (rounds_.count == FeatureScales<T>::kFirstRows)

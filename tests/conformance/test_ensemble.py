@@ -59,6 +59,28 @@ def test_kernel_equals_reference(kind, sketch, loss, scaling, bound):
     )
 
 
+@pytest.mark.parametrize("loss", ["squared", "quantile"])
+@pytest.mark.parametrize("intercept", [True, False])
+def test_clipped_predictions_are_what_is_evaluated(loss, intercept):
+    """Labels of a small range, on which the blend is often beyond it."""
+    X, y = stream("growing", binary=False)
+    y = np.clip(y, -0.5, 1.5)
+    shared = {
+        "loss": loss,
+        "sketch": "isotropic",
+        "sketch_size": 4,
+        "curvature": "auto",
+        "scaling": "auto",
+        "clip": True,
+        "intercept": intercept,
+        "sketch_every": "auto",
+        "eta": None,
+    }
+    reference = ReferenceEnsemble(experts_of(loss), **shared)
+    learner = OnlineLearner(alpha="auto", dtype="float64", **shared)
+    np.testing.assert_allclose(learner.learn(X, y), reference.learn(X, y), rtol=1e-8, atol=1e-8)
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("sketch", ["isotropic", "oja"])
 @pytest.mark.parametrize("every", ["auto", 3])

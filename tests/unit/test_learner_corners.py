@@ -312,3 +312,15 @@ def test_rows_whose_keys_are_remembered_are_learned_as_all_others(dtype, seed):
         weight = 0.0 if chance > 0.97 else 1.0
         assert one.learn_one(x, y, weight) == many.learn([x], [y], [weight])[0], number
     assert one.weights() == many.weights()
+
+
+@pytest.mark.parametrize("loss", ["squared", "quantile"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_clipped_predictions_stay_finite_where_their_squares_are_not(loss, dtype):
+    """Weights of 1e100 and a value of 1e100: the loss is that of the clipped prediction."""
+    small, large = (1e-15, 1e15) if dtype == "float32" else (1e-100, 1e100)
+    learner = OnlineLearner(loss=loss, clip=True, intercept=False, scaling="none", dtype=dtype)
+    rows = [(small, 1.0), (small, 2.0), (small, 1.5), (large, 1.0), (small, 1.0), (small, 2.0)]
+    for value, label in rows:
+        assert 0 <= learner.learn([[value]], [label])[0] <= 2
+    assert 1 <= learner.predict([[small]])[0] <= 2

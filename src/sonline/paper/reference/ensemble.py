@@ -152,7 +152,8 @@ class ReferenceEnsemble(ReferenceLearner):
         return 1.0 if len(self.experts) == 1 else float(self.shrinking_shares @ SHRINKING)
 
     def _learn_shrinkage(self, z: float, y: float, weight: float) -> None:
-        losses = self._losses(SHRINKING * z, y)
+        predictions = np.array([self._clipped(float(factor) * z) for factor in SHRINKING])
+        losses = self._losses(predictions, y)
         self.shrinking_shares = self._new_shares(
             self.shrinking_shares, losses, weight, SHRINKING_PRIOR
         )
