@@ -2,8 +2,8 @@
 //
 // The eigenvalues are the roots of the secular equation 1 + sum_i q_i^2 / (d_i - s) = 0, one
 // between every two poles. Each is found relative to its nearest pole, so that the differences d_i
-// - s keep all their digits, by the rational iteration of R.-C. Li (LAPACK Working Note 89, "the
-// middle way") inside a bracket. The eigenvectors are those of a q that fits the computed roots
+// - s keep all their digits, by the rational iteration of Borges and Gragg (see R.-C. Li, LAPACK
+// Working Note 89) inside a bracket. The eigenvectors are those of a q that fits the computed roots
 // exactly (Gu & Eisenstat 1994), which makes them orthonormal to working precision whatever the
 // gaps.
 #pragma once
@@ -51,15 +51,31 @@ class SecularSolver {
     assemble(n);
   }
 
+  // d and q in a unit, a power of four, in which the largest number is about 1: products of some of
+  // them are then within the range of numbers. Returns |q|² in that unit.
+  double normalize(const double* d, const double* q, size_t n) {
+    double norm = 0;
+    for (size_t i = 0; i < n; ++i) norm += q[i] * q[i];
+    int exponent = 0;
+    std::frexp(std::max(n > 0 ? std::fabs(d[0]) : 0.0, norm), &exponent);
+    exponent = std::clamp(exponent / 2, -500, 500);
+    const double shrink = std::ldexp(1.0, -exponent), twice = shrink * shrink;
+    unit_ = 1 / twice;
+    d_.resize(n);
+    q_.resize(n);
+    for (size_t i = 0; i < n; ++i) {
+      d_[i] = d[i] * twice;
+      q_[i] = q[i] * shrink;
+    }
+    return norm * twice;
+  }
+
   // Deflation (Dongarra & Sorensen 1987): components of q that are zero, and all but one of several
   // equal poles (after a rotation among them), have nothing to solve for.
   void prepare(const double* d_in, const double* q_in, size_t n) {
-    d_.assign(d_in, d_in + n);
-    q_.assign(q_in, q_in + n);
+    const double norm = normalize(d_in, q_in, n);
     rotations_.clear();
     poles_.clear();
-    double norm = 0;
-    for (size_t i = 0; i < n; ++i) norm += q_[i] * q_[i];
     const double eps = std::numeric_limits<double>::epsilon();
     const double tolerance = 8 * eps * std::max(n > 0 ? std::fabs(d_[0]) : 0.0, norm);
     active_.assign(n, false);
@@ -94,15 +110,16 @@ class SecularSolver {
     w_.resize(padded);
     products_.resize(padded);
     q_active_.resize(padded);
-    before_.resize(padded);
+    other_.resize(padded);
     guesses_.resize(padded + 1);
     sum_of_weights_ = norm * (1 + 1e-12);  // the first root may be the bound itself
     for (size_t k = 0; k < poles_.size(); ++k) {
       d_active_[k] = d_[poles_[k]];
       q_active_[k] = q_[poles_[k]];
       w_[k] = q_active_[k] * q_active_[k];
-      before_[k] = d_active_[k > 0 ? k - 1 : 0];
+      if (k > 0) other_[k] = d_active_[k - 1];
     }
+    if (!poles_.empty()) other_[0] = poles_.size() > 1 ? d_active_[1] : d_active_[0] - w_[0];
     for (size_t k = poles_.size(); k < padded; ++k) {  // poles without weight, far away
       d_active_[k] = -std::numeric_limits<double>::infinity();
       w_[k] = 0;
@@ -140,69 +157,53 @@ class SecularSolver {
     return sum_of(sum);
   }
 
-  // Four roots at a time, from `first` on. Root j
-  // lies in (d_j, d_{j-1}), root 0 in (d_0, d_0 + |q|²). It is found as d_base + s, where d_base is
-  // the nearer pole: on which side of the middle the root is, the sign of f says there. Leaves d_i
-  // - root in row j of gaps_.
+  // Four roots at a time, from `first` on. Root j lies in (d_j, d_{j-1}), root 0 in (d_0, d_0 +
+  // |q|²). It is found as d_base + s, where d_base is the nearer pole. Leaves d_i - root in row j
+  // of gaps_.
   [[gnu::always_inline]] inline void find_roots(size_t first) {
     const size_t n = poles_.size();
     const double *d = d_active_.data(), *w = w_.data();
-    const Quad pole = load_quad(d + first), before = load_quad(&before_[first]);
-    const auto single = pole == before;
-    const Quad none{}, width = single ? none + sum_of_weights_ : before - pole;
-    const Quad half = 0.5 * width;
-    Quad middle = Quad{} + 1.0;
-    for (size_t i = 0; i < n; ++i) middle += w[i] / ((d[i] - pole) - half);
-    const auto near = single | (middle >= 0.0);
-    const Quad origin = near ? pole : before;
-    Quad low = near ? none : -half, high = single ? width : near ? half : none;
-    Quad s = near ? load_quad(&guesses_[first + 1]) : load_quad(&guesses_[first]);
+    const Quad none{}, pole = load_quad(d + first), other = load_quad(&other_[first]);
+    const auto top = other < pole;  // root 0: the other pole is the next one
+    const Quad half = 0.5 * (top ? none + sum_of_weights_ : other - pole);
+    // The other terms of f grow with s, so that a guess for one pole is never too close to it: if
+    // it is on the pole's side of the middle, so is the root. Otherwise the sign of f in the middle
+    // says where it is.
+    const Quad up = load_quad(&guesses_[first + 1]), down = load_quad(&guesses_[first]);
+    auto near = top | ((up > 0.0) & (up <= half));
+    const auto sure = near | ((down < 0.0) & (down >= -half)) | ~(load_quad(w + first) > 0.0);
+    if (any_of(~sure)) {
+      Quad middle = none + 1.0;
+      for (size_t i = 0; i < n; ++i) middle += w[i] / ((d[i] - pole) - half);
+      near |= ~sure & (middle >= 0.0);
+    }
+    const Quad origin = near ? pole : other;
+    Quad low = near ? none : -half, high = top ? 2.0 * half : near ? half : none;
+    Quad s = near ? up : down;
     s = (s > low) & (s < high) ? s : 0.5 * (low + high);
 
     constexpr double eps = std::numeric_limits<double>::epsilon();
     auto open = load_quad(w + first) > 0.0;
     for (int iteration = 0; iteration < 100 && any_of(open); ++iteration) {
-      // φ: poles to the right, positive terms; ψ: those to the left.
-      Quad phi{}, phi_slope{}, psi{}, psi_slope{};
-      const auto term_of = [&](size_t i, Quad& term, Quad& slope)
-                               __attribute__((always_inline)) -> Quad {
-        const Quad gap = (d[i] - origin) - s, inverse = 1.0 / gap;
-        term = w[i] * inverse;
-        slope = term * inverse;
-        return gap;
-      };
-      Quad term, slope;
-      size_t i = 0;
-      for (; i < first; ++i) {
-        term_of(i, term, slope);
-        phi += term;
-        phi_slope += slope;
+      Quad f = none + 1.0, size = f, slope{}, bend{};  // f, its terms' sizes, f', f''/2
+      for (size_t i = 0; i < n; ++i) {
+        const Quad inverse = 1.0 / ((d[i] - origin) - s);
+        const Quad of_f = w[i] * inverse, of_slope = of_f * inverse;
+        f += of_f;
+        size += size_of(of_f);
+        slope += of_slope;
+        bend += of_slope * inverse;
       }
-      for (; i < std::min(first + kQuad - 1, n); ++i) {
-        const auto right = term_of(i, term, slope) > 0.0;
-        phi += chosen(term, right);
-        phi_slope += chosen(slope, right);
-        psi += chosen(term, ~right);
-        psi_slope += chosen(slope, ~right);
-      }
-      for (; i < n; ++i) {
-        term_of(i, term, slope);
-        psi += term;
-        psi_slope += slope;
-      }
-      const Quad f = (1.0 + psi) + phi;
-      open &= size_of(f) > eps * static_cast<double>(n) * ((1.0 + phi) - psi);
+      open &= size_of(f) > eps * static_cast<double>(n) * size;
       low = f < 0.0 ? s : low;
       high = f < 0.0 ? high : s;
-      const Quad left = (pole - origin) - s, right = (before - origin) - s;
-      Quad next = s + (single ? one_pole(f, left, psi_slope)
-                              : two_poles(f, left, right, psi_slope, phi_slope));
+      Quad next = s + two_poles(f, slope, bend, (pole - origin) - s, (other - origin) - s, top);
       const auto inside = (next > low) & (next < high);
       next = inside ? next : 0.5 * (low + high);
       const Quad moved = size_of(next - s);
       s = open ? next : s;
-      // Convergence is quadratic: after so small a step nothing is left to gain.
-      open &= ~((inside & (moved <= 1e-9 * size_of(s))) |
+      // Convergence is cubic: after so small a step nothing is left to gain.
+      open &= ~((inside & (moved <= 1e-6 * size_of(s))) |
                 (high - low <= eps * larger_of(size_of(low), size_of(high))));
     }
     for (size_t l = 0; l < kQuad && first + l < n; ++l) {
@@ -213,17 +214,20 @@ class SecularSolver {
     }
   }
 
-  // A step for f ~ c + w / (d_0 - s), and for f ~ c + terms of the poles on both sides.
-  [[gnu::always_inline]] static inline Quad one_pole(Quad f, Quad left, Quad slope) {
-    return f * left / (f - left * slope);
-  }
-  [[gnu::always_inline]] static inline Quad two_poles(Quad f, Quad left, Quad right, Quad psi_slope,
-                                                      Quad phi_slope) {
-    const Quad c = (f - left * psi_slope) - right * phi_slope;
-    const Quad a = (left + right) * f - left * right * (psi_slope + phi_slope);
-    const Quad b = left * right * f;
+  // The step to the root of c + a / (d_j - s) + b / (d_other - s) that has the f, f' and f''/2 of
+  // the point at hand; `left` and `right` are the distances from there to the poles. It is the root
+  // between the poles, or beyond both for the top one.
+  template <class Mask>
+  [[gnu::always_inline]] static inline Quad two_poles(Quad f, Quad slope, Quad bend, Quad left,
+                                                      Quad right, Mask top) {
+    const Quad sum = left + right, product = left * right;
+    const Quad a = sum * f - product * slope, b = product * f;
+    const Quad c = (f - sum * slope) + product * bend;
     const Quad root = square_root(larger_of(a * a - 4.0 * b * c, Quad{}));
-    return a > 0.0 ? 2.0 * b / (a + root) : (a - root) / (2.0 * c);
+    const auto positive = a > 0.0;
+    const Quad part = positive ? a + root : a - root;
+    const auto inverse = positive ^ top;
+    return (inverse ? 2.0 * b : part) / (inverse ? part : 2.0 * c);
   }
   [[gnu::always_inline]] static inline Quad square_root(Quad quad) {
     Quad root;
@@ -256,9 +260,21 @@ class SecularSolver {
       assemble_deflated(n);
       return;
     }
+    // q / (d - root), to unit length.
+    const double* q = q_active_.data();
+    double* lengths = products_.data();
     for (size_t r = 0; r < n; ++r) {
-      values[r] = roots_[r];
-      unit_quotient(gaps_[r], n, vectors[r]);
+      values[r] = unit_ * roots_[r];
+      double *row = vectors[r], *gaps = gaps_[r];
+      for (size_t k = 0; k < n; k += kQuad)
+        store_quad(row + k, load_quad(q + k) / load_quad(gaps + k));
+      lengths[r] = dot_quads(row, row, n);
+    }
+    for (size_t r = 0; r < n; r += kQuad)
+      store_quad(lengths + r, 1.0 / square_root(load_quad(lengths + r)));
+    for (size_t r = 0; r < n; ++r) {
+      double *row = vectors[r], factor = lengths[r];
+      for (size_t k = 0; k < n; k += kQuad) store_quad(row + k, factor * load_quad(row + k));
     }
   }
 
@@ -270,7 +286,7 @@ class SecularSolver {
     std::stable_sort(order_.begin(), order_.end(),
                      [](const Ranked& a, const Ranked& b) { return a.value > b.value; });
     for (size_t r = 0; r < n; ++r) {
-      values[r] = order_[r].value;
+      values[r] = unit_ * order_[r].value;
       double* row = vectors[r];
       std::fill(row, row + n, 0.0);
       if (order_[r].pole >= n) {
@@ -294,15 +310,6 @@ class SecularSolver {
     }
   }
 
-  // row = q / delta, to unit length.
-  void unit_quotient(const double* delta, size_t n, double* row) const {
-    const double* q = q_active_.data();
-    for (size_t k = 0; k < n; k += kQuad)
-      store_quad(row + k, load_quad(q + k) / load_quad(delta + k));
-    const double scale = 1 / std::sqrt(dot_quads(row, row, n));
-    for (size_t k = 0; k < n; k += kQuad) store_quad(row + k, scale * load_quad(row + k));
-  }
-
   struct Ranked {
     double value;
     size_t pole;  // active index, or n + position of a deflated one
@@ -314,8 +321,9 @@ class SecularSolver {
 
   // Of the active poles, padded to whole quads (but for the roots), as are the scratch vectors.
   Vector d_active_, w_, products_, q_active_, roots_;
-  Vector before_, guesses_;  // of each pole: the one before it, and how far that one's root may be
-  double sum_of_weights_ = 0;
+  Vector other_;    // of each root: the pole on its other side, or the second one for the first
+  Vector guesses_;  // from 1 on, of each pole: how far a root may be
+  double sum_of_weights_ = 0, unit_ = 1;
   Vector d_, q_;
   Matrix gaps_, inverse_;
   std::vector<unsigned char> active_;

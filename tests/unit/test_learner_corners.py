@@ -324,3 +324,24 @@ def test_clipped_predictions_stay_finite_where_their_squares_are_not(loss, dtype
     for value, label in rows:
         assert 0 <= learner.learn([[value]], [label])[0] <= 2
     assert 1 <= learner.predict([[small]])[0] <= 2
+
+
+@pytest.mark.parametrize("sketch", ["isotropic", "oja", "fd", "rfd"])
+@pytest.mark.parametrize("exponent", [-400, -250, 250, 400])
+def test_units_that_are_powers_of_two_change_no_bit(sketch, exponent):
+    """Products of eigenvalues and squares of values are beyond the range of numbers."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 20)) * np.geomspace(1, 30, 20)
+    y = np.where(X @ rng.normal(size=20) > 0, 1.0, -1.0)
+    one, other = (
+        OnlineLearner(
+            sketch=sketch,
+            sketch_size=6,
+            alpha="relative:1",
+            scaling="none",
+            intercept=False,
+            dtype="float64",
+        )
+        for _ in range(2)
+    )
+    np.testing.assert_array_equal(other.learn(X * 2.0**exponent, y), one.learn(X, y))

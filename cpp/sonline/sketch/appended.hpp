@@ -228,6 +228,7 @@ class Appended {
     archive.matrix("sketch.A", A_);
     archive.matrix("sketch.C", C_);
     spectrum_.state(archive);
+    if constexpr (Archive::reading) measure_b();
     if constexpr (Archive::reading)
       // Without directions there are no columns.
       if (k_ > m_ || start_ > m_ || based_on_ > m_ || recent_ >= most_recent_ ||
@@ -432,9 +433,8 @@ class Appended {
   // As in factored.hpp: whether w̄·x has parts so large that w·x has lost too many digits.
   bool cancels(const Row<T>& row, double scale) const {
     const double limit = cancellation_ * scale;
-    double bound = 0;  // all columns have length 1
+    double bound = size_of_b_;  // all columns have length 1
     for (const double part : a_) bound += std::fabs(part);
-    for (size_t j = 0; j < n_; ++j) bound += std::fabs(b_[j]);
     if (bound * std::sqrt(energy_) <= limit) return false;
     double squares = 0;
     for (size_t i = first_; i < row.size; ++i) {
@@ -456,8 +456,13 @@ class Appended {
     for (size_t i = 0; i < k_; ++i) multiply(A_[i], next_C_[i]);
     multiply(a_.data(), sum_.data());
     for (size_t j = 0; j < n_; ++j) b_[j] += sum_[j];
+    measure_b();
     std::swap(C_, next_C_);
     restart_factors();
+  }
+  void measure_b() {
+    size_of_b_ = 0;
+    for (const double part : b_) size_of_b_ += std::fabs(part);
   }
   void restart_factors() {
     std::fill(A_.values().begin(), A_.values().end(), 0.0);
@@ -490,27 +495,39 @@ class Appended {
   // The numbers in the lists go to V and w̄: first the features catch up, then each of them adds all
   // its numbers, in double, and is rounded once.
   void empty_lists(const Matrix& map, const BlockStore<T>& blocks) {
-    lazy_.catch_up(blocks, listed_.size(), [&](size_t i) { return listed_[i]; }, room_);
     Matrix columns(n_, whole_quads(1 + k_));
     for (size_t j = start_; j < n_; ++j)
       for (size_t i = 0; i <= k_; ++i) columns(j, i) = map(i, j);
-    has_avx2() ? add_lists_avx2(columns, blocks) : add_lists<0>(columns, blocks);
+    constexpr size_t kAtOnce = 64;
+    for (size_t i = 0; i < listed_.size(); i += kAtOnce) {
+      const Slot* slots = &listed_[i];
+      const size_t n = std::min(kAtOnce, listed_.size() - i);
+      for (size_t f = 0; f < n; ++f) __builtin_prefetch(&entries_[heads_[slots[f]]]);
+      lazy_.catch_up(blocks, n, [&](size_t f) { return slots[f]; }, room_);
+      has_avx2() ? add_lists_avx2(slots, n, columns, blocks)
+                 : add_lists<0>(slots, n, columns, blocks);
+    }
     for (const Slot slot : listed_) heads_[slot] = 0;
     forget_lists();
   }
-  SONLINE_AVX2 void add_lists_avx2(const Matrix& columns, const BlockStore<T>& blocks) {
-    columns.cols() == 3 * kQuad ? add_lists<3>(columns, blocks) : add_lists<0>(columns, blocks);
+  SONLINE_AVX2 void add_lists_avx2(const Slot* slots, size_t n, const Matrix& columns,
+                                   const BlockStore<T>& blocks) {
+    columns.cols() == 3 * kQuad ? add_lists<3>(slots, n, columns, blocks)
+                                : add_lists<0>(slots, n, columns, blocks);
   }
-  // Compiled for a common width, in quads, or for any if that is 0.
+  // Of n features. Compiled for a common width, in quads, or for any if that is 0.
   template <size_t quads>
-  [[gnu::always_inline]] inline void add_lists(const Matrix& columns, const BlockStore<T>& blocks) {
-    const size_t width = columns.cols();
+  [[gnu::always_inline]] inline void add_lists(const Slot* slots, size_t n, const Matrix& columns,
+                                               const BlockStore<T>& blocks) {
+    const size_t width = columns.cols(), used = 1 + k_;
+    const Entry* entries = entries_.data();
+    const uint32_t* heads = heads_.data();
     Vector sums(width);
-    for (const Slot slot : listed_) {
+    for (size_t f = 0; f < n; ++f) {
       Quad few[std::max<size_t>(quads, 1)] = {};
       if constexpr (quads == 0) std::fill(sums.begin(), sums.end(), 0.0);
-      for (uint32_t at = heads_[slot]; at != 0; at = entries_[at].before) {
-        const double value = entries_[at].value, *column = columns[entries_[at].column];
+      for (uint32_t at = heads[slots[f]]; at != 0; at = entries[at].before) {
+        const double value = entries[at].value, *column = columns[entries[at].column];
         if constexpr (quads > 0)
           for (size_t q = 0; q < quads; ++q) few[q] += value * load_quad(column + q * kQuad);
         else
@@ -519,8 +536,8 @@ class Appended {
       }
       if constexpr (quads > 0)
         for (size_t q = 0; q < quads; ++q) store_quad(&sums[q * kQuad], few[q]);
-      T* block = blocks.at(slot);
-      for (size_t i = 0; i <= k_; ++i) block[i] = static_cast<T>(block[i] + sums[i]);
+      T* block = blocks.at(slots[f]);
+      for (size_t i = 0; i < used; ++i) block[i] = static_cast<T>(block[i] + sums[i]);
     }
   }
   void forget_lists() {
@@ -538,14 +555,13 @@ class Appended {
     std::fill(next_C_.values().begin(), next_C_.values().end(), 0.0);
     for (size_t i = 0; i < k_; ++i) std::copy_n(F[i], k_, C_[i]);
     std::fill(b_.begin(), b_.end(), 0.0);
+    size_of_b_ = 0;
     restart_factors();
   }
 
   bool weights_fit(const BlockStore<T>& blocks) const {
     constexpr double kSmall = std::numeric_limits<T>::max() / (uint64_t{1} << 40);
-    double size = 0;
-    for (const double part : b_) size += std::fabs(part);
-    if (size <= kSmall) return true;
+    if (size_of_b_ <= kSmall) return true;
     for (const Slot slot : listed_) {
       const T* block = blocks.at(slot);
       double weight = block[0];
@@ -637,6 +653,7 @@ class Appended {
   size_t most_recent_, based_on_ = 0, recent_ = 0;  // rows of C, and columns that only A has
   Matrix A_, C_;
   Vector a_, b_, intercept_;
+  double size_of_b_ = 0;  // Σ|b_j|
   Upkeep upkeep_;
 
   // The round at hand.
