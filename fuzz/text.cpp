@@ -187,6 +187,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   options.features = kModes[data[1] % 3];
   options.hash_bits = data[1] % 62 + 1;
   options.refuse_missing = data[1] & 32;
+  options.mark_missing = data[3] & 1;
   options.label_weights = data[1] & 64;
   options.skipped_spaces['a'] = data[1] & 128;
   if (data[2] != 0) options.max_line_bytes = data[2];

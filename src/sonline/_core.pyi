@@ -300,7 +300,7 @@ class TextParser:
     Turns chunks of svmlight, Vowpal Wabbit text, CSV or JSON lines into rows.
     """
 
-    def __init__(self, format: str, *, labels: str = 'number', features: str = 'index', hash_bits: int = 18, hash_seed: int = 0, dtype: str = 'float32', largest_value: float = 1.7976931348623157e+308, on_error: str = 'stop', allow_unlabelled: bool = False, namespaces: bool = False, frozen_names: bool = False, max_line_bytes: int = 67108864, max_error_bytes: int = 65536, line: int = 1, offset: int = 0, names: object = [], label_names: Sequence[str] = [], na_values: Sequence[str] = [], refuse_missing: bool = False, label_weights: bool = False, skipped_spaces: bytes = ...) -> None: ...
+    def __init__(self, format: str, *, labels: str = 'number', features: str = 'index', hash_bits: int = 18, hash_seed: int = 0, dtype: str = 'float32', largest_value: float = 1.7976931348623157e+308, on_error: str = 'stop', allow_unlabelled: bool = False, namespaces: bool = False, frozen_names: bool = False, max_line_bytes: int = 67108864, max_error_bytes: int = 65536, line: int = 1, offset: int = 0, names: object = [], label_names: Sequence[str] = [], na_values: Sequence[str] = [], refuse_missing: bool = False, mark_missing: bool = False, label_weights: bool = False, skipped_spaces: bytes = ...) -> None: ...
 
     def feed(self, data: object) -> TextBatch:
         """

@@ -32,7 +32,7 @@ AUTO = "auto"
 SCALE_FREE = "scale-free"
 CONVEX = "convex"
 STEPS = ("implicit", "explicit")
-MISSING = ("absent", "refuse")
+MISSING = ("absent", "mark", "refuse")
 DEFAULT_RELATIVE_ALPHA = 0.1
 # alpha="auto": (relative alpha, memory in rows) of the weight vectors that share the sketch. With a
 # memory, steps keep their size once the stream is longer than it; 0 means steps that decay for
@@ -205,7 +205,9 @@ class Parameters:
         "absent",
         MISSING,
         "What a missing value in a data frame, a table, JSON or a dictionary does. "
-        '"absent": the row has no such feature. "refuse": the row is an error that names it.',
+        '"absent": the row has no such feature, as if it were 0. "mark": the row has the feature '
+        '"name=(missing)" instead, which gets its own weight. "refuse": the row is an error that '
+        "names it.",
     )
 
     def __post_init__(self) -> None:

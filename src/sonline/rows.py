@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -156,7 +157,7 @@ class CoreRows:
     arguments: tuple[Any, ...]
     count: int
     columns: int = 0  # that indices must stay below; 0 is no limit
-    missing: str = "absent"  # or "refuse": what None and NaN in mappings are
+    missing: str = "absent"  # or "mark" or "refuse": what None and NaN in mappings are
     types: dict[str, str] = field(default_factory=dict)  # of columns new to the model
 
     def part(self, rows: Any) -> CoreRows:
@@ -248,6 +249,7 @@ def rows_of(
     largest: float = LARGEST_VALUES["float64"],
     missing: str = "absent",
     bounded: bool = False,
+    training: bool = False,
 ) -> CoreRows:
     """Return rows of any kind as the core takes them.
 
@@ -263,10 +265,12 @@ def rows_of(
         The types of columns that the model was trained on, "number" or "text".
     largest : float
         The size of a value that is allowed, of frames; the core checks all else.
-    missing : {"absent", "refuse"}
+    missing : {"absent", "mark", "refuse"}
         What missing values of frames and mappings are.
     bounded : bool, default=False
         Whether the indices of a sparse matrix must stay below its number of columns.
+    training : bool, default=False
+        Whether to warn about missing values of frames that count as 0 and should not.
     """
     if isinstance(X, (np.ndarray, memoryview)):
         return _dense(X)
@@ -279,7 +283,7 @@ def rows_of(
         return CoreRows("rows", (X,), len(X), missing=missing)
     if isinstance(X, Sequence) and isinstance(X[0], Column):
         new = check_types(X, known_keys_of, types)
-        return _named(X, len(X[0]), keys_of, largest, new)
+        return _named(X, len(X[0]), keys_of, largest, new, mark=missing == "mark")
     if hasattr(X, "read_next_batch"):
         raise InvalidInputError(
             f"X is a {type(X).__name__}, which can be read once only: pass X.read_all(), or one "
@@ -293,17 +297,25 @@ def rows_of(
     if is_frame(X):
         columns = columns_of(X, missing)
         if columns is not None:
+            if training and missing == "absent":
+                warn_about_gaps(columns)
             new = check_types(columns, known_keys_of, types)
-            return _named(columns, len_of(X), keys_of, largest, new)
+            return _named(columns, len_of(X), keys_of, largest, new, mark=missing == "mark")
         return _numbered(X)
     return _dense(X)
 
 
 def _named(
-    columns: Sequence[Column], count: int, keys_of: KeysOf, largest: float, types: dict[str, str]
+    columns: Sequence[Column],
+    count: int,
+    keys_of: KeysOf,
+    largest: float,
+    types: dict[str, str],
+    *,
+    mark: bool,
 ) -> CoreRows:
     refuse_same_features(columns)
-    indptr, keys, values = cells(columns, count, keys_of, largest)
+    indptr, keys, values = cells(columns, count, keys_of, largest, mark=mark)
     return CoreRows("csr", (values, keys, indptr), count, types=types)
 
 
@@ -394,6 +406,9 @@ def floats(values: NDArray[Any]) -> NDArray[Any]:
 # -- frames ----------------------------------------------------------------------------------------
 
 
+MISSING_WORD = "(missing)"  # marks a missing value as text in its column
+_ENOUGH_ROWS, _MANY_GAPS = 30, 0.01  # to warn about missing values
+_FAR = 2  # standard deviations from 0, where a 0 would be an outlier
 _LOOKED_UP = 8  # values of a column of numbers that may be words of the model
 
 
@@ -576,6 +591,33 @@ def _column_of_objects(name: str, values: list[Any]) -> Column:
     return Column(name, codes=codes, words=list(numbers))
 
 
+def warn_about_gaps(columns: Sequence[Column]) -> None:
+    """Warn if missing values count as 0 in columns whose other values are far from it."""
+    names = []
+    for column in columns:
+        if column.numbers is None or len(column) < _ENOUGH_ROWS:
+            continue
+        present = column.numbers[~np.isnan(column.numbers)]
+        few = present.size > (1 - _MANY_GAPS) * len(column)
+        if few or not present.size or not np.isfinite(present).all():
+            continue
+        with np.errstate(over="ignore", invalid="ignore"):
+            if abs(present.mean()) > _FAR * present.std() > 0:
+                names.append(column.name)
+    if names:
+        shown_names = ", ".join(shown(name) for name in names[:3]) + ", ..." * (len(names) > 3)
+        warnings.warn(
+            f"X: missing values count as 0, which is far from the others in {shown_names}; use "
+            "missing='mark', or fill them",
+            stacklevel=5,
+        )
+
+
+def marked(name: str) -> str:
+    """Return the feature that marks a missing value of a column."""
+    return f"{name}={MISSING_WORD}"
+
+
 def no_value(name: object, kind: str = "column") -> str:
     """Return a message about a value that is missing and refused."""
     return f"{kind} {shown(name)} has no value; fill it, or use missing='absent' (--missing absent)"
@@ -591,20 +633,24 @@ def is_missing(value: Any) -> bool:
 def cleaned(x: Any, missing: str, error: InvalidInputError) -> dict[Any, Any]:
     """Return a row that the core refuses with an error, in a form that it may take.
 
-    Missing values (None, NaN) are left out, or are an error if ``missing`` is "refuse". Names that
+    Missing values (None, NaN) are left out, or marked, or an error, as ``missing`` says. Names that
     are tuples, as of River's n-grams, become text. A row without any of these raises the error.
     """
     try:
-        items = list(x.items())
-        present = {name: value for name, value in items if not is_missing(value)}
+        row = dict(x.items())
+        absent = [name for name, value in row.items() if is_missing(value)]
     except (AttributeError, TypeError, ValueError):  # no mapping
         raise error from None
-    if missing == "refuse" and len(present) < len(items):
-        absent = next(name for name, value in items if is_missing(value))
-        raise InvalidInputError(no_value(absent, "feature"))
-    if len(present) == len(items) and not any(isinstance(name, tuple) for name in present):
+    if not absent and not any(isinstance(name, tuple) for name in row):
         raise error
-    return {str(name) if isinstance(name, tuple) else name: v for name, v in present.items()}
+    for name in absent:
+        if missing == "refuse":
+            raise InvalidInputError(no_value(name, "feature"))
+        if missing == "mark":
+            row[name] = MISSING_WORD
+        else:
+            del row[name]
+    return {str(name) if isinstance(name, tuple) else name: value for name, value in row.items()}
 
 
 def _no_feature(name: str, kind: object) -> InvalidInputError:
@@ -690,11 +736,12 @@ def refuse_same_features(columns: Sequence[Column]) -> None:
 
 
 def cells(
-    columns: Sequence[Column], count: int, keys_of: KeysOf, largest: float
+    columns: Sequence[Column], count: int, keys_of: KeysOf, largest: float, mark: bool = False
 ) -> tuple[Indices, Keys, Floats]:
     """Return the cells that are not 0 or missing in CSR form: ends of the rows, keys and values.
 
-    Names get their keys in the order of the rows, so that it does not matter how rows are cut.
+    Missing cells have the value 1 of another feature if ``mark``. Names get their keys in the order
+    of the rows, so that it does not matter how rows are cut.
     """
     names: list[str] = []
     name_numbers = np.empty((count, len(columns)), np.int64)  # which name a cell has
@@ -703,12 +750,19 @@ def cells(
         if column.numbers is not None:
             name_numbers[:, column_number] = len(names)
             names.append(column.name)
-            present = ~np.isnan(column.numbers)
-            values[present, column_number] = column.numbers[present]
+            absent = np.isnan(column.numbers)
+            values[:, column_number] = np.where(absent, 0.0, column.numbers)
         elif column.codes is not None:
             name_numbers[:, column_number] = column.codes + len(names)
             names += [f"{column.name}={word}" for word in column.words]
-            values[:, column_number] = column.codes >= 0
+            absent = column.codes < 0
+            values[:, column_number] = ~absent
+        else:
+            continue
+        if mark and absent.any():
+            name_numbers[absent, column_number] = len(names)
+            values[absent, column_number] = 1.0
+            names.append(marked(column.name))
     bad = ~(np.abs(values) <= largest)
     if bad.any():
         row, column_number = (int(where) for where in np.argwhere(bad)[0])

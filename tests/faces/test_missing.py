@@ -1,4 +1,4 @@
-"""missing="refuse" makes a missing value an error that names its column, on every face."""
+"""What missing values do, on every face: absent, marked, or an error that names the column."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_frames(library: str, column: str) -> None:
         for call in (fitted.fit, fitted.partial_fit, lambda X, y, call=fitted.predict: call(X)):
             with pytest.raises(InvalidInputError, match=message):
                 call(gap, LABELS)
-    with pytest.raises(ParameterError, match="missing must be one of 'absent', 'refuse'"):
+    with pytest.raises(ParameterError, match="missing must be one of 'absent', 'mark', 'refuse'"):
         SONClassifier(missing="drop").fit(whole, LABELS)
 
 
@@ -247,3 +247,94 @@ def test_dask_frames() -> None:
     with pytest.raises(DataFormatError, match=f"partition 1:2: {NO_VALUE}"):
         strict.fit(data, "left")
     assert strict.fit(data, "left", on_error="skip").stats()["rounds"] == ROWS - 1
+
+
+# -- missing="mark" ------------------------------------------------------------------------------
+
+
+def marks(column: str) -> pd.DataFrame:
+    """Return the rows with a feature for the gap, as a column of their own."""
+    rows = with_gap(column)
+    gap = rows[column].isna().astype(float)
+    filled = rows.assign(age=rows["age"].fillna(0.0))
+    return filled.assign(**{f"{column}=(missing)": gap})
+
+
+@pytest.mark.parametrize("column", ["age", "plan"])
+def test_marks_are_features_on_every_face(column: str, tmp_path: Path) -> None:
+    expected = OnlineLearner()
+    expected.learn(marks(column), LABELS)
+    assert f"{column}=(missing)" in expected.weights()
+    learners = {}
+    for library in ("pandas", "polars", "arrow"):
+        learners[library] = OnlineLearner(missing="mark")
+        learners[library].learn(as_library(with_gap(column), library), LABELS)
+    rows = with_gap(column).to_dict("records")
+    learners["mappings"] = OnlineLearner(missing="mark")
+    learners["mappings"].learn(rows, LABELS)
+    learners["learn_one"] = OnlineLearner(missing="mark")
+    for row, label in zip(rows, LABELS, strict=True):
+        learners["learn_one"].learn_one(row, label)
+    for suffix in (".csv", ".tsv", ".jsonl", ".parquet"):
+        learners[suffix] = OnlineLearner(missing="mark")
+        learners[suffix].learn_stream(written(tmp_path, with_gap(column), suffix))
+    for face, learner in learners.items():
+        assert learner.weights() == expected.weights(), face
+        assert learner.predict_one(rows[GAP]) == expected.predict(marks(column))[GAP], face
+
+
+@pytest.mark.parametrize("column", ["age", "plan"])
+def test_marks_are_saved_and_multiplied(column: str, tmp_path: Path) -> None:
+    weights = []
+    for suffix in (".csv", ".jsonl", ".parquet"):
+        learner = OnlineLearner(missing="mark")
+        learner.learn_stream(written(tmp_path, with_gap(column), suffix), interactions=["age*plan"])
+        weights.append(learner.weights())
+    assert weights[0] == weights[1] == weights[2]
+    product = "age=(missing)*plan=paid" if column == "age" else "age*plan=(missing)"
+    assert product in weights[0]
+    learner.save(tmp_path / "m.son")
+    assert OnlineLearner.load(tmp_path / "m.son").model.parameters.missing == "mark"
+
+
+def test_the_mark_of_a_text_is_no_text(tmp_path: Path) -> None:
+    """It is not split into n-grams, and not counted as a type of the column."""
+    rows = with_gap("plan")
+    for suffix in (".csv", ".jsonl", ".parquet"):
+        learner = OnlineLearner(missing="mark")
+        learner.learn_stream(written(tmp_path, rows, suffix), ngrams=["plan:2"])
+        assert "plan=(missing)" in learner.weights(), suffix
+    learner = OnlineLearner(missing="mark")
+    learner.learn(pd.DataFrame({"age": [1.0, 2.0], "late": [None, None]}), [0, 1])
+    learner.learn(pd.DataFrame({"age": [1.0, None], "late": [3.0, None]}), [0, 1])
+    assert {"late", "late=(missing)", "age=(missing)"} <= learner.weights().keys()
+
+
+def test_columns_far_from_zero_need_marks() -> None:
+    """A missing cell that counts as 0 is an outlier there."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(6000, 5))
+    y = X @ [1.0, -1.0, 0.5, 2.0, -0.5]
+    rows = pd.DataFrame(np.where(rng.random(X.shape) < 0.05, np.nan, X + 10)).add_prefix("x")
+
+    def score(missing: str) -> float:
+        model = SONRegressor(missing=missing, random_state=0)
+        return model.fit(rows[:4000], y[:4000]).score(rows[4000:], y[4000:])
+
+    assert score("mark") > 0.9
+    far = "missing values count as 0, which is far from the others in 'x0', 'x1', 'x2', ...;"
+    with pytest.warns(UserWarning, match=far):
+        assert score("absent") < 0.5
+    near = rows - 10  # no warning
+    OnlineLearner(loss="squared").learn(near, y)
+    with pytest.warns(UserWarning, match="in 'x1'; use missing='mark'"):
+        OnlineLearner(loss="squared").learn(near.assign(x1=rows["x1"]), y)
+
+
+def test_dask_frames_with_marks() -> None:
+    dask = pytest.importorskip("sonline.distributed.dask")
+    frames = pytest.importorskip("dask.dataframe")
+    rows = with_gap().drop(columns="plan").assign(left=LABELS)
+    data = frames.from_pandas(rows, npartitions=2)
+    model = dask.SONClassifier(missing="mark").fit(data, "left")
+    assert "age=(missing)" in model.weights()

@@ -153,7 +153,7 @@ def test_iterators_are_refused(name: str) -> None:
 
 
 def test_other_mistakes_are_named() -> None:
-    with pytest.raises(ParameterError, match="'absent', 'refuse'; got 'drop'"):
+    with pytest.raises(ParameterError, match="'absent', 'mark', 'refuse'; got 'drop'"):
         OnlineLearner(missing="drop")
     with pytest.raises(InvalidInputError, match="SONClassifier"):
         OnlineLearner().learn(X, LABELS["classes"])

@@ -145,8 +145,8 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
                  bool allow_unlabelled, bool namespaces, bool frozen_names, size_t max_line_bytes,
                  size_t max_error_bytes, int64_t line, int64_t offset, const nb::object& names,
                  const std::vector<std::string>& label_names,
-                 const std::vector<std::string>& na_values, bool refuse_missing, bool label_weights,
-                 const nb::bytes& skipped_spaces) {
+                 const std::vector<std::string>& na_values, bool refuse_missing, bool mark_missing,
+                 bool label_weights, const nb::bytes& skipped_spaces) {
   Options options;
   options.format = choose<Format>("format", format,
                                   {{"svmlight", Format::kSvmlight},
@@ -178,6 +178,7 @@ void make_parser(PyParser* self, std::string_view format, std::string_view label
   options.max_error_bytes = max_error_bytes;
   options.na_values = na_values;
   options.refuse_missing = refuse_missing;
+  options.mark_missing = mark_missing;
   options.label_weights = label_weights;
   for (const char byte : view(skipped_spaces)) {
     options.skipped_spaces[static_cast<uint8_t>(byte)] = true;
@@ -248,7 +249,8 @@ void bind_parser(nb::module_& m) {
            "max_error_bytes"_a = defaults.max_error_bytes, "line"_a = 1, "offset"_a = 0,
            "names"_a = nb::list(), "label_names"_a = std::vector<std::string>(),
            "na_values"_a = std::vector<std::string>(), "refuse_missing"_a = false,
-           "label_weights"_a = false, "skipped_spaces"_a = nb::bytes("", 0))
+           "mark_missing"_a = false, "label_weights"_a = false,
+           "skipped_spaces"_a = nb::bytes("", 0))
       .def(
           "feed",
           [](PyParser& self, nb::handle data) {

@@ -5,7 +5,9 @@
 // its n-grams, with their counts). Missing cells and zeros are absent.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
+#include <limits>
 #include <string>
 #include <utility>
 #include <vector>
@@ -108,7 +110,6 @@ class CsvParser final : public LineParser {
  public:
   CsvParser(const Options& options, Dictionaries& dictionaries)
       : options_(options), dictionaries_(dictionaries), keys_(options, dictionaries.features) {
-    if (options.refuse_missing) missing_ = Reason::kCellMissing;
     for (const std::string& word : options.na_values) {
       if (word.empty()) continue;
       may_be_missing_[static_cast<uint8_t>(word.front())] = true;
@@ -157,6 +158,7 @@ class CsvParser final : public LineParser {
 
  private:
   static constexpr int64_t kNoKey = -3;
+  static constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
 
   struct Column {
     std::string name;      // text: the prefix of its features, column=
@@ -210,7 +212,8 @@ class CsvParser final : public LineParser {
     if (column.kind == CellKind::kNumber) {
       double value;
       const Reason reason = read_number(p, last, value);
-      return reason != Reason::kNone ? reason : add_number(number, value, batch);
+      if (reason != Reason::kNone) return reason;
+      return std::isnan(value) ? add_missing(number, batch) : add_number(number, value, batch);
     }
     const Cell cell = read_cell(p, last, delimiter_, scratch_);
     if (cell.open) return Reason::kQuoteOpen;
@@ -240,7 +243,7 @@ class CsvParser final : public LineParser {
         return head.weight >= 0 ? Reason::kNone : Reason::kNegativeWeight;
       }
       case CellKind::kUnknown:
-        return missing_;  // a cell that is not missing would have decided the kind
+        return add_missing(number, batch);  // any other cell would have decided the kind
       default:
         return Reason::kNone;
     }
@@ -257,14 +260,14 @@ class CsvParser final : public LineParser {
         .push_back(column.name);
   }
 
-  // Reads a cell that holds a number, true or false; 0 for a missing cell.
+  // Reads a cell that holds a number, true or false; NaN for a missing cell.
   [[gnu::always_inline]] inline Reason read_number(const char*& p, const char* last,
                                                    double& value) {
     if (read_short_cell(p, last, delimiter_, value)) [[likely]]
       return Reason::kNone;
     if (p != last && *p != delimiter_) return read_long_number(p, last, value);
-    value = 0;
-    return missing_;
+    value = kMissing;
+    return Reason::kNone;
   }
 
   Reason read_long_number(const char*& p, const char* last, double& value) {
@@ -272,9 +275,8 @@ class CsvParser final : public LineParser {
     if (cell.open) return Reason::kQuoteOpen;
     const std::string_view word = trimmed(cell.text);
     p = cell.end;
-    value = 0;
-    if (is_missing(word)) return missing_;
-    if (is_word(word, "false")) return Reason::kNone;
+    value = is_missing(word) ? kMissing : 0;
+    if (std::isnan(value) || is_word(word, "false")) return Reason::kNone;
     if (is_word(word, "true")) {
       value = 1;
       return Reason::kNone;
@@ -303,10 +305,17 @@ class CsvParser final : public LineParser {
     return add(column.key, value, batch);
   }
 
+  Reason add_missing(size_t number, Batch& batch) {
+    columns_[number].features.clear();
+    if (options_.refuse_missing) return Reason::kCellMissing;
+    return options_.mark_missing ? add_feature(columns_[number], kMissingWord, 1, batch)
+                                 : Reason::kNone;
+  }
+
   Reason add_text(size_t number, std::string_view cell, Batch& batch) {
     Column& column = columns_[number];
     column.features.clear();
-    if (is_missing(trimmed(cell))) return missing_;
+    if (is_missing(trimmed(cell))) return add_missing(number, batch);
     if (layout_.columns[number].ngrams != 0) return add_ngrams(number, cell, batch);
     return add_feature(column, cell, 1, batch);
   }
@@ -378,7 +387,6 @@ class CsvParser final : public LineParser {
   CsvLayout layout_;
   std::vector<Column> columns_;
   std::array<bool, 256> may_be_missing_{};  // by the first byte
-  Reason missing_ = Reason::kNone;          // the error of a missing cell, if there is one
   At at_ = At::kStart;
   size_t before_ = 0;  // features of the batch's rows
   size_t count_ = 0;   // features of this row

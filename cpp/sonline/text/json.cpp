@@ -434,8 +434,8 @@ class JsonParser final : public LineParser {
         return read_array(id, p, depth + 1);
       case 'n':
         if (!skip_word(p, "null")) return fail(Reason::kJsonValue, first);
-        return options_.refuse_missing ? fail_value(Reason::kCellMissing, id, first, p)
-                                       : Reason::kNone;
+        if (options_.refuse_missing) return fail_value(Reason::kCellMissing, id, first, p);
+        return options_.mark_missing ? add_word(id, kMissingWord, 1) : Reason::kNone;
       case 't':
         return skip_word(p, "true") ? add_number(id, 1, first, p) : fail(Reason::kJsonValue, first);
       case 'f':

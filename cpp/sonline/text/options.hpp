@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -44,7 +45,10 @@ struct Options {
   size_t max_error_bytes = size_t{64} << 10;  // how much of a bad line is kept
   std::vector<std::string> na_values = {};    // CSV: markers of missing cells
   bool refuse_missing = false;                // a missing cell makes its row a bad row
+  bool mark_missing = false;                  // a missing cell is the feature column=(missing)
 };
+
+inline constexpr std::string_view kMissingWord = "(missing)";  // what marks a missing cell
 
 // The content of a CSV column.
 enum class CellKind : uint8_t {

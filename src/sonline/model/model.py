@@ -219,6 +219,7 @@ class Model(ModelFiles):
             largest=largest,
             missing=self.parameters.missing,
             bounded=bounded,
+            training=add,
         )
 
     def targets(self, y: Any) -> tuple[NDArray[Any], ClassTable | None]:

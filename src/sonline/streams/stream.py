@@ -74,7 +74,7 @@ class Options:
         CSV: the delimiter; by default it is detected from the first lines.
     header : bool
         CSV, TSV: whether the first row has the column names; otherwise they are c1, c2, ...
-    missing : {"absent", "refuse"}
+    missing : {"absent", "mark", "refuse"}
         Whether a missing cell of a table is an absent feature or makes its row a bad row.
     na_values : sequence of str
         CSV, TSV: more markers of missing cells, in addition to ?, NA, NaN, null and so on.
@@ -394,8 +394,8 @@ def open(  # noqa: A001 - as gzip.open is called
             raise ParameterError(f"there is no option {name!r}; there are {', '.join(names)}")
     if options.get("missing", "absent") not in MISSING:
         raise ParameterError(
-            f"missing must be 'absent' or 'refuse', got {options['missing']!r}; words that stand "
-            "for a missing cell are na_values"
+            f"missing must be 'absent', 'mark' or 'refuse', got {options['missing']!r}; words that "
+            "stand for a missing cell are na_values"
         )
     check_choice("on_error", options.get("on_error", "stop"), ON_ERROR)
     for name in ("text", "ignore", "na_values", "keep", "ngrams", "interactions"):

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.labels import token_of
-from sonline.rows import LARGEST_VALUES, Floats, arrow_column, no_value
+from sonline.rows import LARGEST_VALUES, Floats, arrow_column, marked, no_value
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.files import SourceFile
 from sonline.streams.interactions import column_pairs, product
@@ -205,7 +205,7 @@ class TableReader:
     ) -> tuple[NDArray[np.int64] | int, Floats, NDArray[np.bool_]]:
         """Return the numbers of a column's features, their values, and which cells are missing.
 
-        The value of a missing cell is 0.
+        The value of a missing cell is 0, or 1 where it is marked.
         """
         as_text = name in self._options.text or self._columns.get(name) == "text"
         read = arrow_column(name, column, as_text or name in self._categories)
@@ -222,10 +222,17 @@ class TableReader:
         if read.numbers is not None:
             names.append(name)
             absent = np.isnan(read.numbers)
-            return first, np.where(absent, 0.0, read.numbers), absent
-        assert read.codes is not None  # noqa: S101 - numbers or codes
-        names += [f"{name}={word}" for word in read.words]
-        return read.codes + first, (read.codes >= 0).astype(np.float64), read.codes < 0
+            numbers: NDArray[np.int64] | int = first
+            values = np.where(absent, 0.0, read.numbers)
+        else:
+            assert read.codes is not None  # noqa: S101 - numbers or codes
+            names += [f"{name}={word}" for word in read.words]
+            absent = read.codes < 0
+            numbers, values = read.codes + first, (~absent).astype(np.float64)
+        if self._options.missing == "mark" and absent.any():
+            numbers, values = np.where(absent, len(names), numbers), np.where(absent, 1.0, values)
+            names.append(marked(name))
+        return numbers, values, absent
 
     def _split(
         self,
@@ -239,7 +246,7 @@ class TableReader:
         prefix = f"{column}="
         pieces: dict[int, tuple[list[int], list[float]]] = {}
         for number in np.unique(used).tolist():
-            if names[number].startswith(prefix):
+            if names[number].startswith(prefix) and names[number] != marked(column):
                 grams = ngrams(names[number].removeprefix(prefix), self._ngrams[column])
                 first = len(names)
                 names += [f"{prefix}{gram}" for gram in grams]

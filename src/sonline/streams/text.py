@@ -53,6 +53,7 @@ class TextReader:
             label_names=options.label_names,
             na_values=self._na_values(),
             refuse_missing=options.missing == "refuse",
+            mark_missing=options.missing == "mark",
             label_weights=options.format == "svmlight" and options.weight == LABEL_WEIGHTS,
             skipped_spaces=_skipped_spaces(options),
         )

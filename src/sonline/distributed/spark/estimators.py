@@ -88,7 +88,7 @@ class SONClassifier(
         lines of text.
     featureCols : list of str, optional
         Instead of it: columns of numbers or text. A text becomes the feature "column=text"; null
-        and NaN are absent (or bad rows, with ``missing="refuse"``).
+        and NaN are absent, marked or bad rows, as ``missing`` says.
     labelCol, weightCol : str
         The label (numbers or text) and the importance of each row (all 1 without).
     predictionCol, rawPredictionCol, probabilityCol : str
