@@ -29,7 +29,8 @@ class OjaRule {
         scale_free_(config.scale_free),
         keep_(m),
         mix_(m),
-        running_(m) {}
+        running_(m),
+        roots_(m + 1, 1.0) {}
 
   const Vector& ev() const { return ev_; }
   double tail() const { return 0; }
@@ -77,18 +78,12 @@ class OjaRule {
     gamma_ = gamma = std::min(gamma, kLargestPush / nu);
     const double cc = growth_rate_ = 2 * gamma + gamma * (gamma * nu);
     double s = 1;
+    double* roots = roots_.data();  // of s before each direction, and after it
+    for (size_t i = 0; i < k; ++i) roots[i + 1] = s += cc * in.p_hat[i] * in.p_hat[i];
+    for (size_t i = 1; i <= k; ++i) roots[i] = std::sqrt(roots[i]);
+    multiples(in, gamma, nu, out);
     std::fill(running_.begin(), running_.end(), 0.0);
-    for (size_t i = 0; i < k; ++i) {
-      const double before = s;
-      s += cc * in.p_hat[i] * in.p_hat[i];
-      const double product = std::sqrt(before) * std::sqrt(s);
-      keep_[i] = std::sqrt(before / s);
-      mix_[i] = cc * in.p_hat[i] / product;
-      next_row(i, (*in.F)[i], in.p_hat[i], out.F[i]);
-      out.p[i] = in.p[i] / product * (1 + gamma * nu);
-      out.mu[i] = gamma * in.p_hat[i];
-      out.delta[i] = gamma * in.c * in.Zx[i];
-    }
+    for (size_t i = 0; i < k; ++i) next_row(i, (*in.F)[i], in.p_hat[i], out.F[i]);
     p_hat_ = in.p_hat;
     next_growth_ = growth_ * s;
     if (next_growth_ > in.tolerated * in.tolerated) next_growth_ = measured_growth(out.F, k);
@@ -154,6 +149,24 @@ class OjaRule {
   }
 
  private:
+  // What is proportional to p̂, p and Zx. All in local variables, so that it becomes vector code.
+  void multiples(const Absorption& in, double gamma, double nu, Transition& out) {
+    const size_t k = in.k;
+    const double *p = in.p, *p_hat = in.p_hat, *Zx = in.Zx, *roots = roots_.data();
+    const double cc = growth_rate_, longer = 1 + gamma * nu, along = gamma * in.c;
+    double* __restrict keep = keep_.data(), * __restrict mix = mix_.data();
+    double* __restrict next_p = out.p.data(), * __restrict mu = out.mu.data();
+    double* __restrict delta = out.delta.data();
+    for (size_t i = 0; i < k; ++i) {
+      const double before = roots[i], after = roots[i + 1], inverse = 1 / (before * after);
+      keep[i] = before * before * inverse;
+      mix[i] = cc * p_hat[i] * inverse;
+      next_p[i] = p[i] * inverse * longer;
+      mu[i] = gamma * p_hat[i];
+      delta[i] = along * Zx[i];
+    }
+  }
+
   // Row i of F' = L⁻¹F; running_ is the sum of the rows before, times p̂. Both triangles are lower,
   // so whole pairs may reach beyond the diagonal: there is nothing there.
   void next_row(size_t i, const double* F, double p_hat, double* next) {
@@ -209,6 +222,7 @@ class OjaRule {
   double growth_rate_ = 0;         // c̄
   const double* p_hat_ = nullptr;  // of the row at hand
   Vector keep_, mix_, running_;    // the rows of L⁻¹: keep on the diagonal, mix before it
+  Vector roots_;                   // the first is 1
 };
 
 }  // namespace sonline
