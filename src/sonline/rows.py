@@ -591,7 +591,7 @@ def _column_of_objects(name: str, values: list[Any]) -> Column:
     return Column(name, codes=codes, words=list(numbers))
 
 
-def warn_about_gaps(columns: Sequence[Column]) -> None:
+def warn_about_gaps(columns: Sequence[Column], where: str = "X", stacklevel: int = 5) -> None:
     """Warn if missing values count as 0 in columns whose other values are far from it."""
     names = []
     for column in columns:
@@ -607,9 +607,9 @@ def warn_about_gaps(columns: Sequence[Column]) -> None:
     if names:
         shown_names = ", ".join(shown(name) for name in names[:3]) + ", ..." * (len(names) > 3)
         warnings.warn(
-            f"X: missing values count as 0, which is far from the others in {shown_names}; use "
-            "missing='mark', or fill them",
-            stacklevel=5,
+            f"{where}: missing values count as 0, which is far from the others in {shown_names}; "
+            "use missing='mark' (--missing mark), or fill them",
+            stacklevel=stacklevel,
         )
 
 

@@ -338,3 +338,30 @@ def test_dask_frames_with_marks() -> None:
     data = frames.from_pandas(rows, npartitions=2)
     model = dask.SONClassifier(missing="mark").fit(data, "left")
     assert "age=(missing)" in model.weights()
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".parquet"])
+def test_training_on_files_with_such_columns_warns(suffix: str, tmp_path: Path) -> None:
+    table = pd.DataFrame({"year": 2000.0 + np.arange(40), "near": np.arange(40) - 20.0})
+    table.loc[::4] = np.nan
+    path = tmp_path / f"rows{suffix}"
+    rows = table.assign(label=np.arange(40) % 2)
+    rows.to_parquet(path) if suffix == ".parquet" else rows.to_csv(
+        path, index=False, sep="\t" if suffix == ".tsv" else ","
+    )
+    message = "missing values count as 0, which is far from the others in 'year'; use missing="
+    with pytest.warns(UserWarning, match=message):
+        OnlineLearner().learn_stream(path)
+    OnlineLearner(missing="mark").learn_stream(path)
+    model = tmp_path / "m.son"
+    command = [SONLINE, "train", str(path), "-o", str(model)]
+    for options, warned in (([], True), (["-q"], False), (["--missing", "mark"], False)):
+        done = subprocess.run([*command, *options], check=True, capture_output=True, text=True)
+        assert (f"warning: {path}: {message}" in done.stderr) == warned, done.stderr
+    done = subprocess.run(
+        [SONLINE, "predict", str(path), "-m", str(model)],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert "count as 0" not in done.stderr

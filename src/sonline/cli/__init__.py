@@ -17,6 +17,7 @@ import json
 import os
 import signal
 import sys
+import warnings
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -148,6 +149,9 @@ def main() -> None:
             stream.reconfigure(errors="backslashreplace")
     gc.set_threshold(*FEW_COLLECTIONS)
     convert_plainly()
+    warnings.formatwarning = lambda message, *_, **__: f"warning: {message}\n"
+    if {"-q", "--quiet"} & set(sys.argv):
+        warnings.simplefilter("ignore")
     discarded = _is_discarded(sys.stdout)
     try:
         if not _wants_json():

@@ -10,9 +10,11 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
-from sonline.rows import no_value
+from sonline.rows import Column, no_value, warn_about_gaps
 from sonline.streams.batch import BadRow, Position
 from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import (
@@ -42,6 +44,7 @@ _HEAD = 1 << 20  # bytes that delimiter and types are detected from
 _MANY = 0.9  # if this fraction of the cells of a column are numbers, it is a column of numbers
 _MOST = 0.8  # if this fraction of its different values are numbers, its words are a mistake
 _DIFFERENT_ROWS = 5000  # rows whose values are compared
+_SAMPLED_CELLS = 100_000  # that are looked at for missing values
 _SEVERAL = 10  # different values that are enough to tell what they are
 _FORMATTED = re.compile(  # 1,234.50, 1.234,50, $1,234.50, 10%
     r"[+-]?[$\u20ac\u00a3\u00a5]? ?[+-]?(\d+|\d{1,3}([., '\u00a0\u202f]\d{3})+)([.,]\d+)?"
@@ -169,6 +172,8 @@ class CsvReader(TextReader):
             self._kinds[name] = kind or _kind_of(name, file, described[name], options.frozen)
             if self._kinds[name] != "unknown":
                 self._types.setdefault(name, self._kinds[name])
+        if described and not options.frozen and options.missing == "absent":
+            self._warn_about_gaps(names, described, sample, delimiter, file)
         products = column_pairs(options.interactions, features, file)
         positions = {name: number for number, name in enumerate(names)}
         self._shown = [*names, *options.interactions]
@@ -182,6 +187,32 @@ class CsvReader(TextReader):
             ],
             delimiter,
         )
+
+    def _warn_about_gaps(
+        self,
+        names: list[str],
+        described: dict[str, tuple[int, int, int, bytes]],
+        sample: bytes,
+        delimiter: str,
+        file: str,
+    ) -> None:
+        """Warn about columns whose missing cells count as 0, far from the others."""
+        most = max(count for count, *_ in described.values())
+        chosen = [
+            name
+            for name, (count, *_) in described.items()
+            if count < most and self._kinds[name] == "number"
+        ]
+        if not chosen:
+            return
+        rows, _ = _core.split_csv(sample, delimiter, max(_SAMPLED_CELLS // len(names), 1))
+        table = [[cell.decode("utf-8", "replace") for cell in row] for row in rows]
+        columns = []
+        for name in chosen:
+            number = names.index(name)
+            cells = [number_of(row[number]) for row in table if len(row) == len(names)]
+            columns.append(Column(name, np.array(cells, np.float64)))  # NaN for None
+        warn_about_gaps(columns, file, stacklevel=2)
 
     def _check_words(
         self, chosen: list[str], names: list[str], sample: bytes, delimiter: str, file: str

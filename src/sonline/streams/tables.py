@@ -18,7 +18,15 @@ from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.labels import token_of
-from sonline.rows import LARGEST_VALUES, Floats, arrow_column, marked, no_value
+from sonline.rows import (
+    LARGEST_VALUES,
+    Column,
+    Floats,
+    arrow_column,
+    marked,
+    no_value,
+    warn_about_gaps,
+)
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.files import SourceFile
 from sonline.streams.interactions import column_pairs, product
@@ -59,6 +67,7 @@ class TableReader:
         self._options = options
         self._builder = RowBuilder(options)
         self._columns = columns
+        self._warned = False
         self._categories: set[str] = set()
         self._seen: set[str] = set()  # the columns of all files
         self._largest = LARGEST_VALUES[options.dtype]
@@ -154,6 +163,14 @@ class TableReader:
             if options.missing == "refuse":
                 for row in np.flatnonzero(absent).tolist():
                     reasons.setdefault(row, no_value(column))
+        if options.missing == "absent" and not options.frozen and not self._warned:
+            self._warned = True
+            gaps = [
+                Column(column, _numbers(table.column(column)))
+                for column in features
+                if table.column(column).null_count and self._columns.get(column) == "number"
+            ]
+            warn_about_gaps(gaps, name, stacklevel=2)
         for number, (first, second) in enumerate(products, len(features)):
             cells[:, number], values[:, number] = product(
                 names, cells[:, first], cells[:, second], values[:, first] * values[:, second]
