@@ -461,15 +461,30 @@ class Factored {
 
   // The same for the features that are kept in double; their blocks become copies.
   [[gnu::always_inline]] inline void write_exact(const Row<T>& row, size_t written) {
-    using Four = FourOf<T>;
-    const double* update = exact_update_.data();
-    const size_t most = lazy_.most_exact(), padded = whole_quads(written);
+    const size_t padded = whole_quads(written);
     const size_t quads = padded <= K_ + m_ ? padded : written / kQuad * kQuad;  // updates of 0
-    for (size_t i = first_; i < row.size; ++i) {
-      if (row.slots[i] >= most) continue;
-      double* numbers = lazy_.exact(row.slots[i]);
-      T* block = row.blocks[i];
-      const double x = row.x[i];
+    if (quads == kQuad && quads == padded)                                      // the weights only
+      write_exact<kQuad>(row, quads, quads);
+    else
+      write_exact<0>(row, quads, std::max(quads, written));
+  }
+  // Compiled for a common number of quads, or for any if that is 0.
+  template <size_t common>
+  [[gnu::always_inline]] inline void write_exact(const Row<T>& row, size_t quads, size_t written) {
+    using Four = FourOf<T>;
+    // All in local variables: to the compiler, writing a block might change any member.
+    const double* update = exact_update_.data();
+    double* exact = lazy_.exact_numbers();
+    const size_t most = lazy_.most_exact(), width = lazy_.width(), size = row.size;
+    const Slot* slots = row.slots.data();
+    T* const* blocks = row.blocks.data();
+    const T* values = row.x;
+    if (common > 0) quads = written = common;
+    for (size_t i = first_; i < size; ++i) {
+      if (slots[i] >= most) continue;
+      double* numbers = exact + slots[i] * width;
+      T* block = blocks[i];
+      const double x = values[i];
       size_t j = 0;
       for (; j < quads; j += kQuad) {
         const Quad sum = load_quad(numbers + j) + x * load_quad(update + j);

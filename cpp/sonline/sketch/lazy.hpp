@@ -94,6 +94,8 @@ class LazyColumns {
   double* exact(Slot slot) { return slot < most_exact_ ? &exact_[slot * width_] : nullptr; }
   const double* exact(Slot slot) const { return const_cast<LazyColumns*>(this)->exact(slot); }
   size_t most_exact() const { return most_exact_; }
+  double* exact_numbers() { return exact_.data(); }  // width() of each such feature
+  size_t width() const { return width_; }
   bool all_exact() const { return most_exact_ > 0 && tags_.size() <= most_exact_; }
   bool is_stale(Slot slot) const { return slot < tags_.size() && tags_[slot] != now(); }
   bool is_current(Slot slot) const { return slot < tags_.size() && tags_[slot] == now(); }
