@@ -39,11 +39,6 @@ typedef double QuadInMemory __attribute__((vector_size(32), aligned(alignof(doub
       __builtin_shufflevector(a, b, 0, 4, 2, 6) + __builtin_shufflevector(a, b, 1, 5, 3, 7);
   return Pair{pairs[0], pairs[1]} + Pair{pairs[2], pairs[3]};
 }
-// The numbers where the mask is set, and 0 elsewhere.
-template <class Mask>
-[[gnu::always_inline]] inline Quad chosen(Quad quad, Mask mask) {
-  return reinterpret_cast<Quad>(reinterpret_cast<Mask>(quad) & mask);
-}
 inline size_t whole_quads(size_t n) { return (n + kQuad - 1) / kQuad * kQuad; }
 
 // Four numbers of another type.

@@ -142,20 +142,25 @@ def test_a_terminal_that_knows_ascii_only(sonline, tmp_path):
     assert "gr\\xf6\\xdfe.vw" in failed.stderr
 
 
-def test_reproduce_asks_for_matplotlib_first(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(
+def run_without(package, folder, *command):
+    """Run a command as if a package were not installed."""
+    (folder / "sitecustomize.py").write_text(
         "import importlib.util as u\nfound = u.find_spec\n"
-        "u.find_spec = lambda n, *a: None if n == 'matplotlib' else found(n, *a)\n"
+        f"u.find_spec = lambda n, *a: None if n == {package!r} else found(n, *a)\n"
     )
-    done = subprocess.run(
-        [SONLINE, "reproduce", "fig1"],
+    return subprocess.run(
+        [SONLINE, *command],
         capture_output=True,
         text=True,
         check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(folder)},
         timeout=60,
     )
+
+
+def test_reproduce_asks_for_matplotlib_first(tmp_path):
+    done = run_without("matplotlib", tmp_path, "reproduce", "fig1")
     assert done.returncode == 2
     assert "sonline[plot]" in done.stderr
 
@@ -170,18 +175,6 @@ def test_wrong_usage_is_an_object_with_json(wrong):
 
 
 def test_a_missing_extra_is_one_line(tmp_path):
-    (tmp_path / "sitecustomize.py").write_text(
-        "import importlib.util as u\nfound = u.find_spec\n"
-        "u.find_spec = lambda n, *a: None if n == 'httpx' else found(n, *a)\n"
-    )
-    done = subprocess.run(
-        [SONLINE, "client", "show", "clicks"],
-        capture_output=True,
-        text=True,
-        check=False,
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        timeout=60,
-    )
+    done = run_without("httpx", tmp_path, "client", "show", "clicks")
     assert done.returncode == 2
     assert done.stderr == 'sonline: httpx is missing: pip install "sonline[serve]"\n'
