@@ -152,10 +152,7 @@ def _skipped_spaces(options: Options) -> bytes:
     """Return the first bytes of the namespaces of Vowpal Wabbit text that are left out."""
     if options.format != "vw":
         return b""
-    skipped = {word.encode()[0] for word in options.ignore if word}
-    if options.keep:
-        skipped |= {*range(256)} - {word.encode()[0] for word in options.keep if word}
-    return bytes(skipped)
+    return bytes({word.encode()[0] for word in options.ignore if word})
 
 
 def seek(source: Source, offset: int) -> None:

@@ -236,7 +236,6 @@ def reading_of(options: Options) -> Reading:
         "na_values": list(options.na_values),
         "interactions": list(options.interactions),
         "ngrams": list(options.ngrams),
-        "keep": list(options.keep),
     }
     options_set = {name: value for name, value in table.items() if value}
     return Reading(
