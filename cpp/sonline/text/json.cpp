@@ -368,10 +368,12 @@ class JsonParser final : public LineParser {
     }
     WordCounts words;
     if (read_words(p, words)) {
-      set_type(id, Type::kText);
+      if (!set_type(id, Type::kText)) return fail_value(Reason::kJsonNested, id, begin, p);
       return add_words(id, words);
     }
-    p = begin + 1;
+    p = begin;
+    if (columns_[id].type != Type::kUnknown) return fail_nested(id, p, depth);
+    ++p;
     uint32_t previous = kNoColumn;
     for (uint64_t index = 0;; ++index) {
       skip_space(p);
@@ -426,9 +428,10 @@ class JsonParser final : public LineParser {
       case '"': {
         std::string_view text;
         const Reason reason = read_string(p, text, scratch_);
-        return reason != Reason::kNone ? reason : add_text(id, text);
+        return reason != Reason::kNone ? reason : add_text(id, text, first, p);
       }
       case '{':
+        if (columns_[id].type != Type::kUnknown) return fail_nested(id, p, depth);
         return read_object(id, p, depth + 1);
       case '[':
         return read_array(id, p, depth + 1);
@@ -502,6 +505,13 @@ class JsonParser final : public LineParser {
       }
     }
     return Reason::kNone;
+  }
+
+  // An object or array in a column of numbers or text.
+  Reason fail_nested(uint32_t id, const char*& p, unsigned depth) {
+    const char* const first = p;
+    const Reason reason = skip_value(p, depth);
+    return reason != Reason::kNone ? reason : fail_value(Reason::kJsonNested, id, first, p);
   }
 
   // Skips any well-formed value.
@@ -601,11 +611,14 @@ class JsonParser final : public LineParser {
     return id;
   }
 
-  void set_type(uint32_t id, Type type) {
+  // The type of a column is that of its first value; false if it holds objects or arrays.
+  bool set_type(uint32_t id, Type type) {
     Column& column = columns_[id];
-    if (column.type != Type::kUnknown) return;
+    if (column.type != Type::kUnknown) return true;
+    if (column.children != nullptr) return false;
     column.type = type;
     (type == Type::kNumber ? batch_->number_columns : batch_->text_columns).push_back(path(column));
+    return true;
   }
 
   Reason add_number(uint32_t id, double value, const char* from, const char* to) {
@@ -613,9 +626,11 @@ class JsonParser final : public LineParser {
     if (column.as_text) [[unlikely]] {
       const std::string_view written(from, static_cast<size_t>(to - from));
       const bool truth = *from == 't' || *from == 'f';
-      return add_text(id, truth ? (value != 0 ? "1" : "0") : number_word(written, value));
+      return add_text(id, truth ? (value != 0 ? "1" : "0") : number_word(written, value), from, to);
     }
-    if (column.type == Type::kUnknown) set_type(id, Type::kNumber);
+    if (column.type == Type::kUnknown && !set_type(id, Type::kNumber)) [[unlikely]] {
+      return fail_value(Reason::kJsonNested, id, from, to);
+    }
     if (value == 0) return Reason::kNone;
     if (collecting_ != 0) collected_.push_back({std::string(path(column)), value});
     if (column.feature < 0) {
@@ -627,8 +642,8 @@ class JsonParser final : public LineParser {
     return reason == Reason::kNone ? reason : fail_value(reason, id, from, to);
   }
 
-  Reason add_text(uint32_t id, std::string_view text) {
-    set_type(id, Type::kText);
+  Reason add_text(uint32_t id, std::string_view text, const char* from, const char* to) {
+    if (!set_type(id, Type::kText)) return fail_value(Reason::kJsonNested, id, from, to);
     if (columns_[id].ngrams != 0) return add_words(id, ngrams(text, columns_[id].ngrams));
     return add_word(id, text, 1);
   }

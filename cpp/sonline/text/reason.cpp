@@ -70,9 +70,11 @@ constexpr std::array kReasons = {
     Entry{"json_rest", "not valid JSON: there is more after the object; write one object per line"},
     Entry{"json_twice", "the key is there twice"},
     Entry{"json_kind", "the column holds another kind of value than expected"},
+    Entry{"json_nested",
+          "the column holds single values in some rows, objects or arrays in others"},
 };
 
-static_assert(kReasons.size() == static_cast<size_t>(Reason::kJsonKind) + 1);
+static_assert(kReasons.size() == static_cast<size_t>(Reason::kJsonNested) + 1);
 
 const Entry& entry(Reason reason) { return kReasons[static_cast<size_t>(reason)]; }
 

@@ -45,6 +45,7 @@ enum class Reason : uint8_t {
   kJsonRest,
   kJsonTwice,
   kJsonKind,
+  kJsonNested,
 };
 
 // A short name for programs, such as "not_a_number".

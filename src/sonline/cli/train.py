@@ -335,7 +335,8 @@ def summary(result: dict[str, Any]) -> str:
             lines.append(f"{'validation' + where:<15} {values}{best}")
     if "frozen_loss" in result:
         values = _loss_and_error(result, "frozen")
-        lines.append(f"{'frozen':<16}{values} (on the next rows, before learning them)")
+        rows = f"{result['frozen_rows']:,} rows, before learning them"
+        lines.append(f"{'frozen':<16}{values} (on {rows})")
     if len(result["classes"]) > 2:
         lines.append(f"classes         {len(result['classes'])}")
     where = result["model"] or "not saved"

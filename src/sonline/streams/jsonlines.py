@@ -71,6 +71,12 @@ class JsonReader(TextReader):
             number = self._roles.get(column) == "weight" or not self._options.tokens
             expected = "a number" if number else "text or a number"
             reason = f"column {column!r} holds {_KINDS[word[0]]}, expected {expected}"
+        elif error.kind == "json_nested":
+            here = _KINDS.get(word[0], "a number")
+            reason = (
+                f"column {column!r} holds {here}, and another kind of value in earlier rows; give "
+                f"one of them another name, or leave it out (--ignore {column})"
+            )
         elif error.kind == "negative_weight":
             reason = "a weight must be 0 or more"
         elif error.kind in _TOO_LARGE:

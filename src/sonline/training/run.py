@@ -100,6 +100,7 @@ class Training:
                 settings.validation, settings.patience, how, settings.checkpoint
             )
         self.interrupted: Signals | None = None  # the signal that ended the run
+        self._finished = False
         self._signals = signals
         self.description = ""  # of the input
         self._stream: Stream | None = None
@@ -138,6 +139,7 @@ class Training:
             self.display.begin(self.rows, stream.share())
             with interruptible(self._interrupt, self._signals):
                 self._loop(stream)
+            self._finished = self.interrupted is None
             if self.validation is not None and self.model is not None and not self.interrupted:
                 if not self.validation.last:  # after the last pass
                     self.validation.enough(self.model, final=True)
@@ -465,7 +467,8 @@ class Training:
             "skipped": self.skipped,
             "held": self.held.as_dict(),
             "past": self.past,
-            "lengths": self._files.lengths,
+            # Files of a finished run are complete: equal models have equal files without them.
+            "lengths": {} if self._finished else self._files.lengths,
         }
 
     def _class_weights(self) -> list[dict[str, Any]]:
@@ -531,7 +534,7 @@ class Training:
         self.past = list(run["past"])
         if self.validation is not None:
             self.validation.resume(run["validation"], path)
-        self._files.lengths |= {name: int(length) for name, length in run["lengths"].items()}
+        self._files.resume({name: int(length) for name, length in run["lengths"].items()})
         if "-" in run["files"]:
             if self.settings.passes > 1:
                 raise ParameterError(
