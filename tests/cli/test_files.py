@@ -80,3 +80,32 @@ def test_a_nested_value_among_single_ones_is_an_error(
     assert words in message
     kept = sonline("train", "d.jsonl", "--on-error", "skip", "--json").stdout
     assert json.loads(kept)["skipped"] == 1
+
+
+def test_a_folder_in_hive_layout_has_its_partition_columns(sonline, tmp_path: Path) -> None:
+    parquet = pytest.importorskip("pyarrow.parquet")
+    pa = pytest.importorskip("pyarrow")
+    for day in (1, 2, 10):
+        for city in ("Oslo", "S%C3%A3o"):
+            folder = tmp_path / "clicks" / f"day={day}" / f"city={city}"
+            folder.mkdir(parents=True)
+            rows = {"size": [day / 4, 2.0], "label": [day % 2, 1 - day % 2]}
+            parquet.write_table(pa.table(rows), folder / "part-0.parquet")
+    (tmp_path / "clicks" / "_SUCCESS").write_text("")
+    sonline("train", "clicks", "-o", "m.son")
+    shown = json.loads(sonline("inspect", "m.son", "--json").stdout)
+    assert shown["rows"] == 12
+    names = {entry["feature"] for entry in shown["largest_weights"]}
+    assert names == {"size", "day", "city=Oslo", "city=São"}
+    predicted = sonline("predict", "clicks/day=2", "-m", "m.son", "-q").stdout
+    assert len(predicted.split()) == 4
+    sonline("train", "clicks", "--text", "day", "--ignore", "city", "-o", "t.son")
+    shown = json.loads(sonline("inspect", "t.son", "--json").stdout)
+    names = {entry["feature"] for entry in shown["largest_weights"]}
+    assert names == {"size", "day=1", "day=10", "day=2"}
+
+
+def test_a_folder_without_files_of_a_known_suffix(sonline, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "a.txt").write_text("1 1:1\n")
+    assert "known suffix (.svm, .vw, .csv" in sonline("train", "folder", code=3).stderr

@@ -18,7 +18,7 @@ from sonline.cli import options as shared
 from sonline.cli.config import Config, SaveConfig, save_config
 from sonline.cli.outputs import check_outputs
 from sonline.display import Display, number, open_console
-from sonline.errors import ParameterError
+from sonline.errors import ParameterError, require
 from sonline.labels import label_of
 from sonline.model import Model
 from sonline.rows import check_class_weights
@@ -34,6 +34,8 @@ from sonline.training import (
 from sonline.training.outputs import STDOUT, best_of, check_checkpoint
 
 app = command_app()
+
+TOP_WEIGHTS = 20  # in the report
 
 
 @app.command()
@@ -115,6 +117,12 @@ def train(
     ] = None,
     reading: dict[str, Any],
     bad_rows: shared.BadRows = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", help="Write an HTML page about the run: summary, loss curve, weights."
+        ),
+    ] = None,
     config: Config = None,
     save_to: SaveConfig = None,
     json: shared.Json = False,
@@ -156,12 +164,17 @@ def train(
     )
     if holdout == 1:
         raise ParameterError("--holdout 1 holds out every row; nothing would be learned")
+    if page is not None:
+        require("matplotlib", "plot")
+        check_outputs(data, report=page)
+        if cluster is not None or page.suffix.lower() != ".html":
+            raise ParameterError("--report needs a name that ends in .html, and no --cluster")
     if cluster is not None:
         from sonline.cli.cluster import train_on_cluster  # noqa: PLC0415 - Dask is an extra
 
         train_on_cluster(settings, cluster, json=json, quiet=quiet)
         return
-    start(settings, json=json, quiet=quiet)
+    start(settings, json=json, quiet=quiet, page=page)
 
 
 def start(
@@ -169,6 +182,7 @@ def start(
     *,
     json: bool,
     quiet: bool,
+    page: Path | None = None,
     training: Callable[..., Training] = Training,
     face: Callable[[Model], dict[str, Any]] = lambda model: {"name": "command line"},
 ) -> Model:
@@ -219,11 +233,18 @@ def start(
         sys.stderr.write(f"warning: no row has the column {names}, which an option names\n")
     if (warning := run.next_rows.warning(" (--validation)")) and not quiet:
         sys.stderr.write(f"warning: {warning}\n")
+    result = report(run, model, display.seconds())
     if json:
-        typer.echo(jsonlib.dumps(report(run, model, display.seconds()), indent=1))
+        typer.echo(jsonlib.dumps(result, indent=1))
     elif not quiet:
-        to_errors = str(settings.predictions) == "-"
-        typer.echo(summary(report(run, model, display.seconds())), err=to_errors)
+        typer.echo(summary(result), err=str(settings.predictions) == "-")
+    if page is not None:
+        from sonline.cli.inspect import describe, draw, text_of  # noqa: PLC0415 - seldom wanted
+
+        command = shlex.join(["sonline", *sys.argv[1:]])
+        facts = describe(model, settings.output, TOP_WEIGHTS)
+        text = f"{command}\n\n{summary(result)}\n\n{text_of(facts)}"
+        draw(model, page, f"Training on {run.description}", text)
     return model
 
 

@@ -28,6 +28,7 @@ from sonline.rows import (
     warn_about_gaps,
 )
 from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.delimited import number_of
 from sonline.streams.files import SourceFile
 from sonline.streams.interactions import column_pairs, product
 from sonline.streams.rows import (
@@ -41,6 +42,7 @@ from sonline.streams.rows import (
     ngrams,
     too_large,
 )
+from sonline.streams.sources import partitions
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
@@ -81,7 +83,9 @@ class TableReader:
         position = replace(start, rows=0)
         skip = start.rows
         try:
-            for table in self._tables(source):
+            added = partitions(source.name)
+            for stored in self._tables(source):
+                table = self._with_partitions(stored, added)
                 rows = table.num_rows
                 if skip and skip >= rows:
                     skip -= rows
@@ -123,6 +127,19 @@ class TableReader:
             else:
                 for table in ipc.open_stream(SourceFile(source)):
                     yield from pieces(table)
+
+    def _with_partitions(self, table: Any, added: dict[str, str | None]) -> Any:
+        """Return a piece with the columns that the folders of its file stand for."""
+        arrays, names = list(table.columns), list(table.schema.names)
+        for name, word in added.items():
+            if name not in names:
+                number = None if word is None else number_of(word)
+                value = self._arrow.scalar(word if number is None else number)
+                arrays.append(self._arrow.repeat(value, table.num_rows))
+                names.append(name)
+        if len(names) == table.num_columns:
+            return table
+        return self._arrow.RecordBatch.from_arrays(arrays, names)
 
     def _dictionaries(self, metadata: dict[bytes, bytes]) -> set[str]:
         """Return the columns of a Parquet file that were dictionaries when it was written.
