@@ -43,6 +43,7 @@ def explain(
     tag: shared.TagColumn = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
+    quiet: shared.Terse = False,
 ) -> None:
     """Show what each feature adds to the prediction of each row, the largest parts first.
 
@@ -59,6 +60,9 @@ def explain(
     if chosen is not None or loaded.outputs == 1:
         loaded.output_of(chosen)  # raises an error about an unknown class
     with streams.open(data, **reading) as stream:
+        stream.refuse_columns_of_text({"tag": tag})
+        if not (quiet or json):
+            typer.echo(stream.description, err=True)
         for batch in stream:
             for row, (output, raw, parts) in enumerate(_explained(loaded, batch, chosen)):
                 name = "" if batch.tags is None else batch.tags[row]
