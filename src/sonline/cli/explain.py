@@ -45,9 +45,9 @@ def explain(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object per row.")] = False,
     quiet: shared.Terse = False,
 ) -> None:
-    """Show what each feature adds to the prediction of each row, the largest parts first.
+    """Show what each feature adds to the prediction of each row.
 
-    The parts of a row, with those that --top leaves out, add up to its raw prediction.
+    The largest parts come first; with those that --top leaves out, they add up to its raw prediction.
 
     Example: sonline explain new.csv -m clicks.son --top 5
     """
