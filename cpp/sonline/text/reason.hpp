@@ -46,6 +46,7 @@ enum class Reason : uint8_t {
   kJsonTwice,
   kJsonKind,
   kJsonNested,
+  kNotADate,
 };
 
 // A short name for programs, such as "not_a_number".

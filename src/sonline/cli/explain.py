@@ -47,7 +47,7 @@ def explain(
 ) -> None:
     """Show what each feature adds to the prediction of each row.
 
-    The largest parts come first. With those that --top leaves out they add up to the raw prediction.
+    The largest parts come first; with those that --top leaves out they are the raw prediction.
 
     Example: sonline explain new.csv -m clicks.son --top 5
     """

@@ -67,12 +67,12 @@ class FitsFiles:
                 "name the weight of each class: class_weight={label: weight, ...}"
             )
         learner = OnlineLearner(**self._parameters().as_dict())
-        given = {"passes": self.max_iter, "class_weight": weights}
-        learner.learn_stream(source, label=label, **(given | options))
+        given: dict[str, Any] = {"passes": self.max_iter, "class_weight": weights} | options
+        learner.learn_stream(source, label=label, **given)
         model = learner.model
         model.check_task(classes=hasattr(self, "class_weight"))
         for name in ("n_features_in_", "feature_names_in_"):
             vars(self).pop(name, None)
         self._begin(model)
-        self.n_iter_ = int((given | options)["passes"])
+        self.n_iter_ = int(given["passes"])
         return self

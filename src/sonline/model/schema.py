@@ -16,7 +16,7 @@ DOCUMENT: dict[str, Any] = {
     "signs": [float],
     "reading": {
         "features": {"", "index", "name", "hash"},
-        "columns": {...: {"number", "text"}},
+        "columns": {...: {"number", "text", "date"}},
         "table": {
             "label?": str,
             "weight?": str,
@@ -25,6 +25,7 @@ DOCUMENT: dict[str, Any] = {
             "ignore?": [str],
             "delimiter?": str,
             "na_values?": [str],
+            "amounts?": [str],
             "interactions?": [str],
             "ngrams?": [str],
             "header?": bool,

@@ -75,8 +75,11 @@ class Options:
         Whether a missing cell of a table is an absent feature or makes its row a bad row.
     na_values : sequence of str
         CSV, TSV: more markers of missing cells, in addition to ?, NA, NaN, null and so on.
+    amounts : sequence of str
+        Tables: columns of text that are numbers with separators, signs of currencies or per cent,
+        such as "1,234.50 €" or "12 %".
     columns : dict
-        Tables: the type of each column ("number" or "text"), if it is already known.
+        Tables: the type of each column ("number", "text" or "date"), if it is already known.
     ngrams : sequence of str
         Text columns to split into words, with the largest number of words per feature:
         "review:2". For hashed Vowpal Wabbit text, first letters of namespaces, or "*" for all:
@@ -106,6 +109,7 @@ class Options:
     header: bool = True
     missing: str = "absent"
     na_values: Sequence[str] = ()
+    amounts: Sequence[str] = ()
     columns: dict[str, str] = field(default_factory=dict)
     ngrams: Sequence[str] = ()
     interactions: Sequence[str] = ()
@@ -208,7 +212,7 @@ class Stream:
             return
         if kind == "svmlight" and options.get("weight") == LABEL_WEIGHTS:
             options = options | {"weight": None}
-        for name in ("label", "weight", "tag", "text", "ngrams", "ignore"):
+        for name in ("label", "weight", "tag", "text", "amounts", "ngrams", "ignore"):
             if options.get(name) and not (name in ("ignore", "ngrams") and kind == "vw"):
                 detected = self.description.endswith("(by its content)")
                 if (name, kind) == ("weight", "svmlight"):
@@ -364,7 +368,7 @@ def open(  # noqa: A001 - as gzip.open is called
             "stand for a missing cell are na_values"
         )
     check_choice("on_error", options.get("on_error", "stop"), ON_ERROR)
-    for name in ("text", "ignore", "na_values", "ngrams", "interactions"):
+    for name in ("text", "ignore", "na_values", "amounts", "ngrams", "interactions"):
         if isinstance(options.get(name), str):
             raise ParameterError(
                 f"{name} must be a sequence of names, such as [{options[name]!r}], got "

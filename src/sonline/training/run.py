@@ -43,7 +43,7 @@ from sonline.training.validation import Validation
 
 _OF_ROWS = (
     *("label", "weight", "tag", "text", "ignore", "na_values"),
-    *("interactions", "ngrams", "delimiter"),
+    *("interactions", "ngrams", "delimiter", "amounts"),
 )
 
 

@@ -234,6 +234,7 @@ def reading_of(options: Options) -> Reading:
         "ignore": list(options.ignore),
         "delimiter": options.delimiter,
         "na_values": list(options.na_values),
+        "amounts": list(options.amounts),
         "interactions": list(options.interactions),
         "ngrams": list(options.ngrams),
     }
