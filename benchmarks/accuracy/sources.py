@@ -24,7 +24,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urljoin
 
-
 _LINK = re.compile(r'<a[^>]*href="([^"#]+)(?:#sha256=([0-9a-f]+))?"[^>]*>([^<]+)</a>')
 
 
