@@ -15,6 +15,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ import numpy as np
 from benchmarks.accuracy import learners, protocol, report
 from benchmarks.accuracy.cache import Cache, tidy
 from benchmarks.accuracy.sources import Sources
-from benchmarks.accuracy.stream import GROUPS, Stream
+from benchmarks.accuracy.stream import GROUPS, Rows, Stream
 from benchmarks.accuracy.streams import all_streams
 
 WIDE = 5_000  # features beyond which the slow ones are left out
@@ -79,15 +80,21 @@ def chosen_streams(options: argparse.Namespace) -> tuple[list[Stream], list[Stre
 
 
 def prepare(options: argparse.Namespace) -> None:
-    """Build the files of the streams; print those that cannot be built."""
+    """Build the files of the streams."""
     cache = Cache(options.cache / "streams")
     for stream in chosen_streams(options)[1]:
-        try:
-            X, y = cache.rows(stream)
-        except Exception as error:  # noqa: BLE001 - the others are built
-            print(f"left out: {stream.name}: {error!r}", file=sys.stderr, flush=True)
-        else:
+        if (rows := rows_or_reason(cache.rows, stream)) is not None:
+            X, y = rows
             print(f"{stream.group:10} {stream.name}: {y.size:,} rows, {X.shape[1]:,} features")
+
+
+def rows_or_reason(rows_of: Callable[[Stream], Rows], stream: Stream) -> Rows | None:
+    """Return the rows of a stream; print why it is left out if it cannot be built."""
+    try:
+        return rows_of(stream)
+    except Exception as error:  # noqa: BLE001 - the other streams are run
+        print(f"left out: {stream.name}: {error!r}", file=sys.stderr, flush=True)
+        return None
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
@@ -108,10 +115,9 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     run["chosen on"] = [stream.name for stream in everything if stream.half == "development"]
     done = {result["stream"] for result in run["results"]}
     for number, stream in enumerate(chosen, 1):
-        if stream.name in done:
+        if stream.name in done or (rows := rows_or_reason(rows_of, stream)) is None:
             continue
-        X, y = rows_of(stream)
-        X, y = X[: options.rows], y[: options.rows]
+        X, y = (part[: options.rows] for part in rows)
         shape = {"rows": int(y.size), "features": int(X.shape[1])}
         scores = {
             entry.name: best_of(entry, stream, X, y)

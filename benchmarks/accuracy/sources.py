@@ -85,9 +85,9 @@ class Sources:
     def files(self, source: str, pattern: str) -> Iterator[tuple[str, bytes]]:
         """Yield path and content of the files of an archive whose paths match."""
         path = self.path(source)
-        for name in _names(path):
-            if re.search(pattern, name):
-                yield name, _open(path).extractfile(name).read()  # type: ignore[union-attr]
+        for member in _members(path):
+            if re.search(pattern, member.name):
+                yield member.name, _open(path).extractfile(member).read()  # type: ignore[union-attr]
 
 
 @functools.lru_cache(maxsize=2)
@@ -96,8 +96,8 @@ def _open(path: Path) -> tarfile.TarFile:
 
 
 @functools.lru_cache(maxsize=256)
-def _names(path: Path) -> list[str]:
-    return [member.name for member in _open(path) if member.isfile()]
+def _members(path: Path) -> list[tarfile.TarInfo]:
+    return [member for member in _open(path) if member.isfile()]
 
 
 def _pypi(requirement: str, folder: Path) -> Path:

@@ -8,7 +8,7 @@ import pytest
 import scipy.sparse as sp
 from benchmarks.accuracy import encode, tables
 from benchmarks.accuracy.cache import Cache
-from benchmarks.accuracy.stream import Stream
+from benchmarks.accuracy.stream import MOST_ROWS, Stream
 
 
 def table(**fields) -> tables.Table:
@@ -78,7 +78,7 @@ def test_a_table_of_orange():
 
 def test_the_list_of_tables_is_complete():
     listed = tables.listed()
-    assert len(listed) > 140
+    assert len(listed) > 130
     assert all((t.kind == "binary") == bool(t.positive or t.above is not None) for t in listed)
     assert not [t.name for t in listed if t.target in t.drop]
     assert all(t.sort or t.order for t in listed if t.group == "ordered")
@@ -121,6 +121,13 @@ def test_a_stream_is_built_once(tmp_path):
     }  # fmt: skip
 
 
+def test_a_long_stream_is_cut_and_its_classes_numbered_again(tmp_path):
+    y = np.r_[np.arange(MOST_ROWS) % 3 * 2, 1, 1]
+    X, classes = Cache(tmp_path).rows(stream(sp.csr_matrix(np.ones((y.size, 1))), y, "multiclass"))
+    assert X.shape[0] == classes.size == MOST_ROWS
+    assert set(classes) == {0, 1, 2}
+
+
 @pytest.mark.parametrize(
     ("X", "y", "kind", "message"),
     [
@@ -134,3 +141,20 @@ def test_a_bad_stream_is_not_kept(tmp_path, X, y, kind, message):
     with pytest.raises(ValueError, match=message):
         Cache(tmp_path).rows(stream(sp.csr_matrix(X), y, kind))
     assert not list(tmp_path.iterdir())
+
+
+def test_streams_that_cannot_be_built_are_left_out_with_a_line(tmp_path, monkeypatch, capsys):
+    main = pytest.importorskip("benchmarks.accuracy.__main__")
+    good = Stream("good", "regression", "tables", lambda: (sp.eye_array(3).tocsr(), np.arange(3.0)))
+    bad = Stream("bad", "regression", "ids", lambda: 1 / 0)
+    monkeypatch.setattr(main, "all_streams", lambda *_: [bad, good])
+    arguments = ["accuracy", "--cache", str(tmp_path), "--prepare"]
+    monkeypatch.setattr("sys.argv", arguments)
+    main.main()
+    out, err = capsys.readouterr()
+    assert "good: 3 rows, 3 features" in out
+    assert err == "left out: bad: ZeroDivisionError('division by zero')\n"
+    assert [path.name for path in (tmp_path / "streams").glob("*.npz")] == ["good.npz"]
+    monkeypatch.setattr("sys.argv", [*arguments, "--groups", "ids"])
+    main.main()
+    assert "good" not in capsys.readouterr().out
