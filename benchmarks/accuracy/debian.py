@@ -52,7 +52,7 @@ class Package:
 
 def parsed(text: str) -> list[Package]:
     """Return the packages of an index in a random order, each name once."""
-    found: dict[str, Package] = {}
+    by_name: dict[str, Package] = {}
     for block in text.split("\n\n"):
         fields: dict[str, str] = {}
         key = ""
@@ -63,9 +63,9 @@ def parsed(text: str) -> list[Package]:
                 key, value = line.split(":", 1)
                 fields[key] = value.strip()
         official = fields.get("Filename", "").startswith("pool/main")
-        if official and fields["Package"] not in found:
-            found[fields["Package"]] = Package(fields)
-    packages = list(found.values())
+        if official and fields["Package"] not in by_name:
+            by_name[fields["Package"]] = Package(fields)
+    packages = list(by_name.values())
     return [packages[i] for i in order(len(packages))]
 
 

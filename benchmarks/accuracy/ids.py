@@ -138,9 +138,9 @@ def _shots(sources: Sources) -> Rows:
 
 def _senate(sources: Sources) -> Rows:
     """Whether a senator says yea: the senator, the vote, the party, the party in this vote."""
-    found = r_data.read(sources, SENATE, "s109")
-    votes = np.asarray(found["votes"])
-    parties = [str(party) for party in found["legis.data"]["party"]]
+    roll_call = r_data.read(sources, SENATE, "s109")
+    votes = np.asarray(roll_call["votes"])
+    parties = [str(party) for party in roll_call["legis.data"]["party"]]
     cast = np.argwhere(np.isin(votes.T, (1, 6)))  # by vote, then senator
     cast = cast[np.sort(order(len(cast))[:MOST_ROWS])]
     ids = [

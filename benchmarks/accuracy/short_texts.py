@@ -45,31 +45,31 @@ def _bible(sources: Sources) -> Rows:
 
 def _languages(sources: Sources) -> Rows:
     """The first 80 characters of the paragraphs of one declaration in 150 languages."""
-    found = []
+    pairs = []
     for name, content in sources.files(RIGHTS, r"/declaration/[a-z_]+\.html$"):
         language = name.rsplit("/", 1)[1].removesuffix(".html")
         for part in re.findall(r"<p[^>]*>(.*?)</p>", content.decode("utf-8", "replace"), re.DOTALL):
             text = html.unescape(re.sub(r"<[^>]+>", " ", part)).strip()
             if len(text) >= 30:
-                found.append((language, text[:80]))
-    counted = Counter(language for language, _ in found)
+                pairs.append((language, text[:80]))
+    counted = Counter(language for language, _ in pairs)
     long = sorted(language for language, n in counted.items() if n >= 50)
     names = set(long[:: max(1, len(long) // 150)][:150])
-    found = [pair for pair in found if pair[0] in names]
-    texts = shuffled_texts([text for _, text in found], [language for language, _ in found])
+    pairs = [pair for pair in pairs if pair[0] in names]
+    texts = shuffled_texts([text for _, text in pairs], [language for language, _ in pairs])
     return text_classes(texts, "0/1", letters=(1, 3), min_df=2)
 
 
 @functools.lru_cache(maxsize=2)
 def _glosses(sources: Sources, parts: str = "noun|verb|adj|adv") -> Texts:
     """Definitions without their examples, and the number of the file of WordNet they are in."""
-    found = []
+    pairs = []
     for _, content in sources.files(WORDNET, rf"/data\.({parts})$"):
         for line in content.decode("latin-1").split("\n"):
             if line[:1].isdigit() and "|" in line:
                 gloss = re.sub(r'"[^"]*"', "", line.split("|", 1)[1].strip())
-                found.append((gloss, int(line.split()[1])))
-    return shuffled_texts([gloss for gloss, _ in found], [number for _, number in found])
+                pairs.append((gloss, int(line.split()[1])))
+    return shuffled_texts([gloss for gloss, _ in pairs], [number for _, number in pairs])
 
 
 def _nouns(sources: Sources) -> Texts:
@@ -116,14 +116,14 @@ def _genre(sources: Sources) -> Rows:
 
 
 def _fortunes(sources: Sources) -> Rows:
-    found = []
+    pairs = []
     for source in FORTUNES.split():
         for name, content in sources.files(source, r"/fortunes/(de/)?[^/]+$"):
             if not name.endswith((".dat", ".u8")):
                 file = f"{source}/{name.rsplit('/', 1)[1]}"
                 texts = content.decode("utf-8", "replace").split("\n%\n")
-                found += [(file, text[:2_000]) for text in texts if len(text) > 20]
-    sayings = shuffled_texts([text for _, text in found], [file for file, _ in found])
+                pairs += [(file, text[:2_000]) for text in texts if len(text) > 20]
+    sayings = shuffled_texts([text for _, text in pairs], [file for file, _ in pairs])
     return text_classes(sayings, "counts", 30, most=100, cap=150)
 
 

@@ -108,10 +108,10 @@ def _pypi(requirement: str, folder: Path) -> Path:
         links = _LINK.findall(answer.read().decode())
     words = re.sub("[-_.]+", "[-_.]+", name)
     stem = re.compile(rf"{words}-{re.escape(version)}\.tar\.gz", re.IGNORECASE)
-    found = next((link for link in links if stem.fullmatch(link[2].strip())), None)
-    if found is None:
+    chosen = next((link for link in links if stem.fullmatch(link[2].strip())), None)
+    if chosen is None:
         raise LookupError(f"the index has no source archive of {requirement}")
-    address, checksum, file = found
+    address, checksum, file = chosen
     with urllib.request.urlopen(urljoin(page, html.unescape(address)), timeout=600) as answer:
         content = answer.read()
     if checksum and hashlib.sha256(content).hexdigest() != checksum:
