@@ -104,7 +104,7 @@ def test_theorem_b_bounds_the_tail(kind, m, p):
 
 
 def theorem_a(X, y, loss, m, *, alpha=1.0, bound=1.0, eta=0.0):
-    """Return the regret of a learner in the setting of Theorem A, and its bound."""
+    """Return regret and bound of a learner in the setting of Theorem A, and the tail's cost."""
     function = make_loss(loss)
     sigma, lipschitz = function.sigma(bound), function.lipschitz(bound)
     etas = theory.convex_etas(len(X), m, bound, lipschitz) if eta == "convex" else None
@@ -123,7 +123,7 @@ def theorem_a(X, y, loss, m, *, alpha=1.0, bound=1.0, eta=0.0):
         tail=learner.sketch.tail,
         tail_cost=cost,
     )
-    return theory.regret(predictions, best.predictions, y, loss)[-1], limit
+    return theory.regret(predictions, best.predictions, y, loss)[-1], limit, cost
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic", "squared_hinge", "hinge"])
@@ -137,7 +137,7 @@ def test_regret_is_under_theorem_a(loss, kind, m, alpha, learnable):
     z = X @ rng.normal(size=X.shape[1]) * learnable + 0.3 * rng.normal(size=len(X))
     y = np.clip(z, -1.0, 1.0) if loss == "squared" else np.where(z > 0, 1.0, -1.0)
     eta = "convex" if loss == "hinge" else 0.0
-    regret, limit = theorem_a(X, y, loss, m, alpha=alpha, eta=eta)
+    regret, limit, _ = theorem_a(X, y, loss, m, alpha=alpha, eta=eta)
     assert regret <= limit
 
 
@@ -147,8 +147,14 @@ def test_theorem_a_on_its_own_hard_streams(m):
         theory.block_stream(m + 9, m, 60),
         theory.noise_stream(m + 9, m, 600, 20),
     ):
-        regret, limit = theorem_a(X, y, "squared", m)
+        regret, limit, _ = theorem_a(X, y, "squared", m)
         assert 0.0 < regret <= limit
+
+
+def test_the_cost_of_the_tail_cannot_be_left_out():
+    X, y = theory.noise_stream(6, 1, 1200, 150)
+    regret, limit, cost = theorem_a(X, y, "squared", 1)
+    assert limit - 0.5 * cost < regret <= limit
 
 
 class TestTheoremC:
