@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -84,25 +83,6 @@ class Bridge:
         while self._done:
             call, done = self._done.popleft()
             call(done)
-
-
-class EndOfTurn:
-    """Defers functions to the end of a turn of the event loop, if its thread adds them.
-
-    All requests that arrived together are in the queue by then, so the thread that writes is woken
-    once, and need not compete with this one for the interpreter.
-    """
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-
-    def __call__(self, call: Callable[[], None]) -> bool:
-        """Return whether the function will be called."""
-        if threading.get_ident() != self._thread:
-            return False
-        self._loop.call_soon(call)
-        return True
 
 
 class Answers:

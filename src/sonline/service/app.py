@@ -17,8 +17,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from sonline.service.admission import never_defer
-from sonline.service.answers import Answers, EndOfTurn, Handler, as_json, error_response, failure
+
+from sonline.service.answers import Answers, Handler, as_json, error_response, failure
 from sonline.service.bodies import Limits
 from sonline.service.metrics import Metrics
 from sonline.service.model_handlers import ModelHandlers
@@ -76,19 +76,19 @@ def create_app(
     limits = limits or Limits()
     service = service or Service(Path(folder), settings or Settings(), follow=follow)
     metrics, reader = Metrics(service), Reader(limits)
-    answers = Answers(Guard(service.store, tokens_required, rate), metrics)
+    answers = Answers(Guard(service.tokens, tokens_required, rate), metrics)
     rows = RowHandlers(service, reader, metrics)
     models = ModelHandlers(service, reader, metrics)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         service.start()
-        service.defer_with(EndOfTurn())
+
         sampling = asyncio.create_task(_sample(service, reader))
         try:
             yield
         finally:
-            service.defer_with(never_defer)
+
             sampling.cancel()
             with suppress(asyncio.CancelledError):
                 await sampling

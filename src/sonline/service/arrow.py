@@ -11,7 +11,7 @@ import numpy as np
 from sonline.errors import InvalidInputError, require
 from sonline.rows import Floats, row_weights
 from sonline.service.bodies import Limits, MediaTypeError, Rows, TooLargeError
-from sonline.service.frames import ARROW
+from sonline.service.records import ARROW
 
 SPECIAL = ("id", "y", "weight")  # columns that are not features
 PAIRS = ("indices", "values")  # columns with features by index

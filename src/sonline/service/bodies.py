@@ -17,8 +17,7 @@ import msgspec
 
 from sonline.errors import InvalidInputError
 from sonline.rows import Floats, row_weights
-from sonline.service.frames import LINES
-from sonline.service.store import NAME
+from sonline.service.records import LINES, NAME
 
 Value: TypeAlias = float | str | bool | None
 Features: TypeAlias = Annotated[

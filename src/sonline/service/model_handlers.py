@@ -126,8 +126,8 @@ class ModelHandlers:
             raise UnknownModelError(f"there is no version {version}")
 
         def content() -> bytes:
-            text, tensors = live.content(1)
-            return persistence.pack(text | {"face": {"name": "OnlineLearner"}}, tensors)
+            _, document, tensors = live.content()
+            return persistence.pack(document, tensors)
 
         named = {"content-disposition": f'attachment; filename="{name}-{version}.son"'}
         return Response(await run_in_threadpool(content), media_type=FILE, headers=named)

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 
 from sonline.errors import SonlineError
-from sonline.service.store import Store, Token
+from sonline.service.tokens import Token, Tokens
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CACHED = 5.0  # seconds after which a token that was removed is refused
@@ -74,8 +74,8 @@ class Guard:
 
     Parameters
     ----------
-    store : Store
-        Knows the tokens.
+    tokens : Tokens
+        Known tokens.
     required : bool
         Whether requests always need a token: if the service listens on other addresses than
         localhost. Otherwise they need one as soon as a token exists.
@@ -83,8 +83,8 @@ class Guard:
         Requests per second and token, or address for requests without a token; 0 is no limit.
     """
 
-    def __init__(self, store: Store, required: bool, rate: float = 0.0) -> None:
-        self._store = store
+    def __init__(self, tokens: Tokens, required: bool, rate: float = 0.0) -> None:
+        self._tokens = tokens
         self._required = required
         self._rates = Rates(rate)
         self._failures = Rates(5.0)
@@ -97,7 +97,7 @@ class Guard:
             return True
         now = time.monotonic()
         if now - self._any[0] >= 1.0:
-            self._any = now, bool(self._store.tokens())
+            self._any = now, bool(self._tokens.all())
         return self._any[1]
 
     def check(self, request: Request, scope: str) -> str:
@@ -135,7 +135,7 @@ class Guard:
         cached = self._known.get(key)
         if cached is not None and now - cached[0] < _CACHED:
             return cached[1]
-        token = self._store.check_token(text)
+        token = self._tokens.check(text)
         if token is None:
             self._known.pop(key, None)
             wait = self._failures.take(client)

@@ -9,7 +9,7 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -75,6 +75,7 @@ def run(
     key: Path | None = None,
     with_demo: bool = False,
     follow: bool = False,
+    accept_loss: Collection[str] = (),
     started: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve a folder until a signal ends it.
@@ -94,9 +95,9 @@ def run(
         _check_certificate(certificate, key)
     sys.setswitchinterval(_SWITCH)
     return_large_blocks()
-    service = Service(folder, settings, follow=follow)
+    service = Service(folder, settings, follow=follow, accept_loss=accept_loss)
     local = host in LOOPBACK
-    if not local and not service.store.tokens():
+    if not local and not service.tokens.all():
         service.close()
         raise ParameterError(
             f"others can reach {host}, and there is no token yet: create one with "

@@ -1,0 +1,540 @@
+"""The durable file of one model: its events, its versions and their snapshots, in SQLite.
+
+.. code-block:: text
+
+   NAME.db   about      one row: versions, snapshots, the number of the first event; a checksum
+             events     the records of requests in the order in which they are learned, each with
+                        the number of its first event and a checksum
+             snapshots  model files, in parts; those that ``about`` does not list are unfinished
+   NAME.end  the id of NAME.db and the number of the next event
+
+SQLite writes a group of events in one transaction, and synchronizes its write-ahead log to disk
+before the transaction ends; only then are the events acknowledged. What SQLite cannot notice is a
+file, or a write-ahead log, that is older or shorter than it was. This is what ``NAME.end`` is for:
+it is written after each group, so a start with fewer events than were acknowledged is refused.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import sqlite3
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import NoReturn
+
+import msgspec
+
+from sonline.files import sync_folder
+from sonline.service.records import (
+    CHAMPION,
+    SHADOW,
+    About,
+    DamagedError,
+    End,
+    Record,
+    Snapshot,
+    StoreError,
+    Version,
+    checksum_of,
+    set_aside,
+)
+
+SNAPSHOTS = 2  # that are kept of each version
+_PART = 4 << 20  # bytes of a part of a snapshot: events are written between two parts
+_PAGE, _LOG_PAGES = 8192, 2000  # bytes; pages of the write-ahead log that are then moved to NAME.db
+_DELETED = 1000  # records that are deleted at a time
+_MAGIC = b"SQLite format 3\0"
+_SUFFIXES = ("", "-wal", "-shm")
+_INSERT = "insert into events values (?, ?, ?, ?, ?, ?, ?)"
+_SCHEMA = f"""
+pragma page_size={_PAGE};
+pragma journal_mode=wal;
+create table about (document blob not null, checksum integer not null);
+create table events (
+  seq integer primary key, count integer not null, kind integer not null,
+  encoding integer not null, time real not null, checksum integer not null, payload blob not null
+);
+create table snapshots (
+  version integer not null, next integer not null, part integer not null,
+  checksum integer not null, data blob not null, primary key (version, next, part)
+);
+"""
+
+
+class Database:
+    """The events, versions and snapshots of one model.
+
+    Connections are opened when they are needed, and `release` closes them.
+
+    Parameters
+    ----------
+    path : Path
+        NAME.db.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from sonline.service.records import LEARN, LINES
+    >>> path = Path(tempfile.mkdtemp()) / "clicks.db"
+    >>> database = Database.create(path, b"a model file")
+    >>> database.append([Record(LEARN, LINES, 2, b"two rows")], time=1.0)
+    1
+    >>> database.release()
+    >>> again = Database(path)
+    >>> again.open()
+    >>> [(record.seq, record.payload) for record in again.read(1)], again.next
+    ([(1, b'two rows')], 3)
+    >>> again.release()
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.about = About("", 0.0)
+        self.next = 1  # the number of the next event
+        self.time = 0.0  # of the last event
+        self.used = time.monotonic()
+        self._end = End(path.with_suffix(".end"))
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._torn = False  # a group that could not be written may be in the write-ahead log
+
+    # -- create, open, release -------------------------------------------------------------------
+
+    @classmethod
+    def create(cls, path: Path, model: bytes, origin: str = "") -> Database:
+        """Create the file of a model with its first version.
+
+        Raises
+        ------
+        StoreError
+            If there is such a file, or it cannot be written.
+        """
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for other in (path, path.with_suffix(""), path.with_suffix(".end")):
+            if other.exists():
+                raise StoreError(f"{other} is there; restart the service to use it, or move it away")
+        database = cls(path)
+        database.about = About(secrets.token_hex(8), time.time())
+        with database._errors("created"), database._replacing() as new:
+            new.add_version(Version(1, CHAMPION, origin, time.time(), 1), model)
+            database._end.write(database.about.id, 0, durable=True)  # it is not there yet
+        database._end.write(database.about.id, 1)
+        return database
+
+    @contextmanager
+    def _replacing(self) -> Iterator[Database]:
+        """Yield a new database, which replaces this one when it is complete."""
+        new = Database(self.path.with_suffix(".new"))
+        new.about = self.about
+        paths = [Path(f"{new.path}{suffix}") for suffix in _SUFFIXES]
+        for path in paths:
+            path.unlink(missing_ok=True)
+        os.close(os.open(new.path, os.O_CREAT, 0o600))
+        try:
+            connection = new._connect()
+            connection.executescript(_SCHEMA)
+            connection.execute("insert into about values (x'', 0)")
+            yield new
+            self.about = new.about
+            new.release()
+            new.path.rename(self.path)
+            sync_folder(self.path.parent)
+        finally:
+            new.release()
+            for path in paths:
+                path.unlink(missing_ok=True)
+
+    def _salvage(self) -> None:
+        """Copy what can be read; the next event gets a number that was never acknowledged."""
+        owner, acknowledged = self._end.read()
+        with self._reading() as damaged:
+            self.about = self._read_about(damaged)
+            end, snapshots = self.about.first, list(self.about.snapshots)
+            with self._errors("copied"), self._replacing() as new:
+                new.about.snapshots = []
+                with new._transaction() as connection, suppress(StoreError, sqlite3.Error):
+                    for record in self._records(damaged, end):
+                        connection.execute(_INSERT, _values(record, record.seq, record.time))
+                        end = record.end
+                for old in snapshots:
+                    with suppress(StoreError, sqlite3.Error):
+                        data = self._snapshot(damaged, old)
+                        new.put_snapshot(old.version, old.next, old.keep_from, data)
+                known = [acknowledged if owner == self.about.id else 1, self._after_lost(end)]
+                next_ = max(*known, *(old.next for old in new.about.snapshots))
+                with new.changing() as about:
+                    if next_ > end:
+                        about.lost.append((end, next_))
+                for suffix in _SUFFIXES:
+                    set_aside(Path(f"{self.path}{suffix}"))
+        self.next = next_
+
+    def open(self, accept_loss: bool = False) -> None:
+        """Read and check the whole file.
+
+        Parameters
+        ----------
+        accept_loss : bool, default=False
+            Go on with what can be read; the damaged file is kept under another name.
+
+        Raises
+        ------
+        DamagedError
+            If it is damaged, or holds fewer events than were acknowledged.
+        """
+        with self._lock:
+            try:
+                self._check()
+            except DamagedError:
+                if not accept_loss:
+                    raise
+                self._salvage()
+            self._end.write(self.about.id, self.next)
+
+    def refresh(self) -> None:
+        """Read what another process has changed."""
+        with self._lock, self._reading() as connection:
+            about = self._read_about(connection)
+            last = connection.execute(
+                "select seq + count, time from events order by seq desc limit 1"
+            ).fetchone()
+            lost = max((end for _, end in about.lost), default=1)
+            next_ = max(lost, about.first, last[0] if last else 1)
+            if about.id != (self.about.id or about.id) or next_ < self.next:
+                raise StoreError(
+                    f"{self.path}: events up to {self.next - 1} were read, now it ends with "
+                    f"{next_ - 1}; was it restored from a copy?"
+                )
+            self.about, self.next = about, next_
+
+    def changed(self) -> bool:
+        """Return whether another process has written events, which is quick to find out."""
+        return self._end.read()[1] != self.next
+
+    @property
+    def size(self) -> int:
+        """Bytes on disk."""
+        paths = (self.path, Path(f"{self.path}-wal"))
+        return sum(path.stat().st_size for path in paths if path.exists())
+
+    def release(self) -> None:
+        """Close the files; the next call that needs them opens them again."""
+        with self._lock:
+            self._end.close()
+            if self._connection is not None:
+                with suppress(sqlite3.Error):  # SQLite moves its log to the file then
+                    self._connection.close()
+                self._connection = None
+
+    def _connect(self) -> sqlite3.Connection:
+        self.used = time.monotonic()
+        if self._connection is None:
+            self._connection = sqlite3.connect(
+                self.path, check_same_thread=False, isolation_level=None, timeout=30.0
+            )
+            for setting in (
+                "synchronous=full",
+                f"wal_autocheckpoint={_LOG_PAGES}",
+                f"journal_size_limit={_LOG_PAGES * _PAGE}",
+            ):
+                self._connection.execute(f"pragma {setting}")
+        return self._connection
+
+    @contextmanager
+    def _reading(self) -> Iterator[sqlite3.Connection]:
+        """Yield a connection that changes nothing, not even by closing it."""
+        if not self.path.is_file():
+            raise DamagedError(
+                f"{self.path} is missing; restore it from a copy, or go on without this model: "
+                f"start once with --accept-loss {self.path.stem}"
+            )
+        connection = None
+        with self.path.open("rb") as file:
+            if file.read(len(_MAGIC)) != _MAGIC:  # SQLite would delete the write-ahead log
+                self._refuse("not a database")
+        try:
+            uri = f"{self.path.absolute().as_uri()}?mode=ro"
+            connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
+            yield connection
+        except (sqlite3.Error, struct.error, msgspec.MsgspecError, TypeError) as error:
+            if getattr(error, "sqlite_errorname", "")[:11] in ("SQLITE_BUSY", "SQLITE_IOER"):
+                raise StoreError(f"{self.path} cannot be read: {error}") from error
+            self._refuse(f"damaged ({error})")
+        finally:
+            if connection is not None:
+                connection.close()
+
+    @contextmanager
+    def _errors(self, action: str = "written") -> Iterator[None]:
+        try:
+            yield
+        except (sqlite3.Error, OSError) as error:
+            reason = f"{error.strerror}" if isinstance(error, OSError) else f"{error}"
+            if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
+                reason = "No space left on device"
+            raise StoreError(f"{self.path} cannot be {action}: {reason}") from error
+
+    # -- checks ----------------------------------------------------------------------------------
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise DamagedError(
+            f"{self.path}: {why}; restore it from a copy, or go on with what can be read: start "
+            f"once with --accept-loss {self.path.stem}"
+        ) from None
+
+    def _check(self) -> None:
+        with self._reading() as connection:
+            fault = connection.execute("pragma quick_check(1)").fetchone()[0]
+            if fault != "ok":
+                self._refuse(f"damaged ({fault})")
+            self.about = self._read_about(connection)
+            end = self.about.first
+            for record in self._records(connection, end):
+                end, self.time = record.end, record.time
+            self.next = self._after_lost(end)
+        owner, acknowledged = self._end.read()
+        if owner != self.about.id:
+            why = "belongs to another file" if owner else "is missing or damaged"
+            self._refuse(f"{self._end.path.name} {why}, so nobody knows whether all events are here")
+        learned = max((snapshot.next for snapshot in self.about.snapshots), default=1)
+        if self.next < max(acknowledged, learned):
+            self._refuse(
+                f"ends with event {self.next - 1}, but {max(acknowledged, learned) - 1} were "
+                f"acknowledged: it, or {self.path.name}-wal, is cut, damaged, or an older copy"
+            )
+
+    def _read_about(self, connection: sqlite3.Connection) -> About:
+        rows = connection.execute("select document, checksum from about").fetchall()
+        if len(rows) != 1 or zlib.crc32(rows[0][0]) != rows[0][1]:
+            self._refuse("damaged (the list of versions)")
+        return msgspec.json.decode(rows[0][0], type=About)
+
+    def _after_lost(self, expected: int) -> int:
+        """Return the number of the next event, which may be after events that are lost."""
+        return dict(self.about.lost).get(expected, expected)
+
+    def _records(self, connection: sqlite3.Connection, start: int) -> Iterator[Record]:
+        """Yield the records from an event on, checked."""
+        query = (
+            "select kind, encoding, count, payload, seq, time, checksum from events where seq >= "
+            "(select coalesce(max(seq), 0) from events where seq <= ?) order by seq"
+        )
+        expected = None if start > self.about.first else start
+        for kind, encoding, number, payload, seq, written, checksum in connection.execute(
+            query, (start,)
+        ):
+            if expected not in (seq, None) and seq != self._after_lost(expected):
+                self._refuse(f"the events from {expected} to {seq - 1} are missing")
+            if checksum_of(seq, number, kind, encoding, written, payload) != checksum:
+                self._refuse(f"damaged (event {seq})")
+            expected = seq + number
+            if expected > start:
+                yield Record(kind, encoding, number, payload, seq, written)
+
+    # -- events ----------------------------------------------------------------------------------
+
+    def append(self, records: Sequence[Record], time: float) -> int:
+        """Write a group of records, synchronize it to disk, and return the first event's number.
+
+        Raises
+        ------
+        StoreError
+            If it cannot be written; then none of it is in the file.
+        """
+        first = seq = self.next
+        rows = []
+        for record in records:
+            rows.append(_values(record, seq, time))
+            seq += record.count
+        with self._lock:
+            if self._torn:
+                self._withdraw()
+            try:
+                with self._transaction() as connection:
+                    connection.executemany(_INSERT, rows)
+            except StoreError:
+                self._torn = True
+                with suppress(StoreError):
+                    self._withdraw()
+                raise
+            self.next, self.time = seq, time
+            with suppress(OSError):  # the next group writes it
+                self._end.write(self.about.id, seq)
+        return first
+
+    def _withdraw(self) -> None:
+        """Empty the write-ahead log: a group whose writing failed must not be found in it."""
+        with self._errors():
+            busy, *_ = self._connect().execute("pragma wal_checkpoint(truncate)").fetchone()
+        self._torn = bool(busy)
+
+    @contextmanager
+    def _transaction(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, self._errors():
+            connection = self._connect()
+            connection.execute("begin immediate")
+            try:
+                yield connection
+                connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+
+    def read(self, start: int) -> Iterator[Record]:
+        """Yield the records with the events from a number on.
+
+        Raises
+        ------
+        StoreError
+            If they have been removed, or are damaged.
+        """
+        if start < self.about.first:
+            raise StoreError(f"{self.path}: the first event here is {self.about.first}, not {start}")
+        with self._reading() as connection:
+            yield from self._records(connection, start)
+
+    def drop_before(self, seq: int, *, keep_bytes: int, older_than: float | None) -> None:
+        """Remove old records with no event from a number on.
+
+        They are removed while the file is larger than ``keep_bytes``, or if they are older than a
+        time. SQLite writes new events where they were.
+        """
+        while True:
+            with self._transaction() as connection:
+                pages, free = (
+                    connection.execute(f"pragma {name}").fetchone()[0]
+                    for name in ("page_count", "freelist_count")
+                )
+                excess = (pages - free) * _PAGE - keep_bytes
+                oldest = connection.execute(
+                    "select seq, count, time, length(payload) from events where seq < ? "
+                    "order by seq limit ?",
+                    (seq, _DELETED),
+                ).fetchall()
+                first = self.about.first
+                for start, number, written, size in oldest:
+                    if start + number > seq:
+                        break
+                    if excess <= 0 and (older_than is None or written >= older_than):
+                        break
+                    first = start + number
+                    excess -= size
+                if first == self.about.first:
+                    return
+                connection.execute("delete from events where seq < ?", (first,))
+                self.about.first = self._after_lost(first)
+                self._write_about(connection)
+
+    # -- versions and snapshots ------------------------------------------------------------------
+
+    def _write_about(self, connection: sqlite3.Connection) -> None:
+        document = msgspec.json.encode(self.about)
+        connection.execute(
+            "update about set document = ?, checksum = ?", (document, zlib.crc32(document))
+        )
+
+    @contextmanager
+    def changing(self) -> Iterator[About]:
+        """Yield what is known about the model, to be changed and written."""
+        with self._lock:
+            before = msgspec.json.encode(self.about)
+            try:
+                with self._transaction() as connection:
+                    yield self.about
+                    self._write_about(connection)
+            except BaseException:
+                self.about = msgspec.json.decode(before, type=About)
+                raise
+
+    def add_version(self, info: Version, model: bytes) -> None:
+        """Store a version with its first snapshot."""
+        self._put_parts(info.version, info.start, model)
+        with self.changing() as about:
+            about.next_version = info.version + 1
+            about.versions.append(info)
+            new = Snapshot(info.version, info.start, info.start, _parts_of(model))
+            about.snapshots.append(new)
+
+    def remove_version(self, version: int) -> None:
+        """Remove a version and its snapshots."""
+        with self.changing() as about:
+            about.versions = [info for info in about.versions if info.version != version]
+            self._keep_snapshots([old for old in about.snapshots if old.version != version])
+
+    def promote(self, version: int) -> None:
+        """Make a version the champion; the previous champion becomes a shadow."""
+        with self.changing() as about:
+            for info in about.versions:
+                if info.role == CHAMPION:
+                    about.previous = info.version
+                info.role = CHAMPION if info.version == version else SHADOW
+            about.changes = [*about.changes[-99:], (time.time(), f"version {version} promoted")]
+
+    def put_snapshot(self, version: int, next_: int, keep_from: int, model: bytes) -> None:
+        """Write a snapshot, and remove old ones; a version that was removed gets none."""
+        self._put_parts(version, next_, model)
+        with self.changing() as about:
+            new = Snapshot(version, next_, keep_from, _parts_of(model))
+            mine = [old for old in about.snapshots if old.version == version and old.next != next_]
+            others = [old for old in about.snapshots if old.version != version]
+            there = any(info.version == version for info in about.versions)
+            self._keep_snapshots(others + ([*mine[-SNAPSHOTS + 1 :], new] if there else []))
+
+    def _put_parts(self, version: int, next_: int, model: bytes) -> None:
+        with self._lock:
+            if any((old.version, old.next) == (version, next_) for old in self.about.snapshots):
+                return  # it is there already
+        for part in range(_parts_of(model)):
+            data = model[part * _PART : (part + 1) * _PART]
+            with self._transaction() as connection:
+                connection.execute(
+                    "insert or replace into snapshots values (?, ?, ?, ?, ?)",
+                    (version, next_, part, zlib.crc32(data), data),
+                )
+
+    def _keep_snapshots(self, kept: list[Snapshot]) -> None:
+        """Remove all other snapshots, unfinished ones included."""
+        self.about.snapshots = kept
+        listed = {(snapshot.version, snapshot.next) for snapshot in kept}
+        connection = self._connect()
+        there = connection.execute("select distinct version, next from snapshots").fetchall()
+        connection.executemany(
+            "delete from snapshots where version = ? and next = ?",
+            [pair for pair in there if pair not in listed],
+        )
+
+    def snapshots(self, version: int) -> Iterator[tuple[Snapshot, bytes | StoreError]]:
+        """Yield the snapshots of a version, the newest first, or why one cannot be read."""
+        for snapshot in reversed(self.about.snapshots):
+            if snapshot.version == version:
+                try:
+                    with self._reading() as connection:
+                        yield snapshot, self._snapshot(connection, snapshot)
+                except StoreError as error:
+                    yield snapshot, error
+
+    def _snapshot(self, connection: sqlite3.Connection, snapshot: Snapshot) -> bytes:
+        rows = connection.execute(
+            "select data, checksum from snapshots where version = ? and next = ? order by part",
+            (snapshot.version, snapshot.next),
+        ).fetchall()
+        if len(rows) != snapshot.parts or any(zlib.crc32(data) != check for data, check in rows):
+            self._refuse(f"the snapshot of version {snapshot.version} is damaged")
+        return b"".join(data for data, _ in rows)
+
+
+def _parts_of(model: bytes) -> int:
+    return -(-len(model) // _PART)
+
+
+def _values(record: Record, seq: int, time: float) -> tuple[int, int, int, int, float, int, bytes]:
+    head = (seq, record.count, record.kind, record.encoding, time)
+    return (*head, checksum_of(*head, record.payload), record.payload)
