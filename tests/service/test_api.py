@@ -5,6 +5,7 @@ import gzip
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -42,7 +43,7 @@ def learned(client) -> int:
 
 def model_of(client) -> Model:
     learned(client)
-    return client.app.state.service.engine(NAME).versions[1].model
+    return client.app.service.engine(NAME).versions[1].model
 
 
 def arrow(table) -> bytes:
@@ -107,8 +108,8 @@ def test_a_null_is_refused_if_the_model_asks_for_it(client, strict, kind, path):
     assert answer.status_code == 400
     assert "'gone' has no value" in answer.json()["error"]
     assert ("row 2: " in answer.json()["error"]) == (kind != "json")
-    engine = client.app.state.service.engine("strict")
-    assert (engine.log.next, len(engine.waiting)) == (1, 0)
+    engine = client.app.service.engine("strict")
+    assert (engine.database.next, len(engine.waiting)) == (1, 0)
     assert client.post(f"{MODEL}/{path}", content=content, headers=headers).is_success
     assert client.post(f"{strict}/{path}", json=good).is_success
 
@@ -128,7 +129,7 @@ def test_a_shadow_that_refuses_missing_values_does_not_learn_them(client, kind):
         assert asked.is_success
         assert client.post(f"{MODEL}/label", json={"id": f"{number}", "y": 1}).is_success
     assert learned(client) == 3
-    champion, shadow = client.app.state.service.engine(NAME).versions.values()
+    champion, shadow = client.app.service.engine(NAME).versions.values()
     assert (shadow.model.progress.loss.rows, shadow.refused) == (2, 1)
     assert_same_bits(champion.model, one_pass(client.folder / "models"))
     assert champion.model.names() == ["f", "gone"]
@@ -265,7 +266,7 @@ def test_bad_bodies_are_refused_and_nothing_is_learned(client, body, status, kin
         assert answer.json()["error"]
         assert "Traceback" not in answer.text
     assert learned(client) == 0
-    assert client.app.state.service.engine(NAME).log.next == 1
+    assert client.app.service.engine(NAME).database.next == 1
 
 
 def test_a_bad_row_is_named(client):
@@ -290,7 +291,7 @@ def test_other_bodies_paths_and_methods(client):
         assert client.post(f"/v1/models/{name}/predict", json={"x": {}}).status_code in (404, 405)
     for name in ("../x", "", "a/b", ".", "A", "a" * 64, "x\u0000", "\u00fc"):
         assert client.post("/v1/models", json={"name": name}).status_code == 400
-    assert client.post("/v1/models", json={"name": NAME}).status_code == 400
+    assert client.post("/v1/models", json={"name": NAME}).status_code == 409
     for wrong in (
         {"task": "guess"},
         {"parameters": {"loss": "wrong"}},
@@ -331,9 +332,9 @@ def test_tokens_and_scopes(tmp_path, monkeypatch):
     seconds = [1000.0]
     monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     app = create_app(tmp_path)
-    store = app.state.service.store
-    tokens = {scope: store.add_token([scope]) for scope in ("predict", "learn", "admin")}
-    assert all(secret.encode() not in (tmp_path / "store.db").read_bytes() for secret in tokens)
+    tokens = {scope: app.service.tokens.add([scope]) for scope in ("predict", "learn", "admin")}
+    stored = (tmp_path / "tokens.db").read_bytes()
+    assert all(text.partition(".")[2].encode() not in stored for text in tokens.values())
     with TestClient(app, base_url="http://service.example") as client:
         headers = {name: {"authorization": f"Bearer {text}"} for name, text in tokens.items()}
         assert client.get("/v1/models").status_code == 401
@@ -390,7 +391,7 @@ def test_versions(client):
     versions = client.get(MODEL).json()["versions"]
     assert [versions[n]["learned"] for n in "123"] == [400, 100, 400]  # the file had its own 300
     assert versions["2"]["role"] == "shadow"
-    engine = client.app.state.service.engine(NAME)
+    engine = client.app.service.engine(NAME)
     assert_same_bits(engine.versions[1].model, engine.versions[3].model)
     assert client.post(f"{MODEL}/versions/3/promote").json() == {"champion": 3}
     assert client.post(f"{MODEL}/predict", json={"x": {}}).json()["version"] == 3
@@ -473,10 +474,10 @@ def test_too_much_waiting_is_answered_with_429(tmp_path):
     app = create_app(tmp_path, tokens_required=False, settings=Settings(backlog=10))
     with TestClient(app, base_url="http://localhost") as client:
         client.post("/v1/models", json={"name": NAME})
-        app.state.service.engine(NAME).admission.held = 10
+        app.service.engine(NAME).admission.held = 10
         answer = client.post(f"{MODEL}/learn", json={"x": {}, "y": 1})
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
-        app.state.service.engine(NAME).admission.held = 0
+        app.service.engine(NAME).admission.held = 0
 
 
 def test_a_folder_is_served_once(tmp_path, client):
@@ -501,6 +502,19 @@ def test_regression_and_classes(client):
         assert client.get(f"{path}/stats").status_code == 200
         wrong = {"x": {"f": 1.0}, "y": "text" if task == "regression" else 3}
         assert client.post(f"{path}/learn", json=wrong).status_code == 400
+
+
+@asynccontextmanager
+async def lifespan(app):
+    """Start and stop an application, as a server does."""
+    events, done = asyncio.Queue(), asyncio.Queue()
+    running = asyncio.create_task(app({"type": "lifespan"}, events.get, done.put))
+    for event in ("startup", "shutdown"):
+        await events.put({"type": f"lifespan.{event}"})
+        assert (await done.get())["type"] == f"lifespan.{event}.complete"
+        if event == "startup":
+            yield
+    await running
 
 
 def test_a_body_that_comes_too_slowly_is_refused(tmp_path, monkeypatch):
@@ -531,7 +545,7 @@ def test_a_body_that_comes_too_slowly_is_refused(tmp_path, monkeypatch):
         await app(scope, receive, send)
 
     async def main():
-        async with app.router.lifespan_context(app):
+        async with lifespan(app):
             slow = asyncio.create_task(request("/v1/models", [b'{"name"']))
             await request("/v1/models", [])
             await slow
@@ -589,7 +603,7 @@ def test_models_with_options_for_files_are_refused(client, tmp_path, option):
 
 def test_an_older_folder_with_such_a_model_refuses_to_learn(client):
     """Rows that are acknowledged and never learned are lost."""
-    engine = client.app.state.service.engine(NAME)
+    engine = client.app.service.engine(NAME)
     live = engine.versions[1]
     live.model.reading = Reading("name", {}, {"interactions": ["a*b"]})
     engine.admission.check_with(live.model)
@@ -601,7 +615,7 @@ def test_an_older_folder_with_such_a_model_refuses_to_learn(client):
 
 
 def test_events_that_could_not_be_learned_are_a_problem(client):
-    live = client.app.state.service.engine(NAME).versions[1]
+    live = client.app.service.engine(NAME).versions[1]
 
     def refuse(*_):
         raise InvalidInputError("no such row")

@@ -83,7 +83,7 @@ def serve(
 
     Example: sonline serve --demo
     """
-    for package in ("uvicorn", "starlette", "msgspec", "prometheus_client"):
+    for package in ("uvicorn", "msgspec", "prometheus_client"):
         require(package, "serve")
     from sonline.service.bodies import Limits  # noqa: PLC0415 - an extra
     from sonline.service.server import run  # noqa: PLC0415

@@ -22,7 +22,7 @@ from sonline.service.bodies import (
     Prediction,
     PredictRow,
 )
-from sonline.service.reading import ARROW, FILE, JSON, LINES
+from sonline.service.exchange import ARROW, FILE, JSON, LINES
 from sonline.service.records import NAME
 from sonline.service.tokens import SCOPES
 

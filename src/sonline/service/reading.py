@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, MutableMapping
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import Any
 
-from starlette.requests import ClientDisconnect
-
+from sonline.errors import SonlineError
 from sonline.service.bodies import Limits, MediaTypeError, TooLargeError
+from sonline.service.exchange import FILE, LINES, Receive, Request
 from sonline.service.security import DeniedError
 
-LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
-JSON, FILE = "application/json", "application/octet-stream"
 MANY = (LINES, "application/jsonl", "application/ndjson")
 BODY_SECONDS = 30.0
 MODEL_BYTES = 256 << 20  # of a model file
 
-Receive: TypeAlias = Callable[[], Awaitable[MutableMapping[str, Any]]]
+
+class DisconnectError(SonlineError):
+    """The client closed the connection before its request was complete."""
 
 
 class Reader:
@@ -36,7 +35,7 @@ class Reader:
         # Requests whose body is being read, and since when; None: it took too long.
         self._reading: dict[asyncio.Task[Any], float | None] = {}
 
-    async def read(self, request: Any, kinds: tuple[str, ...]) -> tuple[bytes, str]:
+    async def read(self, request: Request, kinds: tuple[str, ...]) -> tuple[bytes, str]:
         """Return the body of a request and its type, both checked.
 
         Raises
@@ -44,10 +43,10 @@ class Reader:
         MediaTypeError, TooLargeError, DeniedError
             If it has another type, is too large, or took too long.
         """
-        kind = media_type(request.headers.get("content-type", ""))
+        kind = media_type(request.header(b"content-type") or "")
         if kind not in kinds:
             raise MediaTypeError(f"content-type must be one of {', '.join(kinds)}; got {kind!r}")
-        if request.headers.get("content-encoding", "identity").lower() != "identity":
+        if (request.header(b"content-encoding") or "identity").lower() != "identity":
             raise MediaTypeError("compressed bodies are not supported")
         task = asyncio.current_task()
         assert task is not None  # noqa: S101 - called by one
@@ -90,7 +89,7 @@ async def _pieces(receive: Receive, limit: int) -> bytes:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise ClientDisconnect
+            raise DisconnectError("the client closed the connection")
         piece = message.get("body", b"")
         more = message.get("more_body", False)
         size += len(piece)

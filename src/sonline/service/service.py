@@ -12,6 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
+import msgspec
 import numpy as np
 
 from sonline import persistence
@@ -189,6 +190,12 @@ class Service:
         """Whether every model can predict and learn."""
         return not self.stopping.is_set() and all(engine.ready for engine in self.engines.values())
 
+    def sample(self) -> None:
+        """Take a sample of each model that is used or watched."""
+        for watched in list(self.watched.values()):
+            if watched.active:
+                watched.sample()
+
     def writer(self, name: str) -> Engine:
         """Return the engine of a model that can be changed."""
         engine = self.engine(name)
@@ -231,11 +238,22 @@ class Watched:
         self.engine = engine
         self.latencies: deque[float] = deque(maxlen=4096)  # seconds, of predictions
         self.delays: deque[float] = deque(maxlen=4096)  # seconds, of labels
-        self.history: deque[dict[str, Any]] = deque(maxlen=HISTORY)
+        self.history: deque[bytes] = deque(maxlen=HISTORY)  # samples as JSON
+        self.pages = 0  # that are open
         self._before: tuple[float, int] | None = None
         self._weights: tuple[int, Floats] = (0, np.zeros(0))
         self._seen: tuple[float, dict[str, Any]] = (0.0, {})
         self._looking = threading.Lock()
+        self._used: Any = None
+
+    @property
+    def active(self) -> bool:
+        """Whether samples would differ, or somebody looks at them."""
+        if self.pages or len(self.history) < 2:
+            return True
+        used = self.engine.events, self.engine.ready, len(self.latencies), self.engine.problem
+        before, self._used = self._used, used
+        return before != used
 
     def sample(self) -> dict[str, Any]:
         """Return the current state, and add it to the history."""
@@ -261,7 +279,7 @@ class Watched:
         }
         state["p50"], state["p99"] = _quantiles(self.latencies, 1e3)
         state["delay50"], state["delay99"] = _quantiles(self.delays, 1.0)
-        self.history.append(state)
+        self.history.append(msgspec.json.encode(state))
         return state
 
     def look(self) -> dict[str, Any]:
