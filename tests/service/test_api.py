@@ -1,11 +1,9 @@
 """The interface over HTTP: every answer, and for every bad request a 4xx with a message."""
 
-import asyncio
 import gzip
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
 from types import SimpleNamespace
 
 import numpy as np
@@ -16,7 +14,7 @@ from starlette.testclient import TestClient
 from sonline import OnlineLearner
 from sonline.errors import InvalidInputError
 from sonline.model import Model, Reading
-from sonline.service import bodies, create_app, reading, security
+from sonline.service import bodies, create_app, security
 from sonline.service.bodies import Limits
 from sonline.service.settings import Settings
 
@@ -502,62 +500,6 @@ def test_regression_and_classes(client):
         assert client.get(f"{path}/stats").status_code == 200
         wrong = {"x": {"f": 1.0}, "y": "text" if task == "regression" else 3}
         assert client.post(f"{path}/learn", json=wrong).status_code == 400
-
-
-@asynccontextmanager
-async def lifespan(app):
-    """Start and stop an application, as a server does."""
-    events, done = asyncio.Queue(), asyncio.Queue()
-    running = asyncio.create_task(app({"type": "lifespan"}, events.get, done.put))
-    for event in ("startup", "shutdown"):
-        await events.put({"type": f"lifespan.{event}"})
-        assert (await done.get())["type"] == f"lifespan.{event}.complete"
-        if event == "startup":
-            yield
-    await running
-
-
-def test_a_body_that_comes_too_slowly_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "BODY_SECONDS", 0.1)
-    app = create_app(tmp_path, tokens_required=False)
-    sent = []
-
-    async def request(path, pieces):
-        pieces = iter(pieces)
-
-        async def receive():
-            piece = next(pieces, None)
-            if piece is None:
-                await asyncio.sleep(60)  # the rest does not come
-            return {"type": "http.request", "body": piece, "more_body": True}
-
-        async def send(message):
-            sent.append(message)
-
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": path,
-            "query_string": b"",
-            "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
-            "client": ("127.0.0.1", 1),
-        }
-        await app(scope, receive, send)
-
-    async def main():
-        async with lifespan(app):
-            slow = asyncio.create_task(request("/v1/models", [b'{"name"']))
-            await request("/v1/models", [])
-            await slow
-            gone = asyncio.create_task(request("/v1/models", []))
-            await asyncio.sleep(0)
-            gone.cancel()  # not by us: the server gives up
-            with pytest.raises(asyncio.CancelledError):
-                await gone
-
-    asyncio.run(main())
-    assert [part["status"] for part in sent if "status" in part] == [408, 408]
-    assert b"took longer" in sent[1]["body"]
 
 
 def test_errors_speak_of_the_service_and_not_of_python(client):

@@ -239,6 +239,14 @@ def test_a_head_that_does_not_arrive_in_time_ends_the_connection(connection, mon
     assert connection.ask(f"{MODEL}/predict", ROW)[0] == 200
 
 
+def test_a_body_that_does_not_arrive_in_time_ends_the_connection(connection, monkeypatch):
+    monkeypatch.setattr(connections, "BODY_SECONDS", 0.5)
+    head, body = request(f"{MODEL}/learn", ROW | {"y": 1}).split(b"\r\n\r\n")
+    with left_open(connection.port, 3, head + b"\r\n\r\n" + body[:5]) as slow:
+        assert not any(read_to_the_end(one) for one in slow)
+    assert connection.ask(f"{MODEL}/predict", ROW)[0] == 200
+
+
 def test_half_sent_requests_do_not_shut_others_out(tmp_path, monkeypatch):
     monkeypatch.setattr(connections, "CONNECTIONS", 20)
     with running(tmp_path) as connection:

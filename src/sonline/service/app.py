@@ -101,12 +101,12 @@ class App:
     def __init__(self, service: Service, limits: Limits, guard: Guard) -> None:
         self.service = service
         self._guard = guard
-        self._reader = Reader(limits)
+        reader = Reader(limits)
         self.each_second: Callable[[], None] = lambda: None  # for the server
         metrics = Metrics(service)
         self._answers = Answers(guard, metrics)
-        rows = RowHandlers(service, self._reader, metrics)
-        models = ModelHandlers(service, self._reader, metrics)
+        rows = RowHandlers(service, reader, metrics)
+        models = ModelHandlers(service, reader, metrics)
 
         async def healthy(_: Request) -> Reply:
             return as_json({"healthy": True})
@@ -127,30 +127,29 @@ class App:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or start and stop with the server."""
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        elif scope["type"] == "http":
-            reply = await self._answer(scope, receive)
-            await reply.send(receive, send, head_only=scope["method"] == "HEAD")
-        else:
-            await send({"type": "websocket.close"})
-
-    async def _answer(self, scope: Scope, receive: Receive) -> Reply:
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._live(receive, send)
+            else:
+                await send({"type": "websocket.close"})
+            return
+        method = scope["method"]
         methods, parameters = self._match(scope["path"].removeprefix(scope.get("root_path", "")))
-        request = Request(scope, receive, parameters)
-        if methods is None:
-            return error_reply(404, "there is no such path")
-        chosen = methods.get("GET" if request.method == "HEAD" else request.method)
-        if chosen is None:
+        chosen = methods.get("GET" if method == "HEAD" else method)
+        if chosen is not None:
+            reply = await self._answers(Request(scope, receive, parameters), *chosen)
+        elif methods:
             allowed = ", ".join(methods)
-            message = f"this path takes {allowed}, not {request.method[:20]}"
-            return error_reply(405, message, {"allow": allowed})
-        return await self._answers(request, *chosen)
+            message = f"this path takes {allowed}, not {method[:20]}"
+            reply = error_reply(405, message, {"allow": allowed})
+        else:
+            reply = error_reply(404, "there is no such path")
+        await reply.send(receive, send, head_only=method == "HEAD")
 
     def _find(
         self, path: str
-    ) -> tuple[dict[str, tuple[str | None, Handler]] | None, dict[str, str]]:
-        """Return the methods of a path, and its parameters."""
+    ) -> tuple[dict[str, tuple[str | None, Handler]], dict[str, str]]:
+        """Return the methods of a path, none if there is no such path, and its parameters."""
         parts = path.split("/")
         for pattern, methods in self._routes.items():
             if len(pattern) == len(parts) and all(
@@ -159,7 +158,7 @@ class App:
             ):
                 pairs = zip(pattern, parts, strict=True)
                 return methods, {want[1:-1]: part for want, part in pairs if want[:1] == "{"}
-        return None, {}
+        return {}, {}
 
     async def _live(self, receive: Receive, send: Send) -> None:
         """Start with the server, and stop with it."""
@@ -179,9 +178,8 @@ class App:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _sample(self) -> None:
-        """Sample the models, and refuse bodies that take too long, once a second."""
+        """Sample the models, and close slow connections, once a second."""
         while True:
-            self._reader.stop_slow()
             self.each_second()
             try:
                 if self.service.follow:

@@ -205,7 +205,11 @@ def _may_repeat(body: bytes, rows: Sequence[_Row]) -> bool:
     Each key has a colon, so a body with no more colons than keys has none. Rows of the log were
     checked when they came.
     """
-    keys = 0
+    colons, keys = body.count(b":"), 0
+    if len(rows) == 1 and isinstance(rows[0], (PredictRow, LearnRow)):  # the usual case, quickly
+        least = 1 if isinstance(rows[0], PredictRow) else 2
+        if colons <= len(rows[0].x) + least and isinstance(rows[0].x, dict):
+            return False
     for row in rows:
         if not isinstance(row, (PredictRow, LearnRow)):
             return False
@@ -214,7 +218,7 @@ def _may_repeat(body: bytes, rows: Sequence[_Row]) -> bool:
                 return True
             keys += len(row.x)
         keys += 1 if isinstance(row, PredictRow) else 2  # x, y
-    return body.count(b":") > keys + body.count(b'"id":') + body.count(b'"weight":')
+    return colons > keys + body.count(b'"id":') + body.count(b'"weight":')
 
 
 def _refuse_repeated(body: bytes, where: str = "") -> None:

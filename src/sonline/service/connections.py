@@ -16,6 +16,7 @@ from typing import Any
 from sonline.service.exchange import Message, Receive, Scope, Send
 
 WAIT_SECONDS = 20.0  # for the head of a request, the first one or the next
+BODY_SECONDS = 30.0  # from the head of a request to the end of its body
 CONNECTIONS = 10_000
 _RESERVED = 100  # file descriptors that are not for connections
 _FULL = (
@@ -51,7 +52,7 @@ class Connections:
         self._app = app
         self._limit = limit
         self._open: dict[Any, Connection] = {}  # by the address of the client
-        self._waiting: OrderedDict[Connection, float] = OrderedDict()  # for a request, since when
+        self._waiting: OrderedDict[Connection, None] = OrderedDict()  # for a request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Note that a request has begun, and answer it."""
@@ -62,6 +63,7 @@ class Connections:
         self._waiting.pop(connection, None)
         connection.answers = True
         connection.begun += 1
+        connection.since = time.monotonic()
 
         async def wanted() -> Message:
             connection.wants = True
@@ -77,7 +79,8 @@ class Connections:
         finally:
             connection.answers = False
             if connection.client in self._open:
-                self._waiting[connection] = time.monotonic()
+                connection.since = time.monotonic()
+                self._waiting[connection] = None
                 if connection.stopped:
                     connection.deliver_soon()
 
@@ -88,7 +91,7 @@ class Connections:
                 return False
             self._waiting.popitem(last=False)[0].abort()
         self._open[connection.client] = connection
-        self._waiting[connection] = time.monotonic()
+        self._waiting[connection] = None
         return True
 
     def closed(self, connection: Connection) -> None:
@@ -98,14 +101,13 @@ class Connections:
         self._waiting.pop(connection, None)
 
     def close_slow(self) -> None:
-        """Close connections that have waited too long for the head of a request."""
-        before = time.monotonic() - WAIT_SECONDS
-        while self._waiting:
-            connection, since = next(iter(self._waiting.items()))
-            if since > before:
-                return
-            del self._waiting[connection]
-            connection.abort()  # even if the client has not read the last response
+        """Close connections whose client sends nothing, or a body that takes too long."""
+        now = time.monotonic()
+        for connection in list(self._open.values()):
+            limit = BODY_SECONDS if connection.answers else WAIT_SECONDS
+            if (connection.wants or not connection.answers) and now - connection.since > limit:
+                self._waiting.pop(connection, None)
+                connection.abort()  # even if the client has not read the last response
 
 
 class Connection(asyncio.Protocol):
@@ -132,6 +134,7 @@ class Connection(asyncio.Protocol):
         self._paused = False  # by uvicorn
         self.client: Any = None
         self.answers = self.wants = False  # a request is being answered, and waits for its body
+        self.since = time.monotonic()  # the request began, or the last one ended
         self.eof_received = protocol.eof_received
         self.pause_writing = protocol.pause_writing
         self.resume_writing = protocol.resume_writing
@@ -197,13 +200,31 @@ class Connection(asyncio.Protocol):
 
 
 class _Transport:
-    """A transport that reads when its connection allows it."""
+    """A transport that reads when its connection allows it, and sends head and body together."""
 
     def __init__(self, transport: Any, connection: Connection) -> None:
         self._transport = transport
+        self._connection = connection
+        self._head = b""  # of a response whose body will follow
         self.pause_reading = connection.pause_reading
         self.resume_reading = connection.resume_reading
-        self.write = transport.write
+        self.is_closing = transport.is_closing
+
+    def write(self, data: bytes) -> None:
+        """Send bytes, with those before them."""
+        if self._head:
+            head, self._head = self._head, b""
+            self._transport.write(head + data)
+        elif self._connection.answers:
+            self._head = data
+            asyncio.get_running_loop().call_soon(self._send_head)
+        else:
+            self._transport.write(data)
+
+    def _send_head(self) -> None:
+        if self._head and not self._transport.is_closing():
+            self._transport.write(self._head)
+        self._head = b""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)

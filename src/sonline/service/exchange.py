@@ -16,6 +16,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 JSON, FILE = "application/json", "application/octet-stream"
+_JSON = (b"content-type", JSON.encode())
 encode = msgspec.json.Encoder().encode
 
 
@@ -76,11 +77,12 @@ class Reply:
         self.status = status
         self.body = body
         self.pieces = pieces
-        self.headers = [(b"content-type", kind.encode())]
+        self.headers = [_JSON if kind is JSON else (b"content-type", kind.encode())]
         if pieces is None:
             self.headers.append((b"content-length", b"%d" % len(body)))
-        for name, value in (headers or {}).items():
-            self.headers.append((name.encode(), value.encode("latin-1")))
+        if headers:
+            for name, value in headers.items():
+                self.headers.append((name.encode(), value.encode("latin-1")))
 
     async def send(self, receive: Receive, send: Send, head_only: bool = False) -> None:
         """Send it, or its head only."""

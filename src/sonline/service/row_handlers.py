@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
-from typing import Any, TypeVar
 
 from sonline.service import arrow, bodies
 from sonline.service.answers import Later, log
@@ -25,9 +23,7 @@ from sonline.service.reading import MANY, Reader
 from sonline.service.service import Service
 from sonline.service.versions import Answer
 
-LARGE_BODY = 1 << 16  # bytes that are decoded in another thread
-LARGE_BATCH = 200  # rows that are checked or predicted in another thread
-Value = TypeVar("Value")
+LARGE_BODY = 1 << 14  # bytes that are decoded, checked and predicted in another thread
 
 
 class RowHandlers:
@@ -44,8 +40,12 @@ class RowHandlers:
         body, kind = await self._reader.read(request, (JSON, *MANY, ARROW))
         started, name = time.perf_counter(), request.parameters["name"]
         engine = self._service.engine(name)
-        rows = await _work(len(body) > LARGE_BODY, self._rows_to_predict, body, kind)
-        answer, stored = await _work(rows.count > LARGE_BATCH, engine.predict, rows)
+        if len(body) <= LARGE_BODY:
+            rows = self._rows_to_predict(body, kind)
+            answer, stored = engine.predict(rows)
+        else:  # other requests need not wait for it
+            rows = await asyncio.to_thread(self._rows_to_predict, body, kind)
+            answer, stored = await asyncio.to_thread(engine.predict, rows)
         if kind == JSON:
             reply = Reply(_encoded(answer, rows.ids[0], 0))
         else:
@@ -66,8 +66,11 @@ class RowHandlers:
         """Learn one row or many."""
         body, kind = await self._reader.read(request, (JSON, *MANY, ARROW))
         engine = self._service.writer(request.parameters["name"])
-        rows = await _work(len(body) > LARGE_BODY, self._rows_to_learn, body, kind)
-        promise = await _work(rows.count > LARGE_BATCH, engine.learn, rows)
+        if len(body) <= LARGE_BODY:
+            promise = engine.learn(self._rows_to_learn(body, kind))
+        else:
+            rows = await asyncio.to_thread(self._rows_to_learn, body, kind)
+            promise = await asyncio.to_thread(engine.learn, rows)
         return self._later(request, kind, promise)
 
     def _rows_to_learn(self, body: bytes, kind: str) -> Rows:
@@ -81,8 +84,11 @@ class RowHandlers:
         """Learn rows that were predicted, with their labels."""
         body, kind = await self._reader.read(request, (JSON, *MANY))
         engine = self._service.writer(request.parameters["name"])
-        labels = await _work(len(body) > LARGE_BODY, self._decoded, body, kind, LabelRow)
-        promise = await _work(len(labels) > LARGE_BATCH, engine.label, labels)
+        if len(body) <= LARGE_BODY:
+            promise = engine.label(self._decoded(body, kind, LabelRow))
+        else:
+            labels = await asyncio.to_thread(self._decoded, body, kind, LabelRow)
+            promise = await asyncio.to_thread(engine.label, labels)
         return self._later(request, kind, promise)
 
     def _decoded(self, body: bytes, kind: str, row: type[bodies.Kind]) -> list[bodies.Kind]:
@@ -105,11 +111,6 @@ class RowHandlers:
             )
 
         return Later(promise, reply)
-
-
-async def _work(large: bool, work: Callable[..., Value], *values: Any) -> Value:
-    """Do large amounts of work in another thread, where other requests need not wait for it."""
-    return await asyncio.to_thread(work, *values) if large else work(*values)
 
 
 def _when_stored(request: Request, promise: Promise, reply: Reply) -> Reply | Later:
