@@ -11,13 +11,14 @@ import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable
-from sonline.model import Model
+from sonline.model import Model, Reading
 from sonline.parameters import Parameters
 from sonline.service import arrow, bodies
 from sonline.service.bodies import LabelRow, LoggedRow, Rows
@@ -34,6 +35,12 @@ from sonline.service.settings import SLICE, Settings
 
 _FEW = 8  # rows
 NO_LIMITS = bodies.Limits(*[1 << 62] * 4)  # events in the log were checked before they were written
+
+
+@lru_cache(maxsize=64)
+def _checker(parameters: Parameters) -> Model:
+    """Return an empty model that checks the rows of all models with these parameters."""
+    return Model(parameters)
 
 
 class Ticket(msgspec.Struct):
@@ -82,7 +89,7 @@ class Admission:
         self.queue: deque[Ticket] = deque()
         self.queued: Callable[[], None] = lambda: None
         self._held_bytes = 0
-        self._checked_rows = self._checked_labels = Model(Parameters())
+        self._checked_rows = self._checked_labels = _checker(Parameters())
 
     # -- rows and labels -------------------------------------------------------------------------
 
@@ -305,9 +312,13 @@ class Admission:
         The classes are those after all events that were admitted, learned or not.
         """
         table = self._checked_labels.table
-        self._checked_rows, self._checked_labels = (Model(model.parameters) for _ in range(2))
-        self._checked_rows.reading = model.reading  # whose columns may be refused
+        self._checked_labels = Model(model.parameters)
         self._checked_labels.table = table
+        if model.reading == Reading():
+            self._checked_rows = _checker(model.parameters)
+        else:  # whose columns may be refused
+            self._checked_rows = Model(model.parameters)
+            self._checked_rows.reading = model.reading
 
     def first_needed(self) -> tuple[int, int]:
         """Return the first event needed to restore the ids, and the first with a row that waits."""

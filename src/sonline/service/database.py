@@ -122,9 +122,14 @@ class Database:
                 raise StoreError(f"{other} is there; restart the service to use it, or move it away")
         database = cls(path)
         database.about = About(secrets.token_hex(8), time.time())
-        with database._errors("created"), database._replacing() as new:
-            new.add_version(Version(1, CHAMPION, origin, time.time(), 1), model)
-            database._end.write(database.about.id, 0, durable=True)  # it is not there yet
+        try:
+            with database._errors("created"), database._replacing() as new:
+                new.add_version(Version(1, CHAMPION, origin, time.time(), 1), model)
+                database._end.write(database.about.id, 0, durable=True)  # it is not there yet
+        except BaseException:
+            database._end.close()
+            database._end.path.unlink(missing_ok=True)
+            raise
         database._end.write(database.about.id, 1)
         return database
 

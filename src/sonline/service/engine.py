@@ -392,6 +392,7 @@ class Engine:
                 parts = []
             self.replayed = records[-1].end - self._replay_from
         self._replay_parts(parts)
+        self.database.release()
         with self._gate:
             self._learned_to = self.admission.next
             for live in versions:

@@ -61,6 +61,7 @@ def config_of(app: Any, **options: Any) -> uvicorn.Config:
         timeout_keep_alive=int(WAIT_SECONDS),
         timeout_graceful_shutdown=10,
         server_header=False,
+        ws="none",
         **options,
     )
 
