@@ -522,6 +522,62 @@ def test_errors_speak_of_the_service_and_not_of_python(client):
     assert answer.json()["error"] == "this path takes POST, not GET"
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"x": {"a": [1]}, "y": 1}', "x: feature 'a' is an array; a value is a number, text"),
+        (b'{"x": {"a": {}}, "y": 1}', "x: feature 'a' is an object"),
+        (b'{"x": {"a": NaN}, "y": 1}', "x: feature 'a' is not a number (NaN); leave it out"),
+        (b'{"x": {"a": 1e999}, "y": 1}', "x: feature 'a' is infinite"),
+        (b'{"x": [[1, 2, 3]], "y": 1}', "x: expected pairs of index and number such as [3, 1.0]"),
+        (b'{"x": 3, "y": 1}', "x: expected features by name, or pairs of index and number"),
+        (b'{"x": {"a": 1}, "y": null}', "y: a label is a number, text, true or false; got null"),
+        (b'{"x": {"a": 1}, "y": NaN}', "y: the label is not a number (NaN)"),
+        (b'{"x": {"a": 1}}', "the field 'y' is missing"),
+        (b'{"x": {"a": 1}, "y": 1, "label": 1}', "there is no field 'label'; the fields are 'x'"),
+        (b'{"x": {"a": 1}, "y": 1, "id": 7}', "id: an id is text, got the number 7"),
+        (b'{"x": {"a": 1}, "y": 1, "id": ""}', "id: an id has 1 to 200 characters"),
+        (b'{"x": {"a": 1}, "y": 1, "weight": "2"}', "weight: a weight is a number of 0 or more"),
+        (b'{"x": {"a": 1}, "y": 1, "weight": 1e30}', "weight: 1e+30 in row 1; a weight is at most"),
+        (b"[1]", "expected an object with 'x', 'y', 'id', 'weight', got an array"),
+        (b'{"x": {"a": 1} "y": 1}', "not valid JSON: expecting ',' delimiter at character 16"),
+        (b'{"x": {"a": "\xff"}, "y": 1}', "the body is not UTF-8 text"),
+        (b'{"x": {"\\ud800": 1}, "y": 1}', "not valid Unicode"),
+    ],
+)
+def test_errors_name_the_field_and_say_what_is_allowed(client, body, message):
+    headers = {"content-type": "application/json"}
+    answer = client.post(f"{MODEL}/learn", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]
+    assert "$" not in answer.json()["error"]
+    lines_of = b'{"x": {"a": 1}, "y": 1}\n' + body
+    answer = client.post(f"{MODEL}/learn", content=lines_of, headers=NDJSON)
+    assert "row 2" in answer.json()["error"]
+    assert message.partition(" in row")[0] in answer.json()["error"]
+
+
+def test_a_weight_that_would_decide_the_mean_loss_is_refused_everywhere(client):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"y": [1, -1], "f": [0.5, 1.5], "weight": [1.0, 1e30]})
+    refused = [client.post(f"{MODEL}/learn", content=arrow(table), headers=ARROW)]
+    client.post(f"{MODEL}/predict?durable=1", json={"id": "a", "x": {"f": 1.0}})
+    refused.append(client.post(f"{MODEL}/label", json={"id": "a", "y": 1, "weight": 1e30}))
+    for answer in refused:
+        assert (answer.status_code, "at most 1e+09" in answer.json()["error"]) == (400, True)
+    assert client.post(f"{MODEL}/label", json={"id": "a", "y": 1, "weight": 1e9}).is_success
+
+
+def test_names_of_models_are_for_those_with_a_token(tmp_path):
+    app = create_app(tmp_path)
+    with TestClient(app, base_url="http://localhost") as client:
+        token = {"authorization": f"Bearer {app.service.tokens.add(['admin'])}"}
+        assert client.post("/v1/models", json={"name": NAME}, headers=token).status_code == 201
+        assert client.get("/readyz").json() == {"ready": True}
+        known = client.get("/readyz", headers=token).json()
+        assert known["models"][NAME]["ready"] is True
+
+
 def test_head_is_get_without_a_body(client):
     for path in ("/healthz", "/v1/models", f"{MODEL}/events"):  # the last one would not end
         answer = client.head(path)

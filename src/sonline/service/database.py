@@ -128,7 +128,8 @@ class Database:
                 database._end.write(database.about.id, 0, durable=True)  # it is not there yet
         except BaseException:
             database._end.close()
-            database._end.path.unlink(missing_ok=True)
+            if not path.exists():
+                database._end.path.unlink(missing_ok=True)
             raise
         database._end.write(database.about.id, 1)
         return database
