@@ -191,6 +191,34 @@ def test_a_damaged_file_stops_the_start(tmp_path):
     assert "events lost" in process.errors
 
 
+def test_the_client_creates_predicts_tables_and_changes_versions(tmp_path):
+    rows = "".join(f"{n % 7},{n % 2}\n" for n in range(250))
+    table, bare = tmp_path / "d.csv", tmp_path / "bare.csv"
+    table.write_text(f"a,label\n{rows}")
+    bare.write_text("a\n" + "".join(f"{n % 7}\n" for n in range(250)))
+    with served("--data", str(tmp_path / "data")) as process:
+        url = ("--url", process.url)
+        made = run("client", "create", NAME, "--parameter", "sketch_size=5", *url)
+        version = json.loads(made[1])["versions"]["1"]
+        assert version["parameters"]["sketch_size"] == 5
+        code, _, errors = run("client", "create", NAME, *url)
+        assert (code, "already is a model" in errors) == (1, True), errors
+        assert run("client", "create", "x", "--parameter", "sketch_size", *url)[0] == 2
+        assert run("client", "learn", NAME, str(table), *url)[1] == "250 learned\n"
+        for file in (table, bare):
+            code, out, errors = run("client", "predict", NAME, str(file), "--batch", "100", *url)
+            answers = [json.loads(line) for line in out.splitlines()]
+            assert (code, len(answers)) == (0, 250), errors
+        httpx.post(f"{process.url}v1/models/{NAME}/versions", json={}).raise_for_status()
+        assert run("client", "promote", NAME, "2", *url)[1] == '{"champion": 2}\n'
+        assert run("client", "rollback", NAME, *url)[1] == '{"champion": 1}\n'
+        assert json.loads(run("client", "snapshot", NAME, *url)[1]) == {"events": 250}
+        bad = tmp_path / "bad.ndjson"
+        bad.write_text('{"x": {"a": 1}}\n{"x": {"a": [1]}}\n')
+        code, _, errors = run("client", "predict", NAME, str(bad), *url)
+        assert (code, f"{bad}:2: " in errors) == (3, True), errors
+
+
 def test_slow_clients_do_not_stop_others(tmp_path):
     with served("--data", str(tmp_path)) as process, Client(process.url, NAME) as client:
         client._http.post("/v1/models", json={"name": NAME})
