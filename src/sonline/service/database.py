@@ -466,6 +466,8 @@ class Database:
         with self.changing() as about:
             about.next_version = info.version + 1
             about.versions.append(info)
+            if info.role == SHADOW:
+                _note(about, f"{info.version} added")
             new = Snapshot(info.version, info.start, info.start, _parts_of(model))
             about.snapshots.append(new)
 
@@ -482,7 +484,7 @@ class Database:
                 if info.role == CHAMPION:
                     about.previous = info.version
                 info.role = CHAMPION if info.version == version else SHADOW
-            about.changes = [*about.changes[-99:], (time.time(), f"version {version} promoted")]
+            _note(about, f"{version} promoted")
 
     def put_snapshot(self, version: int, next_: int, keep_from: int, model: bytes) -> None:
         """Write a snapshot, and remove old ones; a version that was removed gets none."""
@@ -535,6 +537,10 @@ class Database:
         if len(rows) != snapshot.parts or any(zlib.crc32(data) != check for data, check in rows):
             self._refuse(f"the snapshot of version {snapshot.version} is damaged")
         return b"".join(data for data, _ in rows)
+
+
+def _note(about: About, change: str) -> None:
+    about.changes = [*about.changes[-99:], (time.time(), change)]
 
 
 def _parts_of(model: bytes) -> int:

@@ -75,7 +75,7 @@ class About(msgspec.Struct):
     versions: list[Version] = []
     snapshots: list[Snapshot] = []  # the oldest first
     lost: list[tuple[int, int]] = []  # events that are missing: the first, and the next one here
-    changes: list[tuple[float, str]] = []  # promotions, for the live page
+    changes: list[tuple[float, str]] = []  # of versions: when, and what
 
 
 def check_name(name: str) -> str:

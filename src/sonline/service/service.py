@@ -240,6 +240,7 @@ class Watched:
         self.delays: deque[float] = deque(maxlen=4096)  # seconds, of labels
         self.history: deque[bytes] = deque(maxlen=HISTORY)  # samples as JSON
         self.pages = 0  # that are open
+        self.started = time.time()
         self._before: tuple[float, int] | None = None
         self._weights: tuple[int, Floats] = (0, np.zeros(0))
         self._seen: tuple[float, dict[str, Any]] = (0.0, {})
@@ -295,7 +296,8 @@ class Watched:
         # The core locks itself in each call; only new classes change anything else.
         with live.paused() if live.model.growing else nullcontext():
             inside = self._inside(engine.champion, live.model)
-        return inside | {"calibration": live.monitor.calibration()}
+        marks = [(self.started, "started"), *engine.database.about.changes]
+        return inside | {"calibration": live.monitor.calibration(), "marks": marks}
 
     def _inside(self, version: int, model: Model) -> dict[str, Any]:
         stats = model.stats()
