@@ -31,13 +31,13 @@ from urllib.request import urlopen
 
 import numpy as np
 
+from sonline import persistence
 from sonline.service import bodies
 from sonline.service.bodies import LabelRow
+from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.memory import collect_less, return_large_blocks
 from sonline.service.settings import Settings
-from sonline import persistence
-from sonline.service.database import Database
 from sonline.service.versions import FACE, new_model
 
 FEATURES = 10

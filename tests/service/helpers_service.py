@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from sonline import OnlineLearner
+from sonline import OnlineLearner, persistence
 from sonline.model import Model
 from sonline.service import arrow, bodies
 from sonline.service.bodies import LearnRow, LoggedRow, PredictRow, Rows
-from sonline import persistence
 from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.records import ARROW, LEARN

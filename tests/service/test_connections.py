@@ -249,11 +249,10 @@ def test_a_body_that_does_not_arrive_in_time_ends_the_connection(connection, mon
 
 def test_half_sent_requests_do_not_shut_others_out(tmp_path, monkeypatch):
     monkeypatch.setattr(connections, "CONNECTIONS", 20)
-    with running(tmp_path) as connection:
-        with left_open(connection.port, 50) as slow:
-            connection.again()
-            assert connection.ask(f"{MODEL}/predict", ROW)[0] == 200
-            assert not any(read_to_the_end(one) for one in slow[:31])  # the oldest are closed
+    with running(tmp_path) as connection, left_open(connection.port, 50) as slow:
+        connection.again()
+        assert connection.ask(f"{MODEL}/predict", ROW)[0] == 200
+        assert not any(read_to_the_end(one) for one in slow[:31])  # the oldest are closed
 
 
 def test_connections_beyond_the_limit_are_refused_if_all_are_in_use(tmp_path, monkeypatch):

@@ -60,11 +60,10 @@ def test_every_flipped_byte_is_noticed_or_changes_nothing(path):
         path.write_bytes(damaged)
         try:
             database = reopened(path)
-        except DamagedError as error:
-            assert str(path) in str(error)
-        else:
-            assert payloads(database) == expected
-            assert [data for _, data in database.snapshots(1)] == [b"model"]
+        except DamagedError:
+            continue
+        assert payloads(database) == expected
+        assert [data for _, data in database.snapshots(1)] == [b"model"]
 
 
 @pytest.mark.parametrize("suffix", [".db", ".db-wal"])

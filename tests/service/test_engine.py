@@ -25,8 +25,8 @@ from sonline.errors import InvalidInputError
 from sonline.service import arrow
 from sonline.service.bodies import LabelRow, Limits
 from sonline.service.engine import Engine
-from sonline.service.records import StoreError
 from sonline.service.outcomes import BusyError, UnavailableError, UnknownIdError
+from sonline.service.records import StoreError
 from sonline.service.settings import Settings
 from sonline.service.versions import RecoveryError, new_model
 

@@ -11,11 +11,11 @@ from starlette.testclient import TestClient
 from sonline.service import create_app
 from sonline.service.bodies import LabelRow
 from sonline.service.follower import Follower, ReadOnlyError
-from sonline.service.database import Database
 from sonline.service.records import StoreError
 from sonline.service.service import InUseError, Service
 from sonline.service.settings import Settings
 from sonline.service.versions import new_model
+from sonline.service.view import DatabaseView
 
 MODEL = f"/v1/models/{NAME}"
 
@@ -28,7 +28,7 @@ def wait_for(condition, seconds=20.0):
 
 
 def follow(folder, engine):
-    follower = Follower(Database(folder / f"{NAME}.db"))
+    follower = Follower(DatabaseView(folder / f"{NAME}.db"))
     follower.start()
     follower.wait_ready(20)
     wait_for(lambda: caught_up(follower, engine))
@@ -97,7 +97,7 @@ def test_a_follower_that_is_too_late_begins_with_the_newest_snapshot(tmp_path):
 
 
 def test_another_file_and_a_missing_one_are_noticed(tmp_path):
-    database = Database(tmp_path / f"{NAME}.db")
+    database = DatabaseView(tmp_path / f"{NAME}.db")
     with pytest.raises(StoreError, match="is missing"):
         database.refresh()
     engine = make(tmp_path)

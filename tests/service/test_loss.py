@@ -65,6 +65,20 @@ def files_of(folder):
     return sorted(path.relative_to(folder) for path in folder.rglob("*") if path.is_file())
 
 
+def start(folder) -> str | None:
+    """Start a service, which must have all events; return why it refuses to, if it does."""
+    try:
+        service = Service(folder)
+        try:
+            service.start(wait=True)
+            assert learned(service) == EVENTS
+        finally:
+            service.close()
+    except (SonlineError, OSError) as error:
+        return str(error)
+    return None
+
+
 def test_no_file_can_be_lost_or_damaged_silently(folders, tmp_path):
     data, older = folders
     for name in files_of(data):
@@ -75,20 +89,12 @@ def test_no_file_can_be_lost_or_damaged_silently(folders, tmp_path):
             shutil.copytree(trial, data)
             damage(data / name)
             before = {path: (data / path).read_bytes() for path in files_of(data)}
-            try:
-                service = Service(data)
-                try:
-                    service.start(wait=True)
-                    assert learned(service) == EVENTS, (name, kind)
-                finally:
-                    service.close()
-            except (SonlineError, OSError) as error:
-                assert str(data) in str(error), (name, kind)
+            refused = start(data)
+            if refused is not None:
+                assert str(data) in refused, (name, kind)
                 after = {path: (data / path).read_bytes() for path in files_of(data)}
-                kept = {path for path in before if path.suffix in (".db", ".db-wal", ".end")}
-                assert {path: before[path] for path in kept} == {
-                    path: after.get(path) for path in kept
-                }, (name, kind)
+                kept = [path for path in before if path.suffix in (".db", ".db-wal", ".end")]
+                assert all(before[path] == after.get(path) for path in kept), (name, kind)
             shutil.rmtree(data)
             trial.rename(data)
 

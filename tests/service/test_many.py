@@ -3,6 +3,7 @@
 import os
 import threading
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -15,14 +16,15 @@ from sonline.service.service import Service
 from sonline.service.settings import Settings
 from sonline.service.versions import new_model
 
+FILES = Path("/proc/self/fd")
 MODELS = int(os.environ.get("SONLINE_MODELS", "100"))
 
 
 def open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    return len(list(FILES.iterdir()))
 
 
-@pytest.mark.skipif(not os.path.exists("/proc/self/fd"), reason="counts the files in /proc")
+@pytest.mark.skipif(not FILES.exists(), reason="counts the files in /proc")
 def test_idle_models_have_no_threads_and_no_files(tmp_path):
     service = Service(tmp_path, Settings(idle_seconds=0.2))
     service.start()

@@ -83,7 +83,8 @@ def test_figures_without_a_connection_are_grey_and_have_an_age(browser, expect):
         page.wait_for_selector("#state.good", timeout=10_000)
         page.wait_for_selector("#error-chart canvas")
         tops = [
-            page.locator(name).bounding_box()["y"] for name in ("#error-section", ".tiles .tile >> nth=0")
+            page.locator(name).bounding_box()["y"]
+            for name in ("#error-section", ".tiles .tile >> nth=0")
         ]
         assert tops[0] < tops[1]  # the error chart comes first on a phone
     expect(page.locator("#state")).to_contain_text("old", timeout=15_000)
@@ -93,7 +94,9 @@ def test_figures_without_a_connection_are_grey_and_have_an_age(browser, expect):
 
 def test_requests_are_tried_out_on_the_page_of_the_interface(browser, expect, demo):
     page = opened(browser, f"{demo}docs")
-    card = page.locator("section", has=page.get_by_text("POST /v1/models/{name}/predict", exact=True))
+    card = page.locator(
+        "section", has=page.get_by_text("POST /v1/models/{name}/predict", exact=True)
+    )
     card.get_by_text("try it out").click()
     card.locator("input").first.fill("demo")
     card.get_by_role("button").click()

@@ -77,12 +77,12 @@ def _requests(
             yield row
         return
     chosen = {key: value for key, value in options.items() if value}
-    reading = {"features": "name", "dtype": "float64", "tokens": True, "unlabelled": not labelled}
-    with streams.open([name], **reading, **chosen) as stream:
+    chosen |= {"features": "name", "dtype": "float64", "tokens": True, "unlabelled": not labelled}
+    with streams.open([name], **chosen) as stream:
         indexed = stream.options.format == "svmlight"
         for label, weight, tag, features in rows_of(stream):
             x = [[int(key), value] for key, value in features] if indexed else dict(features)
-            body = {"x": x} | ({"id": tag} if tag else {})
+            body: dict[str, Any] = {"x": x} | ({"id": tag} if tag else {})
             if labelled:
                 body |= {"y": label_of(label or "")} | ({"weight": weight} if weight != 1 else {})
             yield body

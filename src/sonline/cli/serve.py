@@ -59,7 +59,11 @@ def serve(
         typer.Option(min=1, help="Memory for rows that wait for labels; the oldest are dropped."),
     ] = 256,
     keep_gigabytes: Annotated[
-        float, typer.Option(min=0.0, help="Largest file of a model; old events are removed, but those that snapshots need.")
+        float,
+        typer.Option(
+            min=0.0,
+            help="Largest file of a model; old events are removed, but those that snapshots need.",
+        ),
     ] = 10.0,
     keep_days: Annotated[
         float | None,
@@ -86,9 +90,9 @@ def serve(
     for package in ("uvicorn", "msgspec", "prometheus_client"):
         require(package, "serve")
     from sonline.service.bodies import Limits  # noqa: PLC0415 - an extra
+    from sonline.service.records import check_name  # noqa: PLC0415
     from sonline.service.server import run  # noqa: PLC0415
     from sonline.service.settings import Settings  # noqa: PLC0415
-    from sonline.service.records import check_name  # noqa: PLC0415
 
     if data is None and not demo:
         raise ParameterError("--data is missing: the folder for models and logs (or try --demo)")

@@ -372,7 +372,7 @@ class Admission:
     # -- replaying -------------------------------------------------------------------------------
 
     def replay(self, records: Sequence[Record]) -> Rows | None:
-        """Restore the ids of records that belong together; return their rows if they have labels."""
+        """Restore the ids of records that belong together; return the rows if they have labels."""
         first = records[0]
         if first.kind == KEEP:
             decoded = bodies.decode_lines(first.payload, LoggedRow, NO_LIMITS)

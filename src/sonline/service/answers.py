@@ -107,8 +107,8 @@ class Answers:
                 answer = answer.reply(await self._bridge.wait(answer.promise))
         except SonlineError as error:
             answer = refusal(error)
-        except Exception as error:  # noqa: BLE001 - unexpected errors are answered with 500
-            log.error("error", exc_info=error, extra={"facts": {"path": request.path[:200]}})
+        except Exception:
+            log.exception("error", extra={"facts": {"path": request.path[:200]}})
             answer = error_reply(500, "internal error; see the log of the service")
         seconds = time.perf_counter() - started
         self.metrics.answered(request.method, answer.status, seconds)

@@ -121,8 +121,8 @@ class App:
             handler = others.get(operation.id) or getattr(owner, operation.id)
             path = tuple(operation.path.split("/"))
             self._routes.setdefault(path, {})[operation.method] = operation.scope, handler
-        for path, page in _pages().items():
-            self._routes[tuple(path.split("/"))] = {"GET": (None, page)}
+        for address, page in _pages().items():
+            self._routes[tuple(address.split("/"))] = {"GET": (None, page)}
         self._match = lru_cache(maxsize=1024)(self._find)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -146,9 +146,7 @@ class App:
             reply = error_reply(404, "there is no such path")
         await reply.send(receive, send, head_only=method == "HEAD")
 
-    def _find(
-        self, path: str
-    ) -> tuple[dict[str, tuple[str | None, Handler]], dict[str, str]]:
+    def _find(self, path: str) -> tuple[dict[str, tuple[str | None, Handler]], dict[str, str]]:
         """Return the methods of a path, none if there is no such path, and its parameters."""
         parts = path.split("/")
         for pattern, methods in self._routes.items():
@@ -185,8 +183,8 @@ class App:
                 if self.service.follow:
                     await asyncio.to_thread(self.service.refresh)
                 self.service.sample()
-            except Exception as error:  # noqa: BLE001 - the next second may be better
-                log.error("error", exc_info=error)
+            except Exception:  # noqa: BLE001 - the next second may be better
+                log.exception("error")
             await asyncio.sleep(1.0)
 
     async def _ready(self, request: Request) -> Reply:

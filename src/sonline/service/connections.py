@@ -10,7 +10,6 @@ import asyncio
 import resource
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Any
 
 from sonline.service.exchange import Message, Receive, Scope, Send
@@ -48,7 +47,7 @@ class Connections:
         request is closed; if none waits, the new one is refused.
     """
 
-    def __init__(self, app: Callable[[Scope, Receive, Send], Any], limit: int) -> None:
+    def __init__(self, app: Any, limit: int) -> None:
         self._app = app
         self._limit = limit
         self._open: dict[Any, Connection] = {}  # by the address of the client
@@ -135,9 +134,6 @@ class Connection(asyncio.Protocol):
         self.client: Any = None
         self.answers = self.wants = False  # a request is being answered, and waits for its body
         self.since = time.monotonic()  # the request began, or the last one ended
-        self.eof_received = protocol.eof_received
-        self.pause_writing = protocol.pause_writing
-        self.resume_writing = protocol.resume_writing
 
     def connection_made(self, transport: Any) -> None:
         """Open a connection, or refuse it."""
@@ -164,6 +160,19 @@ class Connection(asyncio.Protocol):
             self._stop()
         else:
             self._protocol.data_received(data)
+
+    def eof_received(self) -> bool | None:
+        """Note that the client sends nothing more."""
+        ends: bool | None = self._protocol.eof_received()
+        return ends
+
+    def pause_writing(self) -> None:
+        """Send nothing: the client does not read."""
+        self._protocol.pause_writing()
+
+    def resume_writing(self) -> None:
+        """Send on."""
+        self._protocol.resume_writing()
 
     def deliver_soon(self) -> None:
         """Pass on what was kept and read on, unless uvicorn goes on with what it has."""

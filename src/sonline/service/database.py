@@ -19,14 +19,12 @@ from __future__ import annotations
 import os
 import secrets
 import sqlite3
-import struct
 import threading
 import time
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import NoReturn
 
 import msgspec
 
@@ -36,7 +34,6 @@ from sonline.service.records import (
     SHADOW,
     About,
     DamagedError,
-    End,
     Record,
     Snapshot,
     StoreError,
@@ -44,12 +41,12 @@ from sonline.service.records import (
     checksum_of,
     set_aside,
 )
+from sonline.service.view import DatabaseView
 
 SNAPSHOTS = 2  # that are kept of each version
 _PART = 4 << 20  # bytes of a part of a snapshot: events are written between two parts
 _PAGE, _LOG_PAGES = 8192, 2000  # bytes; pages of the write-ahead log that are then moved to NAME.db
 _DELETED = 1000  # records that are deleted at a time
-_MAGIC = b"SQLite format 3\0"
 _SUFFIXES = ("", "-wal", "-shm")
 _INSERT = "insert into events values (?, ?, ?, ?, ?, ?, ?)"
 _SCHEMA = f"""
@@ -67,7 +64,7 @@ create table snapshots (
 """
 
 
-class Database:
+class Database(DatabaseView):
     """The events, versions and snapshots of one model.
 
     Connections are opened when they are needed, and `release` closes them.
@@ -95,12 +92,8 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
-        self.about = About("", 0.0)
-        self.next = 1  # the number of the next event
-        self.time = 0.0  # of the last event
-        self.used = time.monotonic()
-        self._end = End(path.with_suffix(".end"))
+        super().__init__(path)
+        self._used = time.monotonic()
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._torn = False  # a group that could not be written may be in the write-ahead log
@@ -119,7 +112,9 @@ class Database:
         path.parent.mkdir(parents=True, exist_ok=True)
         for other in (path, path.with_suffix(""), path.with_suffix(".end")):
             if other.exists():
-                raise StoreError(f"{other} is there; restart the service to use it, or move it away")
+                raise StoreError(
+                    f"{other} is there; restart the service to use it, or move it away"
+                )
         database = cls(path)
         database.about = About(secrets.token_hex(8), time.time())
         try:
@@ -165,7 +160,12 @@ class Database:
             end, snapshots = self.about.first, list(self.about.snapshots)
             with self._errors("copied"), self._replacing() as new:
                 new.about.snapshots = []
-                with new._transaction() as connection, suppress(StoreError, sqlite3.Error):
+                with (
+                    new._transaction() as connection,
+                    suppress(  # noqa: SLF001
+                        StoreError, sqlite3.Error
+                    ),
+                ):
                     for record in self._records(damaged, end):
                         connection.execute(_INSERT, _values(record, record.seq, record.time))
                         end = record.end
@@ -197,38 +197,17 @@ class Database:
         """
         with self._lock:
             try:
-                self._check()
+                self.check()
             except DamagedError:
                 if not accept_loss:
                     raise
                 self._salvage()
             self._end.write(self.about.id, self.next)
 
-    def refresh(self) -> None:
-        """Read what another process has changed."""
-        with self._lock, self._reading() as connection:
-            about = self._read_about(connection)
-            last = connection.execute(
-                "select seq + count, time from events order by seq desc limit 1"
-            ).fetchone()
-            lost = max((end for _, end in about.lost), default=1)
-            next_ = max(lost, about.first, last[0] if last else 1)
-            if about.id != (self.about.id or about.id) or next_ < self.next:
-                raise StoreError(
-                    f"{self.path}: events up to {self.next - 1} were read, now it ends with "
-                    f"{next_ - 1}; was it restored from a copy?"
-                )
-            self.about, self.next = about, next_
-
-    def changed(self) -> bool:
-        """Return whether another process has written events, which is quick to find out."""
-        return self._end.read()[1] != self.next
-
     @property
-    def size(self) -> int:
-        """Bytes on disk."""
-        paths = (self.path, Path(f"{self.path}-wal"))
-        return sum(path.stat().st_size for path in paths if path.exists())
+    def unused(self) -> float:
+        """Seconds since it was written."""
+        return time.monotonic() - self._used
 
     def release(self) -> None:
         """Close the files; the next call that needs them opens them again."""
@@ -240,7 +219,7 @@ class Database:
                 self._connection = None
 
     def _connect(self) -> sqlite3.Connection:
-        self.used = time.monotonic()
+        self._used = time.monotonic()
         if self._connection is None:
             self._connection = sqlite3.connect(
                 self.path, check_same_thread=False, isolation_level=None, timeout=30.0
@@ -254,30 +233,6 @@ class Database:
         return self._connection
 
     @contextmanager
-    def _reading(self) -> Iterator[sqlite3.Connection]:
-        """Yield a connection that changes nothing, not even by closing it."""
-        if not self.path.is_file():
-            raise DamagedError(
-                f"{self.path} is missing; restore it from a copy, or go on without this model: "
-                f"start once with --accept-loss {self.path.stem}"
-            )
-        connection = None
-        with self.path.open("rb") as file:
-            if file.read(len(_MAGIC)) != _MAGIC:  # SQLite would delete the write-ahead log
-                self._refuse("not a database")
-        try:
-            uri = f"{self.path.absolute().as_uri()}?mode=ro"
-            connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=30.0)
-            yield connection
-        except (sqlite3.Error, struct.error, msgspec.MsgspecError, TypeError) as error:
-            if getattr(error, "sqlite_errorname", "")[:11] in ("SQLITE_BUSY", "SQLITE_IOER"):
-                raise StoreError(f"{self.path} cannot be read: {error}") from error
-            self._refuse(f"damaged ({error})")
-        finally:
-            if connection is not None:
-                connection.close()
-
-    @contextmanager
     def _errors(self, action: str = "written") -> Iterator[None]:
         try:
             yield
@@ -286,63 +241,6 @@ class Database:
             if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
                 reason = "No space left on device"
             raise StoreError(f"{self.path} cannot be {action}: {reason}") from error
-
-    # -- checks ----------------------------------------------------------------------------------
-
-    def _refuse(self, why: str) -> NoReturn:
-        raise DamagedError(
-            f"{self.path}: {why}; restore it from a copy, or go on with what can be read: start "
-            f"once with --accept-loss {self.path.stem}"
-        ) from None
-
-    def _check(self) -> None:
-        with self._reading() as connection:
-            fault = connection.execute("pragma quick_check(1)").fetchone()[0]
-            if fault != "ok":
-                self._refuse(f"damaged ({fault})")
-            self.about = self._read_about(connection)
-            end = self.about.first
-            for record in self._records(connection, end):
-                end, self.time = record.end, record.time
-            self.next = self._after_lost(end)
-        owner, acknowledged = self._end.read()
-        if owner != self.about.id:
-            why = "belongs to another file" if owner else "is missing or damaged"
-            self._refuse(f"{self._end.path.name} {why}, so nobody knows whether all events are here")
-        learned = max((snapshot.next for snapshot in self.about.snapshots), default=1)
-        if self.next < max(acknowledged, learned):
-            self._refuse(
-                f"ends with event {self.next - 1}, but {max(acknowledged, learned) - 1} were "
-                f"acknowledged: it, or {self.path.name}-wal, is cut, damaged, or an older copy"
-            )
-
-    def _read_about(self, connection: sqlite3.Connection) -> About:
-        rows = connection.execute("select document, checksum from about").fetchall()
-        if len(rows) != 1 or zlib.crc32(rows[0][0]) != rows[0][1]:
-            self._refuse("damaged (the list of versions)")
-        return msgspec.json.decode(rows[0][0], type=About)
-
-    def _after_lost(self, expected: int) -> int:
-        """Return the number of the next event, which may be after events that are lost."""
-        return dict(self.about.lost).get(expected, expected)
-
-    def _records(self, connection: sqlite3.Connection, start: int) -> Iterator[Record]:
-        """Yield the records from an event on, checked."""
-        query = (
-            "select kind, encoding, count, payload, seq, time, checksum from events where seq >= "
-            "(select coalesce(max(seq), 0) from events where seq <= ?) order by seq"
-        )
-        expected = None if start > self.about.first else start
-        for kind, encoding, number, payload, seq, written, checksum in connection.execute(
-            query, (start,)
-        ):
-            if expected not in (seq, None) and seq != self._after_lost(expected):
-                self._refuse(f"the events from {expected} to {seq - 1} are missing")
-            if checksum_of(seq, number, kind, encoding, written, payload) != checksum:
-                self._refuse(f"damaged (event {seq})")
-            expected = seq + number
-            if expected > start:
-                yield Record(kind, encoding, number, payload, seq, written)
 
     # -- events ----------------------------------------------------------------------------------
 
@@ -393,19 +291,6 @@ class Database:
                 if connection.in_transaction:
                     connection.execute("rollback")
                 raise
-
-    def read(self, start: int) -> Iterator[Record]:
-        """Yield the records with the events from a number on.
-
-        Raises
-        ------
-        StoreError
-            If they have been removed, or are damaged.
-        """
-        if start < self.about.first:
-            raise StoreError(f"{self.path}: the first event here is {self.about.first}, not {start}")
-        with self._reading() as connection:
-            yield from self._records(connection, start)
 
     def drop_before(self, seq: int, *, keep_bytes: int, older_than: float | None) -> None:
         """Remove old records with no event from a number on.
@@ -518,25 +403,6 @@ class Database:
             "delete from snapshots where version = ? and next = ?",
             [pair for pair in there if pair not in listed],
         )
-
-    def snapshots(self, version: int) -> Iterator[tuple[Snapshot, bytes | StoreError]]:
-        """Yield the snapshots of a version, the newest first, or why one cannot be read."""
-        for snapshot in reversed(self.about.snapshots):
-            if snapshot.version == version:
-                try:
-                    with self._reading() as connection:
-                        yield snapshot, self._snapshot(connection, snapshot)
-                except StoreError as error:
-                    yield snapshot, error
-
-    def _snapshot(self, connection: sqlite3.Connection, snapshot: Snapshot) -> bytes:
-        rows = connection.execute(
-            "select data, checksum from snapshots where version = ? and next = ? order by part",
-            (snapshot.version, snapshot.next),
-        ).fetchall()
-        if len(rows) != snapshot.parts or any(zlib.crc32(data) != check for data, check in rows):
-            self._refuse(f"the snapshot of version {snapshot.version} is damaged")
-        return b"".join(data for data, _ in rows)
 
 
 def _note(about: About, change: str) -> None:

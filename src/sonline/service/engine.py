@@ -27,59 +27,17 @@ from sonline.model import Model
 from sonline.service.admission import Admission, Ticket, together
 from sonline.service.bodies import LabelRow, Rows
 from sonline.service.database import Database
+from sonline.service.gathering import Gathering
 from sonline.service.outcomes import Promise, UnavailableError
 from sonline.service.pending import Waiting
 from sonline.service.pool import LEARNERS, SAVERS, WRITERS
 from sonline.service.records import ARROW, CHAMPION, SHADOW, StoreError, Version
 from sonline.service.settings import Settings
-from sonline.service.versions import FACE, Answer, Live, Part, check_servable
+from sonline.service.versions import FACE, Answer, Live, Part, check_alike, check_servable
 
-_GATHER = 0.005  # seconds that a group waits at most for clients that are about to send again
-_LARGE_GROUP = 64  # requests that are enough for a group
 _REST = 0.03  # seconds that a few events wait for others: learning them together is cheaper
 _FEW_EVENTS = 256
 _REPLAYED = 64  # groups of records that are learned at a time
-
-
-class Gathering:
-    """How many requests a group waits for (group commit).
-
-    Clients that were answered with the group before are about to send again, so a group waits for
-    them, for at most as long as it takes to write one. A client that is alone waits for nobody. If
-    the clients do not come, the next groups do not wait: one, then two, four and so on.
-
-    Examples
-    --------
-    >>> gathering = Gathering()
-    >>> gathering.written(requests=8, seconds=0.002)
-    >>> gathering.expected(), gathering.seconds
-    (8, 0.002)
-    >>> gathering.ended(complete=False)
-    >>> gathering.expected(), gathering.expected()
-    (1, 8)
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0  # that the next group may wait
-        self._requests = 1  # in the group before, and in the queue when it was written
-        self._skip = self._skipped = 0  # groups that do not wait
-
-    def written(self, requests: int, seconds: float) -> None:
-        """Note how many requests there were when a group was written, and how long that took."""
-        self._requests = min(requests, _LARGE_GROUP)
-        self.seconds = min(seconds, _GATHER)
-
-    def expected(self) -> int:
-        """Return how many requests the next group waits for."""
-        if self._skipped < self._skip:
-            self._skipped += 1
-            return 1
-        return self._requests
-
-    def ended(self, complete: bool) -> None:
-        """Note whether these requests arrived."""
-        self._skip = 0 if complete else min(max(1, 2 * self._skip), _LARGE_GROUP)
-        self._skipped = 0
 
 
 class Engine:
@@ -329,16 +287,13 @@ class Engine:
             due = not self._learning and self._snapshot_is_due()
             if due:
                 self._learning = True
-            elif self._idle() and self._seconds_unused() >= self.settings.idle_seconds:
+            elif self._idle() and self.database.unused >= self.settings.idle_seconds:
                 self.database.release()
                 if self.events == self._saved_events:
                     return
             self._tick_later()
         if due:
             self._learn_next()
-
-    def _seconds_unused(self) -> float:
-        return time.monotonic() - self.database.used
 
     def _fail(self, error: BaseException) -> None:
         """Stop admitting events."""
@@ -388,10 +343,12 @@ class Engine:
             if decoded is not None and any(live.next <= records[0].seq for live in versions):
                 parts.append(Part(records[0].seq, decoded))
             if len(parts) >= _REPLAYED:
-                self._replay_parts(parts)
+                for live in versions:
+                    live.learn(parts)
                 parts = []
             self.replayed = records[-1].end - self._replay_from
-        self._replay_parts(parts)
+        for live in versions:
+            live.learn(parts)
         self.database.release()
         with self._gate:
             self._learned_to = self.admission.next
@@ -405,10 +362,6 @@ class Engine:
                 self.admission.closed = "the service is stopping"
             self._replayed, self._learning = True, False
             self._changed.notify_all()
-
-    def _replay_parts(self, parts: list[Part]) -> None:
-        for live in self.versions.values():
-            live.learn(parts)
 
     # -- snapshots -------------------------------------------------------------------------------
 
@@ -485,14 +438,7 @@ class Engine:
 
     def add_version(self, model: Model, origin: str) -> int:
         """Add a shadow that learns from now on, and return its number."""
-        champion = self.versions[self.champion].model
-        mine, other = champion.table, model.table
-        same = (mine is None) == (other is None)
-        if same and mine is not None and other is not None:
-            same = mine.signs == other.signs and (mine.signs or mine.growing == other.growing)
-            same = same and (mine.signs or mine.growing or mine.labels == other.labels)
-        if not same:
-            raise InvalidInputError("a version must have the task and the classes of the champion")
+        check_alike(self.versions[self.champion].model, model)
         check_servable(model)
         with self._changing:
             if len(self.versions) >= self.settings.versions:

@@ -1,4 +1,4 @@
-"""Why a JSON body cannot be used, in the words of the API: the field, its value, what is allowed."""
+"""Why a JSON body cannot be used: the field, its value, and what is allowed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def reason(body: bytes, fields: dict[str, bool]) -> str:
     except UnicodeDecodeError:
         return "the body is not UTF-8 text"
     except json.JSONDecodeError as error:
-        return f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
+        return (
+            f"not valid JSON: {error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
+        )
     except ValueError:  # Python limits the digits of a number
         return "a number has too many digits"
     if not isinstance(value, dict):

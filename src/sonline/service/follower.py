@@ -13,12 +13,12 @@ import time
 from sonline.errors import SonlineError
 from sonline.service.admission import rows_of, together
 from sonline.service.bodies import Rows
-from sonline.service.database import Database
 from sonline.service.outcomes import Promise, UnavailableError
 from sonline.service.pending import Waiting
 from sonline.service.pool import LEARNERS
 from sonline.service.records import CHAMPION, KEEP
 from sonline.service.versions import Answer, Live, Part
+from sonline.service.view import DatabaseView
 
 POLL = 0.02  # seconds between looks at a file that has changed within `_ACTIVE` seconds
 _ACTIVE = 10.0
@@ -35,11 +35,11 @@ class Follower:
 
     Parameters
     ----------
-    database : Database
+    database : DatabaseView
         Its file.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: DatabaseView) -> None:
         self.name = database.path.stem
         self.database = database
         self.versions: dict[int, Live] = {}
@@ -104,7 +104,7 @@ class Follower:
         except (SonlineError, OSError) as error:
             # Start again from the newest snapshots: events may have been removed from the file.
             self.failure = str(error)
-            self.database = Database(self.database.path)
+            self.database = DatabaseView(self.database.path)
             self._next, self._checked, delay = 0, 0.0, _CHECK
         else:
             self.failure = None

@@ -23,9 +23,10 @@ from sonline.service import tokens
 from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
-from sonline.service.records import DamagedError, End, StoreError, check_name, set_aside
+from sonline.service.records import End, StoreError, check_name, set_aside
 from sonline.service.settings import Settings
 from sonline.service.versions import FACE, check_servable
+from sonline.service.view import DatabaseView
 
 HISTORY = 600  # samples that a page shows when it is opened, one a second
 MOST_FEATURES = 20_000  # weights of larger models are not shown: reading so many takes 5 ms
@@ -115,7 +116,7 @@ class Service:
             self._lock.close()
 
     def _check_tokens(self) -> None:
-        """Refuse to start without the tokens that there were: anybody on this machine could enter."""
+        """Refuse to start without the tokens that there were: anybody here could enter."""
         path = self.folder / tokens.FILE
         used = any(self._models.iterdir()) and tokens.FILE not in self._accept_loss
         if used and not path.is_file():
@@ -178,7 +179,7 @@ class Service:
         if self.follow and not self._closed:
             for name in sorted(path.stem for path in self._models.glob("*.db")):
                 if name not in self.engines:
-                    self._add(Follower(Database(self._models / f"{name}.db")))
+                    self._add(Follower(DatabaseView(self._models / f"{name}.db")))
 
     def _add(self, engine: Engine | Follower) -> None:
         engine.start()
@@ -254,7 +255,7 @@ class Watched:
             return True
         used = self.engine.events, self.engine.ready, len(self.latencies), self.engine.problem
         before, self._used = self._used, used
-        return before != used
+        return bool(before != used)
 
     def sample(self) -> dict[str, Any]:
         """Return the current state, and add it to the history."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-
 SLICE = 512  # rows that are learned at a time, while predictions wait
 
 

@@ -25,10 +25,10 @@ from sonline.model import LearnResult, Model
 from sonline.parameters import Parameters
 from sonline.rows import Floats
 from sonline.service.bodies import TASKS, Rows, Served
-from sonline.service.database import Database
 from sonline.service.monitor import Monitor
 from sonline.service.records import StoreError, Version
 from sonline.service.settings import SLICE
+from sonline.service.view import DatabaseView
 
 FACE = {"name": "OnlineLearner"}  # what a model file of the service is opened as
 
@@ -82,6 +82,17 @@ def check_servable(model: Model) -> None:
                 f"this model was trained with --{option} {chosen[0]}, which applies to files and "
                 f"not to the rows of requests; train it without --{option}"
             )
+
+
+def check_alike(champion: Model, model: Model) -> None:
+    """Raise an error about a model that cannot be a version beside the champion."""
+    mine, other = champion.table, model.table
+    same = (mine is None) == (other is None)
+    if same and mine is not None and other is not None:
+        same = mine.signs == other.signs and (mine.signs or mine.growing == other.growing)
+        same = same and (mine.signs or mine.growing or mine.labels == other.labels)
+    if not same:
+        raise InvalidInputError("a version must have the task and the classes of the champion")
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -280,7 +291,7 @@ class Live:
             return self.next, self.model.document() | {"face": FACE}, self.model.tensors()
 
     @classmethod
-    def load(cls, info: Version, database: Database) -> tuple[Live, int]:
+    def load(cls, info: Version, database: DatabaseView) -> tuple[Live, int]:
         """Load the newest good snapshot, and the first event that is needed to restore the ids.
 
         Raises
