@@ -145,6 +145,8 @@ class Service:
         for path in paths:
             if path.is_dir():
                 raise StoreError(f"{path} is a folder of another version of sonline; move it away")
+            if path.suffix.startswith(".new"):  # its creation was interrupted
+                path.unlink()
         return sorted({path.stem for path in paths if path.suffix in (".db", ".end")})
 
     def _open(self, path: Path) -> None:
