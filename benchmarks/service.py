@@ -31,14 +31,13 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from sonline import persistence
 from sonline.service import bodies
 from sonline.service.bodies import LabelRow
 from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.memory import collect_less, return_large_blocks
 from sonline.service.settings import Settings
-from sonline.service.versions import FACE, new_model
+from sonline.service.versions import new_model, packed
 
 FEATURES = 10
 NAME = "bench"
@@ -219,9 +218,7 @@ def engine(folder: Path, **settings: Any) -> Iterator[Engine]:
         database = Database(path)
         database.open()
     else:
-        model = new_model()
-        data = persistence.pack(model.document() | {"face": FACE}, model.tensors())
-        database = Database.create(path, data)
+        database = Database.create(path, packed(new_model()))
     made = Engine(database, Settings(**settings))
     made.start(wait=True)
     yield made  # not closed, as if killed: no snapshot

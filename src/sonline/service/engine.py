@@ -16,13 +16,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
 
 from sonline import persistence
-from sonline.errors import InvalidInputError, SonlineError
+from sonline.errors import InvalidInputError
 from sonline.model import Model
 from sonline.service.admission import Admission, Ticket, together
 from sonline.service.bodies import LabelRow, Rows
@@ -33,7 +32,7 @@ from sonline.service.pending import Waiting
 from sonline.service.pool import LEARNERS, SAVERS, WRITERS
 from sonline.service.records import ARROW, CHAMPION, SHADOW, StoreError, Version
 from sonline.service.settings import Settings
-from sonline.service.versions import FACE, Answer, Live, Part, check_alike, check_servable
+from sonline.service.versions import Answer, Live, Part, check_alike, check_servable, packed
 
 _REST = 0.03  # seconds that a few events wait for others: learning them together is cheaper
 _FEW_EVENTS = 256
@@ -49,6 +48,11 @@ class Engine:
         Its file.
     settings : Settings
         Settings of the engine.
+
+    Attributes
+    ----------
+    wake : callable
+        Calls a function that wakes a writer; it may do so a moment later.
     """
 
     def __init__(
@@ -80,6 +84,7 @@ class Engine:
         self._saved_at, self._saved_events = time.monotonic(), 0
         self._changing = threading.Lock()  # held while the list of versions changes
         self.admission.queued = self._queued
+        self.wake: Callable[[Callable[[], None]], None] = lambda work: work()
 
     # -- start and stop --------------------------------------------------------------------------
 
@@ -201,7 +206,7 @@ class Engine:
         """Wake a writer; the gate is held."""
         if not self._writing:
             self._writing = True
-            WRITERS.submit(self._write)
+            self.wake(lambda: WRITERS.submit(self._write))
         elif self._expected and len(self.admission.queue) >= self._expected:
             self._changed.notify_all()
 
@@ -248,11 +253,12 @@ class Engine:
 
     def _wake_learner(self) -> None:
         """Wake a learner, a moment later if there is little to learn; the gate is held."""
-        if self._learning or self.failure or not (self._written or self._asked):
+        asked = self._asked and not self._saving
+        if self._learning or self.failure or not (self._written or asked):
             return
         self._learning = True
         count = sum(ticket.record.count for ticket in self._written if ticket.record)
-        few = count < _FEW_EVENTS and not (self._closing or self._asked)
+        few = count < _FEW_EVENTS and not (self._closing or asked)
         LEARNERS.submit(self._learn_next, _REST if few else 0.0)
 
     def _learn_next(self) -> None:
@@ -396,33 +402,28 @@ class Engine:
         last = self._learned_to - 1
         good = [live for live in self.versions.values() if live.error is None]
         contents = [(live.info.version, *live.content()) for live in good]
-        SAVERS.submit(lambda: self._write_snapshots(contents, first, last, requests))
 
-    def _write_snapshots(
-        self,
-        contents: list[tuple[int, int, dict[str, Any], persistence.Tensors]],
-        first: int,
-        last: int,
-        requests: list[Future[int]],
-    ) -> None:
-        try:
-            for version, next_, document, tensors in contents:
-                data = persistence.pack(document, tensors)
-                self.database.put_snapshot(version, next_, min(first, next_), data)
-            self._remove_old_events()
+        def write() -> None:
             self._save_error = None
-        except (OSError, SonlineError) as error:
-            self._save_error = str(error)
-        for future in requests:
-            if self._save_error is None:
-                future.set_result(last)
-            else:
-                message = f"no snapshot could be written: {self._save_error}"
-                future.set_exception(UnavailableError(message))
-        with self._gate:
-            self._saving = False
-            self._wake_learner()
-            self._changed.notify_all()
+            try:
+                for version, next_, document, tensors in contents:
+                    data = persistence.pack(document, tensors)
+                    self.database.put_snapshot(version, next_, min(first, next_), data)
+                self._remove_old_events()
+            except Exception as error:  # noqa: BLE001 - the clients wait for an answer
+                self._save_error = str(error)
+            for future in requests:
+                if self._save_error is None:
+                    future.set_result(last)
+                else:
+                    message = f"no snapshot could be written: {self._save_error}"
+                    future.set_exception(UnavailableError(message))
+            with self._gate:
+                self._saving = False
+                self._wake_learner()
+                self._changed.notify_all()
+
+        SAVERS.submit(write)
 
     def _remove_old_events(self) -> None:
         """Remove old events that neither a snapshot nor a row that waits needs."""
@@ -445,7 +446,7 @@ class Engine:
                 raise InvalidInputError(
                     f"a model has at most {self.settings.versions} versions; remove one first"
                 )
-            data = persistence.pack(model.document() | {"face": FACE}, model.tensors())
+            data = packed(model)
             with self._gate:
                 if self.admission.closed is not None:
                     raise UnavailableError(self.admission.closed)
