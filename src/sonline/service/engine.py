@@ -48,18 +48,9 @@ class Engine:
         Its file.
     settings : Settings
         Settings of the engine.
-
-    Attributes
-    ----------
-    wake : callable
-        Calls a function that wakes a writer; it may do so a moment later.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        settings: Settings = Settings(),  # noqa: B008 - frozen
-    ) -> None:
+    def __init__(self, database: Database, settings: Settings = Settings()) -> None:  # noqa: B008
         self.name = database.path.stem
         self.settings = settings
         self.database = database
@@ -82,8 +73,9 @@ class Engine:
         self._writing = self._learning = self._saving = self._ticking = False  # in a shared thread
         self._asked: list[Future[int]] = []  # snapshots that were requested
         self._saved_at, self._saved_events = time.monotonic(), 0
-        self._changing = threading.Lock()  # held while the list of versions changes
+        self._changing = threading.RLock()  # held while the list of versions changes
         self.admission.queued = self._queued
+        # Calls a function that wakes a writer, at once or a moment later.
         self.wake: Callable[[Callable[[], None]], None] = lambda work: work()
 
     # -- start and stop --------------------------------------------------------------------------
@@ -141,7 +133,7 @@ class Engine:
     def problem(self) -> str | None:
         """Why it cannot learn or write, or which events the champion could not learn."""
         live = self.versions.get(self.champion)
-        return self.failure or self.disk or (None if live is None else live.problem)
+        return self.failure or self.disk or (live.problem if live else None)
 
     @property
     def lag(self) -> int:
@@ -281,8 +273,8 @@ class Engine:
     def _tick_later(self) -> None:
         if not (self._ticking or self._closing):
             self._ticking = True
-            seconds = min(self.settings.snapshot_seconds, self.settings.idle_seconds)
-            LEARNERS.submit(self._tick, seconds)
+            settings = self.settings
+            LEARNERS.submit(self._tick, min(settings.snapshot_seconds, settings.idle_seconds))
 
     def _tick(self) -> None:
         """Write a snapshot if it is due, and close the files of a model that nobody uses."""
@@ -469,24 +461,21 @@ class Engine:
     def promote(self, version: int) -> None:
         """Make a version the champion; the previous champion continues as a shadow."""
         with self._changing:
-            self._promote(version)
-
-    def _promote(self, version: int) -> None:
-        live = self.versions.get(version)
-        if live is None:
-            raise InvalidInputError(f"there is no version {version}")
-        if live.error is not None:
-            raise InvalidInputError(f"version {version} cannot learn any more: {live.error}")
-        if version == self.champion:
-            return
-        self.database.promote(version)
-        with self._gate:
-            for info in self.database.about.versions:
-                self.versions[info.version].info = info
-            self.champion = version
-            self.admission.check_with(live.model)
-            if self._replayed and self.failure is None and not self._closing:
-                self.admission.closed = None
+            live = self.versions.get(version)
+            if live is None:
+                raise InvalidInputError(f"there is no version {version}")
+            if live.error is not None:
+                raise InvalidInputError(f"version {version} cannot learn any more: {live.error}")
+            if version == self.champion:
+                return
+            self.database.promote(version)
+            with self._gate:
+                for info in self.database.about.versions:
+                    self.versions[info.version].info = info
+                self.champion = version
+                self.admission.check_with(live.model)
+                if self._replayed and self.failure is None and not self._closing:
+                    self.admission.closed = None
 
     def roll_back(self) -> int:
         """Make the previous champion the champion again, and return its number."""
@@ -494,7 +483,7 @@ class Engine:
             previous = self.database.about.previous
             if previous is None or previous not in self.versions:
                 raise InvalidInputError("there is no version to roll back to")
-            self._promote(previous)
+            self.promote(previous)
         return previous
 
     def remove_version(self, version: int) -> None:
