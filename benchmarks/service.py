@@ -33,11 +33,11 @@ import numpy as np
 
 from sonline.service import bodies
 from sonline.service.bodies import LabelRow
+from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.memory import collect_less, return_large_blocks
 from sonline.service.settings import Settings
-from sonline.service.store import Store
-from sonline.service.versions import new_model
+from sonline.service.versions import new_model, packed
 
 FEATURES = 10
 NAME = "bench"
@@ -213,33 +213,40 @@ def cpu(pid: int) -> float:
 
 @contextmanager
 def engine(folder: Path, **settings: Any) -> Iterator[Engine]:
-    store = Store(folder / "store.db")
-    if NAME in store.names():
-        made = Engine(NAME, folder / NAME, store, Settings(**settings))
+    path = folder / f"{NAME}.db"
+    if path.exists():
+        database = Database(path)
+        database.open()
     else:
-        made = Engine.create(
-            NAME, folder / NAME, store, new_model(), "bench", settings=Settings(**settings)
-        )
+        database = Database.create(path, packed(new_model()))
+    made = Engine(database, Settings(**settings))
     made.start(wait=True)
-    try:
-        yield made
-    finally:
-        store.close()  # as if killed: no snapshot
+    yield made  # not closed, as if killed: no snapshot
 
 
-def replay(events: int) -> None:
-    """Print how long a start takes that has to learn all of the log."""
-    part = rows(1000)
-    payload = "\n".join(map(json.dumps, part)).encode()
+def replay(events: int, batch: int) -> None:
+    """Print how long a start takes that has to learn all events, sent in requests of one size."""
+    lines = [json.dumps(row) for row in rows(1000)]
     with tempfile.TemporaryDirectory() as name:
         with engine(Path(name), snapshot_events=1 << 60, snapshot_seconds=1e9) as first:
-            for _ in range(events // len(part)):
+            waits: deque[Any] = deque()
+            for start in range(0, events, batch):
+                payload = "\n".join(lines[start % 1000 :][:batch]).encode()
                 decoded = bodies.decode_lines(payload, bodies.LearnRow)
-                first.learn(bodies.rows_to_learn(decoded, payload)).result()
+                waits.append(first.learn(bodies.rows_to_learn(decoded, payload)))
+                while len(waits) > 20_000 // batch:
+                    waits.popleft().result()
+            for wait in waits:
+                wait.result()
+            while first.lag:
+                time.sleep(0.01)
         started, used = time.perf_counter(), time.process_time()
         with engine(Path(name)) as again:
             took, used = time.perf_counter() - started, time.process_time() - used
-            print(f"{again.to_replay:,} events replayed in {took:.1f} s, {used:.1f} s of CPU")
+            print(
+                f"{again.to_replay:,} events in requests of {batch:,}: replayed in {took:.1f} s, "
+                f"{used:.1f} s of CPU, {again.database.size / 1e6:.0f} MB"
+            )
 
 
 def memory(events: int) -> None:
@@ -279,7 +286,8 @@ def main() -> None:
         return
     if options.replay or options.memory:
         if options.replay:
-            replay(options.replay)
+            for batch in (1000, 1):
+                replay(options.replay, batch)
         if options.memory:
             memory(options.memory)
         return
@@ -346,15 +354,9 @@ def where_the_time_goes() -> None:
             "method": "POST",
             "path": path,
             "query_string": b"",
-            "root_path": "",
             "headers": [(b"host", b"localhost"), (b"content-type", kind.encode())],
             "client": ("127.0.0.1", 1),
         }
-        if path.endswith(("/predict", "/learn")):  # as `QuickProtocol` does
-            done = asyncio.get_running_loop().create_future()
-            if (single := app.single(scope)) is not None:
-                single(("127.0.0.1", 1), body, done.set_result)
-                return int((await done).status_code)
         answers = []
 
         async def receive() -> dict[str, Any]:
@@ -368,54 +370,55 @@ def where_the_time_goes() -> None:
 
     async def run(folder: str) -> None:
         app = create_app(folder, tokens_required=False)
-        async with app.router.lifespan_context(app):
-            await call(app, "/v1/models", "application/json", json.dumps({"name": NAME}).encode())
-            made = app.state.service.writer(NAME)
-            syncs: list[tuple[float, float]] = []
+        app.service.start()
+        await call(app, "/v1/models", "application/json", json.dumps({"name": NAME}).encode())
+        made = app.service.writer(NAME)
+        groups: list[tuple[float, float]] = []
 
-            def timed(handle: int, sync: Any = made.log._sync) -> None:  # noqa: SLF001
-                wall, used = time.perf_counter(), time.thread_time()
-                sync(handle)
-                syncs.append((time.perf_counter() - wall, time.thread_time() - used))
+        def timed(*values: Any, append: Any = made.database.append) -> None:
+            wall, used = time.perf_counter(), time.thread_time()
+            append(*values)
+            groups.append((time.perf_counter() - wall, time.thread_time() - used))
 
-            made.log._sync = timed  # noqa: SLF001
+        made.database.append = timed  # type: ignore[assignment, method-assign]
 
-            async def worker(path: str, kind: str, some: list[bytes]) -> None:
-                for body in some:
-                    while await call(app, f"/v1/models/{NAME}/{path}", kind, body) == 429:
-                        await asyncio.sleep(0.01)
+        async def worker(path: str, kind: str, some: list[bytes]) -> None:
+            for body in some:
+                while await call(app, f"/v1/models/{NAME}/{path}", kind, body) == 429:
+                    await asyncio.sleep(0.01)
 
-            for name, (path, kind, batch, every_body, many) in loads.items():
-                each: dict[str, list[float]] = {}
-                syncs.clear()
-                for turn in range(6):
-                    before = thread_times()
-                    await asyncio.gather(
-                        *(worker(path, kind, every_body[n::many]) for n in range(many))
-                    )
-                    while made.lag:
-                        await asyncio.sleep(0.005)
-                    for thread, used in thread_times().items():
-                        if turn:
-                            took = (used - before.get(thread, 0.0)) / (len(every_body) * batch)
-                            each.setdefault(thread, []).append(took * 1e6)
-                shown = {
-                    "requests": each.get("MainThread"),
-                    "decoding": each.get("AnyIO worker thread"),
-                    "writing": each.get(f"{NAME}-write"),
-                    "learning": each.get(f"{NAME}-learn"),
-                }
-                texts = [
-                    f"{what} {np.median(values):.2f}"
-                    for what, values in shown.items()
-                    if values and np.median(values) >= 0.005
-                ]
-                print(f"{name + ', µs of CPU a row':58} {', '.join(texts)}")
-                if syncs:
-                    wall, used = np.median(np.array(syncs), axis=0) * 1e6
-                    rows_ = 6 * len(every_body) * batch / len(syncs)
-                    took = f"{wall:.0f} µs, {used:.0f} µs of CPU"
-                    print(f"{name + ', fdatasync':58} {took} for a group of {rows_:,.0f} rows")
+        for name, (path, kind, batch, every_body, many) in loads.items():
+            each: dict[str, list[float]] = {}
+            groups.clear()
+            for turn in range(6):
+                before = thread_times()
+                await asyncio.gather(
+                    *(worker(path, kind, every_body[n::many]) for n in range(many))
+                )
+                while made.lag:
+                    await asyncio.sleep(0.005)
+                for thread, used in thread_times().items():
+                    if turn:
+                        took = (used - before.get(thread, 0.0)) / (len(every_body) * batch)
+                        each.setdefault(thread, []).append(took * 1e6)
+            shown = {
+                "requests": each.get("MainThread"),
+                "decoding": each.get("asyncio"),
+                "writing": each.get("sonline-write"),
+                "learning": each.get("sonline-learn"),
+            }
+            texts = [
+                f"{what} {np.median(values):.2f}"
+                for what, values in shown.items()
+                if values and np.median(values) >= 0.005
+            ]
+            print(f"{name + ', µs of CPU a row':58} {', '.join(texts)}")
+            if groups:
+                wall, used = np.median(np.array(groups), axis=0) * 1e6
+                rows_ = 6 * len(every_body) * batch / len(groups)
+                took_ = f"{wall:.0f} µs, {used:.0f} µs of CPU"
+                print(f"{name + ', transaction':58} {took_} for a group of {rows_:,.0f} rows")
+        app.service.close()
 
     with tempfile.TemporaryDirectory() as folder:
         collect_less()  # as `sonline serve` does
@@ -433,7 +436,8 @@ def thread_times() -> dict[str, float]:
     for thread in threading.enumerate():
         assert thread.ident is not None
         used = time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
-        times[thread.name] = times.get(thread.name, 0.0) + used
+        name = thread.name.rstrip("_-0123456789")
+        times[name] = times.get(name, 0.0) + used
     return times
 
 
