@@ -48,7 +48,25 @@ constexpr Tensor::Type tensor_type() {
   if constexpr (std::is_same_v<T, uint8_t> || std::is_same_v<T, char>) return Tensor::Type::u8;
 }
 
-class StateWriter {
+// Fields of a part that a model has several times get a prefix, e.g. archive.within("2.", …).
+class Prefixed {
+ public:
+  template <class Use>
+  void within(const std::string& prefix, Use&& use) {
+    const std::string before = prefix_;
+    prefix_ += prefix;
+    use();
+    prefix_ = before;
+  }
+
+ protected:
+  std::string full(const std::string& name) const { return prefix_ + name; }
+
+ private:
+  std::string prefix_;
+};
+
+class StateWriter : public Prefixed {
  public:
   static constexpr bool reading = false;
   State state;
@@ -86,12 +104,19 @@ class StateWriter {
     for (size_t n : shape) count *= n;
     Tensor tensor{tensor_type<T>(), std::move(shape), std::vector<uint8_t>(count * sizeof(T))};
     if (count) std::memcpy(tensor.bytes.data(), data, tensor.bytes.size());
-    state[name] = std::move(tensor);
+    put(name, std::move(tensor));
   }
+  // Changes the sign of an array of doubles that was written.
+  void negate(const char* name) {
+    Tensor& tensor = state.at(full(name));
+    auto* values = reinterpret_cast<double*>(tensor.bytes.data());
+    for (size_t i = 0; i < tensor.bytes.size() / sizeof(double); ++i) values[i] = -values[i];
+  }
+  void put(const char* name, Tensor&& tensor) { state[full(name)] = std::move(tensor); }
 };
 
 // Throws std::invalid_argument, with the name of the field, if something is missing or misshapen.
-class StateReader {
+class StateReader : public Prefixed {
  public:
   static constexpr bool reading = true;
   explicit StateReader(const State& state) : state_(state) {}
@@ -110,8 +135,8 @@ class StateReader {
     }
   }
 
-  // Whether there is such a field: older files lack some.
-  bool has(const char* name) const { return state_.contains(name); }
+  // Whether there is such a field.
+  bool has(const char* name) const { return state_.contains(full(name)); }
 
   // An array of the length that `values` has already.
   template <class T>
@@ -155,9 +180,9 @@ class StateReader {
 
   template <class T>
   const Tensor& get(const char* name, size_t dimensions) const {
-    const auto found = state_.find(name);
-    if (found == state_.end()) fail(name, "is missing");
-    const Tensor& tensor = found->second;
+    const auto field = state_.find(full(name));
+    if (field == state_.end()) fail(full(name), "is missing");
+    const Tensor& tensor = field->second;
     if (tensor.type != tensor_type<T>()) fail(name, "has the wrong type");
     if (tensor.shape.size() != dimensions) fail(name, "has the wrong number of dimensions");
     size_t count = 1;

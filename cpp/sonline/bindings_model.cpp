@@ -4,12 +4,12 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
-#include <nanobind/stl/unique_ptr.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
+#include <tuple>
 
-#include "sonline/py_classes.hpp"
 #include "sonline/py_model.hpp"
 
 namespace nb = nanobind;
@@ -25,6 +25,10 @@ Scaling scaling_of(const std::string& name) {
                               : Scaling::none;
 }
 
+Use use_of(const std::string& name) {
+  return name == "next" ? Use::next : name == "later" ? Use::later : Use::both;
+}
+
 Config read_config(const nb::dict& params) {
   Config config;
   const auto read = [&](const char* name, auto& field) {
@@ -35,10 +39,11 @@ Config read_config(const nb::dict& params) {
   read("quantile", loss.quantile);
   config.loss = make_loss(nb::cast<std::string>(params["loss"]), loss);
   config.scaling = scaling_of(nb::cast<std::string>(params["scaling"]));
-  config.experts.clear();
-  for (const auto& [alpha, memory] :
-       nb::cast<std::vector<std::pair<double, double>>>(params["experts"]))
-    config.experts.push_back({alpha, memory});
+  config.members.clear();
+  for (const auto& [alpha, memory, use] :
+       nb::cast<std::vector<std::tuple<double, double, std::string>>>(params["members"]))
+    config.members.push_back({alpha, memory, use_of(use)});
+  read("diagonal", config.diagonal);
   if (params.contains("condition")) read("condition", config.sketch.condition);
   if (params.contains("cancellation")) read("cancellation", config.sketch.cancellation);
   config.complete();
@@ -67,71 +72,66 @@ void bind_model_class(nb::module_& module) {
   });
 
   nb::class_<Hold>(module, "Hold", "No other thread uses the model between several calls.")
-      .def("__enter__", [](Hold& self) { self.shared->mutex.hold(self.alone); })
+      .def("__enter__", [](Hold& self) { nb::cast<PyModel&>(self.model).mutex().hold(self.alone); })
       .def(
-          "__exit__", [](Hold& self, const nb::args&) { self.shared->mutex.release(); },
+          "__exit__",
+          [](Hold& self, const nb::args&) { nb::cast<PyModel&>(self.model).mutex().release(); },
           nb::sig("def __exit__(self, *args: object) -> None"));
 
-  nb::class_<PyModel>(module, "Model", "A learner with all its state; see sonline.OnlineLearner.")
+  nb::class_<PyModel>(module, "Model", "A model with all its state; see sonline.model.")
       .def(
           "__init__",
-          [](PyModel* self, const nb::dict& params, bool single, const PyModel* names_of,
-             bool several) { new (self) PyModel(read_config(params), single, names_of, several); },
-          "params"_a, "single_precision"_a, "names_of"_a.none() = nb::none(), "several"_a = false)
-      .def("copy", &PyModel::copy)
+          [](PyModel* self, const nb::dict& params, bool single, std::optional<size_t> classes,
+             bool growing) {
+            const Task task{!classes, classes.value_or(0), growing};
+            new (self) PyModel(read_config(params), task, single);
+          },
+          "params"_a, "single_precision"_a, "classes"_a = nb::none(), "growing"_a = false)
       .def(
-          "hold", [](PyModel& self, bool alone) { return Hold{self.shared(), alone}; },
-          "alone"_a = false)
-      .def("learn_arrays", &PyModel::learn_arrays, "rows"_a, "y"_a, "weights"_a.none(), "out"_a)
-      .def("predict_arrays", &PyModel::predict_arrays, "rows"_a, "out"_a)
+          "hold", [](nb::handle self, bool alone) { return Hold{nb::borrow(self), alone}; },
+          "alone"_a = false, nb::sig("def hold(self, alone: bool = False) -> Hold"))
+      .def("learn_arrays", &PyModel::learn_arrays, "rows"_a, "y"_a, "weights"_a.none(), "out"_a,
+           "threads"_a = 1, "classes"_a = 0, "growing"_a = true)
+      .def("learn_rows", &PyModel::learn_rows, "rows"_a, "y"_a, "weights"_a.none(), "out"_a,
+           "threads"_a = 1, "classes"_a = 0, "growing"_a = true)
+      .def("predict_arrays", &PyModel::predict_arrays, "rows"_a, "out"_a, "threads"_a = 1)
+      .def("predict_rows", &PyModel::predict_rows, "rows"_a, "out"_a, "threads"_a = 1)
       .def("learn_one", &PyModel::learn_one, "row"_a.none(), "y"_a, "weight"_a)
       .def("predict_one", &PyModel::predict_one, "row"_a.none())
-      .def("learn_rows", &PyModel::learn_rows, "rows"_a, "y"_a, "weights"_a.none(), "out"_a)
-      .def("predict_rows", &PyModel::predict_rows, "rows"_a, "out"_a)
+      .def("predict_number", &PyModel::predict_number, "row"_a.none())
+      .def("choose_one", &PyModel::choose_one, "row"_a.none())
       .def("refuse_columns", &PyModel::refuse_columns, "groups"_a)
       .def("name_keys", &PyModel::name_keys, "names"_a, "add"_a = true)
       .def("name_count", &PyModel::name_count)
       .def("names", &PyModel::names)
       .def("features", &PyModel::features)
-      .def("weights", [](PyModel& self) { return self.vector(&Model::weights); })
+      .def("lines", &PyModel::lines)
+      .def(
+          "weights", [](PyModel& self, size_t line) { return self.vector(&Model::weights, line); },
+          "line"_a = 0)
       .def("scales", [](PyModel& self) { return self.vector(&Model::scales); })
       .def("limits", [](PyModel& self) { return self.vector(&Model::limits); })
       .def("centres", [](PyModel& self) { return self.vector(&Model::centres); })
-      .def("spectrum", [](PyModel& self) { return self.vector(&Model::spectrum); })
-      .def("expert_shares", [](PyModel& self) { return self.vector(&Model::expert_shares); })
-      .def("basis", &PyModel::basis)
+      .def(
+          "spectrum",
+          [](PyModel& self, size_t line) { return self.vector(&Model::spectrum, line); },
+          "line"_a = 0)
+      .def(
+          "shares",
+          [](PyModel& self, size_t line, bool later) {
+            return self.vector(&Model::shares, line, later);
+          },
+          "line"_a = 0, "later"_a = true)
+      .def("basis", &PyModel::basis, "line"_a = 0)
       .def("stats", &PyModel::stats)
       .def("save", &PyModel::save)
       .def("restore", &PyModel::restore, "fields"_a)
       .def("knowledge", &PyModel::knowledge)
       .def("set_knowledge", &PyModel::set_knowledge, "knowledge"_a)
-      .def("set_names", &PyModel::set_names, "names"_a)
-      .def("label_range", &PyModel::label_range);
-
-  nb::class_<PyClasses>(module, "Classes", "One model per class; see sonline.model.")
-      .def(nb::init<const nb::list&, std::vector<int64_t>, std::vector<double>>(), "models"_a,
-           "targets"_a, "signs"_a)
-      .def("learn_arrays", &PyClasses::learn_arrays, "rows"_a, "codes"_a, "weights"_a.none(),
-           "out"_a, "threads"_a)
-      .def("learn_rows", &PyClasses::learn_rows, "rows"_a, "codes"_a, "weights"_a.none(), "out"_a,
-           "threads"_a)
-      .def("learn_one", &PyClasses::learn_one, "row"_a.none(), "code"_a, "weight"_a)
-      .def("predict_arrays", &PyClasses::predict_arrays, "rows"_a, "out"_a, "threads"_a)
-      .def("predict_rows", &PyClasses::predict_rows, "rows"_a, "out"_a, "threads"_a)
-      .def("predict_one", &PyClasses::predict_one, "row"_a.none())
-      .def("choose_one", &PyClasses::choose_one, "row"_a.none())
-      .def("become", &PyClasses::become, "other"_a)
-      .def("__len__", &PyClasses::size)
-      .def("set_rows_of_two", &PyClasses::set_rows_of_two, "rows"_a)
-      .def_static("states", &PyClasses::states, "models"_a, "knowledge"_a)
-      .def_static("form", &PyClasses::form, "models"_a)
-      .def_static("separate", &PyClasses::separate, "models"_a)
-      .def_static("group_knowledge", &PyClasses::group_knowledge, "models"_a)
-      .def_static("set_group_knowledge", &PyClasses::set_group_knowledge, "models"_a, "states"_a);
+      .def("label_range", &PyModel::label_range)
+      .def("start_label_range", &PyModel::start_label_range, "low"_a, "high"_a);
 
   module.def("sketch_names", &sketch_names);
-  module.def("register_sketch_again", &register_sketch_again, "name"_a, "of"_a,
-             "For tests: give a sketch a second name.");
   module.def("loss_info", [] {
     nb::list losses;
     for (const LossEntry& loss : kLosses) {

@@ -14,29 +14,35 @@ namespace sonline {
 
 enum class Scaling { none, gradient, rms, automatic };
 
-inline constexpr uint64_t kMostCounted = 1 << 24;  // rows: a float counts no further by ones
+inline constexpr uint64_t kLastCounted = 1 << 24;  // rows: a float counts no further by ones
 
-// One weight vector and its step. With a memory of so many rows its A counts no more rows than
-// that, so that its steps keep their size and it follows a stream that changes; 0 means all rows.
-struct Expert {
+// Which predictions a member takes part in: those for the next row, whose label comes before the
+// row after it; those for later rows; or both.
+enum class Use { both, next, later };
+
+// A weight vector over the sketch, and its step. With a memory of so many rows its A counts no more
+// rows than that, so that its steps keep their size and it follows a stream that changes; 0 is
+// plain gradient descent.
+struct Member {
   double alpha = 1.0;
-  double memory = 0;
+  double memory = std::numeric_limits<double>::infinity();
+  Use use = Use::both;
 };
 
 struct Config {
   std::shared_ptr<const Loss> loss = make_loss("squared");
   std::string sketch_name = "isotropic";
   SketchConfig sketch;
-  std::vector<Expert> experts = {{}};  // more than one: an ensemble, see learner.hpp
+  std::vector<Member> members = {{}};  // over the sketch
+  std::vector<double> diagonal;        // α of the members with a step per feature, see diagonal.hpp
   bool relative = false;               // α in units of the mean squared norm of the rows
   bool root = false;                   // … of its root, for AdaGrad
   double bound = std::numeric_limits<double>::infinity();
   bool clip = false;
-  bool follow_labels = false;  // the predictions of learn() also use the last labels
   bool unit_free = false;      // regression: offset, unit and outliers of the labels do not matter
-  bool explicit_step = false;  // as in the paper; see learner.hpp
+  bool explicit_step = false;  // as in the paper; see round.hpp
   bool hessian = false;
-  size_t sketch_every = 1;  // one row in this many updates the sketch; 0: see learner.hpp
+  size_t sketch_every = 1;  // one row in this many updates the sketch; 0: see rows_seen.hpp
   double sigma = 0;
   double eta = 0;
   bool eta_convex = false;
@@ -56,7 +62,6 @@ struct Config {
     visit("root", root);
     visit("bound", bound);
     visit("clip", clip);
-    visit("follow_labels", follow_labels);
     visit("unit_free", unit_free);
     visit("explicit_step", explicit_step);
     visit("hessian", hessian);
@@ -69,10 +74,13 @@ struct Config {
     visit("hash_seed", hash_seed);
   }
 
+  // Whether there is more than one weight vector.
+  bool blended() const { return members.size() + diagonal.size() > 1; }
+
   // The other fields that the sketch needs.
   void complete() {
-    sketch.experts = experts.size();
-    sketch.alpha = experts.at(0).alpha;
+    sketch.weights = members.size();
+    sketch.alpha = members.at(0).alpha;
     sketch.fixed_alpha = !relative;
     sketch.explicit_step = explicit_step;
     sketch.intercept = intercept;

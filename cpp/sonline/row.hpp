@@ -1,59 +1,45 @@
-// One row, resolved: for every non-zero the block of its feature and the number that multiplies it.
+// A row on its way through the model: as the inputs prepare it, and as a sketch sees it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
 #include <vector>
 
+#include "sonline/blocks.hpp"
 #include "sonline/cpu.hpp"
 #include "sonline/features.hpp"
-#include "sonline/prepared.hpp"
 
 namespace sonline {
 
+// The features of a row and their values x̃. Filled by inputs.hpp.
 template <class T>
-struct Row {
+struct InputRow {
   // A squared norm below this counts as 0: x / |x| cannot be computed in this number type.
   static constexpr double kTiny = std::is_same_v<T, float> ? 1e-74 : 1e-290;
 
   std::vector<Slot> slots;
-  std::vector<Key> new_keys;  // of the slots that this row added
-  std::vector<T*> blocks;
-  std::vector<uint32_t> times;  // by slot: how often it has a feature, if that may be centred
+  std::vector<T*> numbers;      // of the scales of each feature
+  std::vector<uint32_t> times;  // by slot: how often the row has a feature that may be centred
   std::vector<T> raw;           // the unscaled values
   std::vector<T> scaled;        // … divided by the scales
   const T* x = nullptr;         // what is learned from: one of the two
-  double energy = 0;            // |x|^2
+  double energy = 0;            // |x̃|²
   size_t size = 0;
   size_t slots_seen = 0;  // slots assigned when this row was resolved, including its own
   bool unknown = false;   // it had features that were never seen; they are left out
-  // Which batch and which index the slots come from; 0 if they are to be looked up.
+  // Rows with the same two numbers have the same slots; 0 says nothing.
   uint64_t same_keys = 0, index = 0;
-  bool located = false;                      // the blocks are those of the slots
-  const PreparedRow<T>* prepared = nullptr;  // by another learner, if it is to be learned
+  bool located = false;  // `numbers` are those of the slots
 
   // Makes room for n non-zeros; may lose the content.
   void reserve(size_t n) {
-    if (n <= blocks.size()) return;
+    if (n <= slots.size()) return;
     const size_t capacity = 2 * n;
     slots.resize(capacity);
-    blocks.resize(capacity);
+    numbers.resize(capacity);
     raw.resize(capacity);
     scaled.resize(capacity);
-  }
-
-  // Makes this row what another learner has prepared; the blocks are missing.
-  void take_over(const PreparedRow<T>& other) {
-    size = other.slots.size();
-    reserve(size);
-    std::copy(other.slots.begin(), other.slots.end(), slots.begin());
-    slots_seen = other.slots_seen;
-    unknown = false;
-    same_keys = 0;
-    located = false;
-    prepared = &other;
   }
 
   void measure() {
@@ -69,6 +55,36 @@ struct Row {
     energy = (even[0] + even[1]) + (odd[0] + odd[1]);
     if (energy < kTiny) energy = 0;
   }
+};
+
+// What a sketch sees of it: x̃, and for each non-zero the block of the feature.
+template <class T>
+struct Row {
+  const Slot* slots = nullptr;
+  const T* x = nullptr;
+  std::vector<T*> blocks;
+  double energy = 0;
+  size_t size = 0, slots_seen = 0;
+  bool unknown = false;
+  uint64_t same_keys = 0, index = 0;  // of the row that the blocks were located for
+
+  // Uses the values of a row, with its blocks in a store.
+  void see(const InputRow<T>& row, const BlockStore<T>& store) {
+    x = row.x;
+    energy = row.energy;
+    slots = row.slots.data();
+    slots_seen = row.slots_seen;
+    unknown = row.unknown;
+    const bool same = row.same_keys != 0 && row.same_keys == same_keys && row.index == index;
+    if (same && row.size == size) return;
+    size = row.size;
+    same_keys = row.same_keys;
+    index = row.index;
+    if (blocks.size() < size) blocks.resize(2 * size);
+    store.locate(slots, size, blocks.data());
+  }
+  // The blocks are not those of the store any more.
+  void forget_blocks() { same_keys = 0; }
 };
 
 }  // namespace sonline

@@ -36,8 +36,7 @@ enum class Truncation { fd, rfd, isotropic };
 struct SketchConfig {
   Truncation truncation = Truncation::isotropic;
   size_t size = 10;            // m
-  size_t experts = 1;          // weight vectors that share the sketch, see learner.hpp
-  size_t outputs = 0;          // classes that share it, each with so many: group.hpp; 0 elsewhere
+  size_t weights = 1;          // weight vectors that share the sketch, see round.hpp
   bool intercept = true;       // the first non-zero of every row is the intercept
   double oja_step = 1.0;       // c of Γ_t = c/t
   bool scale_free = false;     // γ_t = m / Σ|ĝ|² instead

@@ -92,8 +92,7 @@ class Factored {
   static constexpr bool kTakesCurvature = Rule::kTakesCurvature;
 
   [[gnu::cold]] explicit Factored(const SketchConfig& config)
-      : K_(config.experts * std::max<size_t>(config.outputs, 1)),
-        E_(config.experts),
+      : K_(config.weights),
         m_(Rule::capacity(config.size)),
         width_(padded_width(K_ + m_)),
         columns_(Columns<T>::of_width(width_)),
@@ -122,8 +121,7 @@ class Factored {
         p_(m_),
         p_hat_(m_),
         Zx_(m_),
-        room_(lazy_),
-        heeded_(config.outputs, 1) {
+        room_(lazy_) {
     next_.F = Matrix(m_, m_);
     next_.delta.resize(m_);
     next_.mu.resize(m_);
@@ -140,27 +138,6 @@ class Factored {
     return Vector(rule_.ev().begin(), rule_.ev().begin() + static_cast<std::ptrdiff_t>(k_));
   }
   size_t bytes() const { return lazy_.bytes() + lazy_.bytes_of_tags(); }
-
-  // Takes over everything but the blocks from a sketch with other outputs: output i was there
-  // output from[i]. The bits of no output depend on which others there are.
-  void take_over(const Factored& other, const std::vector<size_t>& from) {
-    std::vector<size_t> weights;
-    for (const size_t output : from)
-      for (size_t e = 0; e < E_; ++e) weights.push_back(output * E_ + e);
-    rule_ = other.rule_;
-    lazy_.take_over(other.lazy_, weights);
-    k_ = other.k_;
-    F_ = other.F_;
-    for (size_t e = 0; e < K_; ++e) std::copy_n(other.beta_[weights[e]], m_, beta_[e]);
-    other.lazy_.take_feature(other.intercept_.data(), weights, m_, intercept_.data());
-    upkeep_ = other.upkeep_;
-  }
-  void take_block(const T* block, const std::vector<size_t>& from, T* to) const {
-    for (size_t i = 0; i < from.size(); ++i) std::copy_n(block + from[i] * E_, E_, to + i * E_);
-    std::copy_n(block + K_, m_, to + from.size() * E_);
-  }
-  // Whether an output may ask for folds and generations, which change the last bits of all others.
-  void heed(size_t output, bool heeded) { heeded_[output] = heeded; }
 
   // Brings the features of a row that is to be learned up to date.
   void refresh(const Row<T>& row) {
@@ -407,7 +384,6 @@ class Factored {
     if (next_.append || next_.rank == 0) return true;
     constexpr double kLargest = 16;  // beside what a fold would be for
     for (size_t e = 0; e < K_; ++e) {
-      if (!heeds(e)) continue;
       const double moved = c_ * dot(next_.mu.data(), beta_[e], k_) * energy_;
       if (!(std::fabs(moved) <= kLargest * cancellation_ * scale)) return false;
     }
@@ -477,7 +453,7 @@ class Factored {
     const double* update = exact_update_.data();
     double* exact = lazy_.exact_numbers();
     const size_t most = lazy_.most_exact(), width = lazy_.width(), size = row.size;
-    const Slot* slots = row.slots.data();
+    const Slot* slots = row.slots;
     T* const* blocks = row.blocks.data();
     const T* values = row.x;
     if (common > 0) quads = written = common;
@@ -509,7 +485,7 @@ class Factored {
   bool cancels(const Row<T>& row, double scale) const {
     const double limit = cancellation_ * scale;
     for (size_t e = 0; e < K_; ++e) {
-      if (!heeds(e) || dot(beta_[e], beta_[e], k_) * energy_ <= limit * limit) continue;
+      if (dot(beta_[e], beta_[e], k_) * energy_ <= limit * limit) continue;
       double squares = 0;
       for (size_t i = first_; i < row.size; ++i) {
         const double part = static_cast<double>(row.blocks[i][e]) * row.x[i];
@@ -526,7 +502,7 @@ class Factored {
     for (size_t e = 0; e < K_; ++e)
       for (size_t i = 0; i < k_; ++i)
         for (size_t j = 0; j < k_; ++j) b(e, j) += beta_(e, i) * F_(i, j);
-    if (!lazy_.can_fold(b, [&](size_t e) { return heeds(e); })) {
+    if (!lazy_.can_fold(b)) {
       renew();
       return;
     }
@@ -615,12 +591,9 @@ class Factored {
   }
 
   bool sweep_is_paid(size_t slots, size_t bytes_of_block, bool at_generation) const {
-    // Several outputs share the directions: when there is a sweep does not depend on their number.
-    if (!heeded_.empty()) bytes_of_block = (E_ + m_) * sizeof(T);
     return upkeep_.paid(slots, at_generation, kStrained) ||
-           lazy_.bytes_with(E_) > slots * bytes_of_block || lazy_.full();
+           lazy_.bytes() > slots * bytes_of_block || lazy_.full();
   }
-  bool heeds(size_t expert) const { return heeded_.empty() || heeded_[expert / E_]; }
 
   // Begins a generation with the same V and the same weights: F = I, β = 0.
   void renew() {
@@ -673,7 +646,7 @@ class Factored {
     --k_;
   }
 
-  size_t K_, E_, m_, width_;  // K weight vectors, E of each output
+  size_t K_, m_, width_;  // K weight vectors
   Columns<T> columns_, weight_columns_;
   size_t first_;                     // of the non-zeros that are no intercept
   double condition_, cancellation_;  // limits
@@ -698,9 +671,8 @@ class Factored {
   Transition next_;
   double energy_ = 0, rest_ = 0, c_ = 0, rho_ = 0;  // rest: |x|² outside of the basis
   bool absorbed_ = false;
-  bool current_ = false;               // the features of the row are up to date
-  bool exact_ = false;                 // all features are kept in double
-  std::vector<unsigned char> heeded_;  // by output; empty if there is only one learner
+  bool current_ = false;  // the features of the row are up to date
+  bool exact_ = false;    // all features are kept in double
 };
 
 }  // namespace sonline

@@ -65,17 +65,13 @@ class LazyColumns {
 
   uint32_t now() const { return static_cast<uint32_t>(generation_.size() - 1); }
   size_t generations() const { return generation_.back(); }
-  size_t bytes() const { return bytes_with(K_); }
-  // What it would be with K weights a feature.
-  size_t bytes_with(size_t K) const {
-    size_t exact = maps_.size(), rounded = 0;
+  size_t bytes() const {
+    size_t exact = folds_.size() + maps_.size(), rounded = 0;
     for (const Level& level : levels_) {
       exact += level.exact.ups.size();
       rounded += level.rounded.ups.size();
     }
-    const size_t folds = K_ > 0 ? folds_.size() / K_ : 0, width = whole_quads(K + m_);
-    return (folds * K + exact / width_ * width) * sizeof(double) +
-           rounded / width_ * width * sizeof(T) + 2 * generation_.size() * sizeof(uint32_t);
+    return exact * sizeof(double) + rounded * sizeof(T) + 2 * generation_.size() * sizeof(uint32_t);
   }
   size_t bytes_of_tags() const { return tags_.capacity() * sizeof(uint32_t); }
   // Whether a tag cannot hold more events.
@@ -145,12 +141,14 @@ class LazyColumns {
   template <class SlotOf>
   bool catch_up(const BlockStore<T>& blocks, size_t n, const SlotOf& slot_of, Room& room) {
     constexpr size_t kAtOnce = 64;
-    Row<T>& row = some_;
-    row.reserve(kAtOnce);
+    Slot slots[kAtOnce];
+    Row<T> row;
+    row.blocks.resize(kAtOnce);
+    row.slots = slots;
     for (size_t i = 0; i < n; i += kAtOnce) {
       row.size = std::min(kAtOnce, n - i);
-      for (size_t j = 0; j < row.size; ++j) row.slots[j] = slot_of(i + j);
-      blocks.locate(row.slots.data(), row.size, row.blocks.data());
+      for (size_t j = 0; j < row.size; ++j) slots[j] = slot_of(i + j);
+      blocks.locate(slots, row.size, row.blocks.data());
       if (catch_up_features(row, 0, room) == kDoesNotFit) return false;
     }
     return true;
@@ -171,19 +169,17 @@ class LazyColumns {
   }
 
   // Whether a fold of this size keeps its digits beside the folds of the generation so far. If z
-  // has grown since, it does not, and a new generation must begin. Weights k with heeds(k) decide.
-  template <class Heeds>
-  bool can_fold(const Matrix& b, Heeds&& heeds) const {
-    constexpr double kMost = 1e4;
+  // has grown since, it does not, and a new generation must begin.
+  bool can_fold(const Matrix& b) const {
+    constexpr double kLargestRatio = 1e4;
     const auto larger = [](double a, double c) { return std::max(a, std::fabs(c)); };
     const double* last = fold_at(fold_.back());
     double before = 0, size = 0;
     for (size_t k = 0; k < K_; ++k) {
-      if (!heeds(k)) continue;
       before = std::accumulate(last + k * row_, last + (k + 1) * row_, before, larger);
       size = std::accumulate(b[k], b[k] + b.cols(), size, larger);
     }
-    return before <= kMost * size;
+    return before <= kLargestRatio * size;
   }
 
   // w̄ ← w̄ + b z; b has K rows of which the first `columns` numbers count.
@@ -211,39 +207,6 @@ class LazyColumns {
     multiply_out(generations() + 1);
     generation_.push_back(generation_.back() + 1);
     fold_.push_back(0);
-  }
-
-  // Takes over the events of columns with other weights: weight k was there weight from[k].
-  void take_over(const LazyColumns& other, const std::vector<size_t>& from) {
-    const auto moved = [&](const auto& numbers) {
-      std::remove_cvref_t<decltype(numbers)> to(numbers.size() / other.width_ * width_, 0);
-      for (size_t j = 0; j < numbers.size() / other.width_; ++j)
-        other.take_feature(&numbers[j * other.width_], from, m_, &to[j * width_]);
-      return to;
-    };
-    tags_ = other.tags_;
-    generation_ = other.generation_;
-    fold_ = other.fold_;
-    folds_.clear();
-    for (size_t at = 0; at < other.folds_.size(); at += other.K_ * row_)
-      for (const size_t k : from) {
-        const double* row = &other.folds_[at + k * row_];
-        folds_.insert(folds_.end(), row, row + row_);
-      }
-    maps_ = moved(other.maps_);
-    levels_.clear();
-    for (const auto& [exact, rounded] : other.levels_)
-      levels_.push_back(
-          {{moved(exact.recent), moved(exact.ups)}, {moved(rounded.recent), moved(rounded.ups)}});
-    for (Path& path : paths_) path.count = 0;
-    exact_ = moved(other.exact_);
-  }
-
-  // [w̄ | z] of one feature with other weights; z has n numbers.
-  template <class U>
-  void take_feature(const U* numbers, const std::vector<size_t>& from, size_t n, U* to) const {
-    for (size_t k = 0; k < from.size(); ++k) to[k] = numbers[from[k]];
-    std::copy_n(numbers + K_, n, to + from.size());
   }
 
   // After all features have caught up: there are no events any more.
@@ -345,7 +308,7 @@ class LazyColumns {
     const uint32_t event = now(), last = generation_.back(), *generation = generation_.data();
     const size_t size = row.size, most_exact = M > 0 && !any_folds() ? most_exact_ : ~size_t{0};
     const size_t last_of_block = K_ + m_ - 1, K = K_;
-    const Slot* slots = row.slots.data();
+    const Slot* slots = row.slots;
     T* const* blocks = row.blocks.data();
     uint32_t* tags = tags_.data();
     Path* paths = paths_.data();
@@ -592,7 +555,6 @@ class LazyColumns {
   std::vector<Path> paths_{kKnownPaths + 1};  // by how many generations were missed; one for others
   Vector scratch_;
   std::vector<uint32_t> stale_;  // where in the row at hand
-  Row<T> some_;
   std::vector<T> keep_;  // 1 for what a map adds to, and 0 for what it replaces; in double, below
   Vector exact_keep_;
 };

@@ -131,6 +131,14 @@ struct Upkeep {
     return work >= each * features;
   }
 
+  // Counts those of another sketch, too.
+  void add(const Upkeep& other) {
+    sweeps += other.sweeps;
+    generations += other.generations;
+    folds += other.folds;
+    caught_up += other.caught_up;
+  }
+
   void swept() {
     work = 0;
     strain = 1;

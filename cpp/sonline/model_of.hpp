@@ -1,0 +1,543 @@
+// The model for one sketch and one number type: Inputs, outputs, and the mixture of each.
+//
+// Numbers and two classes have one output, more classes one each, which says "this class or not".
+// A growing model has one more output, of a class that no row has ("never"): a class that emerges
+// starts as a copy of it, as if it had been declared.
+#pragma once
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <numeric>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "sonline/diagonal.hpp"
+#include "sonline/inputs.hpp"
+#include "sonline/model.hpp"
+#include "sonline/output.hpp"
+#include "sonline/parallel.hpp"
+#include "sonline/warm_up.hpp"
+
+namespace sonline {
+
+// Compiled for each sketch and number type: what is not called for every row is `cold`, which makes
+// it small, and quick to compile.
+template <class T, class S>
+class ModelOf final : public Model {
+ public:
+  ModelOf(const Config& config, const Task& task)
+      : config_(config),
+        task_(task),
+        inputs_(config),
+        diagonal_(config, first_targets(task).size()),
+        warm_up_(config) {
+    for (const int64_t target : first_targets(task))
+      outputs_.push_back(std::make_unique<Output<T, S>>(
+          config, target, Diagonal<T>::keeps_weights(first_targets(task).size())));
+    labels_.resize(outputs_.size());
+  }
+
+  size_t lines() const override { return task_.numbers || classes() == 2 ? 1 : classes(); }
+  size_t classes() const override { return task_.classes; }
+
+  [[gnu::cold]] void add_class() override {
+    if (!task_.growing) throw std::logic_error("this model has all its classes");
+    const auto added = static_cast<int64_t>(task_.classes++);
+    std::vector<size_t> from(outputs_.size());
+    std::iota(from.begin(), from.end(), size_t{0});
+    const size_t never = from.back();
+    if (added == 0) return;
+    if (added == 2) from = {0, 0, never, never};
+    if (added != 2) from.push_back(never);
+    std::vector<std::unique_ptr<Output<T, S>>> outputs;
+    for (size_t i = 0; i < from.size(); ++i) {
+      const bool first = std::find(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(i),
+                                   from[i]) == from.begin() + static_cast<std::ptrdiff_t>(i);
+      outputs.push_back(first ? std::move(outputs_[from[i]]) : copy(*outputs[position(from, i)]));
+    }
+    outputs_ = std::move(outputs);
+    if (added == 2) outputs_[0]->mirror(0);
+    outputs_[outputs_.size() - 2]->set_target(added);
+    diagonal_ = diagonal_.arranged(from, inputs_.slots());
+    labels_.resize(outputs_.size());
+  }
+  [[gnu::cold]] void stop_growing() override {
+    if (!std::exchange(task_.growing, false) || classes() < 2) return;
+    outputs_.pop_back();
+    std::vector<size_t> from(outputs_.size());
+    std::iota(from.begin(), from.end(), size_t{0});
+    diagonal_ = diagonal_.arranged(from, inputs_.slots());
+    labels_.resize(outputs_.size());
+  }
+
+  void learn(const Batch& batch, const double* labels, const double* weights, Predictions out,
+             size_t threads) override {
+    if (outputs_.size() == 1)
+      learn_one_output(batch, labels, weights, out);
+    else
+      learn_outputs(batch, labels, weights, out, threads);
+  }
+
+  void predict(const Batch& batch, Predictions out, size_t) override {
+    for (size_t row = 0; row < batch.rows; ++row) {
+      inputs_.template resolve<false>(batch, row, rows_[0]);
+      predict_row(rows_[0], row, out, true);
+    }
+  }
+
+  [[gnu::cold]] Stats stats() const override {
+    Stats stats{
+        inputs_.seen().count, {}, inputs_.features(), bytes(), outputs_[0]->alpha(inputs_.seen())};
+    for (const auto& output : outputs_)
+      if (output->has_sketch()) stats.upkeep.add(output->round().sketch().upkeep());
+    return stats;
+  }
+  [[gnu::cold]] std::vector<Key> features() const override {
+    std::vector<Key> keys = inputs_.index().keys();
+    keys.erase(keys.begin());
+    return keys;
+  }
+  [[gnu::cold]] std::vector<double> weights(size_t line) override {
+    const size_t k = output_of(line);
+    std::vector<double> weights =
+        outputs_[k]->weights(inputs_, diagonal_.later_weights(k, inputs_.slots(), next_row()));
+    if (mirrored_line())
+      for (double& weight : weights) weight = -weight;
+    return weights;
+  }
+  std::vector<double> scales() const override { return inputs_.usual_sizes(); }
+  std::vector<double> limits() const override { return inputs_.limits(); }
+  std::vector<double> centres() const override { return inputs_.centres(); }
+  [[gnu::cold]] std::vector<double> spectrum(size_t line) const override {
+    const auto& output = *outputs_[output_of(line)];
+    return output.has_sketch() ? output.round().sketch().eigenvalues() : std::vector<double>();
+  }
+  [[gnu::cold]] Matrix basis(size_t line) override {
+    const auto& output = *outputs_[output_of(line)];
+    if (!output.has_sketch()) return Matrix(0, inputs_.slots());
+    const S& sketch = output.round().sketch();
+    const Vector values = sketch.eigenvalues();
+    std::vector<size_t> order(values.size());
+    std::iota(order.begin(), order.end(), size_t{0});
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t i, size_t j) { return values[i] > values[j]; });
+    Matrix V(sketch.rank(), inputs_.slots());
+    Vector w(config_.members.size()), v(sketch.rank());
+    for (Slot slot = 0; slot < inputs_.slots(); ++slot) {
+      output.round().read(slot, w.data(), v.data());
+      for (size_t i = 0; i < V.rows(); ++i) V(i, slot) = v[order[i]];
+    }
+    return V;
+  }
+  [[gnu::cold]] std::vector<double> shares(size_t line, bool later) const override {
+    return outputs_[output_of(line)]->mixture().shares(later);
+  }
+  std::pair<double, double> label_range() const override {
+    return {outputs_[0]->targets().low(), outputs_[0]->targets().high()};
+  }
+  void start_label_range(double low, double high) override {
+    for (auto& output : outputs_) output->start_label_range(low, high);
+  }
+
+  [[gnu::cold]] State save() override {
+    StateWriter archive;
+    state(archive);
+    for (const auto& [name, tensor] : archive.state)
+      if (!tensor.finite())
+        throw Diverged("the learner cannot be saved: '" + name +
+                       "' holds numbers that are not finite; go on from a saved model");
+    return std::move(archive.state);
+  }
+  [[gnu::cold]] void restore(const State& saved) override {
+    StateReader archive(saved);
+    state(archive);
+  }
+
+  [[gnu::cold]] State knowledge() override {
+    StateWriter archive;
+    inputs_.write_knowledge(archive);
+    archive.array("classes.seen", seen_);
+    archive.scalar("wide", wide_);
+    const size_t slots = inputs_.slots();
+    archive.array("gradients", diagonal_.squares(slots));
+    for (size_t k = 0; k < outputs_.size(); ++k)
+      archive.within(std::to_string(k) + ".", [&] {
+        outputs_[k]->write_knowledge(archive, slots, diagonal_.weights(k, slots));
+      });
+    return std::move(archive.state);
+  }
+  [[gnu::cold]] void set_knowledge(const State& known) override {
+    StateReader archive(known);
+    inputs_.read_knowledge(archive);
+    read_classes_seen(archive);
+    archive.scalar("wide", wide_);
+    const size_t slots = inputs_.slots();
+    if (!config_.diagonal.empty()) {
+      Vector squares(slots);
+      archive.array("gradients", squares);
+      diagonal_.set_squares(squares);
+    }
+    for (size_t k = 0; k < outputs_.size(); ++k)
+      archive.within(std::to_string(k) + ".", [&] {
+        outputs_[k]->read_knowledge(archive, slots);
+        if (config_.diagonal.empty()) return;
+        Matrix weights(config_.diagonal.size(), slots);
+        archive.matrix("diagonal", weights);
+        diagonal_.set(k, weights);
+      });
+    warm_up_.close();
+  }
+
+ private:
+  using Outputs = std::vector<std::unique_ptr<Output<T, S>>>;
+  static constexpr int64_t kNever = Output<T, S>::kNever, kNumber = Output<T, S>::kNumber;
+
+  // How many rows outputs learn before the next output does, and how many non-zeros at most.
+  static constexpr size_t kSliceRows = 64, kSliceNonzeros = 1 << 15;
+  // The least work that pays for starting a thread, some 20 microseconds.
+  static constexpr size_t kNonzerosPerThread = 1 << 12;
+
+  // One slice of rows, as the inputs and the diagonal have learned it.
+  struct Prepared {
+    InputRow<T> row;
+    size_t number = 0;  // in the batch
+    size_t times = 0;
+    double label = 0, weight = 0;
+    RowsSeen before, seen;
+    Vector diagonal_margins, diagonal_fits;  // by output
+  };
+
+  static std::vector<int64_t> first_targets(const Task& task) {
+    if (task.numbers) return {kNumber};
+    if (task.classes <= 1) return {kNever};
+    std::vector<int64_t> targets(task.classes == 2 ? 1 : task.classes);
+    std::iota(targets.begin(), targets.end(), task.classes == 2 ? 1 : 0);
+    if (task.growing) targets.push_back(kNever);
+    return targets;
+  }
+  static size_t position(const std::vector<size_t>& from, size_t i) {
+    return static_cast<size_t>(std::find(from.begin(), from.end(), from[i]) - from.begin());
+  }
+
+  uint64_t next_row() const { return inputs_.seen().count + 1; }
+  size_t output_of(size_t line) const { return std::min(line, outputs_.size() - 1); }
+  // A single class is the opposite of "never".
+  bool mirrored_line() const { return !task_.numbers && classes() <= 1; }
+
+  size_t bytes() const {
+    size_t bytes = inputs_.bytes() + diagonal_.bytes() + sizeof *this;
+    for (const auto& output : outputs_) bytes += output->bytes();
+    return bytes;
+  }
+
+  [[gnu::cold]] std::unique_ptr<Output<T, S>> copy(Output<T, S>& output) const {
+    StateWriter writer;
+    output.state(writer, inputs_.slots());
+    auto twin = std::make_unique<Output<T, S>>(config_, output.target(), false);
+    StateReader reader(writer.state);
+    twin->state(reader, inputs_.slots());
+    return twin;
+  }
+
+  void write_answers(size_t row, Predictions out, bool later) const {
+    for (size_t line = 0; line < lines(); ++line) {
+      const double answer = outputs_[output_of(line)]->answer(later);
+      out.values[line * out.stride + row] = mirrored_line() ? -answer : answer;
+    }
+  }
+
+  void predict_row(InputRow<T>& row, size_t number, Predictions out, bool later) {
+    inputs_.apply(row);
+    if (diagonal_.members() > 0) diagonal_.project(row, next_row());
+    for (size_t k = 0; k < outputs_.size(); ++k)
+      outputs_[k]->predict(row, diagonal_.predictions(k));
+    write_answers(number, out, later);
+  }
+
+  // The output whose gradient the diagonal takes in: that of the row's class, if it has one.
+  size_t output_of_label(double label) const {
+    for (size_t k = 0; k < outputs_.size(); ++k)
+      if (outputs_[k]->target() == static_cast<int64_t>(label)) return k;
+    return 0;
+  }
+
+  // -- one output: numbers, and two classes ------------------------------------------------------
+
+  // While a row is learned, the next one is resolved and its blocks are fetched.
+  void learn_one_output(const Batch& batch, const double* labels, const double* weights,
+                        Predictions out) {
+    const auto weight = [&](size_t row) { return weights ? weights[row] : 1.0; };
+    unsigned at = 0;
+    const auto resolve = [&](size_t row, InputRow<T>& to) {
+      if (row == batch.rows) return;
+      if (weight(row) == 0) return inputs_.template resolve<false>(batch, row, to);
+      inputs_.template resolve<true>(batch, row, to);
+      outputs_[0]->prefetch(to);
+      if (diagonal_.members() > 0) diagonal_.prefetch(to);
+    };
+    size_t slots = inputs_.slots(), number = 0;
+    try {
+      resolve(0, rows_[at]);
+      for (; number < batch.rows; ++number) {
+        InputRow<T>& row = rows_[at];
+        at ^= 1;
+        resolve(number + 1, rows_[at]);
+        if (weight(number) == 0) {
+          predict_row(row, number, out, false);
+          continue;
+        }
+        learn_row(row, labels[number], weight(number), number, out);
+        slots = row.slots_seen;
+        if (warm_up_.open() && warm_up_.add(batch, number, labels[number], weight(number))) {
+          settle();
+          slots = inputs_.slots();
+          resolve(number + 1, rows_[at]);  // it was resolved with other inputs
+        }
+      }
+    } catch (const std::exception& error) {
+      inputs_.remove_from(slots);
+      refuse(batch.first + number, number, error);
+      throw;
+    }
+  }
+
+  // One round. If the row cannot be learned, everything is as it was before.
+  void learn_row(InputRow<T>& row, double label, double weight, size_t number, Predictions out) {
+    Output<T, S>& output = *outputs_[0];
+    output.keep_labels();
+    const size_t times = inputs_.take(row, weight);
+    const RowsSeen& seen = inputs_.seen();
+    try {
+      if (diagonal_.members() > 0) diagonal_.project(row, seen.count);
+      const DiagonalPredictions diagonal = diagonal_.predictions(0);
+      output.begin(row, diagonal, inputs_.seen_before());
+      write_answers(number, out, false);
+      double y = output.take_label(output.label(label), weight, seen);
+      if (diagonal_.members() > 0)
+        diagonal_.prepare(&y, 0, weight, output.pull(), 2, seen,
+                          Round<T, S>::longest_move(config_, seen));
+      output.learn(row, y, weight, times, seen, diagonal);
+    } catch (const std::exception&) {
+      output.undo();
+      inputs_.undo(row);
+      throw;
+    }
+    if (diagonal_.members() > 0) diagonal_.commit();
+    inputs_.commit(row);
+  }
+
+  [[noreturn]] static void refuse(size_t row, size_t number, const std::exception& error) {
+    std::string text = "row " + std::to_string(row) + ": " + error.what() +
+                       ". The learner is as it was before this row";
+    if (row > 0) text += "; the " + std::to_string(row) + " rows before it were learned";
+    if (dynamic_cast<const BadInput*>(&error)) throw BadInput(text);
+    if (!dynamic_cast<const Diverged*>(&error)) throw;
+    throw Diverged(text, number, error.what());
+  }
+
+  // -- several outputs ---------------------------------------------------------------------------
+
+  // The inputs and the diagonal learn a slice of rows first, and then each output by itself:
+  // threads may share the outputs.
+  void learn_outputs(const Batch& batch, const double* labels, const double* weights,
+                     Predictions out, size_t threads) {
+    std::string failed;
+    const auto note = [&](size_t row, const std::string& cause, const std::string& who) {
+      if (failed.empty())
+        failed = "row " + std::to_string(batch.first + row) + ": " + cause + ". " + who +
+                 " left this row out; " + std::to_string(batch.first + batch.rows) +
+                 " rows were learned otherwise. Leave the row out, or give numbers of a reasonable "
+                 "size";
+    };
+    for (size_t first = 0; first < batch.rows;) {
+      const size_t end = prepare_slice(batch, first, labels, weights, out, note);
+      std::vector<std::string> errors(outputs_.size());
+      std::vector<size_t> error_rows(outputs_.size());
+      const size_t work = prepared_nonzeros_ * outputs_.size() / kNonzerosPerThread;
+      for_each_index(outputs_.size(), std::min(threads, work), [&](size_t k) {
+        for (size_t i = 0; i < prepared_count_; ++i) try {
+            learn_prepared(k, prepared_[i], out);
+          } catch (const Diverged& error) {
+            if (errors[k].empty()) {
+              errors[k] = error.what();
+              error_rows[k] = prepared_[i].number;
+            }
+          }
+      });
+      for (size_t k = 0; k < outputs_.size(); ++k)
+        if (!errors[k].empty())
+          note(error_rows[k], errors[k],
+               "The learner of class number " + std::to_string(outputs_[k]->target()) + " has");
+      if (warm_up_.open())
+        for (size_t i = 0; i < prepared_count_; ++i)
+          if (warm_up_.add(batch, prepared_[i].number, prepared_[i].label, prepared_[i].weight)) {
+            settle();
+            break;
+          }
+      first = end;
+    }
+    if (!failed.empty()) throw Diverged(failed);
+  }
+
+  // Prepares rows from `first` on; returns the row after the last. A slice ends where the outputs
+  // or the inputs change: at the third class, and at the end of the warm-up.
+  template <class Note>
+  size_t prepare_slice(const Batch& batch, size_t first, const double* labels,
+                       const double* weights, Predictions out, Note&& note) {
+    prepared_count_ = prepared_nonzeros_ = 0;
+    if (prepared_.size() < kSliceRows) prepared_.resize(kSliceRows);
+    size_t row = first;
+    for (; row < batch.rows && prepared_count_ < kSliceRows && prepared_nonzeros_ < kSliceNonzeros;
+         ++row) {
+      const double weight = weights ? weights[row] : 1.0;
+      Prepared& next = prepared_[prepared_count_];
+      if (weight == 0) {
+        if (prepared_count_ > 0) break;  // outputs predict it once they have learned the slice
+        inputs_.template resolve<false>(batch, row, next.row);
+        predict_row(next.row, row, out, false);
+        continue;
+      }
+      if (drops_sketches(labels[row])) {
+        if (prepared_count_ > 0) break;
+        see(labels[row]);
+        for (auto& output : outputs_) output->drop_sketch();
+      }
+      const size_t slots = inputs_.slots();
+      inputs_.template resolve<true>(batch, row, next.row);
+      try {
+        prepare(next, row, labels[row], weight);
+      } catch (const Diverged& error) {
+        inputs_.undo(next.row);
+        inputs_.remove_from(slots);
+        for (size_t line = 0; line < lines(); ++line) out.values[line * out.stride + row] = 0;
+        note(row, error.what(), "All classes have");
+        continue;
+      }
+      ++prepared_count_;
+      prepared_nonzeros_ += next.row.size;
+      if (warm_up_.open() && inputs_.seen().count == WarmUp::kRows) {
+        ++row;
+        break;
+      }
+    }
+    return row;
+  }
+
+  void prepare(Prepared& next, size_t row, double label, double weight) {
+    see(label);
+    next.number = row;
+    next.label = label;
+    next.weight = weight;
+    next.times = inputs_.take(next.row, weight);
+    next.before = inputs_.seen_before();
+    next.seen = inputs_.seen();
+    if (const size_t D = diagonal_.members(); D > 0) {
+      diagonal_.project(next.row, next.seen.count);
+      for (size_t k = 0; k < outputs_.size(); ++k) labels_[k] = outputs_[k]->label(label);
+      diagonal_.prepare(labels_.data(), output_of_label(label), weight, 1.0, seen_.size(),
+                        next.seen, Round<T, S>::longest_move(config_, next.seen));
+      const DiagonalPredictions all = diagonal_.predictions(0);
+      next.diagonal_margins.assign(all.margins, all.margins + outputs_.size() * D);
+      next.diagonal_fits.assign(all.fits, all.fits + outputs_.size() * D);
+      diagonal_.commit();
+    }
+    inputs_.commit(next.row);
+  }
+
+  void learn_prepared(size_t k, Prepared& row, Predictions out) {
+    Output<T, S>& output = *outputs_[k];
+    const double* margins = row.diagonal_margins.data() + k * diagonal_.members();
+    const double* fits = row.diagonal_fits.data() + k * diagonal_.members();
+    const DiagonalPredictions diagonal{margins, margins, fits, fits};
+    output.keep_labels();
+    try {
+      output.begin(row.row, diagonal, row.before);
+      if (k < lines()) {
+        const double answer = output.answer(false);
+        out.values[k * out.stride + row.number] = mirrored_line() ? -answer : answer;
+      }
+      const double y = output.take_label(output.label(row.label), row.weight, row.seen);
+      output.learn(row.row, y, row.weight, row.times, row.seen, diagonal);
+    } catch (const Diverged&) {
+      output.undo();
+      throw;
+    }
+  }
+
+  // Classes that rows have had, in order.
+  void see(double label) {
+    const auto code = static_cast<int64_t>(label);
+    const auto at = std::lower_bound(seen_.begin(), seen_.end(), code);
+    if (at == seen_.end() || *at != code) seen_.insert(at, code);
+  }
+  // Whether the label is that of the third class in wide rows: from there on, outputs do without
+  // their sketches.
+  bool drops_sketches(double label) const {
+    if (!wide_ || config_.diagonal.empty() || task_.numbers || !outputs_[0]->has_sketch())
+      return false;
+    const bool is_new =
+        !std::binary_search(seen_.begin(), seen_.end(), static_cast<int64_t>(label));
+    return seen_.size() + is_new > 2;
+  }
+
+  // -- the end of the warm-up --------------------------------------------------------------------
+
+  // Starts again with what the first rows have shown, and learns them once more.
+  [[gnu::cold]] void settle() {
+    const Choices choices = warm_up_.choices(inputs_.index());
+    ModelOf settled(config_, task_);
+    settled.inputs_.start(choices.unit, choices.centres);
+    settled.wide_ = choices.wide;
+    const Batch batch = warm_up_.batch();
+    Vector predictions(batch.rows * lines());
+    settled.warm_up_.close();
+    try {
+      settled.learn(batch, warm_up_.labels().data(), warm_up_.weights().data(),
+                    {predictions.data(), batch.rows}, 1);
+    } catch (const Diverged&) {  // the rows stay as they were learned
+      warm_up_.close();
+      return;
+    }
+    *this = std::move(settled);
+  }
+
+  // -- state -------------------------------------------------------------------------------------
+
+  void read_classes_seen(StateReader& archive) {
+    seen_ = archive.any_array<int64_t>("classes.seen");
+    if (!std::is_sorted(seen_.begin(), seen_.end()))
+      StateReader::fail("classes.seen", "is not sorted");
+  }
+
+  template <class Archive>
+  [[gnu::cold]] void state(Archive& archive) {
+    inputs_.state(archive);
+    archive.scalar("wide", wide_);
+    const size_t slots = inputs_.slots();
+    if constexpr (Archive::reading)
+      read_classes_seen(archive);
+    else
+      archive.array("classes.seen", seen_);
+    warm_up_.state(archive, inputs_.seen().count, inputs_.index());
+    if (!config_.diagonal.empty()) diagonal_.state(archive, slots);
+    for (size_t k = 0; k < outputs_.size(); ++k)
+      archive.within(std::to_string(k) + ".", [&] { outputs_[k]->state(archive, slots); });
+  }
+
+  Config config_;
+  Task task_;
+  Inputs<T> inputs_;
+  Outputs outputs_;
+  Diagonal<T> diagonal_;
+  WarmUp warm_up_;
+  bool wide_ = false;
+  std::vector<int64_t> seen_;  // classes that rows have had, in order
+  InputRow<T> rows_[2];        // the one at hand and the next
+  Vector labels_;              // of the row at hand, by output
+  std::vector<Prepared> prepared_;
+  size_t prepared_count_ = 0, prepared_nonzeros_ = 0;
+};
+
+}  // namespace sonline

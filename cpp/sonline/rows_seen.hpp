@@ -1,0 +1,74 @@
+// The rows that a model has learned: how many, how long, how heavy.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "sonline/config.hpp"
+#include "sonline/hashing.hpp"
+
+namespace sonline {
+
+// How many rows of equal weight tell as much as the rows so far, (Σw)² / Σw² (Kish 1965): if one
+// row of a thousand weighs as much as all others, memories and shares are not those of a thousand
+// rows.
+class EffectiveRows {
+ public:
+  void add(double weight) {
+    sum_ += weight;
+    squares_ += weight * weight;
+  }
+  double count() const { return sum_ / unit(); }
+  // The weight of one of them; 1 if the squares are beyond the range of numbers.
+  double unit() const { return std::isnormal(squares_) ? squares_ / sum_ : 1.0; }
+
+  template <class Archive>
+  void state(Archive& archive) {
+    archive.scalar("weights.sum", sum_);
+    archive.scalar("weights.squares", squares_);
+  }
+
+ private:
+  double sum_ = 0, squares_ = 0;
+};
+
+struct RowsSeen {
+  uint64_t count = 0;
+  uint64_t nonzeros = 0;   // of the first kLastCounted rows
+  double mean_energy = 0;  // of |x̃|²
+  EffectiveRows effective;
+
+  void add(size_t size, double energy, double weight) {
+    ++count;
+    if (count < kLastCounted) nonzeros += size;
+    mean_energy += (energy - mean_energy) / static_cast<double>(count);
+    effective.add(weight);
+  }
+
+  // The sketch takes in one row out of each group of this many rows, and counts it that often. If
+  // sketch_every is 0 ("auto"): every row at first, later one of two, and so on up to one of 32.
+  size_t per_draw(size_t sketch_every) const {
+    constexpr uint64_t kFirstDrawn = 1024;
+    constexpr size_t kLargestGroup = 32;
+    if (sketch_every > 0) return sketch_every;
+    size_t every = 1;
+    while (every < kLargestGroup && count >= kFirstDrawn * every) every *= 2;
+    return every;
+  }
+  // Whether that row is the next one. It is drawn at random, so that a periodic stream is sampled
+  // fairly.
+  bool next_is_drawn(size_t every) const {
+    return every == 1 || count % every == mix_bits(count / every) % every;
+  }
+
+  template <class Archive>
+  [[gnu::cold]] void state(Archive& archive) {
+    archive.scalar("rounds", count);
+    archive.scalar("mean_energy", mean_energy);
+    archive.scalar("nonzeros", nonzeros);
+    effective.state(archive);
+  }
+};
+
+}  // namespace sonline
