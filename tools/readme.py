@@ -1,6 +1,6 @@
 """Run the demonstration and update the picture and the table of the README.
 
-Usage: python tools/readme.py (or `make readme`). Without running it again: --table-only.
+Usage: python tools/readme.py. Without running it again: --table-only.
 """
 
 import json

@@ -143,6 +143,19 @@ def describe_csv(text: bytes, delimiter: str, columns: int, na_values: Sequence[
     Return for each column of a piece of CSV the number of its cells, of words that are no numbers and of decimal commas, and the first word.
     """
 
+def read_date(word: str) -> float | None:
+    """
+    Return a date or time such as 2024-05-17T12:30 as days since 2000-01-01.
+    """
+
+def read_amount(word: str) -> float | None:
+    """Return a number with separators and signs, such as 1,234.50 or 12 %."""
+
+def date_parts(days: float) -> list[tuple[str, float]]:
+    """
+    Return the features of a date: the endings of their names, and their values.
+    """
+
 def hash_bytes(data: bytes, seed: int = 0) -> int:
     """Return the 64-bit hash of a byte string."""
 
@@ -288,6 +301,10 @@ class TextBatch:
         """Columns that are known to hold text from here on."""
 
     @property
+    def date_columns(self) -> list[str]:
+        """Columns that are known to hold dates from here on."""
+
+    @property
     def unknown_features(self) -> int:
         """Number of features left out because names are frozen."""
 
@@ -318,7 +335,7 @@ class TextParser:
     def set_columns(self, names: Sequence[str], kinds: Sequence[str], ngrams: Sequence[int], products: Sequence[tuple[int, int]], delimiter: str) -> None:
         """Set what the columns of the CSV hold that is fed next."""
 
-    def set_json_columns(self, roles: Mapping[str, str], text: Sequence[str], ngrams: Mapping[str, int], products: Sequence[tuple[str, str]]) -> None:
+    def set_json_columns(self, roles: Mapping[str, str], kinds: Mapping[str, str], text: Sequence[str], ngrams: Mapping[str, int], products: Sequence[tuple[str, str]]) -> None:
         """Set what columns of JSON lines are, by name, before anything is fed."""
 
     @property

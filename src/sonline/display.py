@@ -94,13 +94,10 @@ class Display:
         The output.
     silent : bool
         Show nothing.
-    loss_scale : float
-        Losses are shown times this.
     """
 
     console: Any
     silent: bool
-    loss_scale: float = 1.0
     started: float = field(default_factory=time.monotonic)
     _live: AbstractContextManager[Any] | None = None
     _shown: tuple[Now, float] | None = None  # what is known, since when
@@ -167,7 +164,7 @@ class Display:
         """Return the average loss, and the loss since the last line, as text."""
         if point is None:
             return number(None), number(None)
-        return number(self.loss_scale * point.average), number(self.loss_scale * point.since_last)
+        return number(point.average), number(point.since_last)
 
     def _facts(self) -> dict[str, Any] | None:
         """Return the table to draw; None before the first batch."""

@@ -170,7 +170,6 @@ class OnlineLearner(Face, LearnerConstructor):
         label: str | None = None,
         weight: str | None = None,
         passes: int = 1,
-        cache: str | os.PathLike[str] | None = None,
         shuffle: int = 0,
         classes: str | Sequence[Any] = "auto",
         class_weight: Mapping[Any, float] | None = None,
@@ -194,10 +193,6 @@ class OnlineLearner(Face, LearnerConstructor):
             Columns of tables: the label (default "label"), and the weight of each row.
         passes : int, default=1
             Number of passes over the files.
-        cache : path-like, optional
-            A file for the parsed rows, in the Arrow format. The first pass writes it; later passes,
-            and later calls with the same files and options, read it instead of the files. The model
-            is the same, to the last bit. Needs the extra ``arrow``.
         shuffle : int, default=0
             Shuffle the rows within blocks of this many rows, anew in each pass.
         classes : {"auto", "binary", "multi"} or sequence, default="auto"
@@ -256,7 +251,6 @@ class OnlineLearner(Face, LearnerConstructor):
                 source,
                 options={"label": label, "weight": weight, **options},
                 passes=passes,
-                cache=cache,
                 shuffle=shuffle,
                 classes=classes,
                 class_weight=class_weight,

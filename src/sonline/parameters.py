@@ -36,7 +36,7 @@ MISSING = ("absent", "mark", "refuse")
 DEFAULT_RELATIVE_ALPHA = 0.1
 # alpha="auto": (relative alpha, memory in rows) of the weight vectors that share the sketch. With a
 # memory, steps keep their size once the stream is longer than it; 0 means steps that decay for
-# ever. docs/decisions/blend-of-alpha-auto.md has the evidence.
+# ever. docs/decisions/what-was-tried.md has the evidence.
 EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (0.01, 100.0))
 # Regression targets may change their level, which the last rows show. The larger alpha keeps the
 # short memory from learning what few rows cannot show, such as the slope of a slow trend.

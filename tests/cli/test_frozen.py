@@ -21,7 +21,9 @@ def test_frozen_measures_are_near_the_progressive_ones_on_shuffled_rows(sonline,
     assert "warning" not in done.stderr
     assert abs(report["frozen_error"] - report["error"]) < 0.02
     assert abs(report["frozen_loss"] - report["loss"]) < 0.05
-    assert "(on the next rows, before learning them)" in sonline("train", "a.svm").stdout
+    shown = f"(on {report['frozen_rows']:,} rows, before learning them)"
+    assert shown in sonline("train", "a.svm").stdout
+    assert 1000 < report["frozen_rows"] < 10_000
 
 
 def test_labels_in_runs_give_a_warning(sonline, tmp_path):
@@ -34,5 +36,6 @@ def test_labels_in_runs_give_a_warning(sonline, tmp_path):
 
 
 def test_small_files_have_no_frozen_measures(sonline, tmp_path):
-    (tmp_path / "a.svm").write_text(svmlight(50))
-    assert "frozen" not in sonline("train", "a.svm").stdout
+    for rows in (50, 4000):  # the second has a batch with few rows at its end
+        (tmp_path / "a.svm").write_text(svmlight(rows))
+        assert "frozen" not in sonline("train", "a.svm").stdout

@@ -2,15 +2,17 @@
 
 import importlib.util
 import json
+import lzma
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from cli.conftest import identity, svmlight, tensors
-from sonline import OnlineLearner, streams
+from sonline import OnlineLearner, persistence, streams
 from sonline.cli.vw import LOSSES, parse
 
 OJA = ("--OjaNewton", "--sketch_size")
@@ -138,6 +140,37 @@ def test_predictions_are_those_of_vowpal_wabbit_itself(sonline, tmp_path, case):
         assert float(shown.split()[1]) == pytest.approx(float(average), abs=1e-3)
 
 
+THEIR_DATA = Path(__file__).parent / "vowpal_wabbit"
+
+
+@pytest.mark.parametrize("bits", [18, 28])
+def test_the_loss_is_that_of_the_second_order_test_of_vowpal_wabbit(sonline, tmp_path, bits):
+    """Test 134 of its RunTests: average loss 0.225511, and its table of losses."""
+    text = lzma.decompress((THEIR_DATA / "0001.dat.xz").read_bytes())
+    (tmp_path / "0001.dat").write_bytes(text)
+    done = sonline("vw", *PLAIN, "-d", "0001.dat", "-b", bits)
+    assert "loss            0.225511 (squared" in done.stdout
+    table = [line.split() for line in done.stderr.splitlines() if line.startswith(" 0.")]
+    averages = {int(row[3]): row[0] for row in table}
+    assert averages[8] == "0.405220"
+    assert averages[64] == "0.297003"
+    assert averages[128] == "0.276817"
+
+
+def test_the_first_row_of_a_regression_counts(sonline, tmp_path):
+    """The loss is that of the predictions written, which are Vowpal Wabbit's."""
+    data = THEIR_DATA / "0002_25.dat"
+    done = sonline("vw", *PLAIN, "-d", data, "-p", "p.txt")
+    labels = np.array([float(line.split()[0]) for line in data.read_text().splitlines()])
+    words = [line.split() for line in (tmp_path / "p.txt").read_text().splitlines()]
+    predicted = np.array([float(number) for number, _ in words])
+    theirs = {5: 0.0, 6: 0.593261, 7: 0.732510, 22: 0.373988, 24: 0.732510}
+    assert {row: round(float(predicted[row]), 6) for row in theirs} == theirs
+    loss = ((predicted - labels) ** 2).mean()
+    assert f"loss            {loss:.6f}" in done.stdout
+    assert loss == pytest.approx(0.070258, abs=1e-6)
+
+
 @pytest.mark.skipif(
     importlib.util.find_spec("vowpalwabbit") is None,
     reason="vowpalwabbit is in the extra docs, which make venv installs",
@@ -195,6 +228,27 @@ def test_test_only_predicts_and_measures(sonline, tmp_path):
     bare = "".join(line[line.index("|") :] for line in text.splitlines(keepends=True))
     shown = sonline("vw", "-t", "-i", "v.son", "-p", "/dev/stdout", input=bare)
     assert [line.split()[0] for line in raw.splitlines()] == shown.stdout.split()
+
+
+def test_namespaces_to_keep_and_to_leave_out(sonline, tmp_path):
+    (tmp_path / "d.vw").write_text("1 |a x |b y |é z | w\n-1 |a u |b v |é t | s\n" * 10)
+    for options, used in (
+        (["--keep", "a"], 2),
+        (["--keep", "aé"], 4),
+        (["--ignore", "b"], 6),
+        (["--keep", "ab", "--ignore", "b"], 2),
+    ):
+        sonline("vw", "d.vw", "-f", "m.son", *options, "--noconstant", "--quiet")
+        assert json.loads(sonline("inspect", "m.son", "--json").stdout)["features"] == used
+
+
+def test_what_only_vw_needs_is_in_its_part_of_the_file(sonline, tmp_path):
+    (tmp_path / "d.vw").write_text(vw_text(50))
+    loss = ("--loss_function", "logistic")
+    sonline("vw", "d.vw", "-f", "m.son", *OJA, 2, *loss, "--binary", "--quiet")
+    document, _ = persistence.read(tmp_path / "m.son")
+    assert document["face"] == {"name": "vw", "predict_as": "label", "row_weight": 0.5}
+    assert "row_weight" not in document
 
 
 def test_going_on_with_a_model_is_never_having_stopped(sonline, tmp_path):

@@ -40,7 +40,7 @@ def rows(data_dir):
 
 
 # In file order, where the paper's steps may follow the labels of the last rows, they are better on
-# these (docs/decisions/blend-of-alpha-auto.md).
+# these (docs/decisions/what-was-tried.md).
 ADAGRAD_WINS = {"ijcnn1", "mushrooms"}
 OJA_WINS = {"breast-cancer", "ijcnn1", "ionosphere", "mushrooms"}
 

@@ -1,7 +1,8 @@
 """Random learners and streams: kernel and reference agree in whatever combination.
 
 `tests/conformance` goes through the combinations one by one, for long; here they are mixed, with
-sizes, weights and kinds of rows that nobody thought of. `make fuzz` looks at thousands of them.
+sizes, weights and kinds of rows that nobody thought of. HYPOTHESIS_PROFILE=explore looks at
+thousands of them.
 """
 
 from __future__ import annotations

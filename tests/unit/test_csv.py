@@ -117,7 +117,7 @@ def test_formatted_numbers_are_not_silently_categories(tmp_path, shown):
 @pytest.mark.parametrize(
     "words",
     [
-        [f"2024-01-{n:02}" for n in range(1, 29)],
+        [f"{n:02}.01.2024" for n in range(1, 29)],
         [f"10.0.{n}.7" for n in range(40)],
         ["10%", "20%"] * 20,
         [f"{n}" if n % 2 else f"A{n}" for n in range(40)],

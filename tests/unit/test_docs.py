@@ -16,7 +16,6 @@ PAGES = sorted(
     for page in DOCS.rglob("*.md")
     if not {"_build", "auto_examples", "jupyter_execute"} & set(page.relative_to(DOCS).parts)
 )
-GUIDE = [page for page in PAGES if page.parent.name == "guide" and page.stem != "index"]
 NOT_BUILT = sorted([*ROOT.glob("*.md"), *(ROOT / ".github").rglob("*.md")])
 # Lines for a cluster, some of them fragments. Tests run those that dask.md and spark.md begin with.
 FOR_CLUSTERS = {"dask.md", "distributed.md", "spark.md"}
@@ -24,13 +23,6 @@ FOR_CLUSTERS = {"dask.md", "distributed.md", "spark.md"}
 
 def read(page: Path) -> str:
     return page.read_text(encoding="utf-8")
-
-
-def prose(markdown: str) -> str:
-    """Return a page without its header, code, formulas and generated parts."""
-    for part in (r"\A---.*?^---$", r"^```.*?^```", r"<!-- demo: begin.*?demo: end -->"):
-        markdown = re.sub(part, "", markdown, flags=re.DOTALL | re.MULTILINE)
-    return re.sub(r"`[^`]*`|\$[^$]*\$|\]\([^)]*\)", "", markdown)
 
 
 @pytest.mark.parametrize("page", NOT_BUILT, ids=lambda page: page.name)
@@ -46,33 +38,10 @@ def test_python_on_a_page_is_run(page):
         assert "```python" not in read(page), "use a {code-cell}, which runs in the build"
 
 
-@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
-def test_pages_of_the_guide_have_code_a_picture_and_a_way_on(page):
-    text = read(page)
-    cells = re.findall(r"^```\{code-cell\} python\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    assert any("plt." in cell or "plots." in cell for cell in cells)
-    assert "\n**Next:** " in text
-    assert f"]({page.name})" in read(DOCS / "guide" / "index.md")
-
-
-@pytest.mark.parametrize("page", GUIDE, ids=lambda page: page.stem)
-def test_measured_numbers_of_the_guide_are_printed_by_its_code(page):
-    definitions = {"0.5", "30 %", "90 %"}  # of a threshold, of calibration, of an interval
-    actual = set(re.findall(r"\d+\.\d+(?: %)?|\d+ ?%", prose(read(page))))
-    assert actual <= definitions
-
-
 def test_readme_describes_the_demonstration():
     report = json.loads(read(DOCS / "_static" / "demo.json"))
     output = f"one pass over {report['rows']:,} rows of {report['features']} features"
     assert output in " ".join(read(ROOT / "README.md").split())
-
-
-def test_readme_and_landing_page_say_whose_the_default_sketch_is():
-    for page in (ROOT / "README.md", DOCS / "index.md"):
-        text = " ".join(read(page).split())
-        assert "**The default sketch is this project's own, not the paper's**" in text
-        assert "not on PyPI yet" in text
 
 
 def test_the_version_switch_knows_this_version():

@@ -203,7 +203,6 @@ def test_inconsistent_fields_are_refused(sketch: str, tmp_path: Path) -> None:
         {"signs": [0.5]},
         {"reading": {"colour": 1}},
         {"progress": {}},
-        {"row_weight": "heavy"},
         {"run": 3},
         {"face": None},
     ],

@@ -67,6 +67,7 @@ struct Batch {
   // Tables: columns whose type is known since this batch, because it has their first value.
   Strings number_columns;
   Strings text_columns;
+  Strings date_columns;
 
   explicit Batch(bool double_values) : double_values(double_values) { indptr.push_back(0); }
   size_t rows() const { return indptr.size() - 1; }

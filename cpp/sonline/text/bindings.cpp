@@ -20,6 +20,7 @@
 #include "sonline/hashing.hpp"
 #include "sonline/names.hpp"
 #include "sonline/py_model.hpp"
+#include "sonline/text/cells.hpp"
 #include "sonline/text/parser.hpp"
 
 namespace nb = nanobind;
@@ -199,6 +200,8 @@ void set_columns(PyParser& self, const std::vector<std::string>& names,
                                        {{"ignored", CellKind::kIgnored},
                                         {"number", CellKind::kNumber},
                                         {"text", CellKind::kText},
+                                        {"date", CellKind::kDate},
+                                        {"amount", CellKind::kAmount},
                                         {"unknown", CellKind::kUnknown},
                                         {"label", CellKind::kLabel},
                                         {"weight", CellKind::kWeight},
@@ -219,6 +222,7 @@ void set_columns(PyParser& self, const std::vector<std::string>& names,
 }
 
 void set_json_columns(PyParser& self, std::map<std::string, std::string> roles,
+                      const std::map<std::string, std::string>& kinds,
                       const std::vector<std::string>& text,
                       const std::map<std::string, size_t>& ngrams,
                       const std::vector<std::pair<std::string, std::string>>& products) {
@@ -229,6 +233,10 @@ void set_json_columns(PyParser& self, std::map<std::string, std::string> roles,
                                            {"label", CellKind::kLabel},
                                            {"weight", CellKind::kWeight},
                                            {"tag", CellKind::kTag}});
+  }
+  for (const auto& [name, kind] : kinds) {
+    layout.kinds[name] =
+        choose<CellKind>("kind", kind, {{"date", CellKind::kDate}, {"amount", CellKind::kAmount}});
   }
   layout.text = {text.begin(), text.end()};
   layout.ngrams = {ngrams.begin(), ngrams.end()};
@@ -271,8 +279,8 @@ void bind_parser(nb::module_& m) {
           "line"_a, "offset"_a, "rows"_a, "Set where the next file is read on.")
       .def("set_columns", &set_columns, "names"_a, "kinds"_a, "ngrams"_a, "products"_a,
            "delimiter"_a, "Set what the columns of the CSV hold that is fed next.")
-      .def("set_json_columns", &set_json_columns, "roles"_a, "text"_a, "ngrams"_a, "products"_a,
-           "Set what columns of JSON lines are, by name, before anything is fed.")
+      .def("set_json_columns", &set_json_columns, "roles"_a, "kinds"_a, "text"_a, "ngrams"_a,
+           "products"_a, "Set what columns of JSON lines are, by name, before anything is fed.")
       .def_prop_ro(
           "columns",
           [](PyParser& self) { return self.locked([](Parser& p) { return p.columns(); }); },
@@ -359,6 +367,7 @@ void bind_batch(nb::module_& m) {
   names("number_columns", &Batch::number_columns,
         "Columns that are known to hold numbers from here on.");
   names("text_columns", &Batch::text_columns, "Columns that are known to hold text from here on.");
+  names("date_columns", &Batch::date_columns, "Columns that are known to hold dates from here on.");
   batch.def_ro("unknown_features", &Batch::unknown_features,
                "Number of features left out because names are frozen.");
   batch.def_prop_ro("errors", &errors_of, "The lines that could not be parsed.");
@@ -393,6 +402,31 @@ void bind_names(nb::module_& m) {
       "text"_a, "delimiter"_a, "columns"_a, "na_values"_a,
       "Return for each column of a piece of CSV the number of its cells, of words that are no "
       "numbers and of decimal commas, and the first word.");
+  m.def(
+      "read_date",
+      [](std::string_view word) -> std::optional<double> {
+        double days;
+        return read_date(word, days) ? std::optional(days) : std::nullopt;
+      },
+      "word"_a, "Return a date or time such as 2024-05-17T12:30 as days since 2000-01-01.");
+  m.def(
+      "read_amount",
+      [](std::string_view word) -> std::optional<double> {
+        double value;
+        return read_amount(word, value) ? std::optional(value) : std::nullopt;
+      },
+      "word"_a, "Return a number with separators and signs, such as 1,234.50 or 12 %.");
+  m.def(
+      "date_parts",
+      [](double days) {
+        std::vector<std::pair<std::string, double>> named;
+        const auto parts = date_parts(days);
+        for (size_t k = 0; k < parts.size(); ++k) {
+          named.push_back({std::string(kDateParts[k]), parts[k]});
+        }
+        return named;
+      },
+      "days"_a, "Return the features of a date: the endings of their names, and their values.");
   m.def(
       "hash_bytes",
       [](const nb::bytes& data, uint64_t seed) { return hash_bytes(view(data), seed); }, "data"_a,

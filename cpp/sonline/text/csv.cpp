@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "sonline/text/cells.hpp"
 #include "sonline/text/line_parser.hpp"
 #include "sonline/text/ngrams.hpp"
 #include "sonline/text/number.hpp"
@@ -222,6 +223,15 @@ class CsvParser final : public LineParser {
     switch (column.kind) {
       case CellKind::kText:
         return add_text(number, cell.text, batch);
+      case CellKind::kDate:
+        return add_date(number, trimmed(cell.text), batch);
+      case CellKind::kAmount: {
+        double value;
+        const std::string_view word = trimmed(cell.text);
+        if (is_missing(word)) return add_missing(number, batch);
+        if (!read_amount(word, value)) return Reason::kNotANumber;
+        return add_number(number, value, batch);
+      }
       case CellKind::kTag:
         if (!is_missing(cell.text)) tag_ = cell.text;
         return Reason::kNone;
@@ -254,6 +264,11 @@ class CsvParser final : public LineParser {
     const Cell cell = read_cell(p, last, delimiter_, scratch_);
     if (cell.open || is_missing(trimmed(cell.text))) return;
     double value;
+    if (read_date(trimmed(cell.text), value)) {
+      column.kind = CellKind::kDate;
+      batch.date_columns.push_back(column.name);
+      return;
+    }
     column.kind =
         read_number(p, last, value) == Reason::kNotANumber ? CellKind::kText : CellKind::kNumber;
     (column.kind == CellKind::kNumber ? batch.number_columns : batch.text_columns)
@@ -303,6 +318,24 @@ class CsvParser final : public LineParser {
       if (column.key == FeatureKeys::kNoIndex) return Reason::kNameNotIndex;
     }
     return add(column.key, value, batch);
+  }
+
+  // Only the days are multiplied with other columns.
+  Reason add_date(size_t number, std::string_view word, Batch& batch) {
+    if (is_missing(word)) return add_missing(number, batch);
+    double days;
+    if (!read_date(word, days)) return Reason::kNotADate;
+    room(batch, columns_.size() + kDateParts.size());
+    const auto parts = date_parts(days);
+    Reason reason = add_number(number, parts[0], batch);
+    for (size_t k = 1; k < parts.size() && reason == Reason::kNone; ++k) {
+      if (parts[k] == 0) continue;
+      scratch_ = layout_.columns[number].name;
+      scratch_ += kDateParts[k];
+      const int64_t key = keys_.of_name(scratch_);
+      reason = key == FeatureKeys::kNoIndex ? Reason::kNameNotIndex : add(key, parts[k], batch);
+    }
+    return reason;
   }
 
   Reason add_missing(size_t number, Batch& batch) {

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "sonline/text/cells.hpp"
 #include "sonline/text/line_parser.hpp"
 #include "sonline/text/ngrams.hpp"
 #include "sonline/text/number.hpp"
@@ -128,7 +129,7 @@ class JsonParser final : public LineParser {
  private:
   static constexpr int64_t kNoKey = -3;
 
-  enum class Type : uint8_t { kUnknown, kNumber, kText };
+  enum class Type : uint8_t { kUnknown, kNumber, kText, kDate };
 
   struct Children {
     NameTable keys;
@@ -146,6 +147,7 @@ class JsonParser final : public LineParser {
     const char* where = nullptr;
     CellKind role = CellKind::kNumber;
     Type type = Type::kUnknown;
+    CellKind kind = CellKind::kUnknown;  // kDate or kAmount, if that is known
     bool as_text = false;
     bool multiplied = false;
     size_t ngrams = 0;
@@ -368,10 +370,12 @@ class JsonParser final : public LineParser {
     }
     WordCounts words;
     if (read_words(p, words)) {
-      set_type(id, Type::kText);
+      if (!set_type(id, Type::kText)) return fail_value(Reason::kJsonNested, id, begin, p);
       return add_words(id, words);
     }
-    p = begin + 1;
+    p = begin;
+    if (columns_[id].type != Type::kUnknown) return fail_nested(id, p, depth);
+    ++p;
     uint32_t previous = kNoColumn;
     for (uint64_t index = 0;; ++index) {
       skip_space(p);
@@ -426,9 +430,10 @@ class JsonParser final : public LineParser {
       case '"': {
         std::string_view text;
         const Reason reason = read_string(p, text, scratch_);
-        return reason != Reason::kNone ? reason : add_text(id, text);
+        return reason != Reason::kNone ? reason : add_text(id, text, first, p);
       }
       case '{':
+        if (columns_[id].type != Type::kUnknown) return fail_nested(id, p, depth);
         return read_object(id, p, depth + 1);
       case '[':
         return read_array(id, p, depth + 1);
@@ -502,6 +507,13 @@ class JsonParser final : public LineParser {
       }
     }
     return Reason::kNone;
+  }
+
+  // An object or array in a column of numbers or text.
+  Reason fail_nested(uint32_t id, const char*& p, unsigned depth) {
+    const char* const first = p;
+    const Reason reason = skip_value(p, depth);
+    return reason != Reason::kNone ? reason : fail_value(Reason::kJsonNested, id, first, p);
   }
 
   // Skips any well-formed value.
@@ -587,6 +599,9 @@ class JsonParser final : public LineParser {
       column.role = role->second;
     }
     column.as_text = layout_.text.contains(column.name);
+    if (const auto kind = layout_.kinds.find(column.name); kind != layout_.kinds.end()) {
+      column.kind = kind->second;
+    }
     if (const auto most = layout_.ngrams.find(column.name); most != layout_.ngrams.end()) {
       column.ngrams = most->second;
     }
@@ -601,11 +616,17 @@ class JsonParser final : public LineParser {
     return id;
   }
 
-  void set_type(uint32_t id, Type type) {
+  // The type of a column is that of its first value; false if it holds objects or arrays.
+  bool set_type(uint32_t id, Type type) {
     Column& column = columns_[id];
-    if (column.type != Type::kUnknown) return;
+    if (column.type != Type::kUnknown) return true;
+    if (column.children != nullptr) return false;
     column.type = type;
-    (type == Type::kNumber ? batch_->number_columns : batch_->text_columns).push_back(path(column));
+    Strings& columns = type == Type::kNumber ? batch_->number_columns
+                       : type == Type::kText ? batch_->text_columns
+                                             : batch_->date_columns;
+    columns.push_back(path(column));
+    return true;
   }
 
   Reason add_number(uint32_t id, double value, const char* from, const char* to) {
@@ -613,9 +634,11 @@ class JsonParser final : public LineParser {
     if (column.as_text) [[unlikely]] {
       const std::string_view written(from, static_cast<size_t>(to - from));
       const bool truth = *from == 't' || *from == 'f';
-      return add_text(id, truth ? (value != 0 ? "1" : "0") : number_word(written, value));
+      return add_text(id, truth ? (value != 0 ? "1" : "0") : number_word(written, value), from, to);
     }
-    if (column.type == Type::kUnknown) set_type(id, Type::kNumber);
+    if (column.type == Type::kUnknown && !set_type(id, Type::kNumber)) [[unlikely]] {
+      return fail_value(Reason::kJsonNested, id, from, to);
+    }
     if (value == 0) return Reason::kNone;
     if (collecting_ != 0) collected_.push_back({std::string(path(column)), value});
     if (column.feature < 0) {
@@ -627,8 +650,39 @@ class JsonParser final : public LineParser {
     return reason == Reason::kNone ? reason : fail_value(reason, id, from, to);
   }
 
-  Reason add_text(uint32_t id, std::string_view text) {
-    set_type(id, Type::kText);
+  // The first text of a column decides whether it holds dates.
+  bool holds_dates(const Column& column, std::string_view text) const {
+    double days;
+    if (column.type == Type::kDate || column.kind == CellKind::kDate) return true;
+    return column.type == Type::kUnknown && column.kind == CellKind::kUnknown && !column.as_text &&
+           column.ngrams == 0 && read_date(text, days);
+  }
+
+  // Only the days are multiplied with other columns.
+  Reason add_date(uint32_t id, std::string_view text, const char* from, const char* to) {
+    double days;
+    if (!read_date(text, days)) return fail_value(Reason::kNotADate, id, from, to);
+    if (!set_type(id, Type::kDate)) return fail_value(Reason::kJsonNested, id, from, to);
+    const auto parts = date_parts(days);
+    Reason reason = add_number(id, parts[0], from, to);
+    for (size_t k = 1; k < parts.size() && reason == Reason::kNone; ++k) {
+      if (parts[k] == 0) continue;
+      scratch_ = path(columns_[id]);
+      scratch_ += kDateParts[k];
+      const int64_t key = keys_.of_name(scratch_);
+      reason = key == FeatureKeys::kNoIndex ? fail_name(id, scratch_) : add(key, parts[k]);
+    }
+    return reason;
+  }
+
+  Reason add_text(uint32_t id, std::string_view text, const char* from, const char* to) {
+    if (columns_[id].kind == CellKind::kAmount) {
+      double value;
+      if (read_amount(text, value)) return add_number(id, value, from, to);
+      return fail_value(Reason::kNotANumber, id, from, to);
+    }
+    if (holds_dates(columns_[id], text)) return add_date(id, text, from, to);
+    if (!set_type(id, Type::kText)) return fail_value(Reason::kJsonNested, id, from, to);
     if (columns_[id].ngrams != 0) return add_words(id, ngrams(text, columns_[id].ngrams));
     return add_word(id, text, 1);
   }

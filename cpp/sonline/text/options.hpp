@@ -55,7 +55,9 @@ enum class CellKind : uint8_t {
   kIgnored,
   kNumber,
   kText,
-  kUnknown,  // the first cell that is not missing decides: kNumber or kText
+  kDate,
+  kAmount,   // numbers with separators, signs of currencies or per cent
+  kUnknown,  // the first cell that is not missing decides: kNumber, kDate or kText
   kLabel,
   kWeight,
   kTag,
@@ -77,7 +79,8 @@ struct CsvLayout {
 // The columns of JSON lines by name; columns that are not listed are features.
 struct JsonLayout {
   std::map<std::string, CellKind, std::less<>> roles;
-  std::set<std::string, std::less<>> text;  // columns whose numbers are categories
+  std::map<std::string, CellKind, std::less<>> kinds;  // of dates and amounts that are text
+  std::set<std::string, std::less<>> text;             // columns that are categories
   std::map<std::string, size_t, std::less<>> ngrams;
   std::vector<std::pair<std::string, std::string>> products;
 };

@@ -70,9 +70,12 @@ constexpr std::array kReasons = {
     Entry{"json_rest", "not valid JSON: there is more after the object; write one object per line"},
     Entry{"json_twice", "the key is there twice"},
     Entry{"json_kind", "the column holds another kind of value than expected"},
+    Entry{"json_nested",
+          "the column holds single values in some rows, objects or arrays in others"},
+    Entry{"not_a_date", "not a date such as 2024-05-17 or 2024-05-17T12:30:00"},
 };
 
-static_assert(kReasons.size() == static_cast<size_t>(Reason::kJsonKind) + 1);
+static_assert(kReasons.size() == static_cast<size_t>(Reason::kNotADate) + 1);
 
 const Entry& entry(Reason reason) { return kReasons[static_cast<size_t>(reason)]; }
 

@@ -45,6 +45,8 @@ enum class Reason : uint8_t {
   kJsonRest,
   kJsonTwice,
   kJsonKind,
+  kJsonNested,
+  kNotADate,
 };
 
 // A short name for programs, such as "not_a_number".

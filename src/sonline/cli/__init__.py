@@ -37,6 +37,7 @@ from sonline.errors import (
 COMMANDS = {
     "train": "Train a model on files or streams: svmlight, Vowpal Wabbit text or tables.",
     "predict": "Predict rows with a model, one line per row.",
+    "explain": "Show what each feature adds to the prediction of each row.",
     "evaluate": "Evaluate a model on labelled rows: loss, error, AUC, F1, confusion matrix, RMSE.",
     "merge": "Merge models that were trained on different rows with the same parameters.",
     "inspect": "Show the parameters, counters, spectrum and largest weights of a model.",

@@ -167,10 +167,6 @@ def _check(settings: Settings, cluster: str) -> None:
             settings.limit is not None,
             "files are read in parallel, so there are no first rows; name fewer files",
         ),
-        "--cache": (
-            settings.cache is not None,
-            "each file is read by the worker that trains on it",
-        ),
         "--shuffle": (settings.shuffle > 0, "each file is read in order; shuffle its rows before"),
         "--validation": (bool(settings.validation), "use 'sonline evaluate' on the merged model"),
         "--checkpoint-every": (

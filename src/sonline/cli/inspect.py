@@ -16,6 +16,7 @@ from sonline.cli.outputs import check_outputs, model_file
 from sonline.display import number
 from sonline.errors import ParameterError, require
 from sonline.evaluate import Progress
+from sonline.files import replacing
 from sonline.learner import OnlineLearner
 from sonline.model import Model
 from sonline.parameters import Parameters
@@ -58,15 +59,15 @@ def inspect(
     loaded = Model.load(path)
     facts = describe(loaded, path, top)
     if plot is not None:
-        _draw(loaded, facts, plot)
+        draw(loaded, plot, facts["file"], text_of(facts))
     if json:
         typer.echo(jsonlib.dumps(facts, indent=1))
     elif not quiet:
-        typer.echo(_text(facts))
+        typer.echo(text_of(facts))
 
 
-def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
-    """Return the facts about a model as values that JSON can hold."""
+def describe(model: Model, path: Path | None, top: int) -> dict[str, Any]:
+    """Return the facts about a model, of a file or not saved, as values that JSON can hold."""
     stats = model.stats()
     classes = [] if model.table is None else model.table.sorted_labels()
     largest = []
@@ -83,8 +84,8 @@ def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
         held = Progress.from_dict(run["held"])
         curves |= {"holdout_loss": held.loss, "holdout_error": held.error}
     return {
-        "file": str(path),
-        "file_bytes": path.stat().st_size,
+        "file": "not saved" if path is None else str(path),
+        "file_bytes": 0 if path is None else path.stat().st_size,
         "saved_by": model.face.get("name", ""),
         "task": model.task,
         "classes": classes,
@@ -108,7 +109,8 @@ def describe(model: Model, path: Path, top: int) -> dict[str, Any]:
     }
 
 
-def _text(facts: dict[str, Any]) -> str:
+def text_of(facts: dict[str, Any]) -> str:
+    """Return the facts about a model as text."""
     default = Parameters().as_dict()
     parameters = facts["parameters"]
     shown = [f"{k}={v}{'' if v != default[k] else ' (default)'}" for k, v in parameters.items()]
@@ -138,12 +140,13 @@ def _text(facts: dict[str, Any]) -> str:
     for entry in facts["largest_weights"]:
         whose = f"  (class {entry['class']})" if "class" in entry else ""
         out.append(
-            f"{entry['scaled']:>14.6g} {entry['weight']:>14.6g}  {_line(entry['feature'])}{whose}"
+            f"{entry['scaled']:>14.6g} {entry['weight']:>14.6g}  "
+            f"{one_line(entry['feature'])}{whose}"
         )
     return "\n".join(out)
 
 
-def _line(feature: object) -> str:
+def one_line(feature: object) -> str:
     r"""Return a name as a single line: a line break is shown as \n."""
     return "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode("ascii")
@@ -151,7 +154,8 @@ def _line(feature: object) -> str:
     )
 
 
-def _draw(model: Model, facts: dict[str, Any], path: Path) -> None:
+def draw(model: Model, path: Path, title: str, text: str) -> None:
+    """Draw a model to a picture or, with a title and text, to a page of HTML in one file."""
     require("matplotlib", "plot")
     import matplotlib as mpl  # noqa: PLC0415 - an extra
 
@@ -163,11 +167,14 @@ def _draw(model: Model, facts: dict[str, Any], path: Path) -> None:
         figure.savefig(path, dpi=150)
         return
     drawn = io.StringIO()
-    figure.savefig(drawn, format="svg")
+    figure.savefig(drawn, format="svg", metadata={"Date": None})
     svg = drawn.getvalue()
-    path.write_text(
-        "<!doctype html><meta charset='utf-8'>"
-        f"<title>{html.escape(facts['file'])}</title>\n{svg[svg.index('<svg') :]}"
-        f"<pre>{html.escape(_text(facts))}</pre>\n",
-        encoding="utf-8",
+    page = (
+        "<!doctype html><html lang='en'><meta charset='utf-8'>"
+        f"<title>{html.escape(title)}</title>\n"
+        "<style>body{font-family:sans-serif;margin:2em} svg{max-width:100%;height:auto}</style>\n"
+        f"<h1>{html.escape(title)}</h1>\n{svg[svg.index('<svg') :]}"
+        f"<pre>{html.escape(text)}</pre>\n</html>\n"
     )
+    with replacing(path) as file:
+        file.write(page.encode())

@@ -119,6 +119,14 @@ NaValues = Annotated[
         help="CSV, TSV: treat this text as a missing cell, besides ?, NA, ... May be repeated.",
     ),
 ]
+Amounts = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--amount",
+        help="Tables: read this column as numbers with separators, currency signs or per cent, "
+        "such as 1,234.50 € or 12 %. May be repeated.",
+    ),
+]
 OnError = Annotated[
     ErrorMode,
     typer.Option(
@@ -147,6 +155,7 @@ READING: dict[str, tuple[Any, Any]] = {
     "delimiter": (Delimiter, None),
     "no_header": (NoHeader, False),
     "na_values": (NaValues, None),
+    "amounts": (Amounts, None),
     "on_error": (OnError, "stop"),
 }
 
@@ -158,7 +167,7 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     def collected(values: dict[str, Any]) -> dict[str, Any]:
         values |= {
             name: values[name] or []
-            for name in ("text", "ignore", "na_values", "interactions", "ngrams")
+            for name in ("text", "ignore", "na_values", "amounts", "interactions", "ngrams")
         }
         if values.pop("no_header"):
             values["header"] = False

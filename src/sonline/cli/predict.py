@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Annotated, Any, cast
 
@@ -16,10 +18,10 @@ from sonline.cli.outputs import check_outputs, model_file
 from sonline.cli.progress import watched
 from sonline.cli.unknown import Unknown
 from sonline.errors import ParameterError
-from sonline.files import discard_output
+from sonline.files import discard_output, replacing
 from sonline.model import Model
 from sonline.training import THREADS, prediction_lines, prediction_objects, stream_options
-from sonline.training.outputs import GrowingFiles, open_output
+from sonline.training.outputs import STDOUT, GrowingFiles
 
 app = command_app()
 
@@ -45,6 +47,14 @@ def predict(
         ),
     ] = "auto",
     label: shared.OtherLabelColumn = None,
+    tag: Annotated[
+        str | None,
+        typer.Option(
+            "--tag",
+            help="Tables: the column whose value is printed after the prediction of each row "
+            "[default: as in training].",
+        ),
+    ] = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
     bad_rows: shared.BadRows = None,
@@ -70,6 +80,7 @@ def predict(
         check_kind(loaded, kind),
         {"format": str(format), "on_error": str(on_error)},
         label=label,
+        tag=tag,
         bad_rows=bad_rows,
         json=json,
         quiet=quiet,
@@ -84,6 +95,7 @@ def _run(
     options: dict[str, Any],
     *,
     label: str | None,
+    tag: str | None,
     bad_rows: Path | None,
     json: bool,
     quiet: bool,
@@ -92,12 +104,18 @@ def _run(
     shown = not quiet and (output is not None or not sys.stdout.isatty())
     reading = stream_options(model, tokens=True, unlabelled=True, frozen=True)
     reading |= shared.label_column(reading, label)
-    target: IO[str] = sys.stdout
-    if output is not None:
-        target = io.TextIOWrapper(cast(Any, open_output(output)), encoding="utf-8")
+    if tag is not None:
+        if tag in model.reading.columns:
+            raise ParameterError(f"--tag {tag}: this column is a feature of the model")
+        reading["tag"] = tag
     files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
     try:
-        with files, streams.open(data, **(reading | options)) as stream:
+        with (
+            files,
+            streams.open(data, **(reading | options)) as stream,
+            _predictions_file(output) as target,
+        ):
+            stream.refuse_columns_of_text({"tag": tag})
             if not (quiet or json):
                 typer.echo(stream.description, err=True)
             if not (quiet or json) and kind != "label" and model.classes == 2:
@@ -119,13 +137,26 @@ def _run(
             lines = unknown.lines(stream)
     except BrokenPipeError:  # the reader closed the pipe
         discard_output(sys.stdout)
-    finally:
-        if output is not None:
-            target.close()
     if skipped and not quiet:
         typer.echo(f"{skipped} bad rows skipped: they have no line in the output", err=True)
     for line in [] if quiet else lines:
         typer.echo(line, err=True)
+
+
+@contextmanager
+def _predictions_file(output: Path | None) -> Iterator[IO[str]]:
+    """Open the file of the predictions, which appears when it is complete, or standard output."""
+    if output is None or str(output) == STDOUT:
+        yield sys.stdout
+        return
+    with replacing(output, durable=False) as file:
+        text = io.TextIOWrapper(cast(Any, file), encoding="utf-8", write_through=True)
+        try:
+            yield text
+            text.flush()
+        finally:
+            with suppress(OSError, ValueError):  # the error that ended the block is reported
+                text.detach()
 
 
 def check_kind(model: Model, kind: str) -> str:

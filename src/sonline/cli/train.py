@@ -7,6 +7,7 @@ import math
 import shlex
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -17,15 +18,24 @@ from sonline.cli import options as shared
 from sonline.cli.config import Config, SaveConfig, save_config
 from sonline.cli.outputs import check_outputs
 from sonline.display import Display, number, open_console
-from sonline.errors import ParameterError
+from sonline.errors import ParameterError, require
 from sonline.labels import label_of
 from sonline.model import Model
 from sonline.rows import check_class_weights
 from sonline.streams.sources import expand
-from sonline.training import ENDING, EVERY_SECONDS, Settings, Training, checkpoint_times
+from sonline.training import (
+    ENDING,
+    EVERY_SECONDS,
+    NO_CACHE,
+    Settings,
+    Training,
+    checkpoint_times,
+)
 from sonline.training.outputs import STDOUT, best_of, check_checkpoint
 
 app = command_app()
+
+TOP_WEIGHTS = 20  # in the report
 
 
 @app.command()
@@ -43,13 +53,7 @@ def train(
     ] = None,
     parameters: dict[str, Any],
     passes: Annotated[int, typer.Option(min=1, help="Number of passes over the files.")] = 1,
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            help="Arrow file for the parsed rows: the first pass writes it, later passes and runs "
-            "read it."
-        ),
-    ] = None,
+    cache: Annotated[str | None, typer.Option(hidden=True)] = None,
     shuffle: Annotated[
         int,
         typer.Option(
@@ -113,6 +117,12 @@ def train(
     ] = None,
     reading: dict[str, Any],
     bad_rows: shared.BadRows = None,
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--report", help="Write an HTML page about the run: summary, loss curve, weights."
+        ),
+    ] = None,
     config: Config = None,
     save_to: SaveConfig = None,
     json: shared.Json = False,
@@ -125,6 +135,8 @@ def train(
 
     Example: sonline train clicks.csv.gz --label click -o clicks.son
     """
+    if cache is not None:
+        raise ParameterError(f"--cache is not an option: {NO_CACHE}")
     if save_to is not None:
         check_outputs(data, save_config=save_to)
         save_config(save_to, context)
@@ -139,7 +151,6 @@ def train(
         validation=expand(validation) if validation else [],
         patience=patience,
         passes=passes,
-        cache=cache,
         shuffle=shuffle,
         holdout=holdout,
         limit=limit,
@@ -153,16 +164,32 @@ def train(
     )
     if holdout == 1:
         raise ParameterError("--holdout 1 holds out every row; nothing would be learned")
+    if page is not None:
+        require("matplotlib", "plot")
+        check_outputs(data, report=page)
+        if cluster is not None or page.suffix.lower() != ".html":
+            raise ParameterError("--report needs a name that ends in .html, and no --cluster")
     if cluster is not None:
         from sonline.cli.cluster import train_on_cluster  # noqa: PLC0415 - Dask is an extra
 
         train_on_cluster(settings, cluster, json=json, quiet=quiet)
         return
-    start(settings, json=json, quiet=quiet)
+    start(settings, json=json, quiet=quiet, page=page)
 
 
-def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
-    """Train, save and report; return the model. After a signal, exit with 128 plus its number."""
+def start(
+    settings: Settings,
+    *,
+    json: bool,
+    quiet: bool,
+    page: Path | None = None,
+    training: Callable[..., Training] = Training,
+    face: Callable[[Model], dict[str, Any]] = lambda model: {"name": "command line"},
+) -> Model:
+    """Train, save and report; return the model. After a signal, exit with 128 plus its number.
+
+    ``face`` returns the note of the command that is saved with a model.
+    """
     _check(settings)
     read = [*settings.data, *settings.validation]
     check_outputs(
@@ -172,20 +199,19 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
         checkpoint=None if settings.checkpoint == settings.output else settings.checkpoint,
         predictions=settings.predictions,
         bad_rows=settings.bad_rows,
-        cache=settings.cache,
     )
     if settings.checkpoint is not None and settings.validation:
         check_outputs(read, checkpoint=best_of(settings.checkpoint))
     check_checkpoint("--checkpoint", settings.checkpoint)
     console = open_console()
     silent = quiet or (json and not console.is_terminal)
-    display = Display(console, silent, settings.loss_scale)
-    run = Training(settings, display, signals=ENDING)
+    display = Display(console, silent)
+    run = training(settings, display, signals=ENDING)
     with display:
         model = run.run()
         target = run.resumable if run.interrupted else settings.output
         if target is not None:
-            _save(model, target)
+            _save(model, target, face(model))
     if run.interrupted and target is None:
         sys.stderr.write(f"interrupted after {run.rows} rows; nothing is saved without --output\n")
         raise typer.Exit(SIGNALLED + run.interrupted)
@@ -207,11 +233,18 @@ def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
         sys.stderr.write(f"warning: no row has the column {names}, which an option names\n")
     if (warning := run.next_rows.warning(" (--validation)")) and not quiet:
         sys.stderr.write(f"warning: {warning}\n")
+    result = report(run, model, display.seconds())
     if json:
-        typer.echo(jsonlib.dumps(report(run, model, display.seconds()), indent=1))
+        typer.echo(jsonlib.dumps(result, indent=1))
     elif not quiet:
-        to_errors = str(settings.predictions) == "-"
-        typer.echo(summary(report(run, model, display.seconds())), err=to_errors)
+        typer.echo(summary(result), err=str(settings.predictions) == "-")
+    if page is not None:
+        from sonline.cli.inspect import describe, draw, text_of  # noqa: PLC0415 - seldom wanted
+
+        command = shlex.join(["sonline", *sys.argv[1:]])
+        facts = describe(model, settings.output, TOP_WEIGHTS)
+        text = f"{command}\n\n{summary(result)}\n\n{text_of(facts)}"
+        draw(model, page, f"Training on {run.description}", text)
     return model
 
 
@@ -224,10 +257,8 @@ def _only_label(model: Model) -> Any:
     return model.table.labels[0] if len(model.table) == 1 else None
 
 
-def _save(model: Model, path: Path) -> None:
+def _save(model: Model, path: Path, made_by: dict[str, Any]) -> None:
     """Save a model; if that fails, save it in a temporary folder: it may have taken hours."""
-    kept = {name: model.face[name] for name in ("predict_as",) if name in model.face}  # of vw
-    made_by = {"name": "command line", **kept}
     try:
         model.save(path, made_by)
     except OSError as error:
@@ -275,8 +306,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
     """Return the result as values that JSON can hold."""
     stats = model.stats()
     summaries = [*run.past, run.summary()]
-    scale = run.settings.loss_scale
-    plain = [{k: _shown(k, v, scale) for k, v in values.items()} for values in summaries]
+    plain = [{k: _shown(v) for k, v in values.items()} for values in summaries]
     return {
         "model": None if run.settings.output is None else str(run.settings.output),
         "input": run.description,
@@ -288,7 +318,7 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
         **({} if run.validation is None else {"best_pass": run.validation.best_pass}),
         "loss_name": model.parameters.loss,
         **{k: v for k, v in plain[-1].items() if k != "rows"},
-        **{k: _shown(k, v, scale) for k, v in run.next_rows.as_dict().items()},
+        **{k: _shown(v) for k, v in run.next_rows.as_dict().items()},
         "features": stats["features"],
         "sweeps": stats["sweeps"],
         "model_bytes": stats["bytes"],
@@ -296,10 +326,8 @@ def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
     }
 
 
-def _shown(name: str, value: Any, loss_scale: float) -> Any:
-    if isinstance(value, float) and math.isnan(value):
-        return None
-    return value * loss_scale if name.endswith("loss") else value
+def _shown(value: Any) -> Any:
+    return None if isinstance(value, float) and math.isnan(value) else value
 
 
 def _loss_and_error(values: dict[str, Any], kind: str) -> str:
@@ -328,7 +356,8 @@ def summary(result: dict[str, Any]) -> str:
             lines.append(f"{'validation' + where:<15} {values}{best}")
     if "frozen_loss" in result:
         values = _loss_and_error(result, "frozen")
-        lines.append(f"{'frozen':<16}{values} (on the next rows, before learning them)")
+        rows = f"{result['frozen_rows']:,} rows, before learning them"
+        lines.append(f"{'frozen':<16}{values} (on {rows})")
     if len(result["classes"]) > 2:
         lines.append(f"classes         {len(result['classes'])}")
     where = result["model"] or "not saved"

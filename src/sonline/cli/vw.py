@@ -7,7 +7,8 @@ import io
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any, NoReturn, cast
 
@@ -19,6 +20,7 @@ from sonline.cli.evaluate import Scores
 from sonline.cli.outputs import check_outputs
 from sonline.cli.predict import check_kind
 from sonline.cli.train import start
+from sonline.cli.vw_training import VWTraining, loss_scale, start_range
 from sonline.display import number
 from sonline.errors import ParameterError
 from sonline.model import Model
@@ -30,8 +32,6 @@ app = command_app()
 
 LOSSES = ("squared", "logistic", "hinge", "quantile")
 HOLDOUT_PERIOD = 10  # Vowpal Wabbit's default with several passes
-SQUARED_SCALE = 2.0  # its squared loss is (p - y)^2, twice that of sonline
-
 
 HARMLESS = ("--adaptive", "--normalized", "--invariant", "--save_resume", "--no_stdin")
 # Advice about options that are not supported.
@@ -60,11 +60,10 @@ def vw(context: typer.Context) -> None:
     Options: -d -f -i -t -p -r --passes -b --loss_function --quantile_tau --OjaNewton --sketch_size
     --alpha --alpha_inverse --learning_rate_cnt --normalize --epoch_size (1 only) --noconstant -q
     --interactions --ngram --skips --ignore --keep --oaa --examples --holdout_off --holdout_period
-    --link --binary --json --audit (with -t) --readable_model --invert_hash --quiet, and -c -k
-    --cache_file, whose file gets the suffix .arrow and needs pyarrow. Accepted without effect:
-    --adaptive --normalized --invariant --save_resume --no_stdin --random_seed --hash -P. Without
-    --OjaNewton the learner is the default of sonline, not Vowpal Wabbit's. As in Vowpal Wabbit,
-    --json is the format of the input.
+    --link --binary --json --audit (with -t) --readable_model --invert_hash --quiet. Accepted
+    without effect: -c -k --cache_file --adaptive --normalized --invariant --save_resume --no_stdin
+    --random_seed --hash -P. Without --OjaNewton the learner is the default of sonline, not Vowpal
+    Wabbit's. As in Vowpal Wabbit, --json is the format of the input.
 
     Example: sonline vw -d clicks.vw -f clicks.son --OjaNewton --sketch_size 10 -b 20
     """
@@ -82,8 +81,14 @@ def _train(arguments: argparse.Namespace) -> None:
     check_outputs([arguments.data], **paths)
     if arguments.invert_hash is not None and arguments.data == "-":
         raise ParameterError("vw: --invert_hash reads the data again; name a file with -d")
-    settings = settings_of(arguments)
-    model = start(settings, json=False, quiet=arguments.quiet)
+    settings, kind = settings_of(arguments)
+    model = start(
+        settings,
+        json=False,
+        quiet=arguments.quiet,
+        training=partial(VWTraining, predict_as=kind),
+        face=lambda model: model.face,
+    )
     for name, path in paths.items():
         from sonline.cli import vw_text  # noqa: PLC0415 - seldom wanted
 
@@ -137,7 +142,6 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--quiet", action="store_true")
     add("-c", "--cache", action="store_true")
     add("-k", "--kill_cache", action="store_true")
-    add("--cache_file")
     for name in ("--interactions", "--ngram", "--skips", "--ignore", "--keep"):
         add(name, action="append", default=[])
     add("-a", "--audit", action="store_true")
@@ -145,7 +149,14 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     add("--examples", type=int)
     for name in (*HARMLESS, "--json"):
         add(name, action="store_true")
-    for name in ("--random_seed", "-P", "--progress", "--readable_model", "--invert_hash"):
+    for name in (
+        "--random_seed",
+        "-P",
+        "--progress",
+        "--cache_file",
+        "--readable_model",
+        "--invert_hash",
+    ):
         add(name)
     add("--hash", choices=("strings", "all"))
     options, others = parser.parse_known_args(arguments)
@@ -219,8 +230,8 @@ def _check(options: argparse.Namespace) -> None:
         )
 
 
-def settings_of(arguments: argparse.Namespace) -> Settings:
-    """Return the settings of the training run."""
+def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
+    """Return the settings of the training run, and the kind of predictions to write."""
     parameters: dict[str, Any] = {}
     initial = None
     loss = arguments.loss_function or ("squared" if arguments.oaa is None else "logistic")
@@ -243,44 +254,22 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     if arguments.quantile_tau is not None:
         parameters["quantile"] = arguments.quantile_tau
     target = arguments.predictions or arguments.raw_predictions
-    return Settings(
+    settings = Settings(
         data=[arguments.data],
         output=None if arguments.final_regressor is None else Path(arguments.final_regressor),
         parameters=parameters,
         stream=_reading(arguments),
         classes="binary" if arguments.oaa is None else [*range(1, arguments.oaa + 1)],
-        more_classes="use --oaa K with K classes, labelled 1 to K",
         limit=arguments.examples,
         passes=arguments.passes,
-        cache=_cache(arguments),
         holdout=arguments.holdout_period
         if arguments.passes > 1 and not arguments.holdout_off
         else 0,
         predictions=None if target is None else Path(_dash(target)),
         initial=None if arguments.initial_regressor is None else Path(arguments.initial_regressor),
         prepare=lambda model: _prepare(model, arguments),
-        predict_as=_kind(arguments, loss, initial),
-        loss_scale=SQUARED_SCALE if loss == "squared" else 1.0,
     )
-
-
-def _cache(arguments: argparse.Namespace) -> Path | None:
-    """Return the file of ``-c`` or ``--cache_file``; with ``-k``, one of an earlier run is removed.
-
-    Its name never is that of Vowpal Wabbit's own cache. Without pyarrow there is none.
-    """
-    name = arguments.cache_file
-    if name is None and arguments.cache and arguments.data != "-":
-        name = f"{arguments.data}.cache"
-    if name is None or find_spec("pyarrow") is None:
-        return None
-    path = Path(f"{name}.arrow")
-    if arguments.kill_cache:
-        from sonline.streams.cache import is_cache  # noqa: PLC0415 - seldom wanted
-
-        if path.is_file() and is_cache(path):
-            path.unlink()
-    return path
+    return settings, _kind(arguments, loss, initial)
 
 
 def _reading(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -293,19 +282,35 @@ def _reading(arguments: argparse.Namespace) -> dict[str, Any]:
         "features": "auto",
         "interactions": arguments.quadratic,
         "ngrams": arguments.grams,
-        "ignore": [*"".join(arguments.ignore)],
-        "keep": [*"".join(arguments.keep)],
+        "ignore": _ignored("".join(arguments.ignore), "".join(arguments.keep)),
     }
 
 
+def _ignored(ignore: str, keep: str) -> list[str]:
+    """Return the first letters of the namespaces to leave out: all but those to keep.
+
+    Examples
+    --------
+    >>> _ignored("ba", ""), len(_ignored("", "a")), "a" in _ignored("", "a")
+    (['a', 'b'], 178, False)
+    """
+    letters = {*ignore}
+    if keep:  # a letter for each byte that a namespace in UTF-8 can start with
+        kept = {letter.encode()[0] for letter in keep}
+        every = chain(range(128), range(128, 0xD800, 64), range(0xE000, 0x110000, 64))
+        first = {chr(code).encode()[0]: chr(code) for code in every}
+        letters |= {letter for byte, letter in first.items() if byte not in kept}
+    return sorted(letters)
+
+
 def _prepare(model: Model, arguments: argparse.Namespace) -> None:
-    # Predictions stay between the labels seen and 0; with the logistic loss, within ±50.
-    limit = 50.0 if model.parameters.loss == "logistic" else 0.0
-    model.start_label_range(-limit, limit)
-    if arguments.link == "logistic" or arguments.binary:  # the model keeps these options
+    """Set the range of the labels, and store in the model what only this command needs."""
+    start_range(model)
+    model.face = {"name": "vw"}
+    if arguments.link == "logistic" or arguments.binary:
         model.face["predict_as"] = "label" if arguments.binary else "probability"
     if arguments.OjaNewton and model.parameters.loss != "squared":
-        model.row_weight = 0.5
+        model.face["row_weight"] = 0.5
 
 
 def _oja_newton(arguments: argparse.Namespace, loss: str) -> dict[str, Any]:
@@ -395,7 +400,7 @@ def _test(arguments: argparse.Namespace) -> None:
             scores.add(raw[:, has_target], targets[has_target], weights)
     if arguments.quiet:
         return
-    scale = SQUARED_SCALE if loss == "squared" else 1.0
+    scale = loss_scale(model)
     for name, value in scores.as_dict().items():
         if name == "accuracy":
             continue

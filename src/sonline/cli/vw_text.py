@@ -46,7 +46,7 @@ class Audit:
         if data == "-":
             raise ParameterError("vw: --audit reads the data twice; name a file with -d")
         bits = model.parameters.hash_bits or 18
-        used = {"format", "hash_seed", "ignore", "keep"}
+        used = {"format", "hash_seed", "ignore"}
         reading = {name: value for name, value in options.items() if name in used}
         self._names = names_of_slots(data, reading, bits)
         weights = model.weights()[0].tolist()

@@ -26,6 +26,7 @@ from sonline.errors import (
     ModelFileError,
     ParameterError,
 )
+from sonline.estimators.files import FitsFiles
 from sonline.estimators.rows import Order, known_rows
 from sonline.evaluate import Curve, Progress
 from sonline.labels import ClassTable, plain
@@ -50,7 +51,7 @@ FACE = {
 FEW_ROWS = 20  # of a batch
 
 
-class OnlineEstimator(Face, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
 
     face: ClassVar[str]  # the name of this class in model files

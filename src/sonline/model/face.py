@@ -98,6 +98,29 @@ class Face:
         """
         return self.model.explain(x, label)
 
+    def explain_many(self, X: Any, label: Any = None) -> list[dict[Feature, float]]:
+        """Return what `explain_one` returns for each of several rows.
+
+        Parameters
+        ----------
+        X : sequence of mappings, or a data frame
+            The rows; the columns of a data frame are features.
+        label : optional
+            The class, as in `weights`.
+
+        Examples
+        --------
+        >>> from sonline import OnlineLearner
+        >>> learner = OnlineLearner(loss="squared")
+        >>> for _ in range(20):
+        ...     before = learner.learn_one({"rooms": 3}, 5.0)
+        >>> [sorted(parts) for parts in learner.explain_many([{"rooms": 3}, {"rooms": 4}])]
+        [['(intercept)', 'rooms'], ['(intercept)', 'rooms']]
+        """
+        explain = self.model.explainer(label)
+        rows = X.to_dict("records") if hasattr(X, "iloc") else X
+        return [explain(row) for row in rows]
+
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues of the sketch of each output, largest first."""
         return self.model.spectra()

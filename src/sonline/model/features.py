@@ -21,6 +21,7 @@ def check_features(model: Model, X: Rows, add: bool) -> None:
         for used, message in file_columns(model.reading.table):
             if columns.issuperset(used):
                 raise InvalidInputError(message)
+        refuse_dates(model, X)
     if model.parameters.hash_bits is not None:
         return
     if add and type(X) is np.ndarray and not model.core.name_count():
@@ -38,6 +39,20 @@ def check_features(model: Model, X: Rows, add: bool) -> None:
         raise InvalidInputError(
             "this model knows its features by name, X has none; pass a data frame or mappings"
         )
+
+
+def refuse_dates(model: Model, frame: Any) -> None:
+    """Raise an error about a column of a data frame that the model was trained on as dates.
+
+    Its texts would be unknown categories, and predictions would ignore them.
+    """
+    dates = [name for name, kind in model.reading.columns.items() if kind == "date"]
+    for name in dates:
+        if name in frame and getattr(frame[name].dtype, "kind", "O") not in "iuf":
+            raise InvalidInputError(
+                f"X: column {name!r} holds dates, which the model reads from files: write the "
+                "frame to Parquet and use that file"
+            )
 
 
 def check_stream_features(model: Model, named: bool, names: Sequence[str] = ()) -> None:

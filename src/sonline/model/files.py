@@ -36,7 +36,6 @@ class ModelFiles(Inspection):
     progress: Progress
     run: dict[str, Any]
     face: dict[str, Any]
-    row_weight: float
     only_predicts: bool
     _learned_stream: StreamKeys
     _predicted_stream: StreamKeys
@@ -65,7 +64,6 @@ class ModelFiles(Inspection):
             "classes": table if as_it_is else cast(ClassTable, table).as_dict(),
             "signs": self.signs,
             "reading": vars(self.reading),
-            "row_weight": self.row_weight,
             "only_predicts": self.only_predicts,
             "progress": self.progress.as_dict(),
             "run": self.run,
@@ -130,7 +128,6 @@ class ModelFiles(Inspection):
         self.reading = Reading(**document["reading"])
         self.progress = Progress.from_dict(document["progress"])
         self.run, self.face = dict(document["run"]), dict(document["face"])
-        self.row_weight = float(document["row_weight"])
         self.only_predicts = bool(document["only_predicts"])
         self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
         signs = [float(sign) for sign in document["signs"]]

@@ -128,17 +128,16 @@ class Inspection:
             return self.predict_one(self.cleaned(x, error))
 
     def explain(self, x: Mapping[Any, Any], label: Any = None) -> dict[Any, float]:
-        """Return what the intercept and each feature add to a raw prediction, largest first.
+        """Return what the intercept and each feature add to a raw prediction, largest first."""
+        return self.explainer(label)(x)
+
+    def explainer(self, label: Any = None) -> Callable[[Mapping[Any, Any]], dict[Any, float]]:
+        """Return a function that explains rows by the model as it is now.
 
         The parts have the names of the row, also if the model knows them by their hashes.
         Values beyond their limit are cut, as they are for the prediction. A feature that is
         centred counts by its distance from the centre, and the intercept is the prediction there.
         """
-        try:
-            self.predict_one(x)  # raises the errors about rows that cannot be used
-        except InvalidInputError as error:
-            x = self.cleaned(x, error)
-            self.predict_one(x)
         output, sign = self.output_of(label)
         bias, *weights = (sign * self.weights()[output]).tolist()
         limits = self.learners[output].limits()[1:].tolist()
@@ -150,22 +149,31 @@ class Inspection:
         intercept = INTERCEPT
         while intercept in known:
             intercept = f"({intercept})"
-        contributions: dict[Any, float] = {intercept: bias} if self.parameters.intercept else {}
         absent = {feature: 0.0 for feature, (_, _, centre, _) in known.items() if centre != 0}
         bounded = self.parameters.bound is not None or self.parameters.clip
-        for name, value in (absent | dict(x)).items():
-            feature = f"{name}={value}" if isinstance(value, str) else name
-            key = self._hashed(feature)
-            if key not in known:
-                continue
-            number = 1.0 if isinstance(value, str) else float(value)
-            weight, limit, centre, young = known[key]
-            if young and centre == 0 and not bounded:  # its scale depends on the value
-                alone = self.predict_one({name: value})[output] - self.predict_one({})[output]
-                contributions[feature] = sign * alone
-            else:
-                contributions[feature] = weight * min(max(number - centre, -limit), limit)
-        return dict(sorted(contributions.items(), key=lambda item: -abs(item[1])))
+
+        def explain(x: Mapping[Any, Any]) -> dict[Any, float]:
+            try:
+                self.predict_one(x)  # raises the errors about rows that cannot be used
+            except InvalidInputError as error:
+                x = self.cleaned(x, error)
+                self.predict_one(x)
+            parts: dict[Any, float] = {intercept: bias} if self.parameters.intercept else {}
+            for name, value in (absent | dict(x)).items():
+                feature = f"{name}={value}" if isinstance(value, str) else name
+                key = self._hashed(feature)
+                if key not in known:
+                    continue
+                number = 1.0 if isinstance(value, str) else float(value)
+                weight, limit, centre, young = known[key]
+                if young and centre == 0 and not bounded:  # its scale depends on the value
+                    alone = self.predict_one({name: value})[output] - self.predict_one({})[output]
+                    parts[feature] = sign * alone
+                else:
+                    parts[feature] = weight * min(max(number - centre, -limit), limit)
+            return dict(sorted(parts.items(), key=lambda item: -abs(item[1])))
+
+        return explain
 
     def _hashed(self, feature: Any) -> Any:
         """Return a feature as `features` has it: its hash, if names are hashed."""

@@ -119,7 +119,6 @@ def _without_learners(models: Sequence[M], start: M | None, table: ClassTable | 
     first = models[0]
     merged = type(first)(first.parameters, None)
     merged.table = table
-    merged.row_weight = first.row_weight
     columns = dict(first.reading.columns)
     for model in models[1:]:
         for name, kind in model.reading.columns.items():

@@ -84,8 +84,6 @@ class Model(ModelFiles):
         Position and counters of a training run, to resume it.
     face : dict
         Which face saved the model, and the arguments that only this face has.
-    row_weight : float
-        Rows of streams are learned with their weight times this.
     only_predicts : bool
         Whether this is what `compact` returned.
 
@@ -109,7 +107,6 @@ class Model(ModelFiles):
         self.progress = Progress()
         self.run = {}
         self.face = {}
-        self.row_weight = 1.0
         self.only_predicts = False
         self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
         several = table is not None and _several(table)
@@ -373,8 +370,6 @@ class Model(ModelFiles):
 
         ``before`` is called with the rows before they are learned.
         """
-        if self.row_weight != 1:
-            weights = (np.ones(len(batch)) if weights is None else weights) * self.row_weight
         targets, table = self._batch_targets(batch)
         rows = self.rows(batch, add=True)
         if before is not None:

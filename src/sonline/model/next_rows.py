@@ -11,6 +11,7 @@ from sonline.model.model import Model
 from sonline.model.predictions import LearnResult
 from sonline.rows import Floats
 
+REPORTED_ROWS = 100  # fewer predictions of the frozen model say nothing about its error
 EVERY = 10  # about one batch in this many is also predicted by the frozen model
 WORSE = 1.25  # warn if the frozen error is this many times the progressive one, beyond chance
 
@@ -49,9 +50,12 @@ class NextRows:
             model.update_progress(result, weights, progress)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the measures of the frozen model, if there are any."""
+        """Return the measures of the frozen model, if it has predicted enough rows."""
+        if self.frozen.loss.rows < REPORTED_ROWS:
+            return {}
         curves = {"frozen_loss": self.frozen.loss, "frozen_error": self.frozen.error}
-        return {name: curve.average for name, curve in curves.items() if curve.weight > 0}
+        measures = {name: curve.average for name, curve in curves.items() if curve.weight > 0}
+        return measures | {"frozen_rows": self.frozen.loss.rows}
 
     def warning(self, hint: str = "") -> str:
         """Return a warning if the frozen model is clearly worse, otherwise an empty string."""

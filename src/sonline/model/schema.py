@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from sonline import persistence
-from sonline.errors import ModelFileError
 from sonline.evaluate import Progress
 from sonline.persistence import COUNT
 
@@ -19,7 +16,7 @@ DOCUMENT: dict[str, Any] = {
     "signs": [float],
     "reading": {
         "features": {"", "index", "name", "hash"},
-        "columns": {...: {"number", "text"}},
+        "columns": {...: {"number", "text", "date"}},
         "table": {
             "label?": str,
             "weight?": str,
@@ -28,13 +25,12 @@ DOCUMENT: dict[str, Any] = {
             "ignore?": [str],
             "delimiter?": str,
             "na_values?": [str],
+            "amounts?": [str],
             "interactions?": [str],
             "ngrams?": [str],
-            "keep?": [str],
             "header?": bool,
         },
     },
-    "row_weight": float,
     "only_predicts": bool,
     "progress": MEASURES,
     "run": dict,
@@ -72,9 +68,6 @@ RUN: dict[str, Any] = {
 def check_document(document: dict[str, Any]) -> None:
     """Raise an error if the document of a file is not what `Model.document` could return."""
     persistence.check("document", document, DOCUMENT)
-    weight = document["row_weight"]
-    if not 0 < weight < np.inf:
-        raise ModelFileError(f"row_weight must be a finite number above 0, got {weight!r}")
     measures = [document["progress"]]
     if document["run"]:
         persistence.check("run", document["run"], RUN)

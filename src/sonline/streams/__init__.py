@@ -11,6 +11,7 @@ r"""Rows from files, pipes and URLs: batches in bounded memory, parsed ahead in 
 """
 
 from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.dates import date_features
 from sonline.streams.formats import FORMATS
 from sonline.streams.stream import (
     ON_ERROR,
@@ -28,6 +29,7 @@ __all__ = [
     "Options",
     "Position",
     "Stream",
+    "date_features",
     "listed",
     "open",
 ]

@@ -24,8 +24,10 @@ from sonline.streams.rows import (
     check_names,
     label_column,
     ngram_columns,
+    not_a_date,
     not_indices,
     too_large,
+    warn_about_unique,
 )
 from sonline.streams.sources import refuse_other_files
 from sonline.streams.text import BYTE_ORDER_MARK, TextReader, seek
@@ -145,7 +147,7 @@ class CsvReader(TextReader):
         label = label_column(options, names, file)
         check_columns((options.weight, options.tag, *self._ngrams), names, file)
         if not self._types and not options.frozen:  # later files may lack them
-            check_columns((*options.ignore, *options.text), names, file)
+            check_columns((*options.ignore, *options.text, *options.amounts), names, file)
         if not options.header:
             most = max((int(known[1:]) for known in self._types), default=0)
             if len(names) < most:
@@ -159,19 +161,26 @@ class CsvReader(TextReader):
         features = [name for name in names if name not in kinds and name not in options.ignore]
         self._kinds |= {name: kind for name, kind in kinds.items() if name is not None}
         text = {*options.text, *self._ngrams}
+        for name in options.amounts:
+            self._types.setdefault(name, "number")
         unknown = [name for name in features if name not in self._types and name not in text]
         cells = []
         if unknown:
             cells = _core.describe_csv(sample, delimiter, len(names), self._na_values())
         described = dict(zip(names, cells, strict=False))
         words = [n for n in unknown if described[n][1] > (1 - _MANY) * described[n][0]]
+        dates: set[str] = set()
         if words and not options.frozen:
-            self._check_words(words, names, sample, delimiter, file)
+            dates = self._check_words(words, names, sample, delimiter, file)
         for name in features:
             kind = "text" if name in text else self._types.get(name)
+            if name in dates:
+                kind = "date"
             self._kinds[name] = kind or _kind_of(name, file, described[name], options.frozen)
             if self._kinds[name] != "unknown":
                 self._types.setdefault(name, self._kinds[name])
+            if name in options.amounts:
+                self._kinds[name] = "amount"
         if described and not options.frozen and options.missing == "absent":
             self._warn_about_gaps(names, described, sample, delimiter, file)
         products = column_pairs(options.interactions, features, file)
@@ -216,14 +225,19 @@ class CsvReader(TextReader):
 
     def _check_words(
         self, chosen: list[str], names: list[str], sample: bytes, delimiter: str, file: str
-    ) -> None:
-        """Raise an error about columns of words that seem to be meant as numbers."""
+    ) -> set[str]:
+        """Return columns of dates; raise an error about words that seem to be meant as numbers."""
+        dates = set()
         rows, _ = _core.split_csv(sample, delimiter, _DIFFERENT_ROWS)
         missing = {"", *self._na_values()}
         for name in chosen:
             number = names.index(name)
             cells = {row[number].decode("utf-8", "replace").strip() for row in rows if row[number:]}
             cells -= missing
+            if cells and all(_core.read_date(cell) is not None for cell in cells):
+                dates.add(name)
+                continue
+            warn_about_unique(name, len(cells), len(rows), file)
             words = sorted(cell for cell in cells if number_of(cell) is None)
             formatted = [word for word in words if _FORMATTED.fullmatch(word)]
             numbers = len(cells) - len(words)
@@ -231,12 +245,13 @@ class CsvReader(TextReader):
                 raise _words_among_numbers(name, file, words[0])
             if formatted and numbers + len(formatted) >= max(_MANY * len(cells), _SEVERAL):
                 raise DataFormatError(
-                    f"column {name!r} has numbers with separators or signs: write 1234.5 and 0.1 "
-                    "instead of 1,234.50, $1234.5 and 10%; or read the column as categories "
-                    f"(--text {name}), or leave it out (--ignore {name})",
+                    f"column {name!r} has numbers with separators or signs: read them as numbers "
+                    f"(--amount {name}) or categories (--text {name}), or leave the column out "
+                    f"(--ignore {name})",
                     file=file,
                     text=formatted[0],
                 )
+        return dates
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         word = error.word.decode("utf-8", "replace")
@@ -273,8 +288,8 @@ class CsvReader(TextReader):
             if not cell or cell in self._na_values():
                 return f"no weight in column {column!r}", ""
             return f"column {column!r}: a weight must be a number of at least 0", word
-        if error.kind == "cell_missing":
-            return no_value(column), ""
+        if error.kind in ("cell_missing", "not_a_date"):
+            return (no_value(column) if error.kind == "cell_missing" else not_a_date(column)), ""
         if error.kind in _NOT_FINITE:
             return too_large(column, word, options), ""
         if options.frozen:

@@ -14,7 +14,7 @@ from sonline.errors import DataFormatError
 from sonline.rows import no_value
 from sonline.streams.batch import BadRow
 from sonline.streams.interactions import split_pair
-from sonline.streams.rows import ngram_columns, not_indices, too_large
+from sonline.streams.rows import ngram_columns, not_a_date, not_indices, too_large
 from sonline.streams.text import TextReader
 
 if TYPE_CHECKING:
@@ -35,6 +35,8 @@ class JsonReader(TextReader):
         self._roles = roles | {name: role for name, role in named.items() if name is not None}
         self._parser.set_json_columns(
             self._roles,
+            dict.fromkeys(options.amounts, "amount")
+            | {name: kind for name, kind in columns.items() if kind == "date"},
             [*options.text, *(name for name, kind in columns.items() if kind == "text")],
             ngram_columns(options.ngrams),
             [split_pair(words) for words in options.interactions],
@@ -71,6 +73,16 @@ class JsonReader(TextReader):
             number = self._roles.get(column) == "weight" or not self._options.tokens
             expected = "a number" if number else "text or a number"
             reason = f"column {column!r} holds {_KINDS[word[0]]}, expected {expected}"
+        elif error.kind == "json_nested":
+            here = _KINDS.get(word[0], "a number")
+            reason = (
+                f"column {column!r} holds {here}, and another kind of value in earlier rows; give "
+                f"one of them another name, or leave it out (--ignore {column})"
+            )
+        elif error.kind == "not_a_date":
+            reason = not_a_date(column)
+        elif error.kind == "not_a_number":
+            reason = f"column {column!r}: not a number"
         elif error.kind == "negative_weight":
             reason = "a weight must be 0 or more"
         elif error.kind in _TOO_LARGE:

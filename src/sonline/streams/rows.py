@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from sonline.streams.stream import Options
 
 UNKNOWN = -1
+UNIQUE_ROWS, UNIQUE_SHARE = 100, 0.9  # from so many rows, this share of different texts is odd
 LABEL_WEIGHTS = "label"  # svmlight: weights follow the labels, as in 1:0.5
 NOT_UTF8 = "not valid UTF-8; convert the file, such as iconv -f ISO-8859-1 -t UTF-8 FILE"
 _REPLACED = "\ufffd"  # Python decodes invalid UTF-8 to this character
@@ -217,6 +219,25 @@ def check_columns(names: Iterable[str | None], columns: list[str], file: str) ->
             raise ParameterError(
                 f"{file}: no column {name!r}{meant} (there are {_listed(columns)})"
             )
+
+
+def not_a_date(column: str) -> str:
+    """Return why a cell of a column of dates cannot be read."""
+    return (
+        f"column {column!r} holds dates: expected one such as 2024-05-17 or 2024-05-17T12:30:00; "
+        f"to read the column as categories, use --text {column}"
+    )
+
+
+def warn_about_unique(name: str, values: int, rows: int, file: str) -> None:
+    """Warn about a column with another text in nearly every row, which are no categories."""
+    if rows >= UNIQUE_ROWS and values >= UNIQUE_SHARE * rows:
+        warnings.warn(
+            f"{file}: column {name!r} has another text in nearly every row ({values:,} in {rows:,} "
+            "rows), which says nothing about other rows: leave it out (--ignore "
+            f"{name}), or split it into words (--ngrams {name}:1)",
+            stacklevel=2,
+        )
 
 
 def check_known(options: Options, columns: list[str], file: str) -> None:

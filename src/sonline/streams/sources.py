@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import IO, Any, cast
+from urllib.parse import unquote
 
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.streams.files import Frames, SniffedFile
@@ -71,19 +72,41 @@ def expand(sources: Sequence[str | os.PathLike[str]]) -> list[str]:
 
 
 def _in_folder(folder: str) -> list[str]:
-    """Return the files of a folder that have the suffix of a format, sorted."""
-    files = sorted(
-        entry.path
-        for entry in os.scandir(folder)
-        if entry.is_file() and not entry.name.startswith((".", "_")) and format_of_name(entry.name)
-    )
+    """Return the files of a folder, and of the folders in it, that have the suffix of a format."""
+    files = []
+    for path, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "_")))
+        files += [
+            os.path.join(path, name)  # noqa: PTH118 - as it was written
+            for name in sorted(names)
+            if not name.startswith((".", "_")) and format_of_name(name)
+        ]
     if not files:
-        inside = os.path.join(folder, "*")  # noqa: PTH118 - as it was written
         raise FileNotFoundError(
-            f"{folder!r} is a folder without files of a known suffix; name the files, such as "
-            f"{inside!r}"
+            f"{folder!r} is a folder without files of a known suffix ({_suffixes()}); rename its "
+            "files, or name them one by one with --format"
         )
     return files
+
+
+def _suffixes() -> str:
+    return ", ".join(entry.suffixes[0] for entry in FORMATS.values())
+
+
+def partitions(name: str) -> dict[str, str | None]:
+    """Return the columns that the folders of a file stand for, as Hive and Spark write them.
+
+    Examples
+    --------
+    >>> partitions("clicks/day=3/city=S%C3%A3o/part-0.parquet")
+    {'day': '3', 'city': 'São'}
+    """
+    pairs = (part.partition("=") for part in PurePosixPath(name).parts[:-1] if "=" in part)
+    return {
+        unquote(key): None if value == "__HIVE_DEFAULT_PARTITION__" else unquote(value)
+        for key, _, value in pairs
+        if key
+    }
 
 
 def fingerprint(name: str, size: int | None = None) -> dict[str, Any] | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 import queue
 import threading
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from sonline import _core
 from sonline.errors import InvalidInputError, ParameterError
@@ -26,15 +26,12 @@ from sonline.streams.sources import (
     open_source,
 )
 
-if TYPE_CHECKING:
-    from sonline.streams.cache import Cache
-
 FEATURES = ("index", "name", "hash")
 ON_ERROR = ("stop", "skip")
 _AHEAD = 3  # batches that are parsed ahead at most
 
-# A batch with the bytes read up to its end, a line to say, an error to raise, or the end.
-_Item = tuple[Batch, int] | str | BaseException | None
+# A batch with the bytes read up to its end, an error to raise, or the end.
+_Item = tuple[Batch, int] | BaseException | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,10 +75,11 @@ class Options:
         Whether a missing cell of a table is an absent feature or makes its row a bad row.
     na_values : sequence of str
         CSV, TSV: more markers of missing cells, in addition to ?, NA, NaN, null and so on.
+    amounts : sequence of str
+        Tables: columns of text that are numbers with separators, signs of currencies or per cent,
+        such as "1,234.50 €" or "12 %".
     columns : dict
-        Tables: the type of each column ("number" or "text"), if it is already known.
-    keep : sequence of str
-        Vowpal Wabbit text: first letters of the namespaces to read; by default all.
+        Tables: the type of each column ("number", "text" or "date"), if it is already known.
     ngrams : sequence of str
         Text columns to split into words, with the largest number of words per feature:
         "review:2". For hashed Vowpal Wabbit text, first letters of namespaces, or "*" for all:
@@ -111,8 +109,8 @@ class Options:
     header: bool = True
     missing: str = "absent"
     na_values: Sequence[str] = ()
+    amounts: Sequence[str] = ()
     columns: dict[str, str] = field(default_factory=dict)
-    keep: Sequence[str] = ()
     ngrams: Sequence[str] = ()
     interactions: Sequence[str] = ()
 
@@ -137,8 +135,6 @@ class Stream:
         The type of each column of tables seen so far.
     absent_columns : list of str
         JSON lines, at the end of the stream: columns that options name and that no row had.
-    say : callable
-        Called with a line of text about the cache.
     missing_columns : list of str
         Tables, at the end of the stream: columns in ``Options.columns`` that no file had.
     """
@@ -149,11 +145,11 @@ class Stream:
         options: Options,
         start: Position | None,
         passes: int,
-        cache: str | os.PathLike[str] | None = None,
     ) -> None:
-        if passes > 1 and STDIN in files and cache is None:
+        if passes > 1 and STDIN in files:
             raise ParameterError(
-                "standard input can be read only once; --passes needs files, or --cache FILE"
+                "standard input can be read only once, so several passes (--passes) need files: "
+                "write its rows to a file before, such as with sonline convert - -o rows.arrow"
             )
         self.files = files
         self._start = start or Position()
@@ -169,19 +165,15 @@ class Stream:
             self.options = replace(options, format=kind, features=_features(options, kind))
             self.columns: dict[str, str] = dict(options.columns)
             self._sizes = [os.path.getsize(name) if os.path.isfile(name) else 0 for name in files]  # noqa: PTH113, PTH202
-            self._cache = None if cache is None else self._open_cache(cache)
         except BaseException:
             self._first.close()
             raise
         self.absent_columns: list[str] = []
-        self.say: Callable[[str], object] = lambda text: None
         self.missing_columns: list[str] = []
         self._done = sum(self._sizes) * self._start.turn + sum(self._sizes[: self._start.file])
         if self._first.seekable:
             self._done += min(self._start.offset, self._sizes[first])
-        self._queue: queue.Queue[tuple[Batch, int] | str | BaseException | None] = queue.Queue(
-            _AHEAD
-        )
+        self._queue: queue.Queue[_Item] = queue.Queue(_AHEAD)
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -220,7 +212,7 @@ class Stream:
             return
         if kind == "svmlight" and options.get("weight") == LABEL_WEIGHTS:
             options = options | {"weight": None}
-        for name in ("label", "weight", "tag", "text", "ngrams", "ignore"):
+        for name in ("label", "weight", "tag", "text", "amounts", "ngrams", "ignore"):
             if options.get(name) and not (name in ("ignore", "ngrams") and kind == "vw"):
                 detected = self.description.endswith("(by its content)")
                 if (name, kind) == ("weight", "svmlight"):
@@ -261,9 +253,6 @@ class Stream:
                 return
             if isinstance(item, BaseException):
                 raise item
-            if isinstance(item, str):
-                self.say(item)
-                continue
             batch, self._done = item
             failed = self.options.on_error == "stop" and batch.bad
             if len(batch) or not failed:
@@ -307,29 +296,14 @@ class Stream:
             return True
         return False
 
-    def _open_cache(self, path: str | os.PathLike[str]) -> Cache:
-        from sonline.streams.cache import Cache  # noqa: PLC0415 - seldom wanted
-
-        return Cache(
-            path, self.files, self.options, self.columns, size=sum(self._sizes), say=self._put
-        )
-
     def _batches(self) -> Iterator[tuple[Batch, int]]:
         """Yield the batches, each with the number of bytes of the files up to its end."""
         position = self._start
         reader: Reader | None = None
         for turn in range(position.turn, self._passes):
             from_start, read = position == Position(turn=turn), False
-            if from_start and self._cache is not None and self._cache.is_ready():
-                items = self._cache.read(turn)
-                self.absent_columns = self._cache.absent_columns
-            else:
-                reader = reader or FORMATS[self.options.format].open(self.options, self.columns)
-                items = self._parsed(reader, position)
-                if self._cache is not None:
-                    again = turn + 1 < self._passes and any(map(_is_pipe, self.files))
-                    items = self._cache.follow(items, self, whole=from_start, needed=again)
-            with closing(items):
+            reader = reader or FORMATS[self.options.format].open(self.options, self.columns)
+            with closing(self._parsed(reader, position)) as items:
                 for batch, done in items:
                     read = read or len(batch) > 0 or bool(batch.bad)
                     yield batch, done
@@ -364,7 +338,6 @@ def open(  # noqa: A001 - as gzip.open is called
     *,
     start: Position | None = None,
     passes: int = 1,
-    cache: str | os.PathLike[str] | None = None,
     **options: Any,
 ) -> Stream:
     """Open files, globs, URLs or standard input ("-") as one stream of rows.
@@ -377,9 +350,6 @@ def open(  # noqa: A001 - as gzip.open is called
         Where to start: the ``end`` of a batch of an earlier stream over the same files.
     passes : int, default=1
         Number of passes over the files.
-    cache : path-like, optional
-        An Arrow file for the parsed rows. The first pass writes it, later passes and later streams
-        over the same files read it; a file that does not fit is written anew.
     **options
         The fields of `Options`.
 
@@ -398,14 +368,14 @@ def open(  # noqa: A001 - as gzip.open is called
             "stand for a missing cell are na_values"
         )
     check_choice("on_error", options.get("on_error", "stop"), ON_ERROR)
-    for name in ("text", "ignore", "na_values", "keep", "ngrams", "interactions"):
+    for name in ("text", "ignore", "na_values", "amounts", "ngrams", "interactions"):
         if isinstance(options.get(name), str):
             raise ParameterError(
                 f"{name} must be a sequence of names, such as [{options[name]!r}], got "
                 f"{options[name]!r}"
             )
     check_integer("passes", passes, 1)
-    return Stream(expand(listed(sources)), Options(**options), start, passes, cache)
+    return Stream(expand(listed(sources)), Options(**options), start, passes)
 
 
 def listed(

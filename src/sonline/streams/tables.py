@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from sonline import _core
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.labels import token_of
 from sonline.rows import (
@@ -28,6 +29,8 @@ from sonline.rows import (
     warn_about_gaps,
 )
 from sonline.streams.batch import BadRow, Batch, Position
+from sonline.streams.dates import days_of, features_of, holds_dates, numbers_of
+from sonline.streams.delimited import number_of
 from sonline.streams.files import SourceFile
 from sonline.streams.interactions import column_pairs, product
 from sonline.streams.rows import (
@@ -39,8 +42,11 @@ from sonline.streams.rows import (
     label_column,
     ngram_columns,
     ngrams,
+    not_a_date,
     too_large,
+    warn_about_unique,
 )
+from sonline.streams.sources import partitions
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
@@ -68,6 +74,8 @@ class TableReader:
         self._builder = RowBuilder(options)
         self._columns = columns
         self._warned = False
+        self._file = ""  # that is read
+        self._checked: set[str] = set()  # columns of text whose number of values was looked at
         self._categories: set[str] = set()
         self._seen: set[str] = set()  # the columns of all files
         self._largest = LARGEST_VALUES[options.dtype]
@@ -81,7 +89,10 @@ class TableReader:
         position = replace(start, rows=0)
         skip = start.rows
         try:
-            for table in self._tables(source):
+            added = partitions(source.name)
+            self._file = source.name
+            for stored in self._tables(source):
+                table = self._with_partitions(stored, added)
                 rows = table.num_rows
                 if skip and skip >= rows:
                     skip -= rows
@@ -124,6 +135,19 @@ class TableReader:
                 for table in ipc.open_stream(SourceFile(source)):
                     yield from pieces(table)
 
+    def _with_partitions(self, table: Any, added: dict[str, str | None]) -> Any:
+        """Return a piece with the columns that the folders of its file stand for."""
+        arrays, names = list(table.columns), list(table.schema.names)
+        for name, word in added.items():
+            if name not in names:
+                number = None if word is None else number_of(word)
+                value = self._arrow.scalar(word if number is None else number)
+                arrays.append(self._arrow.repeat(value, table.num_rows))
+                names.append(name)
+        if len(names) == table.num_columns:
+            return table
+        return self._arrow.RecordBatch.from_arrays(arrays, names)
+
     def _dictionaries(self, metadata: dict[bytes, bytes]) -> set[str]:
         """Return the columns of a Parquet file that were dictionaries when it was written.
 
@@ -149,28 +173,31 @@ class TableReader:
         reasons: dict[int, str] = {}
         check_columns((options.weight, options.tag, *self._ngrams), table.schema.names, name)
         if not self._columns and not options.frozen:  # later files may lack them
-            check_columns((*options.ignore, *options.text), table.schema.names, name)
-        features = [c for c in table.schema.names if c != label and c not in special]
+            named = (*options.ignore, *options.text, *options.amounts)
+            check_columns(named, table.schema.names, name)
+        columns = [c for c in table.schema.names if c != label and c not in special]
+        parsed = self._parsed(table, columns, reasons)
+        features = [part for column in columns for part in parsed.get(column, {column: None})]
+        numbers = {part: values for parts in parsed.values() for part, values in parts.items()}
         rows = table.num_rows
         names: list[str] = []  # by number of the cell's feature
         products = column_pairs(options.interactions, features, name)
         cells = np.empty((rows, len(features) + len(products)), np.int64)
         values = np.empty((rows, len(features) + len(products)))
         for number, column in enumerate(features):
-            cells[:, number], values[:, number], absent = self._cells(
-                table.column(column), column, names
-            )
+            if column in numbers:
+                absent = np.isnan(numbers[column])
+                cells[:, number], values[:, number] = self._numbers(
+                    column, numbers[column], names, mark=column in parsed
+                )
+            else:
+                cells[:, number], values[:, number], absent = self._cells(
+                    table.column(column), column, names
+                )
             if options.missing == "refuse":
                 for row in np.flatnonzero(absent).tolist():
                     reasons.setdefault(row, no_value(column))
-        if options.missing == "absent" and not options.frozen and not self._warned:
-            self._warned = True
-            gaps = [
-                Column(column, _numbers(table.column(column)))
-                for column in features
-                if table.column(column).null_count and self._columns.get(column) == "number"
-            ]
-            warn_about_gaps(gaps, name, stacklevel=2)
+        self._warn_about_gaps(table, [c for c in features if c not in numbers])
         for number, (first, second) in enumerate(products, len(features)):
             cells[:, number], values[:, number] = product(
                 names, cells[:, first], cells[:, second], values[:, first] * values[:, second]
@@ -217,6 +244,56 @@ class TableReader:
             row_ends=(start.rows + good_rows + 1).astype(np.int64),
         )
 
+    def _parsed(
+        self, table: Any, columns: list[str], reasons: dict[int, str]
+    ) -> dict[str, dict[str, Floats]]:
+        """Return the features of the columns with dates and amounts, by column."""
+        options = self._options
+        parsed: dict[str, dict[str, Floats]] = {}
+        for name in columns:
+            column = table.column(name)
+            known = "text" if name in options.text or name in self._ngrams else None
+            known = known or self._columns.get(name)
+            if name in options.amounts and not _is_number(self._arrow.types, column.type):
+                self._columns.setdefault(name, "number")
+                values, wrong = numbers_of(_core.read_amount, name, column)
+                parsed[name] = {name: values}
+                why = f"column {name!r}: not a number"
+            elif known == "date" or (known is None and holds_dates(self._arrow.types, column)):
+                self._columns[name] = "date"
+                days, wrong = days_of(self._arrow, name, column)
+                parsed[name] = features_of(name, days)
+                why = not_a_date(name)
+            else:
+                continue
+            reasons.update(dict.fromkeys(wrong, why) | reasons)
+        return parsed
+
+    def _warn_about_gaps(self, table: Any, columns: list[str]) -> None:
+        """Warn once about columns whose missing cells count as 0, far from the others."""
+        if self._options.missing != "absent" or self._options.frozen or self._warned:
+            return
+        self._warned = True
+        gaps = [
+            Column(column, _numbers(table.column(column)))
+            for column in columns
+            if table.column(column).null_count and self._columns.get(column) == "number"
+        ]
+        warn_about_gaps(gaps, self._file, stacklevel=2)
+
+    def _numbers(
+        self, name: str, numbers: Floats, names: list[str], mark: bool
+    ) -> tuple[NDArray[np.int64] | int, Floats]:
+        """Return the numbers of the features of a column of numbers, and their values."""
+        absent = np.isnan(numbers)
+        cells: NDArray[np.int64] | int = len(names)
+        values: Floats = np.where(absent, 0.0, numbers)
+        names.append(name)
+        if mark and self._options.missing == "mark" and absent.any():
+            cells, values = np.where(absent, len(names), cells), np.where(absent, 1.0, values)
+            names.append(marked(name))
+        return cells, values
+
     def _cells(
         self, column: Any, name: str, names: list[str]
     ) -> tuple[NDArray[np.int64] | int, Floats, NDArray[np.bool_]]:
@@ -235,17 +312,17 @@ class TableReader:
             kind = "text" if read.numbers is None else "number"
             if self._columns.setdefault(name, kind) == "number" and not as_text and kind == "text":
                 raise DataFormatError(f"column {name!r} was a number before and is text now")
-        first = len(names)
         if read.numbers is not None:
-            names.append(name)
-            absent = np.isnan(read.numbers)
-            numbers: NDArray[np.int64] | int = first
-            values = np.where(absent, 0.0, read.numbers)
-        else:
-            assert read.codes is not None  # noqa: S101 - numbers or codes
-            names += [f"{name}={word}" for word in read.words]
-            absent = read.codes < 0
-            numbers, values = read.codes + first, (~absent).astype(np.float64)
+            cells, values = self._numbers(name, read.numbers, names, mark=True)
+            return cells, values, np.isnan(read.numbers)
+        assert read.codes is not None  # noqa: S101 - numbers or codes
+        if not (self._options.frozen or name in self._checked or name in self._ngrams):
+            warn_about_unique(name, len(read.words), read.codes.size, self._file)
+        self._checked.add(name)
+        absent = read.codes < 0
+        numbers: NDArray[np.int64] = read.codes + len(names)
+        values = (~absent).astype(np.float64)
+        names += [f"{name}={word}" for word in read.words]
         if self._options.missing == "mark" and absent.any():
             numbers, values = np.where(absent, len(names), numbers), np.where(absent, 1.0, values)
             names.append(marked(name))

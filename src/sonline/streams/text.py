@@ -31,7 +31,7 @@ class TextReader:
 
     def __init__(self, options: Options, columns: dict[str, str]) -> None:
         self._options = options
-        self._types = columns  # of tables: "number" or "text"
+        self._types = columns  # of tables: "number", "text" or "date"
         table = FORMATS[options.format].table
         self._csv = options.format in ("csv", "tsv")
         self._pairs = [] if table else [pair.replace("*", "") for pair in options.interactions]
@@ -86,8 +86,8 @@ class TextReader:
         return []
 
     def _batch(self, parsed: _core.TextBatch, name: str, start: Position) -> Batch:
-        for kind, columns in (("number", parsed.number_columns), ("text", parsed.text_columns)):
-            for column in columns:
+        for kind in ("number", "text", "date"):
+            for column in getattr(parsed, f"{kind}_columns"):
                 self._types.setdefault(column, kind)
         bad = [self._bad(error, name) for error in parsed.errors]
         end = replace(
@@ -152,10 +152,7 @@ def _skipped_spaces(options: Options) -> bytes:
     """Return the first bytes of the namespaces of Vowpal Wabbit text that are left out."""
     if options.format != "vw":
         return b""
-    skipped = {word.encode()[0] for word in options.ignore if word}
-    if options.keep:
-        skipped |= {*range(256)} - {word.encode()[0] for word in options.keep if word}
-    return bytes(skipped)
+    return bytes({word.encode()[0] for word in options.ignore if word})
 
 
 def seek(source: Source, offset: int) -> None:

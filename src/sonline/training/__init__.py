@@ -31,6 +31,7 @@ from sonline.training.task import fitting, options_of, stream_options, targets_o
 __all__ = [
     "ENDING",
     "EVERY_SECONDS",
+    "NO_CACHE",
     "THREADS",
     "Settings",
     "Training",
@@ -48,8 +49,13 @@ __all__ = [
 _DECIDED = {"hash_bits", "hash_seed", "dtype", "missing", "tokens", "unlabelled"}
 _DECIDED |= {"frozen", "names", "label_names", "columns"}
 
+NO_CACHE = (
+    "convert the files once (sonline convert FILE -o rows.parquet, or rows.arrow) and train on the "
+    "result, which is read faster than text"
+)
+
 _OF_THE_RUN = ["passes", "shuffle", "classes", "class_weight", "progress", "validation", "patience"]
-_OF_THE_RUN += ["cache", "checkpoint", "checkpoint_every", "resume"]
+_OF_THE_RUN += ["checkpoint", "checkpoint_every", "resume"]
 
 
 def learn_stream(
@@ -58,7 +64,6 @@ def learn_stream(
     *,
     options: dict[str, Any],
     passes: int,
-    cache: str | os.PathLike[str] | None,
     shuffle: int,
     classes: str | Sequence[Any],
     class_weight: Mapping[Any, float] | None,
@@ -106,7 +111,6 @@ def learn_stream(
             for label, weight in weights.items()
         },
         passes=passes,
-        cache=None if cache is None else Path(cache),
         shuffle=int(shuffle),
         validation=validated,
         patience=int(patience),
@@ -139,6 +143,8 @@ def _check_options(options: dict[str, Any]) -> None:
 
             every = [*names, *_OF_THE_RUN]
             similar = get_close_matches(name, every, 1)
+            if name == "cache":
+                raise ParameterError(f"there is no option 'cache': {NO_CACHE}")
             advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(every)}"
             raise ParameterError(f"there is no option {name!r}; {advice}")
     for name in ("label", "weight", "tag"):

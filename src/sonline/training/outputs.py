@@ -107,6 +107,14 @@ class GrowingFiles:
             with suppress(BrokenPipeError):
                 file.close()
 
+    def resume(self, lengths: Mapping[str, int]) -> None:
+        """Continue files after these lengths, or at their end if they were complete."""
+        for name, path in self._paths.items():
+            if name in lengths:
+                self.lengths[name] = lengths[name]
+            elif path.is_file() and open_stream(path) is None:
+                self.lengths[name] = path.stat().st_size
+
     def write(self, name: str, data: bytes) -> None:
         """Append to a file; if the reader of a pipe is gone, report it and continue."""
         if name not in self._files or name in self._broken:

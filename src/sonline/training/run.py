@@ -27,7 +27,7 @@ from sonline.streams.shuffling import shuffled
 from sonline.streams.sources import expand, fingerprint
 from sonline.training.outputs import GrowingFiles
 from sonline.training.predictions import prediction_lines
-from sonline.training.settings import THREADS, Settings
+from sonline.training.settings import MORE_CLASSES, THREADS, Settings
 from sonline.training.signals import CTRL_C, interruptible
 from sonline.training.task import (
     DECIDING_ROWS,
@@ -43,7 +43,7 @@ from sonline.training.validation import Validation
 
 _OF_ROWS = (
     *("label", "weight", "tag", "text", "ignore", "na_values"),
-    *("interactions", "ngrams", "keep", "delimiter"),
+    *("interactions", "ngrams", "delimiter", "amounts"),
 )
 
 
@@ -73,6 +73,9 @@ class Training:
         Summaries of the earlier passes.
     """
 
+    more_classes = MORE_CLASSES  # advice about labels that the classes do not allow
+    predict_as = "raw"  # the kind of predictions in the file of predictions
+
     def __init__(
         self,
         settings: Settings,
@@ -97,6 +100,7 @@ class Training:
                 settings.validation, settings.patience, how, settings.checkpoint
             )
         self.interrupted: Signals | None = None  # the signal that ended the run
+        self._finished = False
         self._signals = signals
         self.description = ""  # of the input
         self._stream: Stream | None = None
@@ -128,7 +132,6 @@ class Training:
             self.display.say(f"no {last} to resume from: starting at the beginning")
         with self._files, self._open() as stream:
             self._stream = stream
-            stream.say = self.display.say
             self._contents = [fingerprint(name) for name in stream.files]
             self.description = stream.description
             stream.refuse_columns_of_text(settings.stream)
@@ -136,6 +139,7 @@ class Training:
             self.display.begin(self.rows, stream.share())
             with interruptible(self._interrupt, self._signals):
                 self._loop(stream)
+            self._finished = self.interrupted is None
             if self.validation is not None and self.model is not None and not self.interrupted:
                 if not self.validation.last:  # after the last pass
                     self.validation.enough(self.model, final=True)
@@ -167,7 +171,6 @@ class Training:
             self.settings.data,
             start=self.position,
             passes=self.settings.passes,
-            cache=self.settings.cache,
             **options,
         )
 
@@ -184,7 +187,7 @@ class Training:
         table = None if self.model is None else self.model.table
         if self.model is not None:
             self._check_class_weights(table)
-        check = None if table is None else LabelCheck(table, self.settings.more_classes)
+        check = None if table is None else LabelCheck(table, self.more_classes)
         usable = self._usable(batches, check, stream.options.on_error)
         if self.settings.shuffle:
             seed = 0 if self.model is None else self.model.parameters.seed
@@ -280,7 +283,7 @@ class Training:
             return
         weights, held = self._weights(batch)
         if len(batch):
-            learned = self._learn(model, batch, weights)
+            learned = self.learn(model, batch, weights)
             self._measure(model, batch, learned, held)
         self.rows += len(batch)
         self.turn_rows += len(batch)
@@ -289,7 +292,7 @@ class Training:
         if self.display.is_live:
             self.display.update(**self._now(model, stream))
 
-    def _learn(self, model: Model, batch: Batch, weights: Floats | None) -> LearnResult:
+    def learn(self, model: Model, batch: Batch, weights: Floats | None) -> LearnResult:
         """Learn a batch; in the first pass some are also predicted by the frozen model."""
         if batch.start.turn > 0 or not self.next_rows.is_due(len(batch), self.rows):
             return model.learn_batch(batch, weights, THREADS)
@@ -356,8 +359,8 @@ class Training:
     def _measure(
         self, model: Model, batch: Batch, learned: LearnResult, held: NDArray[np.bool_] | None
     ) -> None:
-        loss, wrong = model.measures(learned)
-        counted = learned.counted(batch.weights)
+        loss, wrong = self.losses(model, learned)
+        counted = self.counted(learned, batch)
         all_rows: Any = slice(None)
         for rows, progress in (
             [(all_rows, self.progress)]
@@ -376,8 +379,16 @@ class Training:
         if self.settings.predictions is not None:
             for rows, raw, classes in learned.parts():
                 tags = None if batch.tags is None else batch.tags[rows]
-                text = prediction_lines(model, raw, self.settings.predict_as, tags, classes)
+                text = prediction_lines(model, raw, self.predict_as, tags, classes)
                 self._files.write("predictions", text.encode())
+
+    def losses(self, model: Model, learned: LearnResult) -> tuple[Floats, NDArray[np.bool_] | None]:
+        """Return the loss of each prediction, and for classes whether it was wrong."""
+        return model.measures(learned)
+
+    def counted(self, learned: LearnResult, batch: Batch) -> Floats | None:
+        """Return the weights of the rows in the reported averages."""
+        return learned.counted(batch.weights)
 
     def _show(
         self, model: Model, batch: Batch, learned: LearnResult, point: Point, row: int
@@ -456,7 +467,8 @@ class Training:
             "skipped": self.skipped,
             "held": self.held.as_dict(),
             "past": self.past,
-            "lengths": self._files.lengths,
+            # Files of a finished run are complete: equal models have equal files without them.
+            "lengths": {} if self._finished else self._files.lengths,
         }
 
     def _class_weights(self) -> list[dict[str, Any]]:
@@ -522,7 +534,7 @@ class Training:
         self.past = list(run["past"])
         if self.validation is not None:
             self.validation.resume(run["validation"], path)
-        self._files.lengths |= {name: int(length) for name, length in run["lengths"].items()}
+        self._files.resume({name: int(length) for name, length in run["lengths"].items()})
         if "-" in run["files"]:
             if self.settings.passes > 1:
                 raise ParameterError(

@@ -26,12 +26,10 @@ class Settings:
     stream: dict[str, Any] = field(default_factory=dict)  # options of the stream
     output: Path | None = None
     classes: str | Sequence[Any] = "auto"
-    more_classes: str = MORE_CLASSES  # advice about labels that the classes do not allow
     class_weights: dict[Any, float] = field(default_factory=dict)  # by label; 1 for other labels
     validation: list[str] = field(default_factory=list)  # files to evaluate on after each pass
     patience: int = 3  # stop after this many passes without a smaller validation loss
     passes: int = 1
-    cache: Path | None = None  # an Arrow file for the parsed rows
     shuffle: int = 0  # rows are shuffled within blocks of this many; 0: not at all
     holdout: int = 0  # one row in this many is predicted only; 0: none
     limit: int | None = None
@@ -43,8 +41,6 @@ class Settings:
     initial: Path | None = None
     resume: bool = False
     prepare: Callable[[Model], None] | None = None  # called with a new model before it learns
-    predict_as: str = "raw"  # the kind of predictions to write
-    loss_scale: float = 1.0  # losses are multiplied by this for display
 
 
 def checkpoint_times(every: int | str | None, checkpoint: bool) -> tuple[int, float]:

@@ -234,9 +234,9 @@ def reading_of(options: Options) -> Reading:
         "ignore": list(options.ignore),
         "delimiter": options.delimiter,
         "na_values": list(options.na_values),
+        "amounts": list(options.amounts),
         "interactions": list(options.interactions),
         "ngrams": list(options.ngrams),
-        "keep": list(options.keep),
     }
     options_set = {name: value for name, value in table.items() if value}
     return Reading(
