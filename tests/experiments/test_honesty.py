@@ -4,8 +4,8 @@ import functools
 
 import numpy as np
 import pytest
+from benchmarks.accuracy.generated import hyperplane, imbalanced, label_runs
 from benchmarks.accuracy.protocol import with_delay
-from benchmarks.accuracy.streams import hyperplane, imbalanced, label_runs
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.metrics import recall_score, roc_auc_score
 
