@@ -1,9 +1,9 @@
-"""Theory that can be run: comparators in hindsight, regret, and the paper's bounds.
+"""Theory that can be run: comparators in hindsight, regret, and bounds on it.
 
-The theorems are those of "Efficient Second Order Online Learning by Sketching" (NIPS 2016):
-1 lower bound, 2 full matrix, 3 Frequent Directions, 4 pseudo-inverse with its corollary. They
-speak about the loss summed over a stream, minus that of the best weights in hindsight among all
-with ``|w.x_t| <= C`` on every row.
+Theorems 1 to 4 are those of "Efficient Second Order Online Learning by Sketching" (NIPS 2016):
+1 lower bound, 2 full matrix, 3 Frequent Directions, 4 pseudo-inverse with its corollary. Theorems A
+and C are an upper and a lower bound for the isotropic sketch. They speak about the loss summed over
+a stream, minus that of the best weights in hindsight among all with ``|w.x_t| <= C`` on every row.
 
 Examples
 --------
@@ -24,6 +24,8 @@ from sonline.paper.theory.bounds import (
     Assumptions,
     convex_etas,
     corollary1_convex_bound,
+    isotropic_bound,
+    mixture_bound,
     pseudo_inverse_bound,
     theorem2_bound,
     theorem2_convex_bound,
@@ -32,24 +34,33 @@ from sonline.paper.theory.bounds import (
 )
 from sonline.paper.theory.comparator import Comparator, best_comparator, regret
 from sonline.paper.theory.lower import (
+    block_stream,
+    isotropic_lower_bound,
     linear_loss,
     lower_bound_expectation,
     lower_bound_stream,
+    noise_stream,
     theorem1_lower_bound,
 )
-from sonline.paper.theory.measured import Measured, measure
+from sonline.paper.theory.measured import Measured, isotropic_tail_cost, measure
 
 __all__ = [
     "Assumptions",
     "Comparator",
     "Measured",
     "best_comparator",
+    "block_stream",
     "convex_etas",
     "corollary1_convex_bound",
+    "isotropic_bound",
+    "isotropic_lower_bound",
+    "isotropic_tail_cost",
     "linear_loss",
     "lower_bound_expectation",
     "lower_bound_stream",
     "measure",
+    "mixture_bound",
+    "noise_stream",
     "pseudo_inverse_bound",
     "regret",
     "theorem1_lower_bound",

@@ -1,9 +1,10 @@
-"""The upper bounds of the paper on the regret, as functions of measured quantities.
+"""Upper bounds on the regret, as functions of measured quantities.
 
-All of them hold for learners that project (``|w_t.x_t| <= C`` in every round), losses with
-``|l'| <= L`` on ``[-C, C]`` and curvature at least ``sigma`` (Assumptions 1 and 2), steps
-``eta_t`` that do not increase, and every comparator ``w`` with ``|w.x_t| <= C`` on every row.
-`measure` collects what they need from a finished stream. Below, ``s = sigma + eta_T``.
+Theorems 2 to 4 are the paper's, Theorem A is that of the isotropic sketch. They hold for learners
+that project (``|w_t.x_t| <= C`` in every round), losses with ``|l'| <= L`` on ``[-C, C]`` and
+curvature at least ``sigma`` (Assumptions 1 and 2), steps ``eta_t`` that do not increase, and every
+comparator ``w`` with ``|w.x_t| <= C`` on every row. `measure` collects what they need from a
+finished stream. Below, ``s = sigma + eta_T``.
 """
 
 from __future__ import annotations
@@ -156,6 +157,87 @@ def theorem3_bound(
     )
     logarithm = m / (2.0 * s) * math.log1p(sketch_trace / (m * alpha))
     return 0.5 * alpha * comparator_norm2 + eta_term + logarithm + penalty
+
+
+def isotropic_bound(
+    measured: Measured,
+    assumed: Assumptions,
+    *,
+    comparator_norm2: float,
+    alpha: float,
+    eigenvalues: ArrayLike,
+    tail: float,
+    tail_cost: float,
+) -> float:
+    """Theorem A, the isotropic sketch; not in the paper (proof: the page "Theory you can run").
+
+    ``alpha/2 |w|^2 + 2(CL)^2 sum eta_t + ln(|A_T|/|A_0|)/(2 s) + 1/2 sum delta_t |w_t - w|^2``,
+    where ``delta_t`` is what round t adds to the tail and ``|A_T|/|A_0|`` follows from the
+    eigenvalues and the tail.
+
+    Parameters
+    ----------
+    measured, assumed, comparator_norm2, alpha
+        See `theorem2_bound`.
+    eigenvalues : array of at most d numbers
+        Those of the sketch after the last round.
+    tail : float
+        ``sum delta_t``, the tail of the sketch after the last round.
+    tail_cost : float
+        ``sum delta_t |w_t - w|^2`` from `isotropic_tail_cost`.
+
+    Examples
+    --------
+    >>> stream = Measured(100, 4, 80.0, np.array([16.0, 8.0, 1.0, 1.0]), 4, 0.5)
+    >>> known = {"comparator_norm2": 1.0, "alpha": 2.0, "eigenvalues": [16.0, 8.0], "tail": 1.0}
+    >>> round(isotropic_bound(stream, Assumptions(1.0, 2.0, 0.25), **known, tail_cost=0.5), 4)
+    10.7839
+    """
+    eta_term, s = assumed.eta_terms()
+    kept = np.asarray(eigenvalues, dtype=np.float64)
+    log_det = float(np.log1p((tail + kept) / alpha).sum())
+    log_det += (measured.d - kept.size) * math.log1p(tail / alpha)
+    return 0.5 * (alpha * comparator_norm2 + tail_cost + log_det / s) + eta_term
+
+
+def mixture_bound(
+    members: int, rate: float, *, rounds: int = 1, changes: int = 0, share: float = 0.0
+) -> float:
+    """Bound what a mixture by exponential weights loses to its best sequence of members.
+
+    ``(ln N + k ln(N/share) + (T-1-k) ln(1/(1-share)))/rate`` for k changes of the best member in T
+    rounds (Herbster and Warmuth 1998); ``ln N/rate`` without a fixed share. The prediction is the
+    mean of the members' raw predictions, weighted by their shares, and ``exp(-rate loss)`` must be
+    concave in it: for predictions (and numeric labels) in ``[-C, C]`` up to a rate of ``exp(-C)``
+    for the logistic loss, ``1/(4 C^2)`` for half the squared error.
+
+    Parameters
+    ----------
+    members : int
+        ``N``, at least 1.
+    rate : float
+        The shares are multiplied by ``exp(-rate loss)``.
+    rounds, changes : int
+        ``T``, and how often the best member changes, less than T times.
+    share : float, default=0.0
+        The part of all shares that is spread evenly after each round.
+
+    Examples
+    --------
+    >>> round(mixture_bound(4, 0.25), 4)
+    5.5452
+    >>> round(mixture_bound(4, 0.25, rounds=1000, changes=2, share=0.002), 4)
+    74.3364
+    """
+    if members < 1 or not rate > 0.0 or not 0.0 <= share < 1.0 or not 0 <= changes < rounds:
+        raise InvalidInputError(
+            "a mixture needs members >= 1, rate > 0, 0 <= share < 1 and 0 <= changes < rounds; got "
+            f"{members!r}, {rate!r}, {share!r}, {changes!r} and {rounds!r}"
+        )
+    if changes and not share:
+        return math.inf
+    switches = changes * math.log(members / share) if changes else 0.0
+    return (math.log(members) + switches - (rounds - 1 - changes) * math.log1p(-share)) / rate
 
 
 def theorem4_bound(measured: Measured) -> float:

@@ -1,4 +1,4 @@
-"""Theorem 1: no online algorithm has a smaller regret than this on every stream."""
+"""Lower bounds: Theorem 1 for every online algorithm, Theorem C for the isotropic sketch."""
 
 from __future__ import annotations
 
@@ -122,3 +122,113 @@ def linear_loss(lipschitz: float = 1.0) -> Loss:
         sigma=lambda bound: 0.0,
         binary=True,
     )
+
+
+def block_stream(d: int, m: int, rows: int) -> tuple[Array, Array]:
+    """Return a stream on which the isotropic sketch with one alpha fails.
+
+    First m features with the value ``sqrt(2)``, once each, which fill a sketch of size m; then
+    every other feature with the value 1, so many rows in a row. The label is 1 or -1, by turns of
+    the feature. If the sketch takes in the second derivative of the squared loss, each of these
+    rows adds its whole energy to the tail, and steps become small in the directions that are still
+    to come.
+
+    Parameters
+    ----------
+    d : int
+        Features, more than m.
+    m : int
+        Sketch size.
+    rows : int
+        Rows for each feature after the first m.
+
+    Returns
+    -------
+    X : array of shape (m + (d - m) rows, d)
+        Rows.
+    y : array of shape (m + (d - m) rows,)
+        Labels.
+
+    Examples
+    --------
+    >>> X, y = block_stream(d=3, m=1, rows=2)
+    >>> print(X.argmax(axis=1), X.max(axis=1).round(3), y)
+    [0 1 1 2 2] [1.414 1.    1.    1.    1.   ] [ 1. -1. -1.  1.  1.]
+    """
+    _check_blocks(d, m, 0)
+    X = np.vstack([math.sqrt(2.0) * np.eye(d)[:m], np.repeat(np.eye(d)[m:], rows, axis=0)])
+    return X, 1.0 - 2.0 * (X.argmax(axis=1) % 2)
+
+
+def noise_stream(d: int, m: int, noise: int, rows: int) -> tuple[Array, Array]:
+    """Return the stream of Theorem C, on which the setting of Theorem A fails.
+
+    First m features with the value 2 and label 1, once each; then ``noise`` rows of the next
+    feature, with labels 1 and -1 in turn; then every other feature, so many rows in a row with
+    label 1.
+
+    Parameters
+    ----------
+    d : int
+        Features, more than m.
+    m : int
+        Sketch size.
+    noise : int
+        Rows with labels in turn, an even number.
+    rows : int
+        Rows for each feature after that.
+
+    Returns
+    -------
+    X : array of shape (m + noise + (d - m - 1) rows, d)
+        Rows.
+    y : array of shape (m + noise + (d - m - 1) rows,)
+        Labels.
+
+    Examples
+    --------
+    >>> X, y = noise_stream(d=3, m=1, noise=2, rows=2)
+    >>> print(X.argmax(axis=1), y)
+    [0 1 1 2 2] [ 1.  1. -1.  1.  1.]
+    """
+    _check_blocks(d, m, noise)
+    unit = np.eye(d)
+    counts = np.r_[np.ones(m, int), noise, np.full(d - m - 1, rows)]
+    X = np.repeat(np.vstack([2.0 * unit[:m], unit[m:]]), counts, axis=0)
+    y = np.ones(len(X))
+    y[m + 1 : m + noise : 2] = -1.0
+    return X, y
+
+
+def isotropic_lower_bound(d: int, m: int, noise: int, rows: int, alpha: float) -> float:
+    """Theorem C: the isotropic sketch has at least this regret on `noise_stream`.
+
+    In the setting of Theorem A, with the squared loss, ``C = 1`` and ``alpha >= 1``:
+    ``(d-m-1)/2 (1 - q^(2 rows))/(1 - q^2)`` with ``q = 1 - 1/a`` and
+    ``a = alpha + noise/(4 (d-m))``. With as many rows as ``noise/(8 (d-m))`` it is linear in the
+    length of the stream; the regret of the full matrix is logarithmic (Theorem 2).
+
+    Parameters
+    ----------
+    d, m, noise, rows : int
+        See `noise_stream`.
+    alpha : float
+        The regulariser.
+
+    Examples
+    --------
+    >>> round(isotropic_lower_bound(d=20, m=3, noise=8000, rows=60, alpha=1.0), 2)
+    304.0
+    """
+    _check_blocks(d, m, noise)
+    if not alpha >= 1.0:
+        raise InvalidInputError(f"Theorem C needs alpha >= 1, got {alpha!r}")
+    q2 = (1.0 - 1.0 / (alpha + noise / (4.0 * (d - m)))) ** 2
+    return 0.5 * (d - m - 1) * (1.0 - q2**rows) / (1.0 - q2)
+
+
+def _check_blocks(d: int, m: int, noise: int) -> None:
+    if not d > m >= 0 or noise % 2 or noise < 0:
+        raise InvalidInputError(
+            f"the streams need d > m >= 0 and an even number of noise rows, got {d}, {m}, {noise}"
+        )

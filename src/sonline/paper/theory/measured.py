@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sonline.errors import InvalidInputError
+from sonline.paper.reference.learner import ReferenceLearner
 from sonline.paper.reference.losses import Loss, make_loss
 from sonline.paper.reference.sketches import Array
 
@@ -96,6 +97,66 @@ def measure(
     spectrum[: len(singular)] = singular**2
     rank, smallest = _smallest_nonzero_eigenvalue(g)
     return Measured(T, d, float(np.sum(g * g)), spectrum, rank, smallest)
+
+
+def isotropic_tail_cost(
+    learner: ReferenceLearner, X: ArrayLike, y: ArrayLike, comparator: ArrayLike
+) -> tuple[Array, float]:
+    """Let a learner with the isotropic sketch learn; return predictions and cost of the tail.
+
+    The cost is ``sum delta_t |w_t - w|^2``: what round t adds to the tail, times the squared
+    distance of the weights that predicted row t from those of the comparator.
+
+    Parameters
+    ----------
+    learner : ReferenceLearner
+        A new one, in the setting of Theorem A: bound, explicit steps, curvature of gradients, one
+        alpha, every row in the sketch; no intercept, scaling or clipping.
+    X : array of shape (rows, features)
+        Rows.
+    y : array of shape (rows,)
+        Labels.
+    comparator : array of shape (features,)
+        The weights ``w``.
+
+    Returns
+    -------
+    predictions : array of shape (rows,)
+        Those made before each update.
+    cost : float
+        For `isotropic_bound`.
+
+    Examples
+    --------
+    >>> learner = ReferenceLearner("squared", "isotropic", 1, bound=1.0, intercept=False)
+    >>> X = [[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]
+    >>> predictions, cost = isotropic_tail_cost(learner, X, [1.0, 1.0, 1.0], [0.5, 1.0, 0.0])
+    >>> print(predictions.round(3), round(cost, 3))
+    [0.  0.  0.8] 0.315
+    """
+    fits = (
+        learner.sketch_name == "isotropic"
+        and math.isfinite(learner.bound)
+        and learner.explicit
+        and learner.sketch_every == 1
+        and learner.scaling == "none"
+        and not (learner.hessian or learner.relative_alpha or learner.clip or learner.intercept)
+    )
+    if not fits or learner.rounds:
+        raise InvalidInputError(
+            'Theorem A needs a new learner with sketch="isotropic", a bound, step="explicit", '
+            'curvature="gradient", a number as alpha, sketch_every=1, scaling="none", '
+            "clip=False and intercept=False"
+        )
+    best = np.asarray(comparator, dtype=np.float64)
+    predictions, cost, tail, w = [], 0.0, 0.0, np.zeros_like(best)
+    for row, label in zip(np.asarray(X, dtype=np.float64), np.asarray(y, float), strict=True):
+        if learner.rounds:
+            w, _ = learner.sketch.project(learner.w, row, learner.bound)
+        predictions.append(learner.learn(row[None, :], [label])[0])
+        cost += (learner.sketch.tail - tail) * float((w - best) @ (w - best))
+        tail = learner.sketch.tail
+    return np.array(predictions), cost
 
 
 def _smallest_nonzero_eigenvalue(g: Array) -> tuple[int, float]:
