@@ -31,13 +31,14 @@ from urllib.request import urlopen
 
 import numpy as np
 
+from sonline import persistence
 from sonline.service import bodies
 from sonline.service.bodies import LabelRow
+from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.memory import collect_less, return_large_blocks
 from sonline.service.settings import Settings
-from sonline.service.store import Store
-from sonline.service.versions import new_model
+from sonline.service.versions import FACE, new_model
 
 FEATURES = 10
 NAME = "bench"
@@ -213,33 +214,42 @@ def cpu(pid: int) -> float:
 
 @contextmanager
 def engine(folder: Path, **settings: Any) -> Iterator[Engine]:
-    store = Store(folder / "store.db")
-    if NAME in store.names():
-        made = Engine(NAME, folder / NAME, store, Settings(**settings))
+    path = folder / f"{NAME}.db"
+    if path.exists():
+        database = Database(path)
+        database.open()
     else:
-        made = Engine.create(
-            NAME, folder / NAME, store, new_model(), "bench", settings=Settings(**settings)
-        )
+        model = new_model()
+        data = persistence.pack(model.document() | {"face": FACE}, model.tensors())
+        database = Database.create(path, data)
+    made = Engine(database, Settings(**settings))
     made.start(wait=True)
-    try:
-        yield made
-    finally:
-        store.close()  # as if killed: no snapshot
+    yield made  # not closed, as if killed: no snapshot
 
 
-def replay(events: int) -> None:
-    """Print how long a start takes that has to learn all of the log."""
-    part = rows(1000)
-    payload = "\n".join(map(json.dumps, part)).encode()
+def replay(events: int, batch: int) -> None:
+    """Print how long a start takes that has to learn all events, sent in requests of one size."""
+    lines = [json.dumps(row) for row in rows(1000)]
     with tempfile.TemporaryDirectory() as name:
         with engine(Path(name), snapshot_events=1 << 60, snapshot_seconds=1e9) as first:
-            for _ in range(events // len(part)):
+            waits: deque[Any] = deque()
+            for start in range(0, events, batch):
+                payload = "\n".join(lines[start % 1000 :][:batch]).encode()
                 decoded = bodies.decode_lines(payload, bodies.LearnRow)
-                first.learn(bodies.rows_to_learn(decoded, payload)).result()
+                waits.append(first.learn(bodies.rows_to_learn(decoded, payload)))
+                while len(waits) > 20_000 // batch:
+                    waits.popleft().result()
+            for wait in waits:
+                wait.result()
+            while first.lag:
+                time.sleep(0.01)
         started, used = time.perf_counter(), time.process_time()
         with engine(Path(name)) as again:
             took, used = time.perf_counter() - started, time.process_time() - used
-            print(f"{again.to_replay:,} events replayed in {took:.1f} s, {used:.1f} s of CPU")
+            print(
+                f"{again.to_replay:,} events in requests of {batch:,} are replayed in {took:.1f} s, "
+                f"{used:.1f} s of CPU, {again.database.size / 1e6:.0f} MB"
+            )
 
 
 def memory(events: int) -> None:
@@ -279,7 +289,8 @@ def main() -> None:
         return
     if options.replay or options.memory:
         if options.replay:
-            replay(options.replay)
+            for batch in (1000, 1):
+                replay(options.replay, batch)
         if options.memory:
             memory(options.memory)
         return

@@ -12,16 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from sonline import OnlineLearner
+from sonline import OnlineLearner, persistence
 from sonline.model import Model
 from sonline.service import arrow, bodies
 from sonline.service.bodies import LearnRow, LoggedRow, PredictRow, Rows
+from sonline.service.database import Database
 from sonline.service.engine import Engine
-from sonline.service.frames import ARROW, LEARN
-from sonline.service.log import Log
+from sonline.service.records import ARROW, LEARN
 from sonline.service.settings import Settings
-from sonline.service.store import Store
-from sonline.service.versions import new_model
+from sonline.service.versions import FACE, new_model
 
 NAME = "clicks"
 
@@ -55,23 +54,44 @@ def drawn(count: int, seed: int = 0, prefix: str = "e") -> list[dict[str, Any]]:
     ]
 
 
-def make(folder: Path, model: Model | None = None, **rest: Any) -> Engine:
+def packed(model: Model) -> bytes:
+    return persistence.pack(model.document() | {"face": FACE}, model.tensors())
+
+
+def make(folder: Path, model: Model | None = None, settings: Settings | None = None) -> Engine:
     """Return an engine that is ready, made the first time."""
-    store = Store(folder / "store.db")
-    settings = rest.pop("settings", Settings())
-    if NAME in store.names():
-        engine = Engine(NAME, folder / NAME, store, settings, **rest)
+    path = folder / f"{NAME}.db"
+    if path.exists():
+        database = Database(path)
+        database.open()
     else:
-        model = model or new_model()
-        engine = Engine.create(NAME, folder / NAME, store, model, "test", settings=settings, **rest)
+        database = Database.create(path, packed(model or new_model()), "test")
+    engine = Engine(database, settings or Settings())
     engine.start(wait=True)
     return engine
+
+
+def opened(folder: Path, name: str = NAME) -> Database:
+    """Return the file of the model, checked."""
+    database = Database(folder / f"{name}.db")
+    database.open()
+    return database
+
+
+def last_snapshot(folder: Path, name: str = NAME) -> Model:
+    """Return the newest snapshot of the first version."""
+    database = opened(folder, name)
+    model = Model.from_bytes(next(data for _, data in database.snapshots(1)))
+    database.release()
+    return model
 
 
 def logged(folder: Path) -> tuple[list[Any], list[Any], list[Any], list[str | None]]:
     """Return features, labels, weights and ids of all events that were to be learned."""
     x, y, weights, ids = [], [], [], []
-    for record in Log(folder / NAME / "log").read(1):
+    database = opened(folder)
+    database.release()
+    for record in database.read(1):
         if record.kind != LEARN:
             continue
         if record.encoding == ARROW:

@@ -27,7 +27,7 @@ def work(engine, name, say):
 
 def main():
     folder, turn = Path(sys.argv[1]), sys.argv[2]
-    settings = Settings(snapshot_events=2000, segment_bytes=100_000, snapshot_seconds=0.2)
+    settings = Settings(snapshot_events=2000, snapshot_seconds=0.2)
     engine = make(folder, settings=settings)
 
     def say(text):

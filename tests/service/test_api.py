@@ -1,6 +1,5 @@
 """The interface over HTTP: every answer, and for every bad request a 4xx with a message."""
 
-import asyncio
 import gzip
 import json
 import time
@@ -15,7 +14,7 @@ from starlette.testclient import TestClient
 from sonline import OnlineLearner
 from sonline.errors import InvalidInputError
 from sonline.model import Model, Reading
-from sonline.service import bodies, create_app, reading, security
+from sonline.service import bodies, create_app, security
 from sonline.service.bodies import Limits
 from sonline.service.settings import Settings
 
@@ -42,7 +41,7 @@ def learned(client) -> int:
 
 def model_of(client) -> Model:
     learned(client)
-    return client.app.state.service.engine(NAME).versions[1].model
+    return client.app.service.engine(NAME).versions[1].model
 
 
 def arrow(table) -> bytes:
@@ -107,8 +106,8 @@ def test_a_null_is_refused_if_the_model_asks_for_it(client, strict, kind, path):
     assert answer.status_code == 400
     assert "'gone' has no value" in answer.json()["error"]
     assert ("row 2: " in answer.json()["error"]) == (kind != "json")
-    engine = client.app.state.service.engine("strict")
-    assert (engine.log.next, len(engine.waiting)) == (1, 0)
+    engine = client.app.service.engine("strict")
+    assert (engine.database.next, len(engine.waiting)) == (1, 0)
     assert client.post(f"{MODEL}/{path}", content=content, headers=headers).is_success
     assert client.post(f"{strict}/{path}", json=good).is_success
 
@@ -128,7 +127,7 @@ def test_a_shadow_that_refuses_missing_values_does_not_learn_them(client, kind):
         assert asked.is_success
         assert client.post(f"{MODEL}/label", json={"id": f"{number}", "y": 1}).is_success
     assert learned(client) == 3
-    champion, shadow = client.app.state.service.engine(NAME).versions.values()
+    champion, shadow = client.app.service.engine(NAME).versions.values()
     assert (shadow.model.progress.loss.rows, shadow.refused) == (2, 1)
     assert_same_bits(champion.model, one_pass(client.folder / "models"))
     assert champion.model.names() == ["f", "gone"]
@@ -265,7 +264,7 @@ def test_bad_bodies_are_refused_and_nothing_is_learned(client, body, status, kin
         assert answer.json()["error"]
         assert "Traceback" not in answer.text
     assert learned(client) == 0
-    assert client.app.state.service.engine(NAME).log.next == 1
+    assert client.app.service.engine(NAME).database.next == 1
 
 
 def test_a_bad_row_is_named(client):
@@ -290,7 +289,7 @@ def test_other_bodies_paths_and_methods(client):
         assert client.post(f"/v1/models/{name}/predict", json={"x": {}}).status_code in (404, 405)
     for name in ("../x", "", "a/b", ".", "A", "a" * 64, "x\u0000", "\u00fc"):
         assert client.post("/v1/models", json={"name": name}).status_code == 400
-    assert client.post("/v1/models", json={"name": NAME}).status_code == 400
+    assert client.post("/v1/models", json={"name": NAME}).status_code == 409
     for wrong in (
         {"task": "guess"},
         {"parameters": {"loss": "wrong"}},
@@ -331,9 +330,9 @@ def test_tokens_and_scopes(tmp_path, monkeypatch):
     seconds = [1000.0]
     monkeypatch.setattr(security, "time", SimpleNamespace(monotonic=lambda: seconds[0]))
     app = create_app(tmp_path)
-    store = app.state.service.store
-    tokens = {scope: store.add_token([scope]) for scope in ("predict", "learn", "admin")}
-    assert all(secret.encode() not in (tmp_path / "store.db").read_bytes() for secret in tokens)
+    tokens = {scope: app.service.tokens.add([scope]) for scope in ("predict", "learn", "admin")}
+    stored = (tmp_path / "tokens.db").read_bytes()
+    assert all(text.partition(".")[2].encode() not in stored for text in tokens.values())
     with TestClient(app, base_url="http://service.example") as client:
         headers = {name: {"authorization": f"Bearer {text}"} for name, text in tokens.items()}
         assert client.get("/v1/models").status_code == 401
@@ -390,7 +389,7 @@ def test_versions(client):
     versions = client.get(MODEL).json()["versions"]
     assert [versions[n]["learned"] for n in "123"] == [400, 100, 400]  # the file had its own 300
     assert versions["2"]["role"] == "shadow"
-    engine = client.app.state.service.engine(NAME)
+    engine = client.app.service.engine(NAME)
     assert_same_bits(engine.versions[1].model, engine.versions[3].model)
     assert client.post(f"{MODEL}/versions/3/promote").json() == {"champion": 3}
     assert client.post(f"{MODEL}/predict", json={"x": {}}).json()["version"] == 3
@@ -473,10 +472,10 @@ def test_too_much_waiting_is_answered_with_429(tmp_path):
     app = create_app(tmp_path, tokens_required=False, settings=Settings(backlog=10))
     with TestClient(app, base_url="http://localhost") as client:
         client.post("/v1/models", json={"name": NAME})
-        app.state.service.engine(NAME).admission.held = 10
+        app.service.engine(NAME).admission.held = 10
         answer = client.post(f"{MODEL}/learn", json={"x": {}, "y": 1})
         assert (answer.status_code, answer.headers["retry-after"]) == (429, "1")
-        app.state.service.engine(NAME).admission.held = 0
+        app.service.engine(NAME).admission.held = 0
 
 
 def test_a_folder_is_served_once(tmp_path, client):
@@ -503,49 +502,6 @@ def test_regression_and_classes(client):
         assert client.post(f"{path}/learn", json=wrong).status_code == 400
 
 
-def test_a_body_that_comes_too_slowly_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "BODY_SECONDS", 0.1)
-    app = create_app(tmp_path, tokens_required=False)
-    sent = []
-
-    async def request(path, pieces):
-        pieces = iter(pieces)
-
-        async def receive():
-            piece = next(pieces, None)
-            if piece is None:
-                await asyncio.sleep(60)  # the rest does not come
-            return {"type": "http.request", "body": piece, "more_body": True}
-
-        async def send(message):
-            sent.append(message)
-
-        scope = {
-            "type": "http",
-            "method": "POST",
-            "path": path,
-            "query_string": b"",
-            "headers": [(b"host", b"localhost"), (b"content-type", b"application/json")],
-            "client": ("127.0.0.1", 1),
-        }
-        await app(scope, receive, send)
-
-    async def main():
-        async with app.router.lifespan_context(app):
-            slow = asyncio.create_task(request("/v1/models", [b'{"name"']))
-            await request("/v1/models", [])
-            await slow
-            gone = asyncio.create_task(request("/v1/models", []))
-            await asyncio.sleep(0)
-            gone.cancel()  # not by us: the server gives up
-            with pytest.raises(asyncio.CancelledError):
-                await gone
-
-    asyncio.run(main())
-    assert [part["status"] for part in sent if "status" in part] == [408, 408]
-    assert b"took longer" in sent[1]["body"]
-
-
 def test_errors_speak_of_the_service_and_not_of_python(client):
     def error(path, **body):
         answer = client.post(path, json=body)
@@ -564,6 +520,62 @@ def test_errors_speak_of_the_service_and_not_of_python(client):
     answer = client.get(f"{MODEL}/learn")
     assert answer.status_code == 405
     assert answer.json()["error"] == "this path takes POST, not GET"
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"x": {"a": [1]}, "y": 1}', "x: feature 'a' is an array; a value is a number, text"),
+        (b'{"x": {"a": {}}, "y": 1}', "x: feature 'a' is an object"),
+        (b'{"x": {"a": NaN}, "y": 1}', "x: feature 'a' is not a number (NaN); leave it out"),
+        (b'{"x": {"a": 1e999}, "y": 1}', "x: feature 'a' is infinite"),
+        (b'{"x": [[1, 2, 3]], "y": 1}', "x: expected pairs of index and number such as [3, 1.0]"),
+        (b'{"x": 3, "y": 1}', "x: expected features by name, or pairs of index and number"),
+        (b'{"x": {"a": 1}, "y": null}', "y: a label is a number, text, true or false; got null"),
+        (b'{"x": {"a": 1}, "y": NaN}', "y: the label is not a number (NaN)"),
+        (b'{"x": {"a": 1}}', "the field 'y' is missing"),
+        (b'{"x": {"a": 1}, "y": 1, "label": 1}', "there is no field 'label'; the fields are 'x'"),
+        (b'{"x": {"a": 1}, "y": 1, "id": 7}', "id: an id is text, got the number 7"),
+        (b'{"x": {"a": 1}, "y": 1, "id": ""}', "id: an id has 1 to 200 characters"),
+        (b'{"x": {"a": 1}, "y": 1, "weight": "2"}', "weight: a weight is a number of 0 or more"),
+        (b'{"x": {"a": 1}, "y": 1, "weight": 1e30}', "weight: 1e+30 in row 1; a weight is at most"),
+        (b"[1]", "expected an object with 'x', 'y', 'id', 'weight', got an array"),
+        (b'{"x": {"a": 1} "y": 1}', "not valid JSON: expecting ',' delimiter at character 16"),
+        (b'{"x": {"a": "\xff"}, "y": 1}', "the body is not UTF-8 text"),
+        (b'{"x": {"\\ud800": 1}, "y": 1}', "not valid Unicode"),
+    ],
+)
+def test_errors_name_the_field_and_say_what_is_allowed(client, body, message):
+    headers = {"content-type": "application/json"}
+    answer = client.post(f"{MODEL}/learn", content=body, headers=headers)
+    assert answer.status_code == 400
+    assert message in answer.json()["error"]
+    assert "$" not in answer.json()["error"]
+    lines_of = b'{"x": {"a": 1}, "y": 1}\n' + body
+    answer = client.post(f"{MODEL}/learn", content=lines_of, headers=NDJSON)
+    assert "row 2" in answer.json()["error"]
+    assert message.partition(" in row")[0] in answer.json()["error"]
+
+
+def test_a_weight_that_would_decide_the_mean_loss_is_refused_everywhere(client):
+    pa = pytest.importorskip("pyarrow")
+    table = pa.table({"y": [1, -1], "f": [0.5, 1.5], "weight": [1.0, 1e30]})
+    refused = [client.post(f"{MODEL}/learn", content=arrow(table), headers=ARROW)]
+    client.post(f"{MODEL}/predict?durable=1", json={"id": "a", "x": {"f": 1.0}})
+    refused.append(client.post(f"{MODEL}/label", json={"id": "a", "y": 1, "weight": 1e30}))
+    for answer in refused:
+        assert (answer.status_code, "at most 1e+09" in answer.json()["error"]) == (400, True)
+    assert client.post(f"{MODEL}/label", json={"id": "a", "y": 1, "weight": 1e9}).is_success
+
+
+def test_names_of_models_are_for_those_with_a_token(tmp_path):
+    app = create_app(tmp_path)
+    with TestClient(app, base_url="http://localhost") as client:
+        token = {"authorization": f"Bearer {app.service.tokens.add(['admin'])}"}
+        assert client.post("/v1/models", json={"name": NAME}, headers=token).status_code == 201
+        assert client.get("/readyz").json() == {"ready": True}
+        known = client.get("/readyz", headers=token).json()
+        assert known["models"][NAME]["ready"] is True
 
 
 def test_head_is_get_without_a_body(client):
@@ -589,7 +601,7 @@ def test_models_with_options_for_files_are_refused(client, tmp_path, option):
 
 def test_an_older_folder_with_such_a_model_refuses_to_learn(client):
     """Rows that are acknowledged and never learned are lost."""
-    engine = client.app.state.service.engine(NAME)
+    engine = client.app.service.engine(NAME)
     live = engine.versions[1]
     live.model.reading = Reading("name", {}, {"interactions": ["a*b"]})
     engine.admission.check_with(live.model)
@@ -601,7 +613,7 @@ def test_an_older_folder_with_such_a_model_refuses_to_learn(client):
 
 
 def test_events_that_could_not_be_learned_are_a_problem(client):
-    live = client.app.state.service.engine(NAME).versions[1]
+    live = client.app.service.engine(NAME).versions[1]
 
     def refuse(*_):
         raise InvalidInputError("no such row")

@@ -1,6 +1,5 @@
 """Real disks: one that is full (a small tmpfs), and one that is slow."""
 
-import os
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -11,6 +10,7 @@ from helpers_service import (
     NAME,
     assert_same_bits,
     drawn,
+    last_snapshot,
     lines,
     logged,
     make,
@@ -18,10 +18,6 @@ from helpers_service import (
     served,
     to_learn,
 )
-
-from sonline.model import Model
-from sonline.service.log import Log
-from sonline.service.versions import snapshots
 
 HEADERS = {"content-type": "application/x-ndjson"}
 
@@ -71,16 +67,23 @@ def test_a_full_disk_is_answered_with_503_and_nothing_is_lost(small_disk):
     assert logged(small_disk / "models")[3] == acknowledged
     with served(*data):
         pass
-    last = snapshots(small_disk / "models" / NAME / "snapshots", 1)[-1]
-    assert_same_bits(Model.load(last), one_pass(small_disk / "models"))
+    assert_same_bits(last_snapshot(small_disk / "models"), one_pass(small_disk / "models"))
+
+
+def slow(engine, seconds):
+    """Make an engine whose disk takes some time for each group."""
+    append = engine.database.append
+
+    def wait(*values):
+        time.sleep(seconds)
+        return append(*values)
+
+    engine.database.append = wait
+    return engine
 
 
 def test_a_slow_disk_makes_groups_larger_and_keeps_predictions_quick(tmp_path):
-    def slow(handle):
-        time.sleep(0.1)
-        os.fdatasync(handle)
-
-    engine = make(tmp_path, open_log=lambda *args, **rest: Log(*args, sync=slow, **rest))
+    engine = slow(make(tmp_path), 0.1)
     rows = [{k: row[k] for k in ("x", "y")} for row in drawn(200)]
     futures = [engine.learn(to_learn([row])) for row in rows]
     predicted = 0
@@ -100,12 +103,7 @@ def test_a_slow_disk_makes_groups_larger_and_keeps_predictions_quick(tmp_path):
 def test_clients_that_wait_for_their_answers_share_a_group(tmp_path):
     """Otherwise one half of them sends while the other half is written."""
     clients, each = 8, 15
-
-    def slow(handle):
-        time.sleep(0.02)
-        os.fdatasync(handle)
-
-    engine = make(tmp_path, open_log=lambda *args, **rest: Log(*args, sync=slow, **rest))
+    engine = slow(make(tmp_path), 0.02)
 
     def client(number):
         for row in drawn(each, number, f"{number}-"):

@@ -1,28 +1,34 @@
 """Events are checked, written, acknowledged, learned: once each, in the order of the log."""
 
-import errno
 import itertools
-import os
 import shutil
+import sqlite3
 import threading
 import time
-from functools import partial
 
 import numpy as np
 import pytest
-from helpers_service import NAME, assert_same_bits, drawn, make, one_pass, to_learn, to_predict
+from helpers_service import (
+    NAME,
+    assert_same_bits,
+    drawn,
+    last_snapshot,
+    make,
+    one_pass,
+    opened,
+    to_learn,
+    to_predict,
+)
 
-from sonline import OnlineLearner, load
+from sonline import OnlineLearner
 from sonline.errors import InvalidInputError
 from sonline.service import arrow
 from sonline.service.bodies import LabelRow, Limits
 from sonline.service.engine import Engine
-from sonline.service.frames import LogError
-from sonline.service.log import Log
 from sonline.service.outcomes import BusyError, UnavailableError, UnknownIdError
+from sonline.service.records import StoreError
 from sonline.service.settings import Settings
-from sonline.service.store import Store
-from sonline.service.versions import RecoveryError, new_model, snapshots
+from sonline.service.versions import RecoveryError, new_model
 
 
 def settled(engine):
@@ -44,13 +50,13 @@ def test_learning_is_one_pass_over_the_log(tmp_path):
 
 
 def test_a_restart_changes_nothing(tmp_path):
-    """Not even with snapshots in between, and the snapshot is an ordinary model file."""
+    """Not even with snapshots in between."""
     engine = make(tmp_path, settings=Settings(snapshot_events=100))
     rows = drawn(1000)
     for start in range(0, 500, 10):
         engine.learn(to_learn(rows[start : start + 10])).result()
     engine.close()
-    assert load(snapshots(tmp_path / NAME / "snapshots", 1)[-1]).stats()["rounds"] == 500
+    assert last_snapshot(tmp_path).stats()["rounds"] == 500
     engine = make(tmp_path)
     assert engine.to_replay > 0  # ids are read, nothing is learned again
     engine.learn(to_learn(rows[500:])).result()
@@ -67,13 +73,15 @@ def test_without_its_last_snapshot_it_replays_more(tmp_path):
     engine.snapshot().result()
     engine.learn(to_learn(drawn(300, 1, "f"))).result()
     engine.close()
-    newest = snapshots(tmp_path / NAME / "snapshots", 1)[-1]
-    newest.write_bytes(newest.read_bytes()[:-9])
+    spoil = "update snapshots set data = x'00' where next > ?"
+    database = opened(tmp_path)
+    database._connect().execute(spoil, (301,))
+    database.release()
     engine = make(tmp_path)
     assert_same_bits(engine.versions[1].model, one_pass(tmp_path))
     engine.close()
-    for path in snapshots(tmp_path / NAME / "snapshots", 1):
-        path.write_bytes(b"")
+    database._connect().execute(spoil, (0,))
+    database.release()
     with pytest.raises(RecoveryError, match="no good snapshot"):
         make(tmp_path)
 
@@ -189,10 +197,10 @@ def test_rows_that_wait_are_bounded_in_bytes(tmp_path):
 )
 def test_a_bad_row_changes_nothing(tmp_path, row, message):
     engine = make(tmp_path)
-    before = engine.log.next
+    before = engine.database.next
     with pytest.raises(InvalidInputError, match=message):
         engine.learn(to_learn([*drawn(3), row]))
-    assert engine.log.next == before
+    assert engine.database.next == before
     assert engine.learn(to_learn(drawn(3))).result().learned == 3
     assert settled(engine).stats()["rounds"] == 3
     engine.close()
@@ -207,31 +215,24 @@ def test_labels_that_contradict_events_on_their_way_are_refused(tmp_path):
     engine.close()
 
 
-class Disk:
-    def __init__(self):
-        self.full = False
-
-    def write(self, handle, data):
-        if self.full:
-            os.write(handle, data[: len(data) // 2])
-            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return os.write(handle, data)
-
-
 def test_a_full_disk_acknowledges_nothing_and_recovers(tmp_path):
-    disk = Disk()
-    engine = make(tmp_path, open_log=partial(Log, write=disk.write))
+    engine = make(tmp_path)
     engine.learn(to_learn(drawn(50))).result()
     engine.predict(to_predict([{"id": "waits", "x": {"f0": 1.0}}]))[1].result()
-    disk.full = True
+    append = engine.database.append
+
+    def full(*_):
+        raise StoreError("No space left")
+
+    engine.database.append = full
     for _ in range(3):
         future = engine.learn(to_learn(drawn(20, 1, "lost")))
-        with pytest.raises(UnavailableError, match="cannot be written"):
+        with pytest.raises(UnavailableError, match="No space left"):
             future.result()
         with pytest.raises(UnavailableError):
             engine.label([LabelRow("waits", 1)]).result()
     assert engine.disk
-    disk.full = False
+    engine.database.append = append
     assert engine.learn(to_learn(drawn(20, 1, "lost"))).result().learned == 20
     assert engine.label([LabelRow("waits", 1)]).result().learned == 1
     assert engine.disk is None
@@ -242,23 +243,49 @@ def test_a_full_disk_acknowledges_nothing_and_recovers(tmp_path):
 
 
 def test_too_much_waiting_is_refused(tmp_path):
-    blocked = threading.Event()
-
-    def sync(handle):
-        blocked.wait()
-        os.fdatasync(handle)
-
-    blocked.set()
-    settings = Settings(backlog=100)
-    engine = make(tmp_path, settings=settings, open_log=partial(Log, sync=sync))
+    free = threading.Event()
+    engine = make(tmp_path, settings=Settings(backlog=100))
     engine.learn(to_learn(drawn(1))).result()
-    blocked.clear()
+    settled(engine)
+    append = engine.database.append
+
+    def slow(*values):
+        free.wait()
+        return append(*values)
+
+    engine.database.append = slow
     futures = [engine.learn(to_learn(drawn(40, n, f"r{n}-"))) for n in (1, 2)]
     with pytest.raises(BusyError, match="wait to be learned"):
         engine.learn(to_learn(drawn(40, 3, "r3-")))
-    blocked.set()
+    free.set()
     assert [future.result().learned for future in futures] == [40, 40]
     assert settled(engine).stats()["rounds"] == 81
+    engine.close()
+
+
+def test_a_version_that_is_added_while_events_arrive_misses_none(tmp_path):
+    engine = make(tmp_path)
+    stop = threading.Event()
+
+    def send(name):
+        for number in itertools.count():
+            if stop.is_set():
+                return
+            engine.learn(to_learn(drawn(20, number, f"{name}-{number}-"))).result()
+
+    threads = [threading.Thread(target=send, args=(name,)) for name in "ab"]
+    for thread in threads:
+        thread.start()
+    added = [engine.add_version(new_model(), "test") for _ in range(5)]
+    time.sleep(0.1)
+    stop.set()
+    for thread in threads:
+        thread.join()
+    settled(engine)
+    for version in added:
+        live = engine.versions[version]
+        missed = live.info.start - 1
+        assert live.model.stats()["rounds"] == engine.versions[1].model.stats()["rounds"] - missed
     engine.close()
 
 
@@ -320,7 +347,7 @@ def test_regression_and_emerging_classes(tmp_path):
 
 
 def test_retention_keeps_events_that_snapshots_and_waiting_rows_need(tmp_path):
-    settings = Settings(segment_bytes=2000, keep_bytes=0, label_seconds=1000)
+    settings = Settings(keep_bytes=0, label_seconds=1000)
     engine = make(tmp_path, settings=settings)
     for number in range(40):
         engine.learn(to_learn(drawn(10, number, f"{number}-"))).result()
@@ -328,22 +355,11 @@ def test_retention_keeps_events_that_snapshots_and_waiting_rows_need(tmp_path):
         engine.snapshot().result()
         engine.learn(to_learn(drawn(10, _, f"last{_}-"))).result()
     engine.close()
-    first = Log(tmp_path / NAME / "log").first
-    assert first > 300
-    oldest = snapshots(tmp_path / NAME / "snapshots", 1)[0]
-    assert first <= int(oldest.stem.partition("-")[2])
+    about = opened(tmp_path).about
+    assert 300 < about.first <= about.snapshots[0].next
     engine = make(tmp_path, settings=settings)
     assert engine.versions[1].model.stats()["rounds"] == 430
     engine.close()
-
-
-def test_a_log_that_ends_before_its_snapshot_is_refused(tmp_path):
-    engine = make(tmp_path)
-    engine.learn(to_learn(drawn(30))).result()
-    engine.close()
-    shutil.rmtree(tmp_path / NAME / "log")
-    with pytest.raises(LogError, match="restore the log"):
-        make(tmp_path)
 
 
 def test_steps_of_the_clock_change_nothing(tmp_path, monkeypatch):
@@ -369,8 +385,8 @@ def test_an_existing_model_continues(tmp_path):
 
 
 def test_a_copy_made_while_it_learns_can_be_restored(tmp_path):
-    """Names first, then snapshots, which never change, then the log, which only grows."""
-    settings = Settings(snapshot_events=200, segment_bytes=20_000)
+    """First the number of events, then the file, which may have more of them."""
+    settings = Settings(snapshot_events=200)
     engine = make(tmp_path / "first", settings=settings)
     stopped = threading.Event()
 
@@ -385,12 +401,15 @@ def test_a_copy_made_while_it_learns_can_be_restored(tmp_path):
     while engine.events < 1000:
         time.sleep(0.01)
     copy = tmp_path / "copy"
-    (copy / NAME / "snapshots").mkdir(parents=True)
-    for path in (tmp_path / "first").glob("store.db*"):
-        shutil.copy2(path, copy)
-    for path in snapshots(tmp_path / "first" / NAME / "snapshots", 1)[-1:]:
-        shutil.copy2(path, copy / NAME / "snapshots")
-    shutil.copytree(tmp_path / "first" / NAME / "log", copy / NAME / "log")
+    copy.mkdir()
+    shutil.copy2(tmp_path / "first" / f"{NAME}.end", copy)
+    with (
+        sqlite3.connect(tmp_path / "first" / f"{NAME}.db") as source,
+        sqlite3.connect(copy / f"{NAME}.db") as target,
+    ):
+        source.backup(target)
+    source.close()
+    target.close()
     stopped.set()
     worker.join()
     engine.close()
@@ -431,11 +450,9 @@ def test_it_can_be_stopped_while_it_replays(tmp_path):
     engine = make(tmp_path)
     for number in range(100):
         engine.learn(to_learn(drawn(20, number, f"{number}-"))).result()
-    store = Store(tmp_path / "store.db")
-    again = Engine(NAME, tmp_path / NAME, store)
+    again = Engine(opened(tmp_path))
     again.start()
     again.close()
-    store.close()
     engine.close()
     assert make(tmp_path).versions[1].model.stats()["rounds"] == 2000
 

@@ -11,13 +11,11 @@ from starlette.testclient import TestClient
 from sonline.service import create_app
 from sonline.service.bodies import LabelRow
 from sonline.service.follower import Follower, ReadOnlyError
-from sonline.service.frames import LogError, Record
-from sonline.service.log import DiskFullError, Log
+from sonline.service.records import StoreError
 from sonline.service.service import InUseError, Service
 from sonline.service.settings import Settings
-from sonline.service.store import Store
-from sonline.service.tail import Tail
 from sonline.service.versions import new_model
+from sonline.service.view import DatabaseView
 
 MODEL = f"/v1/models/{NAME}"
 
@@ -30,7 +28,7 @@ def wait_for(condition, seconds=20.0):
 
 
 def follow(folder, engine):
-    follower = Follower(NAME, folder / NAME, Store(folder / "store.db"))
+    follower = Follower(DatabaseView(folder / f"{NAME}.db"))
     follower.start()
     follower.wait_ready(20)
     wait_for(lambda: caught_up(follower, engine))
@@ -45,18 +43,16 @@ def caught_up(follower, engine):
 
 
 def test_a_follower_has_the_bits_of_the_writer(tmp_path):
-    settings = Settings(segment_bytes=20_000, snapshot_events=300)
-    engine = make(tmp_path, settings=settings)
+    engine = make(tmp_path, settings=Settings(snapshot_events=300))
     engine.learn(to_learn(drawn(500))).result()
     follower = follow(tmp_path, engine)
     assert_same_bits(follower.versions[1].model, engine.versions[1].model)
-    for turn in range(20):  # over many segments, with rows that wait
+    for turn in range(20):  # with rows that wait
         rows = drawn(50, seed=turn, prefix=f"{turn}-")
         engine.predict(to_predict([{"id": r["id"], "x": r["x"]} for r in rows[:5]]))
         engine.learn(to_learn(rows[5:])).result()
         engine.label([LabelRow(row["id"], row["y"]) for row in rows[:5]]).result()
     wait_for(lambda: caught_up(follower, engine))
-    assert len(engine.log.segments) > 3
     assert follower.lag == 0
     assert_same_bits(follower.versions[1].model, engine.versions[1].model)
     x = to_predict([{"x": row["x"]} for row in drawn(10, 99)])
@@ -85,64 +81,32 @@ def test_a_follower_takes_over_versions_and_promotions(tmp_path):
 
 
 def test_a_follower_that_is_too_late_begins_with_the_newest_snapshot(tmp_path):
-    settings = Settings(segment_bytes=2_000, keep_bytes=0, remembered=0)
-    engine = make(tmp_path, settings=settings)
+    engine = make(tmp_path, settings=Settings(keep_bytes=0, remembered=0))
     engine.learn(to_learn(drawn(50))).result()
     follower = follow(tmp_path, engine)
-    follower._tail.close()
-    follower._tail = Tail(tmp_path / NAME / "log", 1)  # as if it had learned nothing
-    follower._tail._open = lambda: (_ for _ in ()).throw(LogError("no longer in the log"))
+    follower.database.read = lambda start: (_ for _ in ()).throw(StoreError("no longer there"))
     for turn in range(1, 10):
         rows = [{k: row[k] for k in ("x", "y")} for row in drawn(50, turn)]
         engine.learn(to_learn(rows)).result()
         engine.snapshot().result()
     wait_for(lambda: caught_up(follower, engine))
-    assert engine.log.first > 1
+    assert engine.database.about.first > 1
     assert_same_bits(follower.versions[1].model, engine.versions[1].model)
     follower.close()
     engine.close()
 
 
-def test_groups_that_were_taken_back_are_never_read(tmp_path):
-    fail = [False]
-
-    def sync(handle):
-        if fail[0]:
-            seen.extend(tail.read())  # the frame is in the file, and not on disk
-            raise OSError(28, "full")
-
-    log = Log(tmp_path, sync=sync)
-    tail, seen = Tail(tmp_path, 1), []
-    for number in range(10):
-        fail[0] = number % 2 == 1
-        try:
-            log.append([Record(1, 1, 1, b"%d" % number)], time=1.0)
-        except DiskFullError:
-            continue
-        seen.extend(tail.read())
-    assert [record.payload for record in seen] == [b"0", b"2", b"4", b"6", b"8"]
-    assert tail.next == log.next
-    tail.close()
-    log.close()
-
-
-def test_another_log_and_a_missing_one_are_noticed(tmp_path):
-    with pytest.raises(LogError, match="no log yet"):
-        Tail(tmp_path, 1).end()
-    Log(tmp_path).append([Record(1, 1, 3, b"x")], time=1.0)
-    with pytest.raises(LogError, match="restored from a copy"):
-        Tail(tmp_path, 9).end()
-    path = next(tmp_path.glob("*.log"))
-    data = bytearray(path.read_bytes())
-    data[-1] ^= 1
-    path.write_bytes(data)
-    tail = Tail(tmp_path, 1)
-    with pytest.raises(LogError, match="damaged at byte"):
-        list(tail.read())
-    tail.close()
-    path.unlink()
-    with pytest.raises(LogError, match="no longer in the log"):
-        list(Tail(tmp_path, 1).read())
+def test_another_file_and_a_missing_one_are_noticed(tmp_path):
+    database = DatabaseView(tmp_path / f"{NAME}.db")
+    with pytest.raises(StoreError, match="is missing"):
+        database.refresh()
+    engine = make(tmp_path)
+    engine.learn(to_learn(drawn(10))).result()
+    database.refresh()
+    engine.close()
+    database.next += 1
+    with pytest.raises(StoreError, match="restored from a copy"):
+        database.refresh()
 
 
 def test_answers_of_a_follower(tmp_path):

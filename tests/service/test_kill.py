@@ -43,7 +43,7 @@ def test_killed_at_random_points(tmp_path):
     assert len(acknowledged) > KILLS
     assert len(ids) == len({*ids})  # none twice
     assert {line.partition(" ")[2] for line in acknowledged} <= {*ids}  # none lost
-    engine = make(tmp_path, settings=Settings(snapshot_events=2000, segment_bytes=100_000))
+    engine = make(tmp_path, settings=Settings(snapshot_events=2000))
     model = engine.versions[1].model
     assert model.stats()["rounds"] == len(ids)
     assert_same_bits(model, one_pass(tmp_path))

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from helpers_service import served
 
-from sonline.service.store import Store
+from sonline.service.tokens import Tokens
 
 pytestmark = pytest.mark.long
 SHOTS = os.environ.get("SONLINE_SCREENSHOTS")  # a folder where pictures are to go
@@ -57,6 +57,54 @@ def test_the_page_is_alive(browser, expect, demo, name, settings):
     page.close()
 
 
+def test_versions_are_promoted_on_the_page_and_charts_are_marked(browser, expect, demo):
+    page = opened(browser, demo)
+    page.on("dialog", lambda dialog: dialog.accept())
+    second = page.locator("#versions tbody tr:nth-child(2)")
+    expect(second.locator("td").nth(1)).to_have_text("shadow")
+    second.locator("button").click()
+    expect(second.locator("td").nth(1)).to_have_text("champion")
+    expect(page.locator("#version-answer")).to_have_text("Version 2 is the champion.")
+    page.wait_for_function("marks.some(([, text]) => text === '2 promoted')")
+    legend = page.locator("#loss-chart .legend")
+    expect(legend).to_contain_text("2: without a sketch (champion)")
+    expect(legend).to_contain_text("1: demonstration")
+    second.locator("button").click()
+    expect(second.locator("td").nth(1)).to_have_text("shadow")
+    page.select_option("#range", "60")
+    assert page.locator("#calibration svg").count() == 2
+    assert page.problems == []
+    page.close()
+
+
+def test_figures_without_a_connection_are_grey_and_have_an_age(browser, expect):
+    with served("--demo") as process:
+        page = opened(browser, process.url, viewport={"width": 390, "height": 844})
+        page.wait_for_selector("#state.good", timeout=10_000)
+        page.wait_for_selector("#error-chart canvas")
+        tops = [
+            page.locator(name).bounding_box()["y"]
+            for name in ("#error-section", ".tiles .tile >> nth=0")
+        ]
+        assert tops[0] < tops[1]  # the error chart comes first on a phone
+    expect(page.locator("#state")).to_contain_text("old", timeout=15_000)
+    expect(page.locator(".tiles")).to_have_class("tiles stale")
+    page.close()
+
+
+def test_requests_are_tried_out_on_the_page_of_the_interface(browser, expect, demo):
+    page = opened(browser, f"{demo}docs")
+    card = page.locator(
+        "section", has=page.get_by_text("POST /v1/models/{name}/predict", exact=True)
+    )
+    card.get_by_text("try it out").click()
+    card.locator("input").first.fill("demo")
+    card.get_by_role("button").click()
+    expect(card.locator("form pre")).to_contain_text('"probabilities"')
+    assert page.problems == []
+    page.close()
+
+
 def test_a_model_that_is_created_later_can_be_chosen(browser, expect, tmp_path):
     with served("--data", str(tmp_path)) as process:
         httpx.post(f"{process.url}v1/models", json={"name": "first"}).raise_for_status()
@@ -80,9 +128,8 @@ def test_the_description_of_the_interface(browser, demo):
 
 
 def test_the_page_needs_a_token(browser, expect, tmp_path):
-    store = Store(tmp_path / "store.db")
-    secret, other = store.add_token(["predict"]), store.add_token(["learn"])
-    store.close()
+    with Tokens(tmp_path) as tokens:
+        secret, other = tokens.add(["predict"]), tokens.add(["learn"])
     with served("--data", str(tmp_path)) as process:
         page = opened(browser, process.url)
         page.wait_for_selector("#login:not([hidden])")

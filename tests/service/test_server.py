@@ -15,13 +15,20 @@ from unittest import mock
 
 import httpx
 import pytest
-from helpers_service import NAME, assert_same_bits, drawn, lines, logged, one_pass, served
+from helpers_service import (
+    NAME,
+    assert_same_bits,
+    drawn,
+    last_snapshot,
+    lines,
+    logged,
+    one_pass,
+    served,
+)
 
 from sonline import OnlineLearner
 from sonline.cli import main
-from sonline.model import Model
 from sonline.service.client import Client, ServiceError
-from sonline.service.versions import snapshots
 
 
 def run(*arguments, text="", environment=()):
@@ -64,8 +71,7 @@ def test_from_a_model_file_to_an_orderly_end(tmp_path):
             content=body,
             headers={"content-type": "application/x-ndjson"},
         )
-    folder = tmp_path / "data" / "models" / NAME
-    last = Model.load(snapshots(folder / "snapshots", 1)[-1])
+    last = last_snapshot(tmp_path / "data" / "models")
     assert last.stats()["rounds"] == 300 + 250 + 1 + 1 + 500
     assert_same_bits(last, one_pass(tmp_path / "data" / "models", learner))
     with served(*options) as process, Client(process.url, NAME) as client:
@@ -165,18 +171,52 @@ def test_tls(tmp_path):
     assert (code, out, "No such file" in errors) == (2, "", True)
 
 
-def test_a_damaged_log_stops_the_start(tmp_path):
+def test_a_damaged_file_stops_the_start(tmp_path):
     with served("--data", str(tmp_path)) as process, Client(process.url, NAME) as client:
         client._http.post("/v1/models", json={"name": NAME})
         for number in range(3):
             client.learn_many(drawn(20, number, f"{number}-"))
-    path = next((tmp_path / "models" / NAME / "log").glob("*.log"))
+    path = tmp_path / "models" / f"{NAME}.db"
     damaged = bytearray(path.read_bytes())
-    damaged[len(damaged) // 2] ^= 1
+    at = damaged.index(b'"id": "1-5"')
+    damaged[at] ^= 1
     path.write_bytes(damaged)
     code, _, errors = run("serve", "--data", str(tmp_path), "--port", "0")
     assert code == 1
-    assert f"{path}: damaged at byte" in errors
+    assert f"{path}: damaged (event " in errors
+    assert f"--accept-loss {NAME}" in errors
+    with served("--data", str(tmp_path), "--accept-loss", NAME) as process:
+        described = httpx.get(f"{process.url}v1/models/{NAME}").json()
+        assert described["versions"]["1"]["learned"] == 60  # the snapshot has learned them
+    assert "events lost" in process.errors
+
+
+def test_the_client_creates_predicts_tables_and_changes_versions(tmp_path):
+    rows = "".join(f"{n % 7},{n % 2}\n" for n in range(250))
+    table, bare = tmp_path / "d.csv", tmp_path / "bare.csv"
+    table.write_text(f"a,label\n{rows}")
+    bare.write_text("a\n" + "".join(f"{n % 7}\n" for n in range(250)))
+    with served("--data", str(tmp_path / "data")) as process:
+        url = ("--url", process.url)
+        made = run("client", "create", NAME, "--parameter", "sketch_size=5", *url)
+        version = json.loads(made[1])["versions"]["1"]
+        assert version["parameters"]["sketch_size"] == 5
+        code, _, errors = run("client", "create", NAME, *url)
+        assert (code, "already is a model" in errors) == (1, True), errors
+        assert run("client", "create", "x", "--parameter", "sketch_size", *url)[0] == 2
+        assert run("client", "learn", NAME, str(table), *url)[1] == "250 learned\n"
+        for file in (table, bare):
+            code, out, errors = run("client", "predict", NAME, str(file), "--batch", "100", *url)
+            answers = [json.loads(line) for line in out.splitlines()]
+            assert (code, len(answers)) == (0, 250), errors
+        httpx.post(f"{process.url}v1/models/{NAME}/versions", json={}).raise_for_status()
+        assert run("client", "promote", NAME, "2", *url)[1] == '{"champion": 2}\n'
+        assert run("client", "rollback", NAME, *url)[1] == '{"champion": 1}\n'
+        assert json.loads(run("client", "snapshot", NAME, *url)[1]) == {"events": 250}
+        bad = tmp_path / "bad.ndjson"
+        bad.write_text('{"x": {"a": 1}}\n{"x": {"a": [1]}}\n')
+        code, _, errors = run("client", "predict", NAME, str(bad), *url)
+        assert (code, f"{bad}:2: " in errors) == (3, True), errors
 
 
 def test_slow_clients_do_not_stop_others(tmp_path):
@@ -257,6 +297,5 @@ def test_the_client_sends_tables_and_names_bad_lines(tmp_path):
         ]
     learner = OnlineLearner()
     learner.learn_stream(table)
-    folder = tmp_path / "data" / "models" / "other" / "snapshots"
-    served_model = Model.load(snapshots(folder, 1)[-1])
+    served_model = last_snapshot(tmp_path / "data" / "models", name="other")
     assert served_model.names() == learner.model.names()

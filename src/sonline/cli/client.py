@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as jsonlib
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -13,7 +14,7 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.convert import rows_of
-from sonline.errors import DataFormatError, SonlineError, require
+from sonline.errors import DataFormatError, ParameterError, SonlineError, require
 from sonline.labels import label_of
 from sonline.streams.sources import format_of_name
 
@@ -32,6 +33,10 @@ Secret = Annotated[
         "--token", help="Access token. Safer in the environment variable.", envvar="SONLINE_TOKEN"
     ),
 ]
+Identity = Annotated[
+    str | None, typer.Option("--id", help="Tables: the column with the id of each row.")
+]
+Batch = Annotated[int, typer.Option(min=1, help="Rows per request.")]
 LOCAL = "http://127.0.0.1:8765"
 
 
@@ -57,10 +62,12 @@ def _rows(name: str) -> Iterator[tuple[int, dict[str, Any]]]:
             yield number, row
 
 
-def _labelled(name: str, options: dict[str, Any], lines: list[int]) -> Iterator[dict[str, Any]]:
-    """Yield rows with labels; ``lines`` gets the line of each if the file has the service's rows.
+def _requests(
+    name: str, options: dict[str, Any], lines: list[int], labelled: bool = True
+) -> Iterator[dict[str, Any]]:
+    """Yield rows as the service takes them; ``lines`` gets their lines if the file has such rows.
 
-    Files of all other formats are read as ``sonline train`` reads them.
+    Files of all other formats are read as ``sonline train`` and ``sonline predict`` read them.
     """
     kind = options["format"]
     named = format_of_name(name) if kind == "auto" else kind
@@ -70,12 +77,15 @@ def _labelled(name: str, options: dict[str, Any], lines: list[int]) -> Iterator[
             yield row
         return
     chosen = {key: value for key, value in options.items() if value}
-    with streams.open([name], features="name", dtype="float64", tokens=True, **chosen) as stream:
+    chosen |= {"features": "name", "dtype": "float64", "tokens": True, "unlabelled": not labelled}
+    with streams.open([name], **chosen) as stream:
         indexed = stream.options.format == "svmlight"
         for label, weight, tag, features in rows_of(stream):
             x = [[int(key), value] for key, value in features] if indexed else dict(features)
-            body = {"x": x, "y": label_of(label or "")} | ({"id": tag} if tag else {})
-            yield body | ({"weight": weight} if weight != 1 else {})
+            body: dict[str, Any] = {"x": x} | ({"id": tag} if tag else {})
+            if labelled:
+                body |= {"y": label_of(label or "")} | ({"weight": weight} if weight != 1 else {})
+            yield body
 
 
 def _has_requests(name: str) -> bool:
@@ -99,10 +109,8 @@ def learn(
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     label: shared.LabelColumn = None,
     weight: shared.WeightColumn = None,
-    tag: Annotated[
-        str | None, typer.Option("--id", help="Tables: the column with the id of each row.")
-    ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Rows per request.")] = 1000,
+    tag: Identity = None,
+    batch: Batch = 1000,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
 ) -> None:
@@ -118,36 +126,54 @@ def learn(
         options = {"format": str(format), "label": label, "weight": weight, "tag": tag}
         lines: list[int] = []
         try:
-            learned = client.learn_many(_labelled(file, options, lines), batch)
+            learned = client.learn_many(_requests(file, options, lines), batch)
         except SonlineError as error:
-            row = getattr(error, "row", None)
-            if row is None or not lines:
-                raise
-            message = str(error).partition(" of the input: ")[2]
-            raise DataFormatError(message, file=file, line=lines[row - 1]) from None
+            raise _located(error, file, lines) from None
     if json:
         typer.echo(jsonlib.dumps({"learned": learned}))
     elif not quiet:
         typer.echo(f"{learned} learned")
 
 
+def _located(error: SonlineError, file: str, lines: list[int]) -> SonlineError:
+    """Return an error with the line of the row that the service refused, if it is known."""
+    row = getattr(error, "row", None)
+    if row is None or not lines:
+        return error
+    message = str(error).partition(" of the input: ")[2]
+    return DataFormatError(message, file=file, line=lines[row - 1])
+
+
 @app.command()
 def predict(
     model: Model,
-    file: Rows = "-",
+    file: Table = "-",
     *,
     url: Url = LOCAL,
     token: Secret = None,
+    format: shared.Format = "auto",  # noqa: A002 - the name of the option
+    label: shared.LabelColumn = None,
+    tag: Identity = None,
+    batch: Batch = 1000,
     json: shared.Json = True,
     quiet: shared.Terse = False,
 ) -> None:
-    """Predict rows such as {"x": {"price": 3.5}, "id": "a"}, and print one answer per line.
+    """Predict rows such as {"x": {"price": 3.5}, "id": "a"}, or a table; one answer per line.
 
-    Example: sonline client predict clicks
+    A table is read as predict reads it: it needs no labels, and its label column is left out.
+
+    Example: sonline client predict clicks rows.csv
     """
     with _client(url, model, token) as client:
-        for _, row in _rows(file):
-            typer.echo(jsonlib.dumps(client.predict(row.get("x", {}), row.get("id"))))
+        options = {"format": str(format), "label": label, "tag": tag}
+        lines: list[int] = []
+        one_by_one = file == "-" and sys.stdin.isatty()
+        try:
+            rows = _requests(file, options, lines, labelled=False)
+            for answer in client.predict_many(rows, 1 if one_by_one else batch):
+                typer.echo(jsonlib.dumps(answer))
+        except SonlineError as error:
+            raise _located(error, file, lines) from None
 
 
 @app.command()
@@ -210,3 +236,90 @@ def show(
     """
     with _client(url, model, token) as client:
         typer.echo(jsonlib.dumps(client.describe(), indent=2))
+
+
+@app.command()
+def create(
+    model: Model,
+    *,
+    task: Annotated[str, typer.Option(help="binary, classes or regression.")] = "binary",
+    file: Annotated[
+        Path | None, typer.Option("--model", help="Start with this model file.")
+    ] = None,
+    parameter: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=VALUE", help="A parameter of OnlineLearner. May be repeated."),
+    ] = None,
+    url: Url = LOCAL,
+    token: Secret = None,
+    json: shared.Json = True,
+    quiet: shared.Terse = False,
+) -> None:
+    """Create a model.
+
+    Example: sonline client create clicks --task classes --parameter sketch_size=5
+    """
+    chosen = {}
+    for word in parameter or []:
+        name, equals, value = word.partition("=")
+        if not equals:
+            raise ParameterError(f"--parameter must be NAME=VALUE, got {word!r}")
+        try:
+            chosen[name] = jsonlib.loads(value)
+        except jsonlib.JSONDecodeError:
+            chosen[name] = value
+    with _client(url, model, token) as client:
+        made = client.create(task, parameters=chosen, file=file)
+    typer.echo(jsonlib.dumps(made, indent=2))
+
+
+@app.command()
+def promote(
+    model: Model,
+    version: Annotated[int, typer.Argument(help="Number of the version.", show_default=False)],
+    *,
+    url: Url = LOCAL,
+    token: Secret = None,
+    json: shared.Json = True,
+    quiet: shared.Terse = False,
+) -> None:
+    """Make a version the champion, which answers requests.
+
+    Example: sonline client promote clicks 2
+    """
+    with _client(url, model, token) as client:
+        typer.echo(jsonlib.dumps({"champion": client.promote(version)}))
+
+
+@app.command()
+def rollback(
+    model: Model,
+    *,
+    url: Url = LOCAL,
+    token: Secret = None,
+    json: shared.Json = True,
+    quiet: shared.Terse = False,
+) -> None:
+    """Make the previous champion the champion again.
+
+    Example: sonline client rollback clicks
+    """
+    with _client(url, model, token) as client:
+        typer.echo(jsonlib.dumps({"champion": client.roll_back()}))
+
+
+@app.command()
+def snapshot(
+    model: Model,
+    *,
+    url: Url = LOCAL,
+    token: Secret = None,
+    json: shared.Json = True,
+    quiet: shared.Terse = False,
+) -> None:
+    """Write snapshots of all versions now.
+
+    Example: sonline client snapshot clicks
+    """
+    with _client(url, model, token) as client:
+        typer.echo(jsonlib.dumps({"events": client.snapshot()}))

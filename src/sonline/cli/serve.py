@@ -21,7 +21,7 @@ def serve(
     *,
     data: Annotated[
         Path | None,
-        typer.Option(help="Folder for models, logs and tokens. Created if missing."),
+        typer.Option(help="Folder for models and tokens. Created if missing."),
     ] = None,
     model: Annotated[
         list[str] | None,
@@ -42,6 +42,15 @@ def serve(
             "--follow", help="Only predict, with the models of the process that serves this folder."
         ),
     ] = False,
+    accept_loss: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME",
+            help="Start this model with what is left of its events. The error that asks for it "
+            "says what is lost.",
+        ),
+    ] = None,
+    models: Annotated[int, typer.Option(min=1, help="How many models may be created.")] = 1000,
     label_hours: Annotated[
         float, typer.Option(min=0.0, help="How long a row is stored until its label arrives.")
     ] = 24.0,
@@ -50,11 +59,15 @@ def serve(
         typer.Option(min=1, help="Memory for rows that wait for labels; the oldest are dropped."),
     ] = 256,
     keep_gigabytes: Annotated[
-        float, typer.Option(min=0.0, help="Keep this much of the log, and all that snapshots need.")
+        float,
+        typer.Option(
+            min=0.0,
+            help="Largest file of a model; old events are removed, but those that snapshots need.",
+        ),
     ] = 10.0,
     keep_days: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Keep the log this long, and all that snapshots need."),
+        typer.Option(min=0.0, help="Keep events this long, and all that snapshots need."),
     ] = None,
     snapshot_minutes: Annotated[
         float, typer.Option(min=0.1, help="Minutes between snapshots.")
@@ -74,12 +87,12 @@ def serve(
 
     Example: sonline serve --demo
     """
-    for package in ("uvicorn", "starlette", "msgspec", "prometheus_client"):
+    for package in ("uvicorn", "msgspec", "prometheus_client"):
         require(package, "serve")
     from sonline.service.bodies import Limits  # noqa: PLC0415 - an extra
+    from sonline.service.records import check_name  # noqa: PLC0415
     from sonline.service.server import run  # noqa: PLC0415
     from sonline.service.settings import Settings  # noqa: PLC0415
-    from sonline.service.store import check_name  # noqa: PLC0415
 
     if data is None and not demo:
         raise ParameterError("--data is missing: the folder for models and logs (or try --demo)")
@@ -87,12 +100,12 @@ def serve(
         raise ParameterError("--follow needs --data and goes with neither --demo nor --model")
     if (tls_certificate is None) != (tls_key is None):
         raise ParameterError("--tls-certificate and --tls-key go together")
-    models = {}
+    files = {}
     for word in model or []:
         name, equals, file = word.partition("=")
         if not equals or not file:
             raise ParameterError(f"--model must be NAME=FILE, got {word!r}")
-        models[check_name(name)] = Path(file)
+        files[check_name(name)] = Path(file)
 
     def started(url: str) -> None:
         if json:
@@ -112,9 +125,11 @@ def serve(
                 keep_bytes=int(keep_gigabytes * (1 << 30)),
                 keep_seconds=None if keep_days is None else keep_days * 86400,
                 snapshot_seconds=snapshot_minutes * 60,
+                models=models,
             ),
             limits=Limits(body=body_megabytes << 20),
-            models=models,
+            models=files,
+            accept_loss=accept_loss or (),
             rate=rate,
             certificate=tls_certificate,
             key=tls_key,

@@ -18,12 +18,14 @@ app = command_app()
 Data = Annotated[Path, typer.Option(help="The folder of the service.", show_default=False)]
 
 
-def _store(data: Path, create: bool = False) -> Any:
-    from sonline.service.store import Store  # noqa: PLC0415 - with the extra only
+def _tokens(data: Path, create: bool = False) -> Any:
+    from sonline.service.tokens import FILE, Tokens  # noqa: PLC0415 - with the extra only
 
-    if not create and not (data / "store.db").is_file():
+    if create:
+        data.mkdir(parents=True, exist_ok=True)
+    elif not (data / FILE).is_file():
         raise ParameterError(f"{data}: there is no service in this folder")
-    return Store(data / "store.db")
+    return Tokens(data)
 
 
 @app.command()
@@ -41,8 +43,8 @@ def add(
 
     Example: sonline token add --data service --scope predict --scope learn
     """
-    with _store(data, create=True) as store:
-        secret = store.add_token(scope or ["predict", "learn"], note)
+    with _tokens(data, create=True) as tokens:
+        secret = tokens.add(scope or ["predict", "learn"], note)
     typer.echo(jsonlib.dumps({"token": secret}) if json else secret)
 
 
@@ -52,8 +54,8 @@ def list_(*, data: Data, json: shared.Json = False, quiet: shared.Terse = False)
 
     Example: sonline token list --data service
     """
-    with _store(data) as store:
-        tokens = store.tokens()
+    with _tokens(data) as known:
+        tokens = known.all()
     if json:
         typer.echo(jsonlib.dumps([asdict(token) for token in tokens]))
         return
@@ -74,8 +76,8 @@ def remove(
 
     Example: sonline token remove --data service 1f0c2a9b7d3e
     """
-    with _store(data) as store:
-        removed = store.remove_token(token)
+    with _tokens(data) as known:
+        removed = known.remove(token)
     if not removed:
         raise ParameterError(f"there is no token {token!r}; 'sonline token list' shows them")
     if json:

@@ -15,7 +15,7 @@ def create_app(*args: Any, **settings: Any) -> Any:
     """Return the service as an ASGI application; see `sonline.service.app.create_app`."""
     from sonline.errors import require  # noqa: PLC0415 - an extra
 
-    for package in ("starlette", "msgspec", "prometheus_client"):
+    for package in ("msgspec", "prometheus_client"):
         require(package, "serve")
     from sonline.service.app import create_app as create  # noqa: PLC0415
 

@@ -9,19 +9,19 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from contextlib import suppress
-from typing import Any, TypeAlias
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 
 from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable
-from sonline.model import Model
+from sonline.model import Model, Reading
 from sonline.parameters import Parameters
 from sonline.service import arrow, bodies
 from sonline.service.bodies import LabelRow, LoggedRow, Rows
-from sonline.service.frames import ARROW, KEEP, LEARN, LINES, Record
 from sonline.service.outcomes import (
     BusyError,
     Outcome,
@@ -30,16 +30,17 @@ from sonline.service.outcomes import (
     UnknownIdError,
 )
 from sonline.service.pending import PendingRow, Remembered, Waiting
-from sonline.service.settings import Settings
+from sonline.service.records import ARROW, KEEP, LEARN, LINES, Record
+from sonline.service.settings import SLICE, Settings
 
 _FEW = 8  # rows
-Defer: TypeAlias = Callable[[Callable[[], None]], bool]
 NO_LIMITS = bodies.Limits(*[1 << 62] * 4)  # events in the log were checked before they were written
 
 
-def never_defer(_: Callable[[], None]) -> bool:
-    """Defer nothing."""
-    return False
+@lru_cache(maxsize=64)
+def _checker(parameters: Parameters) -> Model:
+    """Return an empty model that checks the rows of all models with these parameters."""
+    return Model(parameters)
 
 
 class Ticket(msgspec.Struct):
@@ -70,12 +71,10 @@ class Admission:
         Why no events are admitted; None while they are.
     gate : lock
         Held while anything here changes.
-    wake : condition of the gate
-        Notified when something was queued.
+    queued : callable
+        Called when something was queued.
     next : int
         The number of the next event.
-    defer : callable
-        Takes a function to call a moment later, and returns whether it will.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -87,13 +86,10 @@ class Admission:
         self.next = 1
         self.held = 0  # events admitted and not yet learned
         self.gate = threading.RLock()
-        self.wake = threading.Condition(self.gate)
         self.queue: deque[Ticket] = deque()
-        self.wake_at = 1  # wake the writer when this many requests are queued
-        self.defer: Defer = never_defer
-        self._waking = False  # the writer will be woken soon
+        self.queued: Callable[[], None] = lambda: None
         self._held_bytes = 0
-        self._checked_rows = self._checked_labels = Model(Parameters())
+        self._checked_rows = self._checked_labels = _checker(Parameters())
 
     # -- rows and labels -------------------------------------------------------------------------
 
@@ -293,16 +289,8 @@ class Admission:
             self.held += record.count
             self._held_bytes += ticket.size
         self.queue.append(ticket)
-        if len(self.queue) >= self.wake_at and not self._waking:
-            self._waking = self.defer(self._wake_writer)
-            if not self._waking:
-                self.wake.notify_all()
+        self.queued()
         return future
-
-    def _wake_writer(self) -> None:
-        with self.gate:
-            self._waking = False
-            self.wake.notify_all()
 
     def _check_open(self, count: int) -> None:
         if self.closed is not None:
@@ -324,9 +312,13 @@ class Admission:
         The classes are those after all events that were admitted, learned or not.
         """
         table = self._checked_labels.table
-        self._checked_rows, self._checked_labels = (Model(model.parameters) for _ in range(2))
-        self._checked_rows.reading = model.reading  # whose columns may be refused
+        self._checked_labels = Model(model.parameters)
         self._checked_labels.table = table
+        if model.reading == Reading():
+            self._checked_rows = _checker(model.parameters)
+        else:  # whose columns may be refused
+            self._checked_rows = Model(model.parameters)
+            self._checked_rows.reading = model.reading
 
     def first_needed(self) -> tuple[int, int]:
         """Return the first event needed to restore the ids, and the first with a row that waits."""
@@ -379,17 +371,18 @@ class Admission:
 
     # -- replaying -------------------------------------------------------------------------------
 
-    def replay(self, record: Record) -> Rows | None:
-        """Restore the ids of a record of the log, and return its rows if it has labels."""
-        if record.kind == KEEP:
-            decoded = bodies.decode_lines(record.payload, LoggedRow, NO_LIMITS)
-            self._keep(decoded, record.seq, record.time)
+    def replay(self, records: Sequence[Record]) -> Rows | None:
+        """Restore the ids of records that belong together; return the rows if they have labels."""
+        first = records[0]
+        if first.kind == KEEP:
+            decoded = bodies.decode_lines(first.payload, LoggedRow, NO_LIMITS)
+            self._keep(decoded, first.seq, first.time)
             return None
-        rows = rows_of(record)
+        rows = rows_of(records)
         for number, name in enumerate(rows.ids):
             if name is not None:
                 self.waiting.forget(name)
-                self.remembered.add(name, record.seq + number)
+                self.remembered.add(name, first.seq + number)
         return rows
 
 
@@ -411,11 +404,37 @@ def _about(labels: Any, model: Model, error: InvalidInputError) -> str:
     return str(error)
 
 
-def rows_of(record: Record) -> Rows:
-    """Return the rows of a record with labels."""
-    if record.encoding == ARROW:
-        return arrow.read(record.payload, labelled=True, limits=NO_LIMITS)
-    return _logged_rows(record.payload)
+def together(records: Iterable[Record], breaks: Container[int]) -> Iterator[list[Record]]:
+    """Yield records that can be decoded and learned with one call; it saves most of the time.
+
+    A record whose first event is in ``breaks`` begins another group.
+    """
+    group: list[Record] = []
+    count = 0
+    for record in records:
+        joins = (record.kind, record.encoding) == (LEARN, LINES)
+        if group and (
+            not joins
+            or count + record.count > SLICE
+            or record.seq in breaks
+            or group[-1].end != record.seq
+        ):
+            yield group
+            group, count = [], 0
+        if not joins:
+            yield [record]
+            continue
+        group.append(record)
+        count += record.count
+    if group:
+        yield group
+
+
+def rows_of(records: Sequence[Record]) -> Rows:
+    """Return the rows of records with labels."""
+    if records[0].encoding == ARROW:
+        return arrow.read(records[0].payload, labelled=True, limits=NO_LIMITS)
+    return _logged_rows(b"\n".join([record.payload for record in records]))
 
 
 def _logged_rows(payload: bytes) -> Rows:

@@ -5,24 +5,20 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import threading
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Any, NamedTuple, TypeAlias
-
-from starlette.requests import ClientDisconnect
-from starlette.responses import Response
+from typing import NamedTuple, TypeAlias
 
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.service import bodies
+from sonline.service.exchange import Reply, Request, error_reply
 from sonline.service.follower import ReadOnlyError
 from sonline.service.metrics import Metrics
 from sonline.service.outcomes import BusyError, Outcome, Promise, UnavailableError, UnknownIdError
-from sonline.service.quick import Deliver, Reply
-from sonline.service.reading import JSON
+from sonline.service.reading import DisconnectError
 from sonline.service.security import DeniedError, Guard
-from sonline.service.service import UnknownModelError
+from sonline.service.service import ConflictError, UnknownModelError
 
 log = logging.getLogger("sonline.service")
 _ROW = re.compile(r"(^row |^\w+, row |\bin row )(\d+)(?=[:;,. ]|$)")
@@ -30,12 +26,14 @@ _ROW = re.compile(r"(^row |^\w+, row |\bin row )(\d+)(?=[:;,. ]|$)")
 _STATUS: dict[type[Exception], int] = {  # the first that fits; all others are 503
     UnknownIdError: 404,
     UnknownModelError: 404,
+    ConflictError: 409,
     bodies.TooLargeError: 413,
     bodies.MediaTypeError: 415,
     ReadOnlyError: 421,
     BusyError: 429,
     UnavailableError: 503,
     ValueError: 400,
+    DisconnectError: 400,
 }
 
 
@@ -46,63 +44,40 @@ class Later(NamedTuple):
     reply: Callable[[Outcome], Reply]
 
 
-Answer: TypeAlias = Response | Reply
-Handler: TypeAlias = Callable[[Any], Awaitable[Answer | Later]]
+Handler: TypeAlias = Callable[[Request], Awaitable[Reply | Later]]
 
 
 class Bridge:
-    """Calls functions in the event loop when promises of other threads are done.
+    """Waits in the event loop for promises of other threads.
 
     The loop is woken once for all promises of a group.
     """
 
     def __init__(self) -> None:
-        self._done: deque[tuple[Callable[[Promise], None], Promise]] = deque()
+        self._done: deque[asyncio.Future[None]] = deque()
         self._woken = False
 
-    def then(self, promise: Promise, call: Callable[[Promise], None]) -> None:
-        """Call a function with a promise when it is done."""
+    async def wait(self, promise: Promise) -> Outcome:
+        """Return the outcome of a promise."""
         loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[None] = loop.create_future()
 
-        def finish(done: Promise) -> None:
-            self._done.append((call, done))
+        def finish(_: Promise) -> None:
+            self._done.append(waiter)
             if not self._woken:
                 self._woken = True
                 loop.call_soon_threadsafe(self._flush)
 
         promise.add_done_callback(finish)
-
-    async def wait(self, promise: Promise) -> Outcome:
-        """Return the outcome of a promise."""
-        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self.then(promise, lambda _: None if waiter.done() else waiter.set_result(None))
         await waiter
         return promise.result()
 
     def _flush(self) -> None:
-        self._woken = False  # set first: functions added from now on wake the loop again
+        self._woken = False  # set first: promises that are done from now on wake the loop again
         while self._done:
-            call, done = self._done.popleft()
-            call(done)
-
-
-class EndOfTurn:
-    """Defers functions to the end of a turn of the event loop, if its thread adds them.
-
-    All requests that arrived together are in the queue by then, so the thread that writes is woken
-    once, and need not compete with this one for the interpreter.
-    """
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.get_ident()
-
-    def __call__(self, call: Callable[[], None]) -> bool:
-        """Return whether the function will be called."""
-        if threading.get_ident() != self._thread:
-            return False
-        self._loop.call_soon(call)
-        return True
+            waiter = self._done.popleft()
+            if not waiter.done():  # the client may have gone away
+                waiter.set_result(None)
 
 
 class Answers:
@@ -119,9 +94,9 @@ class Answers:
     def __init__(self, guard: Guard, metrics: Metrics) -> None:
         self.guard = guard
         self.metrics = metrics
-        self.bridge = Bridge()
+        self._bridge = Bridge()
 
-    async def __call__(self, request: Any, scope: str | None, handler: Handler) -> Answer:
+    async def __call__(self, request: Request, scope: str | None, handler: Handler) -> Reply:
         """Return the answer of a handler, or an error that says why there is none."""
         started, client = time.perf_counter(), ""
         try:
@@ -129,70 +104,29 @@ class Answers:
                 client = self.guard.check(request, scope)
             answer = await handler(request)
             if isinstance(answer, Later):
-                answer = answer.reply(await self.bridge.wait(answer.promise))
-        except Exception as error:  # noqa: BLE001 - unexpected errors are answered with 500
-            answer = self._failure(request, error)
-        return self._counted(request, answer, started, client)
-
-    def now(
-        self,
-        request: Any,
-        scope: str,
-        handler: Callable[[Any, bytes], Reply | Later],
-        body: bytes,
-        deliver: Deliver,
-    ) -> None:
-        """Deliver the same without a coroutine: at once, or when an event is on disk."""
-        started, client = time.perf_counter(), ""
-        answer: Answer | Later
-        try:
-            client = self.guard.check(request, scope)
-            answer = handler(request, body)
-        except Exception as error:  # noqa: BLE001 - as above
-            answer = self._failure(request, error)
-        if not isinstance(answer, Later):
-            deliver(self._counted(request, answer, started, client))
-            return
-        later = answer
-
-        def finish(promise: Promise) -> None:
-            answer: Answer
-            try:
-                answer = later.reply(promise.result())
-            except Exception as error:  # noqa: BLE001 - as above
-                answer = self._failure(request, error)
-            deliver(self._counted(request, answer, started, client))
-
-        self.bridge.then(later.promise, finish)
-
-    @staticmethod
-    def _failure(request: Any, error: Exception) -> Response:
-        expected = isinstance(error, (SonlineError, ClientDisconnect))
-        return refusal(error) if expected else failure(request, error)
-
-    def _counted(self, request: Any, answer: Answer, started: float, client: str) -> Answer:
-        """Count a request, and write those that were refused to the log."""
+                answer = answer.reply(await self._bridge.wait(answer.promise))
+        except SonlineError as error:
+            answer = refusal(error)
+        except Exception:
+            log.exception("error", extra={"facts": {"path": request.path[:200]}})
+            answer = error_reply(500, "internal error; see the log of the service")
         seconds = time.perf_counter() - started
-        self.metrics.answered(request.method, answer.status_code, seconds)
+        self.metrics.answered(request.method, answer.status, seconds)
         # Too many requests would be too many lines; /metrics counts them.
-        if answer.status_code < 400 or answer.status_code == 429:
-            return answer
-        if log.isEnabledFor(logging.INFO):
+        if answer.status >= 400 and answer.status != 429:
             facts = {
                 "method": request.method,
-                "path": request.url.path[:200],
-                "status": answer.status_code,
-                "client": client or (request.client.host if request.client else ""),
+                "path": request.path[:200],
+                "status": answer.status,
+                "client": client or request.client,
                 "seconds": round(seconds, 6),
             }
             log.info("request", extra={"facts": facts})
         return answer
 
 
-def refusal(error: Exception) -> Response:
-    """Return the answer to a request that raised an error of sonline, or was broken off."""
-    if isinstance(error, ClientDisconnect):
-        return error_response(400, "the client closed the connection")
+def refusal(error: SonlineError) -> Reply:
+    """Return the answer to a request that raised an error of sonline."""
     retry: float | None
     if isinstance(error, DeniedError):
         status, retry = error.status, error.retry
@@ -202,25 +136,7 @@ def refusal(error: Exception) -> Response:
     message = str(error)
     if isinstance(error, InvalidInputError):  # Python counts rows from 0, files and users from 1
         message = _ROW.sub(lambda found: f"{found[1]}{int(found[2]) + 1}", message, 1)
-    response = error_response(status, message)
-    if retry is not None:
-        response.headers["retry-after"] = f"{max(1, round(retry))}"
+    headers = {} if retry is None else {"retry-after": f"{max(1, round(retry))}"}
     if status == 401:
-        response.headers["www-authenticate"] = "Bearer"
-    return response
-
-
-def failure(request: Any, error: Exception) -> Response:
-    """Return the answer to a request that raised an unexpected error, which goes to the log."""
-    log.error("error", exc_info=error, extra={"facts": {"path": request.url.path[:200]}})
-    return error_response(500, "internal error; see the log of the service")
-
-
-def error_response(status: int, message: str) -> Response:
-    """Return an error as JSON."""
-    return as_json({"error": message[:1000]}, status)
-
-
-def as_json(content: Any, status: int = 200) -> Response:
-    """Return an answer as JSON."""
-    return Response(bodies.encode(content), status, media_type=JSON)
+        headers["www-authenticate"] = "Bearer"
+    return error_reply(status, message, headers)

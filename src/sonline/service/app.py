@@ -1,34 +1,42 @@
-"""The service as an ASGI application: routes, errors and pages, on Starlette."""
+"""The service as an ASGI application: one route and one handler for each operation."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
 
-from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
-from starlette.exceptions import HTTPException
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
-
-from sonline.service.admission import never_defer
-from sonline.service.answers import Answers, EndOfTurn, Handler, as_json, error_response, failure
+from sonline.service.answers import Answers, Handler, log
 from sonline.service.bodies import Limits
+from sonline.service.exchange import Receive, Reply, Request, Scope, Send, as_json, error_reply
 from sonline.service.metrics import Metrics
 from sonline.service.model_handlers import ModelHandlers
 from sonline.service.openapi import OPERATIONS, document
-from sonline.service.quick import Call, Deliver, QuickStarlette, Reply
 from sonline.service.reading import Reader
 from sonline.service.row_handlers import RowHandlers
 from sonline.service.security import Guard
 from sonline.service.service import Service
 from sonline.service.settings import Settings
+
+_TYPES = {
+    ".html": "text/html; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".css": "text/css; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_PAGE_HEADERS = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'; "
+        "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cache-control": "no-cache",
+}
 
 
 def create_app(
@@ -40,15 +48,15 @@ def create_app(
     rate: float = 0.0,
     follow: bool = False,
     service: Service | None = None,
-) -> Starlette:
+) -> App:
     """Return the service as an ASGI application.
 
     Parameters
     ----------
     folder : path-like
-        For models, logs and tokens; created if missing. One process at a time.
+        For models and tokens; created if missing. One process at a time.
     settings : Settings, optional
-        How long rows and the log are kept, and how often snapshots are written.
+        How long rows and events are kept, and how often snapshots are written.
     limits : Limits, optional
         How large bodies may be.
     tokens_required : bool, default=True
@@ -57,7 +65,7 @@ def create_app(
     rate : float, default=0
         Requests per second and token; 0 is no limit.
     follow : bool, default=False
-        Only predict, with models that follow the logs of the process that writes.
+        Only predict, with models that follow the process that writes.
     service : Service, optional
         An open one, which the application will close.
 
@@ -73,152 +81,135 @@ def create_app(
     ...     client.post("/v1/models/clicks/predict", json={"x": {"price": 3.5}}).json()["version"]
     1
     """
-    limits = limits or Limits()
     service = service or Service(Path(folder), settings or Settings(), follow=follow)
-    metrics, reader = Metrics(service), Reader(limits)
-    answers = Answers(Guard(service.store, tokens_required, rate), metrics)
-    rows = RowHandlers(service, reader, metrics)
-    models = ModelHandlers(service, reader, metrics)
+    return App(service, limits or Limits(), Guard(service.tokens, tokens_required, rate))
 
-    @asynccontextmanager
-    async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        service.start()
-        service.defer_with(EndOfTurn())
-        sampling = asyncio.create_task(_sample(service, reader))
+
+class App:
+    """The service as an ASGI application.
+
+    Parameters
+    ----------
+    service : Service
+        Started and closed with the application.
+    limits : Limits
+        How large bodies may be.
+    guard : Guard
+        Checks whether requests are allowed.
+    """
+
+    def __init__(self, service: Service, limits: Limits, guard: Guard) -> None:
+        self.service = service
+        self._guard = guard
+        reader = Reader(limits)
+        self.each_second: Callable[[], None] = lambda: None  # for the server
+        metrics = Metrics(service)
+        self._answers = Answers(guard, metrics)
+        rows = RowHandlers(service, reader, metrics)
+        models = ModelHandlers(service, reader, metrics)
+
+        async def healthy(_: Request) -> Reply:
+            return as_json({"healthy": True})
+
+        async def openapi(_: Request) -> Reply:
+            return as_json(document(limits))
+
+        others: dict[str, Handler] = {"healthy": healthy, "ready": self._ready, "openapi": openapi}
+        self._routes: dict[tuple[str, ...], dict[str, tuple[str | None, Handler]]] = {}
+        for operation in OPERATIONS:
+            owner = rows if hasattr(rows, operation.id) else models
+            handler = others.get(operation.id) or getattr(owner, operation.id)
+            path = tuple(operation.path.split("/"))
+            self._routes.setdefault(path, {})[operation.method] = operation.scope, handler
+        for address, page in _pages().items():
+            self._routes[tuple(address.split("/"))] = {"GET": (None, page)}
+        self._match = lru_cache(maxsize=1024)(self._find)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or start and stop with the server."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._live(receive, send)
+            else:
+                await send({"type": "websocket.close"})
+            return
+        method = scope["method"]
+        methods, parameters = self._match(scope["path"].removeprefix(scope.get("root_path", "")))
+        chosen = methods.get("GET" if method == "HEAD" else method)
+        if chosen is not None:
+            reply = await self._answers(Request(scope, receive, parameters), *chosen)
+        elif methods:
+            allowed = ", ".join(methods)
+            message = f"this path takes {allowed}, not {method[:20]}"
+            reply = error_reply(405, message, {"allow": allowed})
+        else:
+            reply = error_reply(404, "there is no such path")
+        await reply.send(receive, send, head_only=method == "HEAD")
+
+    def _find(self, path: str) -> tuple[dict[str, tuple[str | None, Handler]], dict[str, str]]:
+        """Return the methods of a path, none if there is no such path, and its parameters."""
+        parts = path.split("/")
+        for pattern, methods in self._routes.items():
+            if len(pattern) == len(parts) and all(
+                want == part or (want[:1] == "{" and part)
+                for want, part in zip(pattern, parts, strict=True)
+            ):
+                pairs = zip(pattern, parts, strict=True)
+                return methods, {want[1:-1]: part for want, part in pairs if want[:1] == "{"}
+        return {}, {}
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        """Start with the server, and stop with it."""
+        await receive()
         try:
-            yield
-        finally:
-            service.defer_with(never_defer)
-            sampling.cancel()
-            with suppress(asyncio.CancelledError):
-                await sampling
-            await run_in_threadpool(service.close)
+            self.service.start()
+        except BaseException as error:
+            await send({"type": "lifespan.startup.failed", "message": str(error)})
+            raise
+        sampling = asyncio.create_task(self._sample())
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        sampling.cancel()
+        with suppress(asyncio.CancelledError):
+            await sampling
+        await asyncio.to_thread(self.service.close)
+        await send({"type": "lifespan.shutdown.complete"})
 
-    handlers: dict[str, Handler] = {
-        "healthy": _healthy,
-        "ready": lambda _: _ready(service),
-        "openapi": lambda _: _openapi(limits),
-        "metrics": models.metrics,
-        "models": models.models,
-        "create": models.create,
-        "model": models.model,
-        "predict": rows.predict,
-        "learn": rows.learn,
-        "label": rows.label,
-        "stats": models.stats,
-        "events": models.events,
-        "add_version": models.add_version,
-        "roll_back": models.roll_back,
-        "snapshot": models.snapshot,
-        "remove_version": models.remove_version,
-        "promote": models.promote,
-        "download": models.download,
-    }
-    singles = {"predict": rows.predict_one, "learn": rows.learn_one, "label": rows.label_one}
-    scopes = {operation.id: operation.scope for operation in OPERATIONS}
+    async def _sample(self) -> None:
+        """Sample the models, and close slow connections, once a second."""
+        while True:
+            self.each_second()
+            try:
+                if self.service.follow:
+                    await asyncio.to_thread(self.service.refresh)
+                self.service.sample()
+            except Exception:  # noqa: BLE001 - the next second may be better
+                log.exception("error")
+            await asyncio.sleep(1.0)
 
-    def answered(action: str) -> Callable[[Any], Awaitable[Response | Reply]]:
-        return lambda request: answers(request, scopes[action], handlers[action])
-
-    def single(action: str) -> Callable[[Call, bytes, Deliver], None]:
-        scope, handler = str(scopes[action]), singles[action]
-        return lambda call, body, deliver: answers.now(call, scope, handler, body, deliver)
-
-    by_path: dict[str, dict[str, Callable[[Any], Awaitable[Response | Reply]]]] = {}
-    for operation in OPERATIONS:
-        by_path.setdefault(operation.path, {})[operation.method] = answered(operation.id)
-    app = QuickStarlette(
-        {action: answered(action) for action in singles},
-        {action: single(action) for action in singles},
-        routes=[*(_route(path, methods) for path, methods in by_path.items()), *_pages()],
-        lifespan=lifespan,
-        exception_handlers={HTTPException: _refused, Exception: failure},
-    )
-    app.state.service = service
-    return app
+    async def _ready(self, request: Request) -> Reply:
+        """Return whether all models are ready; which they are is for those who may know."""
+        ready = self.service.ready
+        content: dict[str, object] = {"ready": ready}
+        if self._guard.allows(request, "predict"):
+            content["models"] = {
+                name: {"ready": engine.ready, "lag": engine.lag, "problem": engine.problem}
+                for name, engine in self.service.engines.items()
+            }
+        return as_json(content, 200 if ready else 503)
 
 
-def _route(path: str, methods: dict[str, Callable[[Any], Awaitable[Response | Reply]]]) -> Route:
-    """Return the route of a path; HEAD is GET without the body, other methods get a 405."""
-
-    async def endpoint(request: Request) -> Response | Reply:
-        if request.method != "HEAD":
-            return await methods[request.method](request)
-        answer = await methods["GET"](request)
-        head = Response(status_code=answer.status_code)
-        head.raw_headers = answer.raw_headers
-        return head
-
-    return Route(path, endpoint, methods=list(methods))
-
-
-async def _refused(request: Request, error: Exception) -> Response:
-    status = error.status_code if isinstance(error, HTTPException) else 500
-    if status == 405:
-        allowed = (getattr(error, "headers", None) or {}).get("Allow", "another method")
-        return error_response(405, f"this path takes {allowed}, not {request.method}")
-    return error_response(status, {404: "there is no such path"}.get(status, "refused"))
-
-
-async def _sample(service: Service, reader: Reader) -> None:
-    """Sample the models, and refuse bodies that take too long, once a second."""
-    while True:
-        reader.stop_slow()
-        if service.follow:
-            await run_in_threadpool(service.refresh)
-        for watched in list(service.watched.values()):
-            watched.sample()
-        await asyncio.sleep(1.0)
-
-
-async def _healthy(request: Request) -> Response:
-    return as_json({"healthy": True})
-
-
-async def _ready(service: Service) -> Response:
-    models = {
-        name: {"ready": engine.ready, "lag": engine.lag, "problem": engine.problem}
-        for name, engine in service.engines.items()
-    }
-    return as_json({"ready": service.ready, "models": models}, 200 if service.ready else 503)
-
-
-async def _openapi(limits: Limits) -> Response:
-    return as_json(document(limits))
-
-
-_TYPES = {
-    ".html": "text/html",
-    ".js": "text/javascript",
-    ".css": "text/css",
-    ".svg": "image/svg+xml",
-}
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self'; "
-    "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
-)
-
-
-def _pages() -> list[Route]:
-    """Return a route for each file of the page."""
-    routes = []
+def _pages() -> dict[str, Handler]:
+    """Return a handler for each file of the page."""
+    pages: dict[str, Handler] = {}
     for file in files("sonline.service").joinpath("page").iterdir():
         kind = _TYPES.get(Path(file.name).suffix)
         if kind is None:
             continue
-        headers = {
-            "content-security-policy": _POLICY,
-            "x-content-type-options": "nosniff",
-            "referrer-policy": "no-referrer",
-            "cache-control": "no-cache",
-        }
-        content = file.read_bytes()
 
-        def page(
-            _: Request, content: bytes = content, kind: str = kind, headers: Any = headers
-        ) -> Response:
-            return Response(content, media_type=kind, headers=headers)
+        async def page(_: Request, content: bytes = file.read_bytes(), kind: str = kind) -> Reply:
+            return Reply(content, kind=kind, headers=_PAGE_HEADERS)
 
         path = {"index.html": "/", "api.html": "/docs"}.get(file.name, f"/page/{file.name}")
-        routes.append(Route(path, page))
-    return routes
+        pages[path] = page
+    return pages

@@ -17,8 +17,8 @@ import msgspec
 
 from sonline.errors import InvalidInputError
 from sonline.rows import Floats, row_weights
-from sonline.service.frames import LINES
-from sonline.service.store import NAME
+from sonline.service.explain import reason
+from sonline.service.records import LINES, NAME
 
 Value: TypeAlias = float | str | bool | None
 Features: TypeAlias = Annotated[
@@ -40,6 +40,7 @@ Learner: TypeAlias = Annotated[
 Served: TypeAlias = dict[str, list[float]]
 
 
+LARGEST_WEIGHT = 1e9
 TASKS = ("binary", "regression", "classes")
 
 
@@ -127,6 +128,11 @@ Kind = TypeVar("Kind", bound=_Row)
 _DECODERS: dict[type[_Row], msgspec.json.Decoder[Any]] = {
     kind: msgspec.json.Decoder(kind) for kind in _Row.__subclasses__()
 }
+_FIELDS = {
+    kind: {field.name: field.required for field in msgspec.structs.fields(kind)}
+    for kind in _DECODERS
+}
+_UNUSABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 encode = msgspec.json.Encoder().encode
 
 
@@ -177,8 +183,9 @@ def decode_lines(body: bytes, kind: type[Kind], limits: Limits = Limits()) -> li
         raise TooLargeError(f"at most {limits.rows} rows in a body; send several")
     try:
         rows: list[Kind] = _DECODERS[kind].decode_lines(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInputError(f"row {_bad_line(body, kind)}: {_reason(error)}") from None
+    except _UNUSABLE:
+        number, line = _bad_line(body, kind)
+        raise InvalidInputError(f"row {number}: {reason(line, _FIELDS[kind])}") from None
     if _may_repeat(body, rows):
         for number, line in enumerate(line for line in body.split(b"\n") if line.strip()):
             _refuse_repeated(line, f"row {number}: ")
@@ -193,8 +200,8 @@ def decode_one(body: bytes, kind: type[Kind]) -> Kind:
     """Return the row of a JSON body."""
     try:
         row: Kind = _DECODERS[kind].decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInputError(_reason(error)) from None
+    except _UNUSABLE:
+        raise InvalidInputError(reason(body, _FIELDS[kind])) from None
     if _may_repeat(body, (row,)):
         _refuse_repeated(body)
     return row
@@ -206,7 +213,11 @@ def _may_repeat(body: bytes, rows: Sequence[_Row]) -> bool:
     Each key has a colon, so a body with no more colons than keys has none. Rows of the log were
     checked when they came.
     """
-    keys = 0
+    colons, keys = body.count(b":"), 0
+    if len(rows) == 1 and isinstance(rows[0], (PredictRow, LearnRow)):  # the usual case, quickly
+        least = 1 if isinstance(rows[0], PredictRow) else 2
+        if colons <= len(rows[0].x) + least and isinstance(rows[0].x, dict):
+            return False
     for row in rows:
         if not isinstance(row, (PredictRow, LearnRow)):
             return False
@@ -215,7 +226,7 @@ def _may_repeat(body: bytes, rows: Sequence[_Row]) -> bool:
                 return True
             keys += len(row.x)
         keys += 1 if isinstance(row, PredictRow) else 2  # x, y
-    return body.count(b":") > keys + body.count(b'"id":') + body.count(b'"weight":')
+    return colons > keys + body.count(b'"id":') + body.count(b'"weight":')
 
 
 def _refuse_repeated(body: bytes, where: str = "") -> None:
@@ -230,22 +241,15 @@ def _refuse_repeated(body: bytes, where: str = "") -> None:
     json.loads(body, object_pairs_hook=check)
 
 
-def _bad_line(body: bytes, kind: type[_Row]) -> int:
-    """Return the number of the first row that cannot be decoded, counted from 0."""
-    row = 0
-    for line in body.split(b"\n"):
-        if not line.strip():
-            continue
+def _bad_line(body: bytes, kind: type[_Row]) -> tuple[int, bytes]:
+    """Return the number of the first row that cannot be decoded, counted from 0, and the row."""
+    lines = [line for line in body.split(b"\n") if line.strip()]
+    for number, line in enumerate(lines):
         try:
             _DECODERS[kind].decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            break
-        row += 1
-    return row
-
-
-def _reason(error: Exception) -> str:
-    return "JSON nested too deeply" if isinstance(error, RecursionError) else str(error)
+        except _UNUSABLE:
+            return number, line
+    return 0, body
 
 
 def features(x: Features, limit: int = Limits.features) -> dict[Any, Any]:
@@ -272,6 +276,17 @@ def as_json(x: Any) -> list[Features]:
     return [pairs[start:end] for start, end in itertools.pairwise(ends)]
 
 
+def checked_weights(weights: Any, count: int) -> Floats | None:
+    """Return the weights of rows; one that is too large would decide all means for ever."""
+    checked = row_weights(weights, count, "weight")
+    if checked is not None and count and checked.max() > LARGEST_WEIGHT:
+        row = int(checked.argmax())
+        raise InvalidInputError(
+            f"weight: {checked[row]:g} in row {row}; a weight is at most {LARGEST_WEIGHT:g}"
+        )
+    return checked
+
+
 def rows_to_learn(
     rows: Sequence[LearnRow | LoggedRow], payload: bytes, limit: int = Limits.features
 ) -> Rows:
@@ -287,7 +302,7 @@ def rows_to_learn(
         len(rows),
         [row.id for row in rows],
         [row.y for row in rows],
-        None if plain else row_weights(weights, len(rows), "weight"),
+        None if plain else checked_weights(weights, len(rows)),
         [row.served if isinstance(row, LoggedRow) else None for row in rows],
         payload,
     )

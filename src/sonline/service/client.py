@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
 from typing import Any, Self
 
 import httpx
@@ -70,6 +73,7 @@ class Client:
             base_url=url, headers=headers, timeout=timeout, transport=transport
         )
         self._url = url.rstrip("/")
+        self._name = model
         self._path = f"/v1/models/{model}"
         self._retries = retries
 
@@ -81,6 +85,13 @@ class Client:
         """Predict a row. With an id, the service stores the row until its label arrives."""
         body = {"x": x} if id is None else {"x": x, "id": id}
         return self._send("POST", "/predict", body)
+
+    def predict_many(
+        self, rows: Iterable[Mapping[str, Any]], batch: int = 1000
+    ) -> Iterator[dict[str, Any]]:
+        """Yield the answers to rows (mappings with x, id), which are sent in batches."""
+        for sent, part in _batches(rows, batch):
+            yield from map(json.loads, self._lines("/predict", part, sent).splitlines())
 
     def label(self, id: str, y: Any, weight: float = 1.0) -> dict[str, Any]:  # noqa: A002
         """Send the label of a row that was predicted."""
@@ -99,20 +110,18 @@ class Client:
 
     def learn_many(self, rows: Iterable[Mapping[str, Any]], batch: int = 1000) -> int:
         """Send rows (mappings with x, y, id, weight) in batches; return how many were new."""
-        learned, sent, part = 0, 0, []
-        for row in rows:
-            part.append(row if row.get("id") else {**row, "id": str(uuid.uuid4())})
-            if len(part) == batch:
-                learned += self._lines(part, sent)
-                sent, part = sent + batch, []
-        return learned + (self._lines(part, sent) if part else 0)
+        named = (row if row.get("id") else {**row, "id": str(uuid.uuid4())} for row in rows)
+        return sum(
+            json.loads(self._lines("/learn", part, sent))["learned"]
+            for sent, part in _batches(named, batch)
+        )
 
-    def _lines(self, rows: Sequence[Mapping[str, Any]], before: int) -> int:
+    def _lines(self, path: str, rows: Sequence[Mapping[str, Any]], before: int) -> bytes:
         """Send rows; ``before`` of them were sent already, so errors count from there."""
         body = "\n".join(json.dumps(row) for row in rows)
         headers = {"content-type": "application/x-ndjson"}
         try:
-            answer = self._send("POST", "/learn", content=body.encode(), headers=headers)
+            return self._answer("POST", path, content=body.encode(), headers=headers).content
         except ServiceError as error:
             found = re.search(r"(?:^|^\w+, |\bin )row (\d+)", error.message)
             row = None if found is None else before + int(found[1])
@@ -121,7 +130,33 @@ class Client:
             raise ServiceError(
                 error.status, f"{where} of the input: {error.message}; {again}", row
             ) from None
-        return int(answer["learned"])
+
+    def create(
+        self,
+        task: str = "binary",
+        classes: Sequence[Any] = (),
+        parameters: Mapping[str, Any] | None = None,
+        file: str | os.PathLike[str] | None = None,
+    ) -> dict[str, Any]:
+        """Create the model, from a model file or with parameters of `OnlineLearner`."""
+        if file is not None:
+            headers = {"content-type": "application/octet-stream"}
+            content = {"content": Path(file).read_bytes(), "headers": headers}
+            return self._send("POST", "", base=f"/v1/models?name={self._name}", **content)
+        chosen = {"task": task, "classes": [*classes], "parameters": dict(parameters or {})}
+        return self._send("POST", "", {"name": self._name, **chosen}, base="/v1/models")
+
+    def promote(self, version: int) -> int:
+        """Make a version the champion, and return its number."""
+        return int(self._send("POST", f"/versions/{version}/promote")["champion"])
+
+    def roll_back(self) -> int:
+        """Make the previous champion the champion again, and return its number."""
+        return int(self._send("POST", "/rollback")["champion"])
+
+    def snapshot(self) -> int:
+        """Write snapshots now, and return how many events they hold."""
+        return int(self._send("POST", "/snapshot")["events"])
 
     def models(self) -> list[dict[str, Any]]:
         """Return all models of the service, as `describe` does for one."""
@@ -137,6 +172,12 @@ class Client:
     ) -> dict[str, Any]:
         if body is not None:
             rest["json"] = body
+        content: dict[str, Any] = self._answer(method, path, base, **rest).json()
+        return content
+
+    def _answer(
+        self, method: str, path: str, base: str | None = None, **rest: Any
+    ) -> httpx.Response:
         wait = 0.1
         for turn in range(self._retries + 1):
             last = turn == self._retries
@@ -147,8 +188,7 @@ class Client:
                     raise ServiceError(0, f"no answer from {self._url}: {error}") from error
             else:
                 if answer.is_success:
-                    content: dict[str, Any] = answer.json()
-                    return content
+                    return answer
                 if last or answer.status_code not in _AGAIN:
                     raise ServiceError(answer.status_code, _message(answer))
                 wait = max(wait, float(answer.headers.get("retry-after", 0)))
@@ -165,6 +205,16 @@ class Client:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _batches(
+    rows: Iterable[Mapping[str, Any]], size: int
+) -> Iterator[tuple[int, list[Mapping[str, Any]]]]:
+    """Yield rows in batches, with the number of rows before each."""
+    sent, rest = 0, iter(rows)
+    while part := list(islice(rest, size)):
+        yield sent, part
+        sent += len(part)
 
 
 def _message(answer: httpx.Response) -> str:

@@ -1,14 +1,14 @@
-"""The engine of one model: events are checked, written to the log, acknowledged, then learned.
+"""The engine of one model: events are checked, written, acknowledged, then learned.
 
 .. code-block:: text
 
-   request -> admission (checks, ids) -> queue -> writer thread: one frame, one fdatasync -> answer
+   request -> admission (checks, ids) -> queue -> a writer: one transaction for a group -> answer
                                                         |
                                                         v
-                                       learner thread: every version, in log order -> snapshots
+                                      a learner: every version, in the order written -> snapshots
 
-Models depend on the log alone: after a kill, the service has the same models, bit for bit, as
-without it.
+Writers and learners are threads that all models share (`sonline.service.pool`). Models depend on
+the events on disk alone: after a kill, the service has the same models, bit for bit, as without it.
 """
 
 from __future__ import annotations
@@ -16,181 +16,104 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
-from sonline.errors import InvalidInputError
+from sonline import persistence
+from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
-from sonline.service.admission import Admission, Ticket
+from sonline.service.admission import Admission, Ticket, together
 from sonline.service.bodies import LabelRow, Rows
-from sonline.service.frames import ARROW, LogError
-from sonline.service.log import Log
+from sonline.service.database import Database
+from sonline.service.gathering import Gathering
 from sonline.service.outcomes import Promise, UnavailableError
 from sonline.service.pending import Waiting
-from sonline.service.saver import Saver
+from sonline.service.pool import LEARNERS, SAVERS, WRITERS
+from sonline.service.records import ARROW, CHAMPION, SHADOW, StoreError, Version
 from sonline.service.settings import Settings
-from sonline.service.store import CHAMPION, SHADOW, Store, Version
-from sonline.service.versions import Answer, Live, Part, check_servable
+from sonline.service.versions import FACE, Answer, Live, Part, check_alike, check_servable
 
-_GATHER = 0.005  # seconds that a group waits at most for clients that are about to send again
-_MANY = 64  # requests that are enough for a group
 _REST = 0.03  # seconds that a few events wait for others: learning them together is cheaper
-_ENOUGH = 256  # events that are learned at once
-
-
-class Gathering:
-    """How many requests a group waits for (group commit).
-
-    Clients that were answered with the group before are about to send again, so a group waits for
-    them, for at most as long as it takes to write one. A client that is alone waits for nobody. If
-    the clients do not come, the next groups do not wait: one, then two, four and so on.
-
-    Examples
-    --------
-    >>> gathering = Gathering()
-    >>> gathering.written(requests=8, seconds=0.002)
-    >>> gathering.expected(), gathering.seconds
-    (8, 0.002)
-    >>> gathering.ended(complete=False)
-    >>> gathering.expected(), gathering.expected()
-    (1, 8)
-    """
-
-    def __init__(self) -> None:
-        self.seconds = 0.0  # that the next group may wait
-        self._requests = 1  # in the group before, and in the queue when it was written
-        self._skip = self._skipped = 0  # groups that do not wait
-
-    def written(self, requests: int, seconds: float) -> None:
-        """Note how many requests there were when a group was written, and how long that took."""
-        self._requests = min(requests, _MANY)
-        self.seconds = min(seconds, _GATHER)
-
-    def expected(self) -> int:
-        """Return how many requests the next group waits for."""
-        if self._skipped < self._skip:
-            self._skipped += 1
-            return 1
-        return self._requests
-
-    def ended(self, complete: bool) -> None:
-        """Note whether these requests arrived."""
-        self._skip = 0 if complete else min(max(1, 2 * self._skip), _MANY)
-        self._skipped = 0
+_FEW_EVENTS = 256
+_REPLAYED = 64  # groups of records that are learned at a time
 
 
 class Engine:
-    """The log, the versions and the threads of one model.
+    """The file and the versions of one model.
 
     Parameters
     ----------
-    name : str
-        Name of the model.
-    folder : Path
-        Folder for its log and snapshots.
-    store : Store
-        Database with its versions.
+    database : Database
+        Its file.
     settings : Settings
         Settings of the engine.
-    open_log : callable
-        Opens the log; tests replace it to simulate failing disks.
     """
 
     def __init__(
         self,
-        name: str,
-        folder: Path,
-        store: Store,
+        database: Database,
         settings: Settings = Settings(),  # noqa: B008 - frozen
-        *,
-        open_log: Callable[..., Log] = Log,
     ) -> None:
-        self.name = name
+        self.name = database.path.stem
         self.settings = settings
-        self.folder = folder
-        self._store = store
-        self._open_log = open_log
-        self._snapshots = folder / "snapshots"
+        self.database = database
         self.admission = Admission(settings)
         self.versions: dict[int, Live] = {}
         self.champion = 0
         self.replayed, self.to_replay = 0, 0
         self.failure: str | None = None  # why it cannot learn any more
-        self._write_error: str | None = None  # why the last group could not be written
         self.events = 0  # learned since the start
         self.groups = 0
+        self._write_error: str | None = None  # why the last group could not be written
+        self._save_error: str | None = None  # why the last snapshot could not be written
         self._gate = self.admission.gate
-        self._wake_writer = self.admission.wake
-        self._wake_learner = threading.Condition(self._gate)
+        self._changed = threading.Condition(self._gate)  # of everything below
+        self._gathering = Gathering()
+        self._expected = 0  # requests that the writer waits for
         self._written: deque[Ticket] = deque()
         self._learned_to = 1  # the number of the next event to be learned
-        self._replayed = False
-        self._closing = False
-        self._writer_done = False
+        self._replayed = self._closing = False
+        self._writing = self._learning = self._saving = self._ticking = False  # in a shared thread
+        self._asked: list[Future[int]] = []  # snapshots that were requested
+        self._saved_at, self._saved_events = time.monotonic(), 0
         self._changing = threading.Lock()  # held while the list of versions changes
-        self._saver = Saver(name, self._snapshots, self.admission)
-        self._threads: list[threading.Thread] = []
+        self.admission.queued = self._queued
 
     # -- start and stop --------------------------------------------------------------------------
 
-    @classmethod
-    def create(
-        cls, name: str, folder: Path, store: Store, model: Model, origin: str, **rest: Any
-    ) -> Engine:
-        """Create a model; its first snapshot is written before its name is stored."""
-        engine = cls(name, folder, store, **rest)
-        live = Live(Version(name, 1, CHAMPION, origin, time.time(), 1), model, 1, engine._snapshots)
-        live.write(*live.content(1))
-        store.add_model(name, origin, 1)
-        return engine
-
     def start(self, wait: bool = False) -> None:
-        """Open the log and replay it in a thread.
+        """Load the snapshots, and replay the events after them in a thread.
 
         Raises
         ------
-        LogError, RecoveryError
-            If the log or all snapshots are damaged.
+        RecoveryError
+            If all snapshots of a version are damaged.
         """
-        self.log = self._open_log(self.folder / "log", segment_bytes=self.settings.segment_bytes)
-        self.admission.clock.begin(self.log.time)
-        end = self.admission.next = self.log.next
+        database = self.database
+        self.admission.clock.begin(database.time)
+        end = self.admission.next = database.next
         froms = [end]
-        for info in self._store.versions(self.name):
-            live, keep_from = Live.load(info, self._snapshots)
+        for info in database.about.versions:
+            live, keep_from = Live.load(info, database)
             self.versions[info.version] = live
-            froms.append(keep_from)
+            if live.next < database.about.first:
+                raise StoreError(f"{database.path}: events from {live.next} on are no longer there")
+            froms += [live.next, keep_from]
             if info.role == CHAMPION:
                 self.champion = info.version
-            if live.next > end:
-                raise LogError(
-                    f"{self.folder}: version {info.version} learned {live.next - 1} events, the "
-                    f"log ends with event {end - 1}; restore the log from a copy"
-                )
-        self._replay_from = max(
-            min(froms + [live.next for live in self.versions.values()]), self.log.first
-        )
-        for live in self.versions.values():
-            if live.next < self.log.first:
-                raise LogError(
-                    f"{self.folder}: events from {live.next} on are no longer in the log"
-                )
+        self._replay_from = max(min(froms), database.about.first)
         self.to_replay = end - self._replay_from
-        names = {"write": self._write_loop, "learn": self._learn_loop}
-        for task, loop in names.items():
-            thread = threading.Thread(target=loop, name=f"{self.name}-{task}", daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        self._learning = True
+        LEARNERS.submit(self._replay)
         if wait:
             self.wait_ready()
 
     def wait_ready(self, timeout: float | None = None) -> None:
-        """Wait until the log has been replayed."""
+        """Wait until all events have been replayed."""
         with self._gate:
-            self._wake_writer.wait_for(lambda: self._replayed or self.failure, timeout)
+            self._changed.wait_for(lambda: self._replayed or self.failure, timeout)
         if self.failure is not None:
             raise UnavailableError(self.failure)
 
@@ -207,18 +130,13 @@ class Engine:
     @property
     def disk(self) -> str | None:
         """Why the last group or snapshot could not be written."""
-        return self._write_error or self._saver.error
+        return self._write_error or self._save_error
 
     @property
     def problem(self) -> str | None:
         """Why it cannot learn or write, or which events the champion could not learn."""
         live = self.versions.get(self.champion)
         return self.failure or self.disk or (None if live is None else live.problem)
-
-    @property
-    def log_bytes(self) -> int:
-        """Bytes of the log."""
-        return self.log.size
 
     @property
     def lag(self) -> int:
@@ -232,15 +150,19 @@ class Engine:
                 return
             self._closing = True
             self.admission.closed = "the service is stopping"
-            self._wake_writer.notify_all()
-            self._wake_learner.notify_all()
-        for thread in self._threads:
-            thread.join()
-        if self._replayed and self.failure is None:
-            self._save(now=True)
-        self._saver.close()
-        if self._threads:
-            self.log.close()
+            self._changed.notify_all()
+            self._changed.wait_for(self._idle)
+            if self._replayed and self.failure is None:
+                self._save(now=True)
+                self._changed.wait_for(lambda: not self._saving)
+            for future in self._asked:
+                future.set_exception(UnavailableError("the service is stopping"))
+        self.database.release()
+
+    def _idle(self) -> bool:
+        """Return whether nothing is being written, learned or saved, or waits for it."""
+        left = self._written and self.failure is None
+        return not (self._writing or self._learning or self._saving or left)
 
     # -- requests --------------------------------------------------------------------------------
 
@@ -250,7 +172,7 @@ class Engine:
         The promise is done when they are on disk.
         """
         if not self._replayed:
-            raise UnavailableError("the log is being replayed; try again later")
+            raise UnavailableError("the events are being replayed; try again later")
         answer = self.versions[self.champion].predict(rows)
         if not rows.identified:
             return answer, None
@@ -273,87 +195,113 @@ class Engine:
         """Admit the labels of rows that wait; see `Admission.label`."""
         return self.admission.label(labels)
 
-    # -- the writer ------------------------------------------------------------------------------
+    # -- writing ---------------------------------------------------------------------------------
 
-    def _write_loop(self) -> None:
-        queue, gathering = self.admission.queue, Gathering()
+    def _queued(self) -> None:
+        """Wake a writer; the gate is held."""
+        if not self._writing:
+            self._writing = True
+            WRITERS.submit(self._write)
+        elif self._expected and len(self.admission.queue) >= self._expected:
+            self._changed.notify_all()
+
+    def _write(self) -> None:
+        """Write everything in the queue, one group after the other."""
+        queue, gathering = self.admission.queue, self._gathering
         while True:
             with self._gate:
-                self._wake_writer.wait_for(lambda: queue or self._closing)
+                if not queue:
+                    self._writing = False
+                    self._changed.notify_all()
+                    return
                 expected = gathering.expected()
                 if len(queue) < expected and not self._closing:
-                    self.admission.wake_at = expected
-                    self._wake_writer.wait_for(
-                        lambda: len(queue) >= self.admission.wake_at or self._closing,
-                        gathering.seconds,
+                    self._expected = expected
+                    self._changed.wait_for(
+                        lambda: len(queue) >= self._expected or self._closing, gathering.seconds
                     )
-                    self.admission.wake_at = 1
+                    self._expected = 0
                     gathering.ended(len(queue) >= expected)
-                if not queue:
-                    self._writer_done = True
-                    self._wake_learner.notify_all()
-                    return
                 group = self.admission.next_group()
             started = time.monotonic()
             records = [ticket.record for ticket in group if ticket.record is not None]
             try:
                 if records:
-                    self.log.append(records, self.admission.clock.now())
+                    self.database.append(records, self.admission.clock.now())
                     self.groups += 1
-            except LogError as error:
-                self._write_error = str(error)
-                self.admission.withdraw(group, self.log.next, error)
-                continue
             except BaseException as error:  # noqa: BLE001 - the clients wait for an answer
-                self._fail(error)
-                self.admission.withdraw(group, self.log.next, error)
+                if isinstance(error, StoreError):
+                    self._write_error = str(error)
+                else:
+                    self._fail(error)
+                self.admission.withdraw(group, self.database.next, error)
                 continue
             self._write_error = None
             with self._gate:
                 self._written.extend(ticket for ticket in group if ticket.record is not None)
-                self._wake_learner.notify_all()
                 gathering.written(len(group) + len(queue), time.monotonic() - started)
+                self._wake_learner()
             for ticket in group:
                 ticket.future.set_result(ticket.outcome)
 
-    # -- the learner -----------------------------------------------------------------------------
+    # -- learning --------------------------------------------------------------------------------
 
-    def _learn_loop(self) -> None:
+    def _wake_learner(self) -> None:
+        """Wake a learner, a moment later if there is little to learn; the gate is held."""
+        if self._learning or self.failure or not (self._written or self._asked):
+            return
+        self._learning = True
+        count = sum(ticket.record.count for ticket in self._written if ticket.record)
+        few = count < _FEW_EVENTS and not (self._closing or self._asked)
+        LEARNERS.submit(self._learn_next, _REST if few else 0.0)
+
+    def _learn_next(self) -> None:
+        """Learn what has been written, and let other models learn before the rest."""
+        with self._gate:
+            tickets = list(self._written)
+            self._written.clear()
         try:
-            self._replay()
+            self._learn(tickets)
+            self._save()
         except BaseException as error:  # noqa: BLE001 - readiness says so
             self._fail(error)
             return
-        while True:
-            with self._gate:
-                self._wake_learner.wait_for(
-                    lambda: self._written or self._saver.asked or (self._closing and self._idle()),
-                    timeout=1.0,
-                )
-                if self._closing and self._idle():
-                    return
-                count = sum(ticket.record.count for ticket in self._written if ticket.record)
-                few = count < _ENOUGH and not (self._closing or self._saver.asked)
-            if few and self._written:
-                time.sleep(_REST)
-            with self._gate:
-                tickets = list(self._written)
-                self._written.clear()
-            try:
-                self._learn(tickets)
-                self._save()
-            except BaseException as error:  # noqa: BLE001 - readiness says so
-                self._fail(error)
+        with self._gate:
+            self._learning = False
+            self._wake_learner()
+            self._tick_later()
+            self._changed.notify_all()
+
+    def _tick_later(self) -> None:
+        if not (self._ticking or self._closing):
+            self._ticking = True
+            seconds = min(self.settings.snapshot_seconds, self.settings.idle_seconds)
+            LEARNERS.submit(self._tick, seconds)
+
+    def _tick(self) -> None:
+        """Write a snapshot if it is due, and close the files of a model that nobody uses."""
+        with self._gate:
+            self._ticking = False
+            if self._closing or self.failure is not None:
                 return
+            due = not self._learning and self._snapshot_is_due()
+            if due:
+                self._learning = True
+            elif self._idle() and self.database.unused >= self.settings.idle_seconds:
+                self.database.release()
+                if self.events == self._saved_events:
+                    return
+            self._tick_later()
+        if due:
+            self._learn_next()
 
     def _fail(self, error: BaseException) -> None:
         """Stop admitting events."""
         with self._gate:
             self.failure = self.admission.closed = f"{type(error).__name__}: {error}"
-            self._wake_writer.notify_all()
-
-    def _idle(self) -> bool:
-        return self._writer_done and not self._written
+            self._learning = False
+            self._written.clear()
+            self._changed.notify_all()
 
     def _learn(self, tickets: list[Ticket]) -> None:
         parts: list[Part] = []
@@ -379,19 +327,29 @@ class Engine:
 
     def _replay(self) -> None:
         """Learn the events after the snapshots, and restore the ids."""
+        try:
+            self._replay_events()
+        except BaseException as error:  # noqa: BLE001 - readiness says so
+            self._fail(error)
+
+    def _replay_events(self) -> None:
         parts: list[Part] = []
         versions = self.versions.values()
-        for record in self.log.read(self._replay_from):
+        breaks = {live.next for live in versions}
+        for records in together(self.database.read(self._replay_from), breaks):
             if self._closing:
-                raise UnavailableError("stopped while the log was being replayed")
-            decoded = self.admission.replay(record)
-            if decoded is not None and any(version.next <= record.seq for version in versions):
-                parts.append(Part(record.seq, decoded))
-            if len(parts) >= 64:
-                self._replay_parts(parts)
+                raise UnavailableError("stopped while the events were being replayed")
+            decoded = self.admission.replay(records)
+            if decoded is not None and any(live.next <= records[0].seq for live in versions):
+                parts.append(Part(records[0].seq, decoded))
+            if len(parts) >= _REPLAYED:
+                for live in versions:
+                    live.learn(parts)
                 parts = []
-            self.replayed = record.end - self._replay_from
-        self._replay_parts(parts)
+            self.replayed = records[-1].end - self._replay_from
+        for live in versions:
+            live.learn(parts)
+        self.database.release()
         with self._gate:
             self._learned_to = self.admission.next
             for live in versions:
@@ -402,12 +360,8 @@ class Engine:
             self._check_champion()
             if self._closing:
                 self.admission.closed = "the service is stopping"
-            self._replayed = True
-            self._wake_writer.notify_all()
-
-    def _replay_parts(self, parts: list[Part]) -> None:
-        for live in self.versions.values():
-            live.learn(parts)
+            self._replayed, self._learning = True, False
+            self._changed.notify_all()
 
     # -- snapshots -------------------------------------------------------------------------------
 
@@ -416,43 +370,100 @@ class Engine:
         with self._gate:
             if self.admission.closed is not None:
                 raise UnavailableError(self.admission.closed)
-            self._wake_learner.notify_all()
-            return self._saver.ask()
+            future: Future[int] = Future()
+            self._asked.append(future)
+            self._wake_learner()
+            return future
+
+    def _snapshot_is_due(self) -> bool:
+        new = self.events - self._saved_events
+        return new >= self.settings.snapshot_events or (
+            new > 0 and time.monotonic() - self._saved_at >= self.settings.snapshot_seconds
+        )
 
     def _save(self, now: bool = False) -> None:
-        self._saver.save(self.log, self.versions, self.events, self._learned_to - 1, now=now)
+        """Write snapshots if they are due: by time, by number of events, or because of `snapshot`.
+
+        The versions are copied here, and written in another thread.
+        """
+        with self._gate:
+            if self._saving or not (self._asked or now or self._snapshot_is_due()):
+                return
+            self._saving = True
+            requests, self._asked = self._asked, []
+        self._saved_at, self._saved_events = time.monotonic(), self.events
+        first, _ = self.admission.first_needed()
+        last = self._learned_to - 1
+        good = [live for live in self.versions.values() if live.error is None]
+        contents = [(live.info.version, *live.content()) for live in good]
+        SAVERS.submit(lambda: self._write_snapshots(contents, first, last, requests))
+
+    def _write_snapshots(
+        self,
+        contents: list[tuple[int, int, dict[str, Any], persistence.Tensors]],
+        first: int,
+        last: int,
+        requests: list[Future[int]],
+    ) -> None:
+        try:
+            for version, next_, document, tensors in contents:
+                data = persistence.pack(document, tensors)
+                self.database.put_snapshot(version, next_, min(first, next_), data)
+            self._remove_old_events()
+            self._save_error = None
+        except (OSError, SonlineError) as error:
+            self._save_error = str(error)
+        for future in requests:
+            if self._save_error is None:
+                future.set_result(last)
+            else:
+                message = f"no snapshot could be written: {self._save_error}"
+                future.set_exception(UnavailableError(message))
+        with self._gate:
+            self._saving = False
+            self._wake_learner()
+            self._changed.notify_all()
+
+    def _remove_old_events(self) -> None:
+        """Remove old events that neither a snapshot nor a row that waits needs."""
+        age = self.settings.keep_seconds
+        needed = [snapshot.next for snapshot in self.database.about.snapshots]
+        self.database.drop_before(
+            min(self.admission.first_needed()[1], *needed),
+            keep_bytes=self.settings.keep_bytes,
+            older_than=None if age is None else self.admission.clock.now() - age,
+        )
 
     # -- versions --------------------------------------------------------------------------------
 
     def add_version(self, model: Model, origin: str) -> int:
         """Add a shadow that learns from now on, and return its number."""
-        champion = self.versions[self.champion].model
-        mine, other = champion.table, model.table
-        same = (mine is None) == (other is None)
-        if same and mine is not None and other is not None:
-            same = mine.signs == other.signs and (mine.signs or mine.growing == other.growing)
-            same = same and (mine.signs or mine.growing or mine.labels == other.labels)
-        if not same:
-            raise InvalidInputError("a version must have the task and the classes of the champion")
+        check_alike(self.versions[self.champion].model, model)
         check_servable(model)
         with self._changing:
             if len(self.versions) >= self.settings.versions:
                 raise InvalidInputError(
                     f"a model has at most {self.settings.versions} versions; remove one first"
                 )
-            version = self._store.next_version(self.name)
+            data = persistence.pack(model.document() | {"face": FACE}, model.tensors())
             with self._gate:
                 if self.admission.closed is not None:
                     raise UnavailableError(self.admission.closed)
                 start, before = self.admission.barrier()
-                info = Version(self.name, version, SHADOW, origin, time.time(), start)
-                live = Live(info, model, start, self._snapshots)
-            before.result()  # a version must not be ahead of the log
-            live.write(*live.content(start))
-            self._store.add_version(self.name, version, origin, start)
-            with self._gate:
-                self.versions = {**self.versions, version: live}
-        return version
+                number = self.database.about.next_version
+                info = Version(number, SHADOW, origin, time.time(), start)
+                self.versions = {**self.versions, number: Live(info, model, start)}
+            try:
+                before.result()  # a version must not be ahead of the events on disk
+                self.database.add_version(info, data)
+            except BaseException:
+                self._forget(number)
+                raise
+        return number
+
+    def _forget(self, version: int) -> None:
+        with self._gate:
+            self.versions = {n: live for n, live in self.versions.items() if n != version}
 
     def promote(self, version: int) -> None:
         """Make a version the champion; the previous champion continues as a shadow."""
@@ -467,11 +478,10 @@ class Engine:
             raise InvalidInputError(f"version {version} cannot learn any more: {live.error}")
         if version == self.champion:
             return
-        self._store.promote(self.name, version)
+        self.database.promote(version)
         with self._gate:
-            infos = {info.version: info for info in self._store.versions(self.name)}
-            for other in self.versions.values():
-                other.info = infos[other.info.version]
+            for info in self.database.about.versions:
+                self.versions[info.version].info = info
             self.champion = version
             self.admission.check_with(live.model)
             if self._replayed and self.failure is None and not self._closing:
@@ -480,7 +490,7 @@ class Engine:
     def roll_back(self) -> int:
         """Make the previous champion the champion again, and return its number."""
         with self._changing:
-            previous = self._store.previous(self.name)
+            previous = self.database.about.previous
             if previous is None or previous not in self.versions:
                 raise InvalidInputError("there is no version to roll back to")
             self._promote(previous)
@@ -493,10 +503,7 @@ class Engine:
                 raise InvalidInputError(
                     "the champion cannot be removed; promote another version first"
                 )
-            live = self.versions.get(version)
-            if live is None:
+            if version not in self.versions:
                 raise InvalidInputError(f"there is no version {version}")
-            self._store.remove_version(self.name, version)
-            with self._gate:
-                self.versions = {n: other for n, other in self.versions.items() if n != version}
-            live.remove()
+            self.database.remove_version(version)
+            self._forget(version)

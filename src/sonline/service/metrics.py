@@ -42,11 +42,11 @@ _GAUGES: _Figures = {
     "lag": ("Events that wait to be learned or replayed.", lambda e: e.lag),
     "waiting": ("Rows that wait for their label.", lambda e: len(e.waiting)),
     "waiting_bytes": ("Bytes of rows that wait.", lambda e: e.waiting.bytes),
-    "log_bytes": ("Bytes of the log.", lambda e: e.log_bytes),
+    "disk_bytes": ("Bytes on disk.", lambda e: e.database.size),
 }
 _COUNTERS: _Figures = {
     "learned": ("Events learned since the start.", lambda e: e.events),
-    "groups": ("Groups written to the log.", lambda e: e.groups),
+    "groups": ("Groups of events written.", lambda e: e.groups),
     "labels_expired": ("Rows whose label did not arrive in time.", lambda e: e.waiting.expired),
     "labels_evicted": ("Rows removed to make room for others.", lambda e: e.waiting.evicted),
 }

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import re
 from collections.abc import AsyncIterator
 from typing import Any
-
-from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request
-from starlette.responses import Response, StreamingResponse
 
 from sonline import persistence
 from sonline.labels import token_of
 from sonline.model import Model
 from sonline.service import bodies
-from sonline.service.answers import as_json
 from sonline.service.bodies import NewModel, NewVersion
+from sonline.service.exchange import FILE, JSON, Reply, Request, as_json
 from sonline.service.metrics import Metrics
-from sonline.service.reading import FILE, JSON, Reader
+from sonline.service.reading import Reader
 from sonline.service.service import Service, UnknownModelError
 from sonline.service.versions import new_model
 
@@ -34,13 +29,13 @@ class ModelHandlers:
 
     # -- models and versions ---------------------------------------------------------------------
 
-    async def models(self, request: Request) -> Response:
+    async def models(self, request: Request) -> Reply:
         """List the models."""
         return as_json({"models": [self._described(name) for name in self._service.engines]})
 
-    async def model(self, request: Request) -> Response:
+    async def model(self, request: Request) -> Reply:
         """Describe a model."""
-        return as_json(self._described(request.path_params["name"]))
+        return as_json(self._described(request.parameters["name"]))
 
     def _described(self, name: str) -> dict[str, Any]:
         engine = self._service.engine(name)
@@ -62,25 +57,25 @@ class ModelHandlers:
             "versions": versions,
         }
 
-    async def create(self, request: Request) -> Response:
+    async def create(self, request: Request) -> Reply:
         """Create a model."""
         body, kind = await self._reader.read(request, (JSON, FILE))
         if kind == FILE:
-            name, origin = request.query_params.get("name", ""), "file"
-            model = await run_in_threadpool(_loaded, body)
+            name, origin = request.query.get("name", ""), "file"
+            model = await asyncio.to_thread(_loaded, body)
         else:
             request_body = bodies.decode_one(body, NewModel)
             name, origin = request_body.name, "parameters"
             model = new_model(request_body.task, request_body.classes, request_body.parameters)
-        await run_in_threadpool(self._service.create, name, model, origin)
+        await asyncio.to_thread(self._service.create, name, model, origin)
         return as_json(self._described(name), 201)
 
-    async def add_version(self, request: Request) -> Response:
+    async def add_version(self, request: Request) -> Reply:
         """Add a shadow."""
-        engine = self._service.writer(request.path_params["name"])
+        engine = self._service.writer(request.parameters["name"])
         body, kind = await self._reader.read(request, (JSON, FILE))
         if kind == FILE:
-            model = await run_in_threadpool(_loaded, body)
+            model = await asyncio.to_thread(_loaded, body)
         else:
             parameters = bodies.decode_one(body, NewVersion).parameters
             champion = engine.versions[engine.champion].model
@@ -88,81 +83,86 @@ class ModelHandlers:
             fixed = champion.known_labels if task == "classes" and not champion.growing else ()
             chosen = {"loss": champion.parameters.loss} | parameters
             model = new_model(task, fixed, chosen)
-        version = await run_in_threadpool(
+        version = await asyncio.to_thread(
             engine.add_version, model, "file" if kind == FILE else "parameters"
         )
         return as_json({"version": version}, 201)
 
-    async def remove_version(self, request: Request) -> Response:
+    async def remove_version(self, request: Request) -> Reply:
         """Remove a shadow."""
-        engine = self._service.writer(request.path_params["name"])
-        await run_in_threadpool(engine.remove_version, _version(request))
-        return Response(status_code=204)
+        engine = self._service.writer(request.parameters["name"])
+        await asyncio.to_thread(engine.remove_version, _version(request))
+        return Reply(b"", 204)
 
-    async def promote(self, request: Request) -> Response:
+    async def promote(self, request: Request) -> Reply:
         """Make a version the champion."""
-        engine = self._service.writer(request.path_params["name"])
-        await run_in_threadpool(engine.promote, _version(request))
+        engine = self._service.writer(request.parameters["name"])
+        await asyncio.to_thread(engine.promote, _version(request))
         return as_json({"champion": engine.champion})
 
-    async def roll_back(self, request: Request) -> Response:
+    async def roll_back(self, request: Request) -> Reply:
         """Make the previous champion the champion again."""
-        engine = self._service.writer(request.path_params["name"])
-        await run_in_threadpool(engine.roll_back)
+        engine = self._service.writer(request.parameters["name"])
+        await asyncio.to_thread(engine.roll_back)
         return as_json({"champion": engine.champion})
 
-    async def snapshot(self, request: Request) -> Response:
+    async def snapshot(self, request: Request) -> Reply:
         """Write snapshots now."""
-        engine = self._service.writer(request.path_params["name"])
+        engine = self._service.writer(request.parameters["name"])
         events = await asyncio.wrap_future(engine.snapshot())
         return as_json({"events": events})
 
-    async def download(self, request: Request) -> Response:
+    async def download(self, request: Request) -> Reply:
         """Return a version as a model file."""
-        name, version = request.path_params["name"], _version(request)
+        name, version = request.parameters["name"], _version(request)
         engine = self._service.engine(name)
         live = engine.versions.get(version)
         if live is None:
             raise UnknownModelError(f"there is no version {version}")
 
         def content() -> bytes:
-            text, tensors = live.content(1)
-            return persistence.pack(text | {"face": {"name": "OnlineLearner"}}, tensors)
+            _, document, tensors = live.content()
+            return persistence.pack(document, tensors)
 
         named = {"content-disposition": f'attachment; filename="{name}-{version}.son"'}
-        return Response(await run_in_threadpool(content), media_type=FILE, headers=named)
+        return Reply(await asyncio.to_thread(content), kind=FILE, headers=named)
 
     # -- watching --------------------------------------------------------------------------------
 
-    async def stats(self, request: Request) -> Response:
+    async def stats(self, request: Request) -> Reply:
         """Return the figures of the page, once."""
-        watched = self._service.watched[self._service.engine(request.path_params["name"]).name]
-        inside = await run_in_threadpool(watched.look) if watched.engine.ready else {}
+        watched = self._service.watched[self._service.engine(request.parameters["name"]).name]
+        inside = await asyncio.to_thread(watched.look) if watched.engine.ready else {}
         return as_json({"now": watched.sample(), "inside": inside})
 
-    async def events(self, request: Request) -> Response:
+    async def events(self, request: Request) -> Reply:
         """Send samples to the page every second."""
-        watched = self._service.watched[self._service.engine(request.path_params["name"]).name]
+        watched = self._service.watched[self._service.engine(request.parameters["name"]).name]
 
         async def stream() -> AsyncIterator[bytes]:
-            yield _event("history", list(watched.history))
-            while not self._service.stopping.is_set():
-                if watched.engine.ready:
-                    yield _event("inside", await run_in_threadpool(watched.look))
-                if watched.history:
-                    yield _event("sample", watched.history[-1])
-                await asyncio.sleep(1.0)
+            watched.pages += 1
+            try:
+                yield _event("history", b"[" + b",".join(watched.history) + b"]")
+                while not self._service.stopping.is_set():
+                    if watched.engine.ready:
+                        inside = await asyncio.to_thread(watched.look)
+                        yield _event("inside", bodies.encode(inside))
+                    if watched.history:
+                        yield _event("sample", watched.history[-1])
+                    await asyncio.sleep(1.0)
+            finally:
+                watched.pages -= 1
 
         headers = {"cache-control": "no-store", "x-accel-buffering": "no"}
-        return StreamingResponse(stream(), media_type="text/event-stream", headers=headers)
+        return Reply(b"", kind="text/event-stream", headers=headers, pieces=stream())
 
-    async def metrics(self, request: Request) -> Response:
+    async def metrics(self, request: Request) -> Reply:
         """Return the metrics in the text format of Prometheus."""
-        return Response(self._metrics.text(), media_type=self._metrics.media_type)
+        return Reply(self._metrics.text(), kind=self._metrics.media_type)
 
 
 def _version(request: Request) -> int:
-    text: str = request.path_params["version"]
+    text: str = request.parameters["version"]
     if not re.fullmatch("[0-9]{1,9}", text):
         raise UnknownModelError(f"there is no version {text[:20]!r}")
     return int(text)
@@ -174,5 +174,5 @@ def _loaded(body: bytes) -> Model:
     return model
 
 
-def _event(kind: str, content: Any) -> bytes:
-    return f"event: {kind}\ndata: {json.dumps(content)}\n\n".encode()
+def _event(kind: str, content: bytes) -> bytes:
+    return b"event: %b\ndata: %b\n\n" % (kind.encode(), content)

@@ -22,8 +22,9 @@ from sonline.service.bodies import (
     Prediction,
     PredictRow,
 )
-from sonline.service.reading import ARROW, FILE, JSON, LINES
-from sonline.service.store import NAME, SCOPES
+from sonline.service.exchange import ARROW, FILE, JSON, LINES
+from sonline.service.records import NAME
+from sonline.service.tokens import SCOPES
 
 _STRUCTS = (
     *(PredictRow, LearnRow, LabelRow, NewModel, NewVersion),

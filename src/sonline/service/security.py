@@ -12,10 +12,9 @@ from collections import OrderedDict
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-from starlette.requests import Request
-
 from sonline.errors import SonlineError
-from sonline.service.store import Store, Token
+from sonline.service.exchange import Request
+from sonline.service.tokens import Token, Tokens
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CACHED = 5.0  # seconds after which a token that was removed is refused
@@ -74,8 +73,8 @@ class Guard:
 
     Parameters
     ----------
-    store : Store
-        Knows the tokens.
+    tokens : Tokens
+        Known tokens.
     required : bool
         Whether requests always need a token: if the service listens on other addresses than
         localhost. Otherwise they need one as soon as a token exists.
@@ -83,8 +82,8 @@ class Guard:
         Requests per second and token, or address for requests without a token; 0 is no limit.
     """
 
-    def __init__(self, store: Store, required: bool, rate: float = 0.0) -> None:
-        self._store = store
+    def __init__(self, tokens: Tokens, required: bool, rate: float = 0.0) -> None:
+        self._tokens = tokens
         self._required = required
         self._rates = Rates(rate)
         self._failures = Rates(5.0)
@@ -97,16 +96,15 @@ class Guard:
             return True
         now = time.monotonic()
         if now - self._any[0] >= 1.0:
-            self._any = now, bool(self._store.tokens())
+            self._any = now, bool(self._tokens.all())
         return self._any[1]
 
     def check(self, request: Request, scope: str) -> str:
         """Return the id of the client; raise `DeniedError` if the request is not allowed."""
         self._refuse_other_sites(request)
-        client = request.client
-        address = client.host if client else "?"
+        address = request.client
         if not self.needs_token():
-            if not _is_local(request.headers.get("host", "")):
+            if not _is_local(request.header(b"host") or ""):
                 raise DeniedError(
                     421,
                     "without tokens this service answers localhost only; create a token",
@@ -119,13 +117,21 @@ class Guard:
         self._take(token.id)
         return token.id
 
+    def allows(self, request: Request, scope: str) -> bool:
+        """Return whether a request is allowed, for paths that tell others less."""
+        try:
+            self.check(request, scope)
+        except DeniedError:
+            return False
+        return True
+
     def _take(self, client: str) -> None:
         wait = self._rates.take(client)
         if wait:
             raise DeniedError(429, "too many requests", wait)
 
     def _token(self, request: Request, client: str) -> Token:
-        kind, _, text = request.headers.get("authorization", "").partition(" ")
+        kind, _, text = (request.header(b"authorization") or "").partition(" ")
         if kind.lower() != "bearer" or not text:
             raise DeniedError(401, "send a token: Authorization: Bearer ...")
         text = text.strip()
@@ -135,7 +141,7 @@ class Guard:
         cached = self._known.get(key)
         if cached is not None and now - cached[0] < _CACHED:
             return cached[1]
-        token = self._store.check_token(text)
+        token = self._tokens.check(text)
         if token is None:
             self._known.pop(key, None)
             wait = self._failures.take(client)
@@ -150,6 +156,6 @@ class Guard:
     @staticmethod
     def _refuse_other_sites(request: Request) -> None:
         """Raise an error about a request from a page of another site."""
-        origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        origin = request.header(b"origin")
+        if origin is not None and urlsplit(origin).netloc != request.header(b"host"):
             raise DeniedError(403, "requests from pages of other sites are refused")

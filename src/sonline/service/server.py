@@ -9,20 +9,21 @@ import socket
 import ssl
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import uvicorn
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from sonline.errors import ParameterError
 from sonline.model import Model
 from sonline.service import demo
 from sonline.service.app import create_app
 from sonline.service.bodies import Limits
+from sonline.service.connections import WAIT_SECONDS, Connection, Connections, most_connections
 from sonline.service.memory import collect_less, return_large_blocks
-from sonline.service.protocol import QuickProtocol
 from sonline.service.security import LOOPBACK
 from sonline.service.service import Service
 from sonline.service.settings import Settings
@@ -43,6 +44,26 @@ class Server(uvicorn.Server):
         # uvicorn would raise the signal again, but a graceful shutdown is not a failure.
         self.force_exit = self.should_exit and sig == signal.SIGINT
         self.should_exit = True
+
+
+def config_of(app: Any, **options: Any) -> uvicorn.Config:
+    """Return the configuration of a server of HTTP whose connections are limited."""
+    connections = Connections(ProxyHeadersMiddleware(app), most_connections())
+    app.each_second = connections.close_slow
+    usual = uvicorn.Config(app, log_config=None)
+    usual.load()  # uvicorn chooses its protocol
+    return uvicorn.Config(
+        connections,
+        http=lambda **values: Connection(connections, usual.http_protocol_class(**values)),  # type: ignore[arg-type]
+        proxy_headers=False,  # the connections look at the address before
+        access_log=False,
+        log_config=None,
+        timeout_keep_alive=int(WAIT_SECONDS),
+        timeout_graceful_shutdown=10,
+        server_header=False,
+        ws="none",
+        **options,
+    )
 
 
 class JsonLines(logging.Formatter):
@@ -75,6 +96,7 @@ def run(
     key: Path | None = None,
     with_demo: bool = False,
     follow: bool = False,
+    accept_loss: Collection[str] = (),
     started: Callable[[str], None] = lambda url: None,
 ) -> None:
     """Serve a folder until a signal ends it.
@@ -94,27 +116,23 @@ def run(
         _check_certificate(certificate, key)
     sys.setswitchinterval(_SWITCH)
     return_large_blocks()
-    service = Service(folder, settings, follow=follow)
+    service = Service(folder, settings, follow=follow, accept_loss=accept_loss)
     local = host in LOOPBACK
-    if not local and not service.store.tokens():
+    if not local and not service.tokens.all():
         service.close()
         raise ParameterError(
             f"others can reach {host}, and there is no token yet: create one with "
             f"'sonline token add --data {folder}', or listen on 127.0.0.1"
         )
     app = create_app(folder, limits=limits, tokens_required=not local, rate=rate, service=service)
-    config = uvicorn.Config(
-        app,
-        http=QuickProtocol,
-        access_log=False,
-        log_config=None,
-        timeout_keep_alive=30,
-        timeout_graceful_shutdown=10,
-        server_header=False,
-        ssl_certfile=None if certificate is None else str(certificate),
-        ssl_keyfile=None if key is None else str(key),
+    server = Server(
+        config_of(
+            app,
+            ssl_certfile=None if certificate is None else str(certificate),
+            ssl_keyfile=None if key is None else str(key),
+        ),
+        service,
     )
-    server = Server(config, service)
     try:
         with _listen(host, port) as listening:
             service.start()

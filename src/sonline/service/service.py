@@ -3,34 +3,44 @@
 from __future__ import annotations
 
 import fcntl
-import shutil
+import logging
 import threading
 import time
 from collections import deque
+from collections.abc import Collection
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
 
+import msgspec
 import numpy as np
 
+from sonline import persistence
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
 from sonline.rows import Floats
-from sonline.service.admission import Defer, never_defer
+from sonline.service import tokens
+from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
+from sonline.service.records import End, StoreError, check_name, set_aside
 from sonline.service.settings import Settings
-from sonline.service.store import Store, check_name
-from sonline.service.versions import check_servable
+from sonline.service.versions import FACE, check_servable
+from sonline.service.view import DatabaseView
 
 HISTORY = 600  # samples that a page shows when it is opened, one a second
 MOST_FEATURES = 20_000  # weights of larger models are not shown: reading so many takes 5 ms
 _MOVED = 12  # weights that are shown
 _READ_ONLY = "this process only predicts (--follow); send this request to the one that writes"
+log = logging.getLogger("sonline.service")
 
 
 class UnknownModelError(InvalidInputError):
     """There is no model with this name."""
+
+
+class ConflictError(InvalidInputError):
+    """There already is a model with this name, or as many models as may be."""
 
 
 class InUseError(SonlineError):
@@ -47,12 +57,17 @@ class Service:
     settings : Settings
         Of the engines.
     follow : bool, default=False
-        Only predict, with models that follow the logs of the process that writes.
+        Only predict, with models that follow the process that writes.
+    accept_loss : collection of str, default=()
+        Models that may start with fewer events than were acknowledged, or not at all;
+        ``tokens.db`` if the tokens may be lost.
 
     Raises
     ------
     InUseError
         If another process writes in this folder, unless it is only read.
+    StoreError
+        If a file is lost or damaged.
     """
 
     def __init__(
@@ -61,21 +76,28 @@ class Service:
         settings: Settings = Settings(),  # noqa: B008 - frozen
         *,
         follow: bool = False,
+        accept_loss: Collection[str] = (),
     ) -> None:
         self.folder = folder
         self.settings = settings
         self.follow = follow
-        if follow and not (folder / "store.db").is_file():
-            raise InvalidInputError(f"{folder}: there is no service to follow")
-        folder.mkdir(parents=True, exist_ok=True)
-        self._lock = None if follow else self._locked(folder / "lock")
-        self.store = Store(folder / "store.db")
         self.engines: dict[str, Engine | Follower] = {}
         self.watched: dict[str, Watched] = {}
         self.stopping = threading.Event()
+        self._accept_loss = accept_loss
+        self._models = folder / "models"
         self._changing = threading.Lock()
-        self._defer: Defer = never_defer
         self._started = self._closed = False
+        if follow and not (folder / tokens.FILE).is_file():
+            raise InvalidInputError(f"{folder}: there is no service to follow")
+        self._models.mkdir(parents=True, exist_ok=True)
+        self._lock = None if follow else self._locked(folder / "lock")
+        try:
+            self._check_tokens()
+            self.tokens = tokens.Tokens(folder)
+        except BaseException:
+            self._unlock()
+            raise
 
     @staticmethod
     def _locked(path: Path) -> TextIO:
@@ -89,19 +111,57 @@ class Service:
             ) from None
         return file
 
+    def _unlock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+
+    def _check_tokens(self) -> None:
+        """Refuse to start without the tokens that there were: anybody here could enter."""
+        path = self.folder / tokens.FILE
+        used = any(self._models.iterdir()) and tokens.FILE not in self._accept_loss
+        if used and not path.is_file():
+            raise StoreError(
+                f"{path} is missing: restore it from a copy, create new tokens with 'sonline token "
+                f"add --data {self.folder}', or start once with --accept-loss {tokens.FILE}"
+            )
+
     def start(self, wait: bool = False) -> None:
-        """Open all models; their logs are replayed in threads. A second call does nothing."""
+        """Open all models; their events are replayed in threads. A second call does nothing."""
         if self._started:
             return
         self._started = True
         if self.follow:
             self.refresh()
         else:
-            for name in self.store.names():
-                self._add(Engine(name, self._folder(name), self.store, self.settings))
+            for name in self._names():
+                self._open(self._models / f"{name}.db")
         if wait:
             for engine in self.engines.values():
                 engine.wait_ready()
+
+    def _names(self) -> list[str]:
+        """Return the names of the models that there are, or were."""
+        paths = sorted(self._models.iterdir())
+        for path in paths:
+            if path.is_dir():
+                raise StoreError(f"{path} is a folder of another version of sonline; move it away")
+        return sorted({path.stem for path in paths if path.suffix in (".db", ".end")})
+
+    def _open(self, path: Path) -> None:
+        """Check the file of a model, and start its engine."""
+        accepted = path.stem in self._accept_loss
+        end = End(path.with_suffix(".end"))
+        if not path.exists() and (end.read()[1] == 0 or accepted):
+            # Its creation was interrupted, or its loss is accepted.
+            log.warning("model lost", extra={"facts": {"file": str(path)}})
+            set_aside(end.path)
+            return
+        database = Database(path)
+        database.open(accepted)
+        for first, next_ in database.about.lost:
+            facts = {"model": path.stem, "from": first, "to": next_ - 1}
+            log.warning("events lost", extra={"facts": facts})
+        self._add(Engine(database, self.settings))
 
     def close(self) -> None:
         """Learn all admitted events, write snapshots, and close everything."""
@@ -111,30 +171,17 @@ class Service:
         self._closed = True
         for engine in self.engines.values():
             engine.close()
-        self.store.close()
-        if self._lock is not None:
-            self._lock.close()
-
-    def defer_with(self, defer: Defer) -> None:
-        """Set how engines defer waking their writers (`Admission.defer`)."""
-        self._defer = defer
-        for engine in self.engines.values():
-            if isinstance(engine, Engine):
-                engine.admission.defer = defer
+        self.tokens.close()
+        self._unlock()
 
     def refresh(self) -> None:
         """Follow models that the writer has created meanwhile."""
         if self.follow and not self._closed:
-            for name in self.store.names():
+            for name in sorted(path.stem for path in self._models.glob("*.db")):
                 if name not in self.engines:
-                    self._add(Follower(name, self._folder(name), self.store))
-
-    def _folder(self, name: str) -> Path:
-        return self.folder / "models" / check_name(name)
+                    self._add(Follower(DatabaseView(self._models / f"{name}.db")))
 
     def _add(self, engine: Engine | Follower) -> None:
-        if isinstance(engine, Engine):
-            engine.admission.defer = self._defer
         engine.start()
         self.engines = {**self.engines, engine.name: engine}
         self.watched[engine.name] = Watched(engine)
@@ -143,6 +190,12 @@ class Service:
     def ready(self) -> bool:
         """Whether every model can predict and learn."""
         return not self.stopping.is_set() and all(engine.ready for engine in self.engines.values())
+
+    def sample(self) -> None:
+        """Take a sample of each model that is used or watched."""
+        for watched in list(self.watched.values()):
+            if watched.active:
+                watched.sample()
 
     def writer(self, name: str) -> Engine:
         """Return the engine of a model that can be changed."""
@@ -162,15 +215,18 @@ class Service:
         """Create a model and wait until it can be used."""
         if self.follow:
             raise ReadOnlyError(_READ_ONLY)
+        check_name(name)
+        check_servable(model)
         with self._changing:
-            check_name(name)
             if name in self.engines:
-                raise InvalidInputError(f"there already is a model {name!r}")
-            check_servable(model)
-            folder = self._folder(name)
-            if folder.exists():  # left over from an interrupted attempt
-                shutil.rmtree(folder)
-            engine = Engine.create(name, folder, self.store, model, origin, settings=self.settings)
+                raise ConflictError(f"there already is a model {name!r}")
+            if len(self.engines) >= self.settings.models:
+                raise ConflictError(
+                    f"there are {len(self.engines)} models, as many as --models allows"
+                )
+            data = persistence.pack(model.document() | {"face": FACE}, model.tensors())
+            path = self._models / f"{name}.db"
+            engine = Engine(Database.create(path, data, origin), self.settings)
             self._add(engine)
         engine.wait_ready()
         return engine
@@ -183,11 +239,23 @@ class Watched:
         self.engine = engine
         self.latencies: deque[float] = deque(maxlen=4096)  # seconds, of predictions
         self.delays: deque[float] = deque(maxlen=4096)  # seconds, of labels
-        self.history: deque[dict[str, Any]] = deque(maxlen=HISTORY)
+        self.history: deque[bytes] = deque(maxlen=HISTORY)  # samples as JSON
+        self.pages = 0  # that are open
+        self.started = time.time()
         self._before: tuple[float, int] | None = None
         self._weights: tuple[int, Floats] = (0, np.zeros(0))
         self._seen: tuple[float, dict[str, Any]] = (0.0, {})
         self._looking = threading.Lock()
+        self._used: Any = None
+
+    @property
+    def active(self) -> bool:
+        """Whether samples would differ, or somebody looks at them."""
+        if self.pages or len(self.history) < 2:
+            return True
+        used = self.engine.events, self.engine.ready, len(self.latencies), self.engine.problem
+        before, self._used = self._used, used
+        return bool(before != used)
 
     def sample(self) -> dict[str, Any]:
         """Return the current state, and add it to the history."""
@@ -213,7 +281,7 @@ class Watched:
         }
         state["p50"], state["p99"] = _quantiles(self.latencies, 1e3)
         state["delay50"], state["delay99"] = _quantiles(self.delays, 1.0)
-        self.history.append(state)
+        self.history.append(msgspec.json.encode(state))
         return state
 
     def look(self) -> dict[str, Any]:
@@ -229,7 +297,8 @@ class Watched:
         # The core locks itself in each call; only new classes change anything else.
         with live.paused() if live.model.growing else nullcontext():
             inside = self._inside(engine.champion, live.model)
-        return inside | {"calibration": live.monitor.calibration()}
+        marks = [(self.started, "started"), *engine.database.about.changes]
+        return inside | {"calibration": live.monitor.calibration(), "marks": marks}
 
     def _inside(self, version: int, model: Model) -> dict[str, Any]:
         stats = model.stats()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from difflib import get_close_matches
-from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -28,10 +26,11 @@ from sonline.parameters import Parameters
 from sonline.rows import Floats
 from sonline.service.bodies import TASKS, Rows, Served
 from sonline.service.monitor import Monitor
-from sonline.service.store import Version
+from sonline.service.records import StoreError, Version
+from sonline.service.settings import SLICE
+from sonline.service.view import DatabaseView
 
-SLICE = 512  # rows that are learned at a time, while predictions wait
-KEPT = 2  # snapshots of each version
+FACE = {"name": "OnlineLearner"}  # what a model file of the service is opened as
 
 
 class RecoveryError(SonlineError):
@@ -85,6 +84,17 @@ def check_servable(model: Model) -> None:
             )
 
 
+def check_alike(champion: Model, model: Model) -> None:
+    """Raise an error about a model that cannot be a version beside the champion."""
+    mine, other = champion.table, model.table
+    same = (mine is None) == (other is None)
+    if same and mine is not None and other is not None:
+        same = mine.signs == other.signs and (mine.signs or mine.growing == other.growing)
+        same = same and (mine.signs or mine.growing or mine.labels == other.labels)
+    if not same:
+        raise InvalidInputError("a version must have the task and the classes of the champion")
+
+
 class Part(msgspec.Struct, frozen=True):
     """Some rows of a record that has been written: the numbers of its events, and the rows."""
 
@@ -129,16 +139,14 @@ class Live:
     Parameters
     ----------
     info : Version
-        Its entry in the store.
+        Its entry in the database.
     model : Model
         The model in its current state.
     next_ : int
         The number of the next event to be learned.
-    folder : Path
-        For snapshots.
     """
 
-    def __init__(self, info: Version, model: Model, next_: int, folder: Path) -> None:
+    def __init__(self, info: Version, model: Model, next_: int) -> None:
         self.info = info
         self.model = model
         self.next = next_
@@ -146,8 +154,6 @@ class Live:
         self.error: str | None = None  # why it has stopped learning
         self.refused = 0  # events that this version cannot use
         self.refusal = ""  # why it could not use the last of them
-        self.saved = next_  # the first event that is not in the last snapshot
-        self._folder = folder
         self._lock = threading.Lock()  # of model and next, between learning and predicting
         self._words: tuple[ClassTable | None, tuple[str, ...], list[int] | None] = (None, (), None)
 
@@ -279,23 +285,13 @@ class Live:
 
     # -- snapshots -------------------------------------------------------------------------------
 
-    def content(self, keep_from: int) -> tuple[dict[str, Any], persistence.Tensors]:
-        """Return the content of a model file, as it is now."""
+    def content(self) -> tuple[int, dict[str, Any], persistence.Tensors]:
+        """Return the number of the next event, and the content of a model file, as it is now."""
         with self._lock:
-            face = {"name": "service", "next": self.next, "keep_from": keep_from}
-            return self.model.document() | {"face": face}, self.model.tensors()
-
-    def write(self, document: dict[str, Any], tensors: persistence.Tensors) -> None:
-        """Write a snapshot and remove old ones."""
-        next_ = document["face"]["next"]
-        self._folder.mkdir(parents=True, exist_ok=True)
-        persistence.write(_path(self._folder, self.info.version, next_), document, tensors)
-        self.saved = next_
-        for path in snapshots(self._folder, self.info.version)[:-KEPT]:
-            path.unlink()
+            return self.next, self.model.document() | {"face": FACE}, self.model.tensors()
 
     @classmethod
-    def load(cls, info: Version, folder: Path) -> tuple[Live, int]:
+    def load(cls, info: Version, database: DatabaseView) -> tuple[Live, int]:
         """Load the newest good snapshot, and the first event that is needed to restore the ids.
 
         Raises
@@ -304,24 +300,20 @@ class Live:
             If there is none.
         """
         reasons = []
-        for path in reversed(snapshots(folder, info.version)):
+        for snapshot, data in database.snapshots(info.version):
             try:
-                model = Model.load(path)
-                next_, keep_from = int(model.face["next"]), int(model.face["keep_from"])
-            except (ModelFileError, KeyError, TypeError, ValueError) as error:
+                if isinstance(data, StoreError):
+                    raise data
+                model = Model.from_bytes(data)
+            except (ModelFileError, StoreError) as error:
                 reasons.append(str(error))
                 continue
             model.face = {}
-            return cls(info, model, next_, folder), keep_from
+            return cls(info, model, snapshot.next), snapshot.keep_from
         raise RecoveryError(
-            f"{folder}: version {info.version} has no good snapshot ({'; '.join(reasons)}); "
-            "restore one from a copy"
+            f"{database.path}: version {info.version} has no good snapshot ({'; '.join(reasons)}); "
+            "restore the file from a copy"
         )
-
-    def remove(self) -> None:
-        """Remove the snapshots."""
-        for path in snapshots(self._folder, self.info.version):
-            path.unlink()
 
 
 def _two_chances(margin: float) -> list[float]:
@@ -329,21 +321,6 @@ def _two_chances(margin: float) -> list[float]:
     small = float(np.exp(-abs(margin)))
     low, high = small / (1 + small), 1.0 / (1 + small)
     return [low, high] if margin > 0 else [high, low if margin < 0 else high]
-
-
-def snapshots(folder: Path, version: int) -> list[Path]:
-    """Return the snapshots of a version, the oldest first."""
-    pattern = re.compile(rf"{version:06d}-\d{{20}}\.son")
-    return sorted(path for path in folder.glob("*.son") if pattern.fullmatch(path.name))
-
-
-def next_of(path: Path) -> int:
-    """Return the number of the first event that is not in a snapshot."""
-    return int(path.stem.partition("-")[2])
-
-
-def _path(folder: Path, version: int, next_: int) -> Path:
-    return folder / f"{version:06d}-{next_:020d}.son"
 
 
 def _cut(part: Part) -> Iterator[Part]:

@@ -2,9 +2,12 @@
 "use strict";
 
 const $ = (id) => document.getElementById(id);
-const HISTORY = 600;
+const HISTORY = 3600;
+const STALE = 4; // seconds without a sample
 let token = sessionStorage.getItem("token") || "";
 let samples = [];
+let marks = []; // changes: time and text
+let received = 0; // when the last sample came
 let charts = {};
 let errors = (value) => percent(value); // how errors are written: a share, or the loss of a regression
 let stopped = null; // ends the stream that is being read
@@ -37,6 +40,24 @@ async function get(path, signal) {
   }
   if (!answer.ok) throw new Error(`status ${answer.status}`);
   return answer;
+}
+
+async function post(path) {
+  const headers = token ? { authorization: `Bearer ${token}` } : {};
+  const answer = await fetch(path, { method: "POST", headers });
+  const content = await answer.json();
+  if (!answer.ok) throw new Error(content.error);
+  return content;
+}
+
+async function change(action, question) { // promote a version, or roll back
+  if (!confirm(question)) return;
+  try {
+    const { champion } = await post(`/v1/models/${encodeURIComponent($("model").value)}/${action}`);
+    $("version-answer").textContent = `Version ${champion} is the champion.`;
+  } catch (error) {
+    $("version-answer").textContent = error.message;
+  }
 }
 
 function say(text, kind = "") {
@@ -121,13 +142,22 @@ async function follow(name) {
 function take(event) {
   const kind = /^event: (.*)$/m.exec(event)?.[1];
   const data = JSON.parse(/^data: (.*)$/m.exec(event)?.[1] ?? "null");
-  if (kind === "history") { samples = data; if (data.length) show(data[data.length - 1]); }
-  else if (kind === "inside") inside(data);
+  if (kind === "history") { // after a restart, what was before it stays
+    samples = [...samples.filter(({ time }) => !data.length || time < data[0].time), ...data];
+    if (data.length) show(data[data.length - 1]);
+  } else if (kind === "inside") inside(data);
   else if (kind === "sample" && data.time !== samples[samples.length - 1]?.time) {
     samples.push(data);
     if (samples.length > HISTORY) samples.shift();
+    received = Date.now();
     show(data);
   }
+}
+
+function age() { // figures that are no longer true are grey, with their age
+  const old = received ? (Date.now() - received) / 1000 : 0;
+  $("main").querySelector(".tiles").classList.toggle("stale", old > STALE);
+  if (old > STALE) say(`no connection; figures are ${seconds(old)} old`, "bad");
 }
 
 function show(now) {
@@ -144,28 +174,37 @@ function show(now) {
   $("delay").textContent = now.delay50 === null ? "–" : `${seconds(now.delay50)} / ${seconds(now.delay99)}`;
   $("lag").textContent = short(now.lag);
   const names = Object.keys(now.versions);
-  const times = samples.map(({ time }) => time);
-  const line = (version, what) => samples.map((one) => one.versions[version]?.[what] ?? null);
+  const from = now.time - Number($("range").value);
+  const shown = samples.filter(({ time }) => time >= from);
+  const times = shown.map(({ time }) => time);
+  const line = (version, what) => shown.map((one) => one.versions[version]?.[what] ?? null);
   const champion = String(now.champion);
   $("loss-section").hidden = names.length < 2;
+  $("error-section").classList.toggle("alone", names.length < 2);
   if (learned) {  // a hidden box has no width to draw in
     const versions = (what) => names.map((name, place) => {
       const best = name === champion;
       const after = names.indexOf(champion) < place ? place - 1 : place;
-      return [best ? `version ${name} (champion)` : `version ${name}`,
+      return [`${name}: ${now.versions[name].origin}${best ? " (champion)" : ""}`,
         best ? "--a" : SHADOWS[after % SHADOWS.length], line(name, what), best ? 2.2 : 1.4];
     });
     draw("error-chart", 260, [...versions("error"),
       ["last label", "--c", line(champion, "last_label"), 1, [3, 4]],
       ["prior", "--c", line(champion, "prior"), 1.2, [9, 4]],
     ], times, errors);
-    if (names.length > 1) draw("loss-chart", 200, versions("loss"), times);
-    draw("rate-chart", 150, [["events/s", "--d", samples.map(({ rate }) => rate), 1.6]], times);
+    if (names.length > 1) draw("loss-chart", 260, versions("loss"), times);
+    draw("rate-chart", 150, [["events/s", "--d", shown.map(({ rate }) => rate), 1.6]], times);
   }
   $("versions").tBodies[0].replaceChildren(...names.map((name) => {
     const one = now.versions[name];
+    const button = document.createElement("button");
+    const best = name === champion;
+    button.textContent = best ? "roll back" : "promote";
+    button.addEventListener("click", () => (best
+      ? change("rollback", "Make the previous champion the champion again?")
+      : change(`versions/${name}/promote`, `Make version ${name} the champion?`)));
     return row([name, one.role, one.origin, short(one.learned, 5), short(one.loss, 4),
-      short(one.mean_loss, 4), errors(one.error)], one.problem);
+      short(one.mean_loss, 4), errors(one.error), names.length > 1 ? button : ""], one.problem);
   }));
 }
 
@@ -187,20 +226,61 @@ function draw(id, height, lines, times, unit = (value) => short(value)) {
   let chart = charts[id];
   if (chart && chart.key === key) return chart.plot.setData(data);
   chart?.plot.destroy();
+  chart?.legend.remove();
   const axis = { stroke: colour("--dim"), grid: { stroke: colour("--line"), width: 1 },
     ticks: { stroke: colour("--line") } };
+  const legend = document.createElement("div");
+  legend.className = "legend";
+  const parts = lines.map(([label, name, , , dash]) => {
+    const item = document.createElement("span");
+    const [mark, value, apart] = ["i", "b", "small"].map((tag) => document.createElement(tag));
+    mark.style.borderTopStyle = dash ? (dash[0] > 5 ? "dashed" : "dotted") : "solid";
+    mark.style.borderColor = colour(name);
+    item.append(mark, `${label} `, value, " ", apart);
+    legend.append(item);
+    return { value, apart };
+  });
+  const best = lines.findIndex(([label]) => label.endsWith("(champion)"));
+  const tell = (plot) => { // the values where the cursor is, or the last ones
+    const place = plot.cursor.idx ?? plot.data[0].length - 1;
+    const value = (number) => plot.data[number + 1]?.[place];
+    parts.forEach((part, number) => {
+      const mine = value(number), its = best < 0 ? null : value(best);
+      const both = number !== best && Number.isFinite(mine) && Number.isFinite(its);
+      part.value.textContent = unit(mine ?? null);
+      part.apart.textContent = both ? `(${mine >= its ? "+" : "−"}${unit(Math.abs(mine - its)).replace("%", "points")})` : "";
+    });
+  };
+  const flags = (plot) => { // promotions, new versions, restarts
+    const { ctx, bbox } = plot;
+    ctx.save();
+    ctx.strokeStyle = ctx.fillStyle = colour("--dim");
+    ctx.setLineDash([2, 4]);
+    ctx.font = `${10 * devicePixelRatio}px system-ui, sans-serif`;
+    for (const [number, [time, text]] of marks.entries()) {
+      const x = plot.valToPos(time, "x", true);
+      if (x < bbox.left || x > bbox.left + bbox.width) continue;
+      ctx.beginPath();
+      ctx.moveTo(x, bbox.top);
+      ctx.lineTo(x, bbox.top + bbox.height);
+      ctx.stroke();
+      if (lines.length < 2) continue;
+      const right = x > bbox.left + 0.7 * bbox.width;
+      ctx.textAlign = right ? "right" : "left"; // names of marks that are close do not overlap
+      ctx.fillText(text, x + (right ? -4 : 4), bbox.top + (11 + 12 * (number % 3)) * devicePixelRatio);
+    }
+    ctx.restore();
+  };
   const plot = new uPlot({
-    width: box.clientWidth, height, cursor: { drag: { x: false, y: false } },
-    legend: { show: lines.length > 1, live: false, markers: {
-      fill: (_, n) => (lines[n - 1]?.[4] ? "transparent" : colour(lines[n - 1]?.[1] ?? "--c")),
-      dash: (_, n) => (lines[n - 1]?.[4]?.[0] > 5 ? "dashed" : lines[n - 1]?.[4] ? "dotted" : "solid") } },
-    scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.05] } },
+    width: box.clientWidth, height, cursor: { drag: { x: false, y: false } }, legend: { show: false },
+    hooks: { draw: [flags, tell], setCursor: [tell] },
+    scales: { y: { range: (_, low, high) => [Math.min(0, low ?? 0), (high || 1) * 1.25] } },
     axes: [{ ...axis, values: (_, ticks) => ticks.map(clock), space: 80, size: 34 }, { ...axis, size: 56, values: (_, ticks) => ticks.map((tick) => unit(tick)) }],
-    series: [{ value: (_, t) => (t ? clock(t) : "–") },
-      ...lines.map(([label, name, , width, dash]) => ({ label, stroke: colour(name), width, dash,
-        points: { show: (plot) => plot.data[0].length < 3 }, value: (_, v) => unit(v) }))],
+    series: [{}, ...lines.map(([label, name, , width, dash]) => ({ label, stroke: colour(name), width, dash,
+      points: { show: (plot) => plot.data[0].length < 3 } }))],
   }, data, box);
-  charts[id] = { plot, key, height };
+  if (lines.length > 1) box.append(legend);
+  charts[id] = { plot, key, height, legend };
 }
 
 function bars(id, items) {
@@ -220,6 +300,7 @@ function bars(id, items) {
 }
 
 function inside(now) {
+  marks = now.marks;
   const classes = now.task !== "regression";
   const name = classes && now.loss === "logistic" ? "log loss" : `${now.loss} loss`;
   errors = classes ? percent : (value) => short(value, 4);
@@ -263,8 +344,18 @@ function calibration(points) {
   };
   const all = points.reduce((sum, [, , count]) => sum + count, 0) || 1;
   const places = points.map(at);
-  const root = svg("svg", { viewBox: `0 0 ${size} ${size}`, style: "width:100%;max-width:300px",
-    role: "img", "aria-label": "Calibration" });
+  const picture = (label) => svg("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": label });
+  const root = picture("Calibration"), counts = picture("How often each probability is predicted");
+  const most = Math.max(...points.map(([, , count]) => count), 1e-300);
+  counts.append(
+    svg("path", { d: `M${at([0, 0])}L${at([1, 0])}`, stroke: "var(--line)" }),
+    ...points.map(([said, , count]) => svg("rect", { fill: "var(--a)", width: inner / 10 - 3,
+      x: edge + Math.min(9, Math.floor(said * 10)) * inner / 10 + 1.5, height: (count / most) * inner,
+      y: size - edge - (count / most) * inner })),
+    svg("text", { x: edge, y: size - 8 }, "0"), svg("text", { x: size - edge - 4, y: size - 8 }, "1"),
+    svg("text", { x: size / 2 - 30, y: size - 8 }, "predicted"),
+    svg("text", { x: edge, y: edge - 8 }, `most common: ${percent(most / all)}`),
+  );
   root.append(
     svg("rect", { x: edge, y: edge, width: inner, height: inner, fill: "none", stroke: "var(--line)" }),
     svg("path", { d: `M${at([0, 0])}L${at([1, 1])}`, stroke: "var(--c)", "stroke-dasharray": "4 4" }),
@@ -275,7 +366,7 @@ function calibration(points) {
     svg("text", { x: size / 2 - 30, y: size - 8 }, "predicted"),
     svg("text", { x: 4, y: edge + 8 }, "1"), svg("text", { x: 14, y: size / 2 + 24, transform: `rotate(-90 14 ${size / 2 + 24})` }, "observed"),
   );
-  $("calibration").replaceChildren(root);
+  $("calibration").replaceChildren(root, counts);
 }
 
 addEventListener("DOMContentLoaded", () => {
@@ -285,7 +376,9 @@ addEventListener("DOMContentLoaded", () => {
     sessionStorage.setItem("token", token);
     begin();
   });
-  $("model").addEventListener("change", () => { samples = []; follow($("model").value); });
+  $("range").addEventListener("change", () => samples.length && show(samples[samples.length - 1]));
+  setInterval(age, 1000);
+  $("model").addEventListener("change", () => { samples = []; received = 0; follow($("model").value); });
   addEventListener("resize", () => {
     for (const [id, { plot, height }] of Object.entries(charts))
       plot.setSize({ width: $(id).clientWidth, height });
