@@ -161,7 +161,7 @@ class ModelOf final : public Model {
     archive.array("classes.seen", seen_);
     archive.scalar("wide", wide_);
     const size_t slots = inputs_.slots();
-    archive.array("gradients", diagonal_.squares(slots));
+    archive.array("diagonal.squares", diagonal_.squares(slots));
     for (size_t k = 0; k < outputs_.size(); ++k)
       archive.within(std::to_string(k) + ".", [&] {
         outputs_[k]->write_knowledge(archive, slots, diagonal_.weights(k, slots));
@@ -176,7 +176,7 @@ class ModelOf final : public Model {
     const size_t slots = inputs_.slots();
     if (!config_.diagonal.empty()) {
       Vector squares(slots);
-      archive.array("gradients", squares);
+      archive.array("diagonal.squares", squares);
       diagonal_.set_squares(squares);
     }
     for (size_t k = 0; k < outputs_.size(); ++k)

@@ -53,10 +53,10 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
         raise InvalidInputError(
             f"estimator: expected a fitted SONClassifier or SONRegressor, got {estimator!r}"
         )
-    if estimator.bound is not None and estimator.experts > 1:
+    if estimator.bound is not None and estimator.members > 1:
         raise InvalidInputError(
             f"estimator: with alpha={estimator.alpha!r} and a bound, the prediction is a blend of "
-            f"{estimator.experts} linear models, each bounded, which is not a linear model; fit it "
+            f"{estimator.members} linear models, each bounded, which is not a linear model; fit it "
             "with one alpha, such as 'relative:0.1', or without the bound"
         )
     _check_young(estimator)

@@ -292,7 +292,7 @@ class OnlineLearner(Face, LearnerConstructor):
                 if y != self._negative:
                     self._model.targets([y])
                     return self._learn_one_class(x, y, w)
-                y = -1.0
+                y = 0.0
         elif not -LARGEST <= y <= LARGEST:
             self._model.targets([y])
         if w is not UNIT:
@@ -333,7 +333,7 @@ class OnlineLearner(Face, LearnerConstructor):
         """Return the raw prediction for one row given as a mapping; changes nothing."""
         try:
             if self._plain:
-                return self._core.predict_one(x)
+                return self._core.predict_number(x)
             return self._shaped_one(np.array(self._model.predict_one(x))[:, np.newaxis])
         except InvalidInputError as error:
             return self.predict_one(self._model.cleaned(x, error))

@@ -34,14 +34,21 @@ CONVEX = "convex"
 STEPS = ("implicit", "explicit")
 MISSING = ("absent", "mark", "refuse")
 DEFAULT_RELATIVE_ALPHA = 0.1
-# alpha="auto": (relative alpha, memory in rows) of the weight vectors that share the sketch. With a
-# memory, steps keep their size once the stream is longer than it; 0 means steps that decay for
-# ever. docs/decisions/what-was-tried.md has the evidence.
-EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (0.01, 100.0))
-# Regression targets may change their level, which the last rows show. The larger alpha keeps the
-# short memory from learning what few rows cannot show, such as the slope of a slow trend.
-REGRESSION_EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (1.0, 50.0))
-PLAIN_EXPERTS = ((0.02, 0.0), (0.1, 0.0), (0.5, 0.0), (2.0, 0.0))
+# alpha="auto": the members that are mixed. Over the sketch: (relative alpha, memory in rows, use).
+# With a memory, steps keep their size once the stream is longer than it; 0 is plain gradient
+# descent. "next" members predict the next row only, "later" ones rows that come later
+# (docs/decisions/one-mixture.md has the evidence).
+ALL_ROWS = math.inf
+MEMBERS = (
+    (1e-4, ALL_ROWS, "both"),
+    (1e-2, ALL_ROWS, "both"),
+    (1e-2, 100.0, "next"),
+    (0.1, 0.0, "next"),
+    (1e-2, 100.0, "later"),
+)
+# Relative alpha of the members with a step per feature.
+DIAGONAL = (0.25,)
+PLAIN_MEMBERS = tuple((alpha, 0.0, "both") for alpha in (0.02, 0.1, 0.5, 2.0))
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.
 SINGLE = {"adagrad": 0.5, "fd": 1.0, "rfd": 0.1, "full": 0.1}
 # Sketches that must not miss a row.
@@ -89,7 +96,7 @@ class Parameters:
         "int",
         "Number of directions that the sketch keeps: by default ten, and one for the intercept."
         " Increase it if many features are correlated; time and memory grow with it. More than "
-        "two classes share one sketch if rows are wide, with three times as many directions. The "
+        "two classes do without sketches if rows are wide, as texts are. The "
         "paper calls it m.",
     )
     alpha: float | str = _parameter(
@@ -114,13 +121,6 @@ class Parameters:
         "bool",
         "Keep predictions within the range of the labels seen so far. The gradient is taken at "
         "the clipped prediction.",
-    )
-    follow_labels: bool = _parameter(
-        False,
-        "bool",
-        "Blend the predictions that `learn` returns with a guess based on the last labels only."
-        " For streams in which equal labels come in runs and each label is known before the "
-        "next row. Does not change the model, and so not `predict`.",
     )
     step: str = _parameter(
         "implicit",
@@ -238,7 +238,7 @@ class Parameters:
                     f"{AUTO!r}, got {self.sketch_every!r}"
                 )
         _number("quantile", self.quantile, above=0, below=1)
-        for name in ("clip", "follow_labels", "intercept"):
+        for name in ("clip", "intercept"):
             if not isinstance(getattr(self, name), (bool, int)):
                 raise ParameterError(f"{name} must be True or False, got {getattr(self, name)!r}")
         relative, alpha = self.relative_alpha
@@ -311,13 +311,16 @@ class Parameters:
         return False, float(self.alpha)
 
     @property
-    def experts(self) -> tuple[tuple[float, float], ...]:
-        """The alpha of each weight vector, and its memory in rows (0: all)."""
+    def members(self) -> tuple[tuple[float, float, str], ...]:
+        """Alpha, memory in rows and use of each weight vector over the sketch."""
         if not self.several:
-            return ((self.relative_alpha[1], 0.0),)
-        if self.sketch == "none":
-            return PLAIN_EXPERTS
-        return EXPERTS if LOSSES[self.loss]["binary"] else REGRESSION_EXPERTS
+            return ((self.relative_alpha[1], ALL_ROWS, "both"),)
+        return PLAIN_MEMBERS if self.sketch == "none" else MEMBERS
+
+    @property
+    def diagonal(self) -> tuple[float, ...]:
+        """Alpha of each weight vector with a step per feature."""
+        return DIAGONAL if self.several and self.sketch != "none" else ()
 
     @property
     def counts_rows(self) -> bool:
@@ -333,7 +336,7 @@ class Parameters:
     def _sketch_every_for_core(self) -> int:
         """0 where the core chooses: the steps of a lone weight vector need each row in A."""
         if self.sketch_every == AUTO:
-            return 0 if len(self.experts) > 1 else 1
+            return 0 if self.several else 1
         return int(self.sketch_every)
 
     def for_core(self) -> dict[str, Any]:
@@ -349,12 +352,12 @@ class Parameters:
             "loss": self.loss,
             "sketch": self.sketch,
             "sketch_size": int(self.sketch_size),
-            "experts": list(self.experts),
+            "members": list(self.members),
+            "diagonal": list(self.diagonal),
             "relative": self.relative_alpha[0],
             "root": self.sketch == "adagrad",
             "bound": bound,
             "clip": bool(self.clip),
-            "follow_labels": bool(self.follow_labels),
             "unit_free": not self.binary and self.alpha == AUTO and self.bound is None,
             "explicit_step": self.step == "explicit",
             "hessian": self.hessian,

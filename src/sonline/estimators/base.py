@@ -413,9 +413,10 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
         return dict(enumerate(row) if names is None else zip(names, row, strict=True))
 
     @property
-    def experts(self) -> int:
-        """How many weight vectors are blended: more than one with ``alpha="auto"``."""
-        return len(self._parameters().experts)
+    def members(self) -> int:
+        """How many weight vectors are mixed: more than one with ``alpha="auto"``."""
+        parameters = self._parameters()
+        return len(parameters.members) + len(parameters.diagonal)
 
     def value_limits(self) -> tuple[Floats, Floats]:
         """Return the lowest and highest value of each column that `predict` uses as it is.

@@ -28,7 +28,17 @@ from sonline import _core
 from sonline.errors import DivergenceError, InvalidInputError, ParameterError, SonlineError
 from sonline.merging.features import NameTable, translated, united
 from sonline.merging.precision import combined
-from sonline.merging.state import SHRINKING, State, rank_of, read, with_opposite_labels, write
+from sonline.merging.state import (
+    SHRINKING,
+    State,
+    outputs_of,
+    rank_of,
+    read,
+    together,
+    with_opposite_labels,
+    without_sketch,
+    write,
+)
 from sonline.merging.tree import FAN_IN, groups, merge_tree
 from sonline.parameters import AUTO, Parameters
 from sonline.persistence import NAMES
@@ -42,7 +52,10 @@ __all__ = [
     "groups",
     "merge_learners",
     "merge_tree",
+    "outputs_of",
+    "together",
     "with_opposite_labels",
+    "without_sketch",
 ]
 
 
@@ -53,8 +66,8 @@ def merge_learners(
 ) -> list[State]:
     """Return the knowledge of the merged learner; many learners are merged as in `merge_tree`.
 
-    For each learner there is what `_core.Model.knowledge` returned for each of its outputs; the
-    first has the names. ``start`` is the same for the learner that all of them continued from.
+    For each learner there are the states of its outputs (`outputs_of`); the first has the names.
+    ``start`` is the same for the learner that all of them continued from.
     """
     table = NameTable()
     first = None if start is None else (start, table.add(start[0]))
@@ -106,8 +119,8 @@ def _too_large() -> Iterator[None]:
 def _rounded(parameters: Parameters, state: State) -> State:
     """Return knowledge as a model of these parameters rounds it."""
     model = _core.Model(parameters.for_core(), parameters.dtype == "float32")
-    model.set_knowledge(state)
-    return model.knowledge()
+    model.set_knowledge(together([state]))
+    return outputs_of(model.knowledge())[0]
 
 
 def _merge_models(
@@ -156,20 +169,33 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
     )
     none = {"directions": np.zeros((0, state["features"].size)), "ev": np.zeros(0)}
     knowledge = read(parameters, state | none, state["features"])
-    empty = _core.Model(small.for_core(), small.dtype == "float32").knowledge()
-    weights = knowledge.share @ knowledge.weights
+    empty = outputs_of(_core.Model(small.for_core(), small.dtype == "float32").knowledge())[0]
+    numbers = knowledge.numbers | dict.fromkeys(("tail", "total", "capacity", "wide"), 0.0)
+    weights = knowledge.shares["later.members"] @ knowledge.weights
     if parameters.several:
-        weights *= float(knowledge.shrinkage @ SHRINKING)
+        factor = float(knowledge.shares["later.factors"] @ SHRINKING)
+        weights *= factor
+        weights[0] += (1 - factor) * _base(parameters, numbers) * np.sqrt(knowledge.effective[0])
     blend = replace(
         knowledge,
-        numbers=knowledge.numbers | dict.fromkeys(("tail", "total", "capacity"), 0.0),
-        share=np.ones(1),
-        experts=empty["ensemble.experts"],
+        numbers=numbers,
+        shares={name: empty[name] for name in knowledge.shares},
         weights=weights[np.newaxis],
         dense=None,
         gradients=None,
     )
-    return small, {**write(small, blend), **{name: state[name] for name in NAMES}}
+    return small, {**write(small, blend), **{name: state[name] for name in NAMES if name in state}}
+
+
+def _base(parameters: Parameters, numbers: dict[str, float]) -> float:
+    """Return the prediction that others are shrunk towards, see targets.hpp."""
+    mean, weight = numbers["label.mean"], numbers["label.weight"]
+    if not parameters.intercept or weight == 0:
+        return 0.0
+    if not parameters.binary:
+        return mean - numbers["label.offset"] if parameters.hessian else 0.0
+    positive, half = 0.5 * (1 + mean) * weight, 0.5 * numbers["label.unit"]
+    return float(np.log((positive + half) / (weight - positive + half)))
 
 
 def check_same_parameters(

@@ -1,11 +1,13 @@
-"""The knowledge of a learner, as returned by `_core.Model.knowledge` and taken by `set_knowledge`.
+"""The knowledge of an output, as returned by `_core.Model.knowledge` and taken by `set_knowledge`.
 
 The core returns weights, scales, directions and eigenvalues in a form that does not depend on the
-sketch (cpp/sonline/knowledge.hpp).
+sketch (cpp/sonline/knowledge.hpp): fields of the inputs, and with the prefix ``"k."`` those of
+output k. Here a `State` has both, for one output.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from sonline.merging.features import Positions
 from sonline.parameters import Parameters
+from sonline.persistence import NAMES
 from sonline.rows import Floats, Keys
 
 State: TypeAlias = dict[str, NDArray[Any]]
@@ -23,25 +26,53 @@ FIRST_SQUARE = 0.1  # D₁ of the paper's diagonal adaptation
 RANGE = 1e-12  # eigenvalues below, relative to the largest, are rounding (relative length 1e-6)
 COMMON = 4.0  # times the mean count: see scales.hpp
 ALIKE, NOT_ALIKE = 16.0, 64.0  # times the common unit, of squares: the same
-SHRINKING = np.array([1.0, 0.5, 0.25, 0.1])  # factors of predictions: see ensemble.hpp
+SHRINKING = np.array([1.0, 0.5, 0.25, 0.1])  # factors of predictions: see mixture.hpp
 CENTRED = 4.0  # squared scales of centred features, in mean squares: the same
 
-# Counters and means; not every sketch has the optional ones.
-_SCALARS = (
-    "rounds",
-    "mean_energy",
-    "label_low",
-    "label_high",
-    "label_offset",
-    "nonzeros",
-    "scales.unit",
-    "ensemble.mean_loss",
-    "ensemble.rounds",
-    "weights.sum",
-    "weights.squares",
-    "follower.margin",
+# Counters and means of the inputs and of an output; not every sketch has the optional ones.
+_OF_INPUTS = (
+    *("rounds", "mean_energy", "nonzeros", "scales.unit"),
+    *("weights.sum", "weights.squares", "wide"),
 )
-_OPTIONAL = ("tail", "total", "capacity", "labels.recent", "labels.usual")
+_OF_OUTPUT = (
+    *("label.low", "label.high", "label.offset", "label.mean", "label.weight", "label.unit"),
+    *("loss.mean", "loss.rows", "later.loss.mean", "later.loss.rows"),
+)
+_OPTIONAL = ("tail", "total", "capacity")
+_COUNTS = ("rounds", "nonzeros", "wide", "capacity")  # whole numbers
+SHARES = ("next.members", "next.factors", "later.members", "later.factors")
+# All fields of the inputs.
+INPUT_FIELDS = (
+    *_OF_INPUTS,
+    *("scales.limited", "scales.limits", "scales.centres"),
+    *("features", "squares", "counts", "classes.seen", "diagonal.squares"),
+)
+
+
+def outputs_of(knowledge: State) -> list[State]:
+    """Return the state of each output; the first has the names."""
+    common = {name: knowledge[name] for name in INPUT_FIELDS}
+    states: list[State] = []
+    while f"{len(states)}.weights" in knowledge:
+        prefix = f"{len(states)}."
+        own = {
+            name.removeprefix(prefix): field
+            for name, field in knowledge.items()
+            if name.startswith(prefix)
+        }
+        states.append(common | own)
+    states[0] |= {name: knowledge[name] for name in NAMES}
+    return states
+
+
+def together(states: Sequence[State]) -> State:
+    """Return what `outputs_of` has taken apart."""
+    knowledge = {name: states[0][name] for name in (*INPUT_FIELDS, *NAMES)}
+    for number, state in enumerate(states):
+        # The squared scales are those of the inputs, but for the paper's diagonal adaptation.
+        own = {name: state[name] for name in state if name not in INPUT_FIELDS or name == "squares"}
+        knowledge |= {f"{number}.{name}": own[name] for name in own if name not in NAMES}
+    return knowledge
 
 
 @dataclass
@@ -51,16 +82,15 @@ class Knowledge:
     ``squares`` are the squared scales (0 for features without one yet) and ``counts`` the rows in
     which each feature was not zero (where scaling counts them, by a sample late in a stream).
     ``limits`` are the squares up to which values count as they are, 0 where that follows from the
-    scale. Both are those of x - centre. A = αI + Vᵀdiag(ev)V + `dense`, or, for AdaGrad,
-    `gradients` is G.
+    scale. Both are those of x - centre. A = αI + Vᵀdiag(ev)V + `dense`; where there are steps per
+    feature, `gradients` is G.
     """
 
     keys: Keys
     numbers: dict[str, float]  # counters and means
-    share: Floats  # of each expert
-    shrinkage: Floats  # shares of the factors by which predictions are shrunk
-    experts: Floats  # alpha and kind of each, as the core writes them
-    weights: Floats  # a row per expert
+    shares: dict[str, Floats]  # of the members and of the factors, for both uses: see mixture.hpp
+    seen: NDArray[np.int64]  # classes that rows have had
+    weights: Floats  # a row per member, those with a step per feature last
     squares: Floats
     counts: Floats | None
     limits: Floats
@@ -78,7 +108,7 @@ class Knowledge:
 
     @property
     def unit_of_weights(self) -> float:
-        """The weight of one effective row, see ensemble.hpp."""
+        """The weight of one effective row, see rows_seen.hpp."""
         squares = self.numbers["weights.squares"]
         normal = np.finfo(np.float64).tiny <= squares < np.inf
         return squares / self.numbers["weights.sum"] if normal else 1.0
@@ -146,16 +176,15 @@ def read(
         out[:, positions] = rows
         return out
 
-    numbers = {name: float(state[name]) for name in _SCALARS}
+    numbers = {name: float(state[name]) for name in (*_OF_INPUTS, *_OF_OUTPUT)}
     numbers |= {name: float(state[name]) if name in state else 0.0 for name in _OPTIONAL}
     numbers["features"] = float(len(state["features"]) - (not parameters.intercept))
     knowledge = Knowledge(
         keys,
         numbers,
-        state["ensemble.share"].astype(np.float64),
-        state["shrinkage.share"].astype(np.float64),
-        state["ensemble.experts"],
-        spread(state["weights"]),
+        {name: state[name].astype(np.float64) for name in SHARES},
+        state["classes.seen"],
+        spread(np.concatenate([state["weights"], state["diagonal"]])),
         spread(state["squares"][np.newaxis])[0],
         spread(state["counts"][np.newaxis])[0] if parameters.counts_rows else None,
         spread(_limits(state)[np.newaxis])[0],
@@ -166,6 +195,8 @@ def read(
     )
     if "gradients" in state:
         knowledge.gradients = spread(state["gradients"])[0]
+    elif len(state["diagonal"]):
+        knowledge.gradients = spread(state["diagonal.squares"][np.newaxis])[0]
     if "dense" in state:
         columns = positions[: len(state["dense"])]
         knowledge.dense = np.zeros((keys.size, keys.size))
@@ -188,26 +219,31 @@ def _centres(state: State) -> Floats:
 
 def write(parameters: Parameters, knowledge: Knowledge) -> State:
     """Return the argument of `_core.Model.set_knowledge`, without names."""
-    state: State = {name: np.array(knowledge.numbers[name]) for name in (*_SCALARS, *_OPTIONAL)}
-    for name in ("rounds", "nonzeros", "capacity"):
+    names = (*_OF_INPUTS, *_OF_OUTPUT, *_OPTIONAL)
+    state: State = {name: np.array(knowledge.numbers[name]) for name in names}
+    for name in _COUNTS:
         state[name] = np.array(int(knowledge.numbers[name]), dtype=np.int64)
     limited = np.flatnonzero(knowledge.limits)
+    sketched = len(knowledge.weights) - len(parameters.diagonal)
+    zeros = np.zeros(knowledge.keys.size)
+    state |= knowledge.shares
     state |= {
         "scales.limited": limited.astype(np.uint64),
         "scales.limits": knowledge.limits[limited],
         "scales.centres": np.trim_zeros(knowledge.centres, "b"),
-        "follower.share": np.array([0.5, 0.5]),
-        "ensemble.share": knowledge.share,
-        "shrinkage.share": knowledge.shrinkage,
-        "ensemble.experts": knowledge.experts,
+        "classes.seen": knowledge.seen,
         "features": knowledge.keys,
-        "weights": np.ascontiguousarray(knowledge.weights),
+        "weights": np.ascontiguousarray(knowledge.weights[:sketched]),
+        "diagonal": np.ascontiguousarray(knowledge.weights[sketched:]),
+        "diagonal.squares": zeros,
         "directions": np.ascontiguousarray(knowledge.V),
         "ev": knowledge.ev,
         "squares": knowledge.squares,
-        "counts": np.zeros(knowledge.keys.size) if knowledge.counts is None else knowledge.counts,
+        "counts": zeros if knowledge.counts is None else knowledge.counts,
     }
-    if knowledge.gradients is not None:
+    if knowledge.gradients is not None and parameters.diagonal:
+        state["diagonal.squares"] = knowledge.gradients
+    elif knowledge.gradients is not None:
         state["gradients"] = knowledge.gradients[np.newaxis]
     if knowledge.dense is not None:
         state["dense"] = knowledge.dense
@@ -219,12 +255,23 @@ def write(parameters: Parameters, knowledge: Knowledge) -> State:
 
 
 def with_opposite_labels(state: State) -> State:
-    """Return the knowledge of a learner of the same rows with opposite labels."""
+    """Return the knowledge of an output of the same rows with opposite labels."""
     return state | {
         "weights": -state["weights"],
-        "label_low": -state["label_high"],
-        "label_high": -state["label_low"],
-        "labels.recent": -state["labels.recent"],
-        "labels.usual": -state["labels.usual"],
-        "follower.margin": -state["follower.margin"],
+        "diagonal": -state["diagonal"],
+        "label.low": -state["label.high"],
+        "label.high": -state["label.low"],
+        "label.mean": -state["label.mean"],
     }
+
+
+def without_sketch(state: State) -> State:
+    """Return the knowledge of an output with steps per feature only, see Output::drop_sketch."""
+    members = len(state["diagonal"])
+    shares = state["next.members"][-members:]
+    shares = shares / shares.sum()
+    slots = state["features"].size
+    nothing = {"weights": np.zeros((0, slots)), "directions": np.zeros((0, slots))}
+    dropped = state | nothing | {"next.members": shares, "later.members": shares}
+    dropped["later.factors"] = state["next.factors"]
+    return {name: dropped[name] for name in dropped if name not in ("ev", *_OPTIONAL)}

@@ -23,14 +23,8 @@ class Inspection:
 
     parameters: Parameters
     table: ClassTable | None
-    learners: list[_core.Model]
-    signs: list[float]
+    core: _core.Model
     predict_one: Callable[[Any], list[float]]
-
-    @property
-    def core(self) -> _core.Model:
-        """The first learner: the only one for numbers and for two classes that cannot grow."""
-        return self.learners[0]
 
     @property
     def classes(self) -> int:
@@ -62,16 +56,14 @@ class Inspection:
         mean square: what a feature of its usual size adds to a prediction. With scaling="none" or
         "gradient" the root mean squares are not known, and both are the same.
         """
-        lines = []
-        for learner, sign in zip(self.learners[: self.outputs], self.signs, strict=False):
-            weights = sign * learner.weights()
-            lines.append(weights * learner.scales() if scaled else weights)
-        return np.array(lines).reshape(self.outputs, -1)
+        lines = np.array([self.core.weights(line) for line in range(self.outputs)])
+        lines = lines.reshape(self.outputs, -1)
+        return lines * self.core.scales() if scaled else lines
 
     def limits(self) -> tuple[Floats, Floats]:
         """Return, for each feature, the values beyond which it is cut, the intercept's first."""
         centres = self.centres()
-        limits: Floats = np.max([learner.limits() for learner in self.learners], axis=0)
+        limits: Floats = self.core.limits()
         return centres - limits, centres + limits
 
     def young(self) -> NDArray[np.bool_]:
@@ -82,13 +74,13 @@ class Inspection:
         """
         if self.parameters.scaling not in COUNTING:
             return np.zeros(self.centres().size, np.bool_)
-        limits: Floats = np.max([learner.limits() for learner in self.learners], axis=0)
+        limits: Floats = self.core.limits()
         limits[0] = 0
         return np.isinf(limits)
 
     def centres(self) -> Floats:
         """Return what is subtracted from the values of each feature, the intercept's first."""
-        return np.asarray(self.learners[0].centres())
+        return np.asarray(self.core.centres())
 
     def output_of(self, label: Any = None) -> tuple[int, float]:
         """Return the output that predicts a class, and 1, or -1 if it predicts the other class.
@@ -140,8 +132,8 @@ class Inspection:
         """
         output, sign = self.output_of(label)
         bias, *weights = (sign * self.weights()[output]).tolist()
-        limits = self.learners[output].limits()[1:].tolist()
-        centres = self.learners[output].centres()[1:].tolist()
+        limits = self.core.limits()[1:].tolist()
+        centres = self.core.centres()[1:].tolist()
         features = zip(weights, limits, centres, self.young()[1:].tolist(), strict=False)
         # Another thread may have added features since.
         known = dict(zip(self.features(), features, strict=False))
@@ -183,27 +175,20 @@ class Inspection:
 
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues of the sketch of each output, largest first; sorted by class."""
-        outputs = self.learners[: self.outputs]
+        outputs = range(self.outputs)
         if self.classes > 2:
-            outputs = [outputs[number] for number in cast(ClassTable, self.table).order]
-        return [np.sort(learner.spectrum())[::-1] for learner in outputs]
+            outputs = cast(ClassTable, self.table).order
+        return [np.sort(self.core.spectrum(line))[::-1] for line in outputs]
 
     def ranges(self) -> Floats:
         """Return the lowest and the highest raw prediction of each output, as two lines."""
         bound = np.inf if self.parameters.bound is None else float(self.parameters.bound)
-        ranges = []
-        for learner, sign in zip(self.learners[: self.outputs], self.signs, strict=False):
-            ends = np.array([-bound, bound])
-            low, high = learner.label_range()
-            if self.parameters.clip and low <= high:
-                ends = np.clip([low, high], -bound, bound)
-            ranges.append(np.sort(sign * ends))
-        return np.array(ranges).reshape(-1, 2).T
+        ends = np.array([-bound, bound])
+        low, high = self.core.label_range()
+        if self.parameters.clip and low <= high:
+            ends = np.clip([low, high], -bound, bound)
+        return np.repeat(ends[:, np.newaxis], max(self.outputs, 1), axis=1)
 
     def stats(self) -> dict[str, Any]:
-        """Return counters; bytes and the upkeep of sketches over all learners."""
-        learners = [learner.stats() for learner in self.learners]
-        return learners[0] | {
-            name: sum(stats[name] for stats in learners)
-            for name in ("sweeps", "generations", "folds", "caught_up", "bytes")
-        }
+        """Return counters; bytes and the upkeep of sketches over all outputs."""
+        return self.core.stats()

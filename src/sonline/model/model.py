@@ -1,33 +1,29 @@
 """`Model`: learns, predicts, merges and saves, behind every face of sonline.
 
-A model is one learner of the core for numbers and for two classes, and one per class ("this class
-or not") for more, with the labels of its classes, the names of its features, and what is needed to
-read more rows for it. Where rows are wide, the learners of several classes share one sketch in the
-core. All faces share its file.
+A model is one object of the core (cpp/sonline/model_of.hpp), with the labels of its classes, the
+names of its features, and what is needed to read more rows for it. It has one output for numbers
+and for two classes, and one per class ("this class or not") for more. All faces share its file.
 
-Classes may also emerge. Then one more learner takes every row as "not this class": the learner that
-a class would have by now if it had been declared at the start. A new class starts as its copy, so
-the result is the same, bit for bit, as if all classes had been known from the beginning.
+Classes may also emerge: the result is the same, bit for bit, as if all classes had been known from
+the beginning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline import _core, persistence
-from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, shown
+from sonline import _core
+from sonline.errors import InvalidInputError, ModelFileError, shown
 from sonline.evaluate import Progress, measures
 from sonline.labels import SIGNS, ClassTable, Codes
 from sonline.model.batches import StreamKeys, batch_codes
 from sonline.model.features import check_features, check_stream_features, file_columns
-from sonline.model.files import ModelFiles, Reading
-from sonline.model.learners import group_with, learners_with
+from sonline.model.files import ModelFiles, Reading, new_core
 from sonline.model.predictions import (
     LearnResult,
     class_counts,
@@ -35,7 +31,6 @@ from sonline.model.predictions import (
     probabilities_one,
 )
 from sonline.parameters import Parameters
-from sonline.persistence import NAMES
 from sonline.rows import (
     LARGEST_VALUES,
     CoreRows,
@@ -46,7 +41,6 @@ from sonline.rows import (
     vector,
 )
 
-NEVER = -1  # the target of the learner that takes every row as "not this class"
 PROBABILISTIC = "logistic"  # the loss whose predictions are logarithms of odds
 
 
@@ -65,12 +59,12 @@ def to_merge(others: Any, start: Any) -> list[Any]:
 
 
 class Model(ModelFiles):
-    """One or several learners of the core with labels, names and files.
+    """A model of the core with labels, names and files.
 
     Parameters
     ----------
     parameters : Parameters
-        Of each learner.
+        Of each output.
     table : ClassTable, optional
         The classes; without, numbers are predicted.
 
@@ -109,50 +103,30 @@ class Model(ModelFiles):
         self.face = {}
         self.only_predicts = False
         self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
-        several = table is not None and _several(table)
-        single = parameters.dtype == "float32"
-        first = _core.Model(parameters.for_core(), single, several=several)
-        others = _number_of_learners(table) - 1
-        self._set_learners([first, *(first.copy() for _ in range(others))])
+        self._set_core(new_core(parameters, table))
 
     @classmethod
     def for_labels(cls, parameters: Parameters) -> Self:
         """Make the model of an `OnlineLearner`: for numbers, or for -1 and 1."""
         return cls(parameters, SIGNS if parameters.binary else None)
 
-    def _set_learners(
-        self, learners: list[_core.Model], signs: Sequence[float] | None = None
-    ) -> None:
-        """Use these learners; one with the sign -1 learns the opposite of its class."""
-        self.learners = learners
-        classes = self.classes
-        if self.table is None:
-            targets, self.signs = [0], [1.0]
-        elif classes <= 1:
-            # Only the learner of "not this class": with opposite labels it predicts class 0.
-            targets, self.signs = [0], [-1.0]
-        else:
-            targets = [1] if classes == 2 else list(range(classes))
-            targets += [NEVER] * self.table.growing
-            self.signs = list(signs) if signs is not None else [1.0] * len(learners)
-        if self.table is not None and not _several(self.table):
-            _core.Classes.separate(learners)
-        self.group = _core.Classes(learners, targets, self.signs)
-        outputs = slice(0, max(self.outputs, 1))
-        self.predictors = _core.Classes(learners[outputs], targets[outputs], self.signs[outputs])
-        # For one mapping: learn_one(x, number of the class, weight) of all learners,
-        # predict_one(x), a list of raw predictions, and choose_one(x), the number of a class.
-        # Attributes, because the cost of one more Python call per row can be measured.
-        self.learn_one = self.group.learn_one
-        self.predict_one = self.predictors.predict_one
-        self.choose_one = self.predictors.choose_one
+    def _set_core(self, core: _core.Model) -> None:
+        """Use this model of the core."""
+        self.core = core
+        # For one mapping. Attributes, because the cost of one more Python call per row can be
+        # measured: learn_one(x, label or number of the class, weight), predict_one(x), a list of
+        # raw predictions, and choose_one(x), the number of a class.
+        self.learn_one = core.learn_one
+        self.predict_one = core.predict_one
+        self.choose_one = core.choose_one
         if self.only_predicts:
             self.learn_one = lambda *_: self.refuse_if_compact()
         self._set_labels(self.table)
-        self.core.refuse_columns(file_columns(self.reading.table))
+        core.refuse_columns(file_columns(self.reading.table))
 
     def _set_labels(self, table: ClassTable | None) -> None:
-        """Keep labels and their numbers as attributes, for single rows."""
+        """Use these classes; labels and their numbers are attributes, for single rows."""
+        self.table = table
         self.numbers: dict[Any, int] = {} if table is None else table.numbers
         self.known_labels: tuple[Any, ...] = () if table is None else table.labels
 
@@ -303,8 +277,8 @@ class Model(ModelFiles):
         if self.table is None or table is None:
             out = np.empty((1, rows.count))
             fresh = self.core.stats()["rounds"] == 0
-            with _interrupts(out, self.core, 1):
-                rows.call(self.core, "learn", targets, weights, out[0])
+            with _interrupts(out, self.core):
+                rows.call(self.core, "learn", targets, weights, out)
             return LearnResult(out, targets, [(0, 0)], fresh)
         # No other thread may add classes meanwhile, or learn without the new ones.
         with self.core.hold(alone=True):
@@ -323,41 +297,26 @@ class Model(ModelFiles):
     def _learn_classes(
         self, rows: CoreRows, table: ClassTable, codes: Codes, weights: Floats | None, threads: int
     ) -> LearnResult:
-        grown = self
-        if self.growing and not table.growing:  # the first label fixes the classes
-            grown = self.rebuilt(table, self.learners)
-        for label in table.labels[grown.classes :]:
-            grown = grown.with_class(label)
-        out = np.empty((len(grown.learners), rows.count))
+        out = np.empty((1 if len(table) == 2 else len(table), rows.count))
         counts = class_counts(codes, self.classes, len(table))
-        grown.group.set_rows_of_two(
-            next((row for row, classes in counts if classes > 2), rows.count)
-        )
         try:
-            keep = partial(self._add_classes, table, grown)
-            with _interrupts(out, grown.core, grown.outputs, keep, table):
-                rows.call(grown.group, "learn", codes, weights, out, threads)
-        except DivergenceError:
-            if len(grown.learners) > 1:  # they have learned the other rows
-                self._add_classes(table, grown)
+            with _interrupts(out, self.core, table):
+                labels = codes.astype(np.float64)
+                rows.call(
+                    self.core, "learn", labels, weights, out, threads, len(table), table.growing
+                )
+        except InvalidInputError:  # nothing has been learned
             raise
-        self._add_classes(table, grown)
-        return LearnResult(out[: grown.outputs], codes, counts)
+        except BaseException:
+            self._set_labels(table)
+            raise
+        self._set_labels(table)
+        return LearnResult(out, codes, counts)
 
     def _add_types(self, rows: CoreRows) -> None:
         """Store the types of columns that are new, so that streams read them alike."""
         if rows.types:
             self.reading.columns = rows.types | self.reading.columns
-
-    def _add_classes(self, table: ClassTable, grown: Self) -> None:
-        """Use the learners of a model that has more classes."""
-        self._set_labels(table)
-        self.table = table
-        if grown is not self:
-            self.learners, self.signs = grown.learners, grown.signs
-            self.predictors = grown.predictors
-            self.predict_one, self.choose_one = grown.predict_one, grown.choose_one
-            self.group.become(grown.group)
 
     def learn_batch(
         self,
@@ -389,12 +348,10 @@ class Model(ModelFiles):
 
     def predict(self, X: Rows, *, threads: int = 1) -> Floats:
         """Return the raw predictions, a line per output; changes nothing."""
-        rows, predictors = self.rows(X, add=False), self.predictors
-        out = np.empty((len(predictors), rows.count))
-        if self.table is None:
-            rows.call(self.core, "predict", out[0])
-        else:
-            rows.call(predictors, "predict", out, threads)
+        rows = self.rows(X, add=False)
+        with self.core.hold():  # no other thread may add a class
+            out = np.empty((self.core.lines(), rows.count))
+            rows.call(self.core, "predict", out, threads)
         return out
 
     def measures(self, learned: LearnResult) -> tuple[Floats, NDArray[np.bool_] | None]:
@@ -462,26 +419,15 @@ class Model(ModelFiles):
         except InvalidInputError as error:
             return self.probabilities_one(self.cleaned(x, error))
 
-    # -- classes ---------------------------------------------------------------------------------
+    # -- other models ----------------------------------------------------------------------------
 
-    def rebuilt(
-        self,
-        table: ClassTable,
-        learners: list[_core.Model],
-        signs: Sequence[float] | None = None,
-    ) -> Self:
-        """Return a model with other classes and learners, and all else of this one."""
+    def rebuilt(self, table: ClassTable | None, core: _core.Model) -> Self:
+        """Return a model with other classes and another core, and all else of this one."""
         model = type(self).__new__(type(self))
         model.__dict__.update(self.__dict__)
         model.table = table
-        model._set_learners(learners, signs)  # noqa: SLF001 - of the same class
+        model._set_core(core)  # noqa: SLF001 - of the same class
         return model
-
-    def with_class(self, label: Any) -> Self:
-        """Return a model with one class more, to be used instead of this one."""
-        from sonline.model.merge import with_class  # noqa: PLC0415 - imports merging
-
-        return with_class(self, label)
 
     def compact(self) -> Self:
         """Return a model that predicts like this one and holds nothing that only learning needs.
@@ -511,48 +457,13 @@ class Model(ModelFiles):
 
         return merge([self, *others], start)
 
-    def set_knowledge(self, states: Sequence[persistence.Tensors], signs: Sequence[float]) -> None:
-        """Use learners with this knowledge, as merging returns it; the first has the names.
-
-        If there is one more state than learners, it is that of the sketch which they share.
-        """
-        grouped = len(states) > len(signs)
-        make = group_with if grouped else learners_with
-        self._set_learners(make(self.parameters, states), signs)
-
     def start_label_range(self, low: float, high: float) -> None:
         """Set the range of labels that ``clip`` starts with."""
-        for learner in self.learners:
-            state = {name: field for name, field in learner.save().items() if name not in NAMES}
-            for name, label in (("label_low", low), ("label_high", high)):
-                state[name] = np.full_like(state[name], label)
-            learner.restore(state)
-
-
-def _several(table: ClassTable) -> bool:
-    """Return whether there are, or may be, more than two classes."""
-    return table.growing or len(table) > 2
-
-
-def _number_of_learners(table: ClassTable | None) -> int:
-    """Return how many learners a model has: one for numbers and two classes, else one a class.
-
-    A growing model has another one, for the classes to come.
-    """
-    classes = 0 if table is None else len(table)
-    if table is None or classes <= 1:
-        return 1
-    return (1 if classes == 2 else classes) + table.growing
+        self.core.start_label_range(low, high)
 
 
 @contextmanager
-def _interrupts(
-    out: Floats,
-    core: _core.Model,
-    outputs: int,
-    on_interrupt: Callable[[], None] = lambda: None,
-    table: ClassTable | None = None,
-) -> Iterator[None]:
+def _interrupts(out: Floats, core: _core.Model, table: ClassTable | None = None) -> Iterator[None]:
     """After Ctrl-C keep the rows learned so far, and attach their predictions to the error."""
     before = core.stats()["rounds"]
     try:
@@ -562,8 +473,7 @@ def _interrupts(
         if late and not hasattr(error, "rows_done"):  # it came after the last check for Ctrl-C
             vars(error)["rows_done"] = out.shape[1]
         if hasattr(error, "rows_done"):
-            done = out[: max(outputs, 1), : error.rows_done]
+            done = out[:, : error.rows_done]
             done = done if table is None else table.in_order(done)
-            vars(error)["predictions"] = done[0] if outputs == 1 else done.T
-            on_interrupt()
+            vars(error)["predictions"] = done[0] if len(done) == 1 else done.T
         raise

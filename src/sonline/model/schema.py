@@ -13,7 +13,6 @@ MEASURES = {"loss": CURVE, "error": CURVE, "r2": dict}
 DOCUMENT: dict[str, Any] = {
     "parameters": dict,
     "classes": (None, dict),
-    "signs": [float],
     "reading": {
         "features": {"", "index", "name", "hash"},
         "columns": {...: {"number", "text", "date"}},

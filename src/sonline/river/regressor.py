@@ -59,7 +59,7 @@ class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegr
             y = float(self._model.targets([y])[0][0])
         if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
-        core = self._model.learners[0]
+        core = self._model.core
         try:
             core.learn_one(x, y, w)
         except InvalidInputError as error:
@@ -75,9 +75,9 @@ class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegr
 
         """
         try:
-            return self._model.core.predict_one(x)
+            return self._model.core.predict_number(x)
         except InvalidInputError as error:
-            return self._model.core.predict_one(self._model.cleaned(x, error))
+            return self._model.core.predict_number(self._model.cleaned(x, error))
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the prediction for each row.

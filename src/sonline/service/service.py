@@ -232,6 +232,20 @@ class Service:
         return engine
 
 
+def _members(model: Model) -> list[list[Any]]:
+    """Return name and share, for the next row and for later ones, of each member of an output."""
+    if not model.outputs:
+        return []
+    names = []
+    for alpha, memory, _ in model.parameters.members:
+        rows = "all rows" if np.isinf(memory) else f"{memory:.0f} rows"
+        names.append(f"alpha {alpha:g}, {rows if memory else 'plain'}")
+    names += [f"alpha {alpha:g}, per feature" for alpha in model.parameters.diagonal]
+    shares = [model.core.shares(0, later).tolist() for later in (False, True)]
+    names = names[len(names) - len(shares[0]) :]  # wide rows of several classes have no sketch
+    return [list(member) for member in zip(names, *shares, strict=True)]
+
+
 class Watched:
     """Samples of an engine, taken once a second, and the inside of its champion, for the page."""
 
@@ -302,23 +316,19 @@ class Watched:
 
     def _inside(self, version: int, model: Model) -> dict[str, Any]:
         stats = model.stats()
-        shares = model.core.expert_shares().tolist()
         inside: dict[str, Any] = {
             "task": model.task,
             "loss": model.parameters.loss,
             "features": stats["features"] - 1,  # without the intercept
             "bytes": stats["bytes"],
             "rounds": stats["rounds"],
-            "experts": [
-                [alpha, memory, share]
-                for (alpha, memory), share in zip(model.parameters.experts, shares, strict=True)
-            ],
+            "members": _members(model),
             "spectrum": model.spectra()[0].tolist() if model.outputs else [],
             "tail": None,
             "weights": [],
         }
         if stats["features"] <= MOST_FEATURES:
-            tail = float(model.core.knowledge().get("tail", np.nan))
+            tail = float(model.core.knowledge().get("0.tail", np.nan))
             inside["tail"] = tail if np.isfinite(tail) else None
             inside["weights"] = self._moved(version, model)
         return inside

@@ -308,8 +308,8 @@ function inside(now) {
   $("versions").classList.toggle("without-errors", !classes);
   $("prior-text").textContent = classes ? "most common one" : "mean of all so far";
   $("loss-name").textContent = `Mean ${name}`;
-  bars("experts", now.experts.map(([alpha, rows, share]) =>
-    [`α = ${alpha}${rows ? `, last ${rows.toLocaleString("en")} rows` : ""}`, share, percent(share)]));
+  bars("members", now.members.map(([name, next, later]) =>
+    [name, later, `${percent(later)} (next ${percent(next)})`]));
   const spectrum = now.spectrum.map((value, place) => [`λ${place + 1}`, value, short(value)]);
   if (now.tail !== null) spectrum.push(["tail", now.tail, short(now.tail), "tail"]);
   bars("spectrum", spectrum);
