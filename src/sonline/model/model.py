@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline import _core
-from sonline.errors import InvalidInputError, ModelFileError, shown
+from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, shown
 from sonline.evaluate import Progress, measures
 from sonline.labels import SIGNS, ClassTable, Codes
 from sonline.model.batches import StreamKeys, batch_codes
@@ -306,6 +306,10 @@ class Model(ModelFiles):
                     self.core, "learn", labels, weights, out, threads, len(table), table.growing
                 )
         except InvalidInputError:  # nothing has been learned
+            raise
+        except DivergenceError:
+            if self.core.lines() > 1:  # all other rows have been learned
+                self._set_labels(table)
             raise
         except BaseException:
             self._set_labels(table)
