@@ -116,7 +116,7 @@ class Model(ModelFiles):
         # For one mapping. Attributes, because the cost of one more Python call per row can be
         # measured: learn_one(x, label or number of the class, weight), predict_one(x), a list of
         # raw predictions, and choose_one(x), the number of a class.
-        self.learn_one = core.learn_one
+        self.learn_one: Callable[..., Any] = core.learn_one
         self.predict_one = core.predict_one
         self.choose_one = core.choose_one
         if self.only_predicts:
