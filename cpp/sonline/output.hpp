@@ -86,16 +86,16 @@ class Output {
   }
   // The prediction for the row at hand, as the next row or as a later one.
   double answer(bool later) const {
-    const double z = mixture_.shrunk(blended(later), targets_.base(config_), later);
+    const double z = mixture_.shrunk(blended(later), base_, later);
     return sign_ * (targets_.offset() + targets_.clipped(config_, z));
   }
   void prefetch(const InputRow<T>& next) {
     if (round_) round_->prefetch(next);
   }
 
-  // Takes in the label of the row at hand (as label() returns it); returns the label to learn.
+  // Takes in the label of the row at hand (as label() returns it), after keep_labels(); returns the
+  // label to learn.
   double take_label(double y, double weight, const RowsSeen& seen) {
-    before_ = targets_;
     targets_.take(config_, y, weight, seen.count, seen.effective.unit());
     y -= targets_.offset();
     if (config_.loss->binary || !(config_.blended() || config_.unit_free)) return y;
@@ -107,7 +107,6 @@ class Output {
   // Learns the row at hand from what take_label() returned. If it throws, nothing has changed.
   void learn(const InputRow<T>& row, double y, double weight, size_t times, const RowsSeen& seen,
              const DiagonalPredictions& diagonal) {
-    const double base = before_.base(config_);
     if (config_.clip)
       for (Vector* margins : {&margins_, &later_margins_})
         for (double& z : *margins) z = targets_.clipped(config_, z);
@@ -123,7 +122,7 @@ class Output {
     std::copy_n(diagonal.fits, diagonals(), fits_.end() - diagonals());
     std::copy_n(diagonal.later_fits, diagonals(), later_fits_.end() - diagonals());
     mixture_.learn({margins_.data(), fits_.data()}, {later_margins_.data(), later_fits_.data()},
-                   base, phase_of(seen.count), weight / seen.effective.unit(),
+                   base_, phase_of(seen.count), weight / seen.effective.unit(),
                    [&](bool later, bool from_fits, double* numbers, size_t n) {
                      if (!from_fits) {
                        for (size_t i = 0; i < n; ++i)
@@ -226,6 +225,7 @@ class Output {
     std::copy(margins_.begin(), margins_.end() - diagonals(), later_margins_.begin());
     std::copy_n(diagonal.margins, diagonals(), margins_.end() - diagonals());
     std::copy_n(diagonal.later_margins, diagonals(), later_margins_.end() - diagonals());
+    base_ = mixture_.trivial() ? 0.0 : targets_.base(config_);
   }
 
   // What members predict together. They keep to the bound, and so does their blend, but for
@@ -252,6 +252,7 @@ class Output {
   Mixture mixture_;
   Targets targets_, before_;
   Vector margins_, later_margins_, fits_, later_fits_;  // of the row at hand, by member
+  double base_ = 0;                                     // … what predictions are shrunk towards
 };
 
 }  // namespace sonline
