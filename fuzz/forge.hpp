@@ -13,8 +13,8 @@
 namespace sonline {
 
 inline constexpr double kSizes[] = {0,    5e-324, 1e-310, 1e-200, 1e-80, 1e-45, 1e-38, 1e-20,
-                             1e-8, 0.1,    1,      1,      1,     3,     1e3,   1e8,
-                             1e17, 1e18,   1e38,   1e75,   1e149, 1e150};
+                                    1e-8, 0.1,    1,      1,      1,     3,     1e3,   1e8,
+                                    1e17, 1e18,   1e38,   1e75,   1e149, 1e150};
 
 class Input {
  public:

@@ -63,19 +63,15 @@ void read_members(Input& in, Config& c) {
   constexpr Use kUses[] = {Use::both, Use::next, Use::later};
   const uint8_t choice = in.byte();
   if (choice & 1) {
-    c.members = {{1e-4},
-                 {1e-2},
-                 {1e-2, 100, Use::next},
-                 {0.1, 0, Use::next},
-                 {1e-2, 100, Use::later}};
+    c.members = {
+        {1e-4}, {1e-2}, {1e-2, 100, Use::next}, {0.1, 0, Use::next}, {1e-2, 100, Use::later}};
     c.diagonal = {0.25};
     return;
   }
   c.members = {{in.pick(kAlphas), in.pick(kMemories)}};
   for (size_t more = choice >> 1 & 3; more-- > 0;)
     c.members.push_back({in.pick(kAlphas), in.pick(kMemories), in.pick(kUses)});
-  for (size_t diagonals = choice >> 3 & 3; diagonals-- > 0;)
-    c.diagonal.push_back(in.pick(kAlphas));
+  for (size_t diagonals = choice >> 3 & 3; diagonals-- > 0;) c.diagonal.push_back(in.pick(kAlphas));
 }
 
 Task read_task(Input& in, const Config& c) {
@@ -194,8 +190,8 @@ Rows read_rows(Input& in, const Setup& setup, size_t count) {
   for (size_t row = count; row < count * repeats; ++row) {
     const size_t of = row % count;
     const uint64_t bits = mix_bits(row);
-    for (auto at = static_cast<size_t>(rows.starts[of]); at < static_cast<size_t>(rows.starts[of + 1]);
-         ++at) {
+    for (auto at = static_cast<size_t>(rows.starts[of]);
+         at < static_cast<size_t>(rows.starts[of + 1]); ++at) {
       const double factor = 1 - static_cast<double>(bits >> (at % 8) & 255) / 2048;
       rows.values.push_back(rows.values[at] * factor);
       const Key key = rows.keys[at];

@@ -38,8 +38,7 @@ double cpu_seconds() {
 void draw_features(Random& random, bool zipf, size_t features, size_t nnz, int32_t* row) {
   if (!zipf) {
     const size_t span = features / nnz;  // one feature of every span
-    for (size_t i = 0; i < nnz; ++i)
-      row[i] = static_cast<int32_t>(i * span + random.next() % span);
+    for (size_t i = 0; i < nnz; ++i) row[i] = static_cast<int32_t>(i * span + random.next() % span);
     return;
   }
   constexpr uint64_t kMultiplier = 2654435761;  // prime: no two indices meet
@@ -66,8 +65,7 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc < 6) {
-    std::fprintf(stderr, "usage: %s SKETCH M NNZ FEATURES ROWS [KIND] [PASSES] [STEP]\n",
-                 argv[0]);
+    std::fprintf(stderr, "usage: %s SKETCH M NNZ FEATURES ROWS [KIND] [PASSES] [STEP]\n", argv[0]);
     return 2;
   }
   const std::string sketch = argv[1];
