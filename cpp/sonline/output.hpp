@@ -86,7 +86,9 @@ class Output {
   }
   // The prediction for the row at hand, as the next row or as a later one.
   double answer(bool later) const {
-    const double z = mixture_.shrunk(blended(later), targets_.base(config_), later);
+    // The base rate may lie beyond the bound.
+    const double z = std::clamp(mixture_.shrunk(blended(later), targets_.base(config_), later),
+                                -config_.bound, config_.bound);
     return sign_ * (targets_.offset() + targets_.clipped(config_, z));
   }
   void prefetch(const InputRow<T>& next) {
