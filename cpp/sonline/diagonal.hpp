@@ -16,6 +16,7 @@
 #include <limits>
 #include <vector>
 
+#include "sonline/ablation.hpp"
 #include "sonline/archive.hpp"
 #include "sonline/blocks.hpp"
 #include "sonline/columns.hpp"
@@ -60,7 +61,7 @@ class Diagonal {
 
   // Whether a single output keeps weights for later rows apart (phase.hpp). With several, members
   // are judged on the next row only.
-  static bool keeps_weights(size_t outputs) { return outputs == 1; }
+  static bool keeps_weights(size_t outputs) { return outputs == 1 && SONLINE_KEEPS(held_weights); }
 
   // Of the row at hand.
   DiagonalPredictions predictions(size_t output) const {
@@ -92,13 +93,17 @@ class Diagonal {
     const size_t D = members();
     const double g = weight * config_.loss->slope(margins_[output * D], labels[output]);
     has_avx2() ? prepare_directions_avx2(g) : prepare_directions(g);
-    const double unit =
-        std::sqrt(seen.mean_energy / std::max(0.5 * static_cast<double>(classes), 1.0));
+    const double counted = SONLINE_KEEPS(many_classes) ? 0.5 * static_cast<double>(classes) : 1.0;
+    const double unit = std::sqrt(seen.mean_energy / std::max(counted, 1.0));
     for (size_t d = 0; d < D; ++d)
       reaches_[d] = energy_ > 0 ? weight * pull * energy_ / (config_.diagonal[d] * unit) : 0.0;
     for (size_t k = 0; k < outputs_; ++k)
       config_.loss->implicit_steps(&margins_[k * D], labels[k], reaches_.data(), D, &fits_[k * D],
                                    &moves_[k * D]);
+    if (!SONLINE_KEEPS(implicit_step))
+      for (size_t k = 0; k < outputs_; ++k)
+        ablation::explicit_steps(*config_.loss, &margins_[k * D], labels[k], reaches_.data(), D,
+                                 &moves_[k * D]);
     if (held_) config_.loss->fits(later_margins_.data(), labels[0], D, later_fits_.data());
     for (size_t j = 0; j < weights_; ++j) {
       const double move = std::clamp(moves_[j], -longest, longest);
@@ -173,7 +178,9 @@ class Diagonal {
   // of an earlier cycle, and its weights are still those.
   static T cycle_of(uint64_t next) {
     const Cycle cycle = cycle_at(next);
-    return cycle.phase == Phase::learn ? T{0} : static_cast<T>(1 + cycle.number % (1 << 23));
+    return cycle.phase == Phase::learn || !SONLINE_KEEPS(phases)
+               ? T{0}
+               : static_cast<T>(1 + cycle.number % (1 << 23));
   }
   bool is_held(const T* block, T cycle) const {
     return cycle != 0 && block[2 * weights_ + 1] == cycle;
