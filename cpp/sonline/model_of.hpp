@@ -33,10 +33,10 @@ class ModelOf final : public Model {
       : config_(config),
         task_(task),
         inputs_(config),
-        diagonal_(config, first_targets(task).size(), holds(task)),
+        diagonal_(config, first_targets(task).size(), SONLINE_KEEPS(held_weights)),
         warm_up_(config) {
     for (const int64_t target : first_targets(task))
-      outputs_.push_back(std::make_unique<Output<T, S>>(config, target, holds(task)));
+      outputs_.push_back(std::make_unique<Output<T, S>>(config, target, SONLINE_KEEPS(held_weights)));
     labels_.resize(outputs_.size());
   }
 
@@ -46,8 +46,7 @@ class ModelOf final : public Model {
   [[gnu::cold]] void add_class() override {
     if (!task_.growing) throw std::logic_error("this model has all its classes");
     const auto added = static_cast<int64_t>(task_.classes++);
-    std::vector<size_t> from(outputs_.size());
-    std::iota(from.begin(), from.end(), size_t{0});
+    std::vector<size_t> from = all_outputs();
     const size_t never = from.back();
     if (added == 0) return;
     if (added == 2) from = {0, 0, never, never};
@@ -66,9 +65,7 @@ class ModelOf final : public Model {
   [[gnu::cold]] void stop_growing() override {
     if (!std::exchange(task_.growing, false) || classes() < 2) return;
     outputs_.pop_back();
-    std::vector<size_t> from(outputs_.size());
-    std::iota(from.begin(), from.end(), size_t{0});
-    arrange(from);
+    arrange(all_outputs());
   }
 
   void learn(const Batch& batch, const double* labels, const double* weights, Predictions out,
@@ -172,6 +169,7 @@ class ModelOf final : public Model {
     StateReader archive(known);
     inputs_.read_knowledge(archive);
     read_classes_seen(archive);
+    arrange(all_outputs());
     archive.scalar("wide", wide_);
     const size_t slots = inputs_.slots();
     if (!config_.diagonal.empty()) {
@@ -217,19 +215,22 @@ class ModelOf final : public Model {
     if (task.growing) targets.push_back(kNever);
     return targets;
   }
-  // Whether the members with a step per feature keep weights for later rows apart: with a single
-  // output, to which no other can come. (One that emerges is as if it had been declared.)
-  static bool holds(const Task& task) {
-    return SONLINE_KEEPS(held_weights) && !task.growing && first_targets(task).size() == 1;
-  }
+  // Whether the members with a step per feature keep weights for later rows apart: for numbers, and
+  // until a third class is seen.
+  bool holds() const { return SONLINE_KEEPS(held_weights) && seen_.size() <= 2; }
   static size_t position(const std::vector<size_t>& from, size_t i) {
     return static_cast<size_t>(std::find(from.begin(), from.end(), from[i]) - from.begin());
   }
 
+  std::vector<size_t> all_outputs() const {
+    std::vector<size_t> all(outputs_.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    return all;
+  }
   // Lets the diagonal follow the outputs, of which output i was output from[i].
   [[gnu::cold]] void arrange(const std::vector<size_t>& from) {
-    diagonal_ = diagonal_.arranged(from, inputs_.slots(), holds(task_));
-    for (auto& output : outputs_) output->hold(holds(task_));
+    diagonal_ = diagonal_.arranged(from, inputs_.slots(), holds());
+    for (auto& output : outputs_) output->hold(holds());
     labels_.resize(outputs_.size());
   }
 
@@ -415,10 +416,12 @@ class ModelOf final : public Model {
         predict_row(next.row, row, out, false);
         continue;
       }
-      if (drops_sketches(labels[row])) {
+      if (is_third_class(labels[row])) {
         if (prepared_count_ > 0) break;
         see(labels[row]);
-        for (auto& output : outputs_) output->drop_sketch();
+        arrange(all_outputs());
+        if (wide_ && !config_.diagonal.empty())
+          for (auto& output : outputs_) output->drop_sketch();
       }
       const size_t slots = inputs_.slots();
       inputs_.template resolve<true>(batch, row, next.row);
@@ -488,14 +491,11 @@ class ModelOf final : public Model {
     const auto at = std::lower_bound(seen_.begin(), seen_.end(), code);
     if (at == seen_.end() || *at != code) seen_.insert(at, code);
   }
-  // Whether the label is that of the third class in wide rows: from there on, outputs do without
-  // their sketches.
-  bool drops_sketches(double label) const {
-    if (!wide_ || config_.diagonal.empty() || task_.numbers || !outputs_[0]->has_sketch())
-      return false;
-    const bool is_new =
-        !std::binary_search(seen_.begin(), seen_.end(), static_cast<int64_t>(label));
-    return seen_.size() + is_new > 2;
+  // Whether the label is that of the third class. From there on, members are judged on the next row
+  // only, and in wide rows outputs do without their sketches.
+  bool is_third_class(double label) const {
+    return seen_.size() == 2 &&
+           !std::binary_search(seen_.begin(), seen_.end(), static_cast<int64_t>(label));
   }
 
   // -- the end of the warm-up --------------------------------------------------------------------
@@ -534,10 +534,12 @@ class ModelOf final : public Model {
     inputs_.state(archive);
     archive.scalar("wide", wide_);
     const size_t slots = inputs_.slots();
-    if constexpr (Archive::reading)
+    if constexpr (Archive::reading) {
       read_classes_seen(archive);
-    else
+      arrange(all_outputs());
+    } else {
       archive.array("classes.seen", seen_);
+    }
     size_t outputs = outputs_.size();
     archive.scalar("outputs", outputs);
     if (outputs != outputs_.size()) StateReader::fail("outputs", "does not fit the classes");
