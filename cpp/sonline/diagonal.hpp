@@ -66,7 +66,7 @@ class Diagonal {
   DiagonalPredictions predictions(size_t output) const {
     const size_t at = output * members();
     const Vector &margins = held_ ? later_margins_ : margins_, &fits = held_ ? later_fits_ : fits_;
-    return {&margins_[at], &margins[at], &fits_[at], &fits[at]};
+    return {margins_.data() + at, margins.data() + at, fits_.data() + at, fits.data() + at};
   }
 
   // Predicts a row; `next` is the number of the row that is learned next.
