@@ -7,7 +7,8 @@
 // A feature that is rare has a small G and a long step. With G of its own each class would take
 // long steps for the features that its rows never have; one G for all of them costs one root per
 // non-zero, however many classes there are, and is better (docs/decisions/one-mixture.md). With
-// many classes G counts only one of many small gradients, and α is divided by their root.
+// many classes G counts only one of many small gradients, and α is divided by their root. With
+// `clip`, these members learn and are judged by their unclipped predictions.
 #pragma once
 
 #include <algorithm>

@@ -58,16 +58,18 @@ class Shares {
       share_[e] = (1 - mixed) * (share_[e] / sum) + mixed * prior_[e];
   }
 
-  // The likelihood that the others gave together: with it, the share of a member does not change (a
-  // sleeping expert, Freund et al. 1997).
-  double without(size_t member, const double* likelihoods) const {
+  // Gives members that sleep the likelihood that the others gave together: with it, their shares do
+  // not change (sleeping experts, Freund et al. 1997).
+  template <class Sleeps>
+  void without(Sleeps&& sleeps, double* likelihoods) const {
     double sum = 0, shares = 0;
     for (size_t e = 0; e < share_.size(); ++e) {
-      if (e == member) continue;
+      if (sleeps(e)) continue;
       sum += share_[e] * likelihoods[e];
       shares += share_[e];
     }
-    return shares > 0 ? sum / shares : likelihoods[member];
+    for (size_t e = 0; e < share_.size(); ++e)
+      if (sleeps(e) && shares > 0) likelihoods[e] = sum / shares;
   }
 
  private:
@@ -111,6 +113,7 @@ class Mixture {
   }
 
   size_t size() const { return size_; }
+  void hold(bool held) { held_ = held; }
   bool trivial() const { return size_ == 1; }
   const Vector& shares(bool later) const { return blend(later).members.values(); }
 
@@ -136,9 +139,8 @@ class Mixture {
     learn_use(
         later_, later, true, base, SONLINE_KEEPS(half_rate) ? 0.5 * rows : rows,
         [&](Vector& likelihoods) {
-          if (phase == Phase::judge || !SONLINE_KEEPS(phases)) return;
-          for (size_t e = 0; e < size_; ++e)
-            if (follows(e)) likelihoods[e] = later_.members.without(e, likelihoods.data());
+          if (phase != Phase::judge && SONLINE_KEEPS(phases))
+            later_.members.without([&](size_t e) { return follows(e); }, likelihoods.data());
         },
         likelihoods_of);
   }

@@ -60,16 +60,14 @@ class ModelOf final : public Model {
     outputs_ = std::move(outputs);
     if (added == 2) outputs_[0]->mirror(0);
     outputs_[outputs_.size() - 2]->set_target(added);
-    diagonal_ = diagonal_.arranged(from, inputs_.slots());
-    labels_.resize(outputs_.size());
+    arrange(from);
   }
   [[gnu::cold]] void stop_growing() override {
     if (!std::exchange(task_.growing, false) || classes() < 2) return;
     outputs_.pop_back();
     std::vector<size_t> from(outputs_.size());
     std::iota(from.begin(), from.end(), size_t{0});
-    diagonal_ = diagonal_.arranged(from, inputs_.slots());
-    labels_.resize(outputs_.size());
+    arrange(from);
   }
 
   void learn(const Batch& batch, const double* labels, const double* weights, Predictions out,
@@ -221,6 +219,13 @@ class ModelOf final : public Model {
     return static_cast<size_t>(std::find(from.begin(), from.end(), from[i]) - from.begin());
   }
 
+  // Lets the diagonal follow the outputs, of which output i was output from[i].
+  [[gnu::cold]] void arrange(const std::vector<size_t>& from) {
+    diagonal_ = diagonal_.arranged(from, inputs_.slots());
+    for (auto& output : outputs_) output->hold(Diagonal<T>::keeps_weights(outputs_.size()));
+    labels_.resize(outputs_.size());
+  }
+
   uint64_t next_row() const { return inputs_.seen().count + 1; }
   size_t output_of(size_t line) const { return std::min(line, outputs_.size() - 1); }
   // A single class is the opposite of "never".
@@ -326,6 +331,7 @@ class ModelOf final : public Model {
     }
     if (diagonal_.members() > 0) diagonal_.commit();
     inputs_.commit(row);
+    if (!task_.numbers) see(label);
   }
 
   [[noreturn]] static void refuse(size_t row, size_t number, const std::exception& error) {

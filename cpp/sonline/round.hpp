@@ -53,6 +53,7 @@ class Round {
   const S& sketch() const { return sketch_; }
   const BlockStore<T>& blocks() const { return blocks_; }
   size_t size() const { return margins_.size(); }
+  bool is_explicit() const { return explicit_; }
   size_t bytes() const {
     size_t bytes = blocks_.bytes();
     if constexpr (requires { sketch_.bytes(); }) bytes += sketch_.bytes();

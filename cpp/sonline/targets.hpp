@@ -65,10 +65,7 @@ class Targets {
   // towards it.
   double base(const Config& config) const {
     if (!config.intercept || weight_ == 0 || !SONLINE_KEEPS(base_rate)) return 0;
-    if (!config.loss->binary) return config.loss->hessian ? mean_ - offset_ : 0.0;
-    // One half of a row of each class is added.
-    const double positive = 0.5 * (1 + mean_) * weight_, half = 0.5 * unit_;
-    return std::log((positive + half) / (weight_ - positive + half));
+    return std::clamp(unbounded_base(config), -config.bound, config.bound);
   }
 
   // Takes in a label of the row number `row` (from 1 on).
@@ -149,6 +146,13 @@ class Targets {
   }
 
  private:
+  double unbounded_base(const Config& config) const {
+    if (!config.loss->binary) return config.loss->hessian ? mean_ - offset_ : 0.0;
+    // One half of a row of each class is added.
+    const double positive = 0.5 * (1 + mean_) * weight_, half = 0.5 * unit_;
+    return std::log((positive + half) / (weight_ - positive + half));
+  }
+
   static constexpr uint64_t kFirstLabels = 16;  // their mean is the offset
   static constexpr double kLargestLoss = 5;     // typical losses that a row can count
 
