@@ -59,8 +59,8 @@ class Diagonal {
   size_t members() const { return config_.diagonal.size(); }
   size_t bytes() const { return blocks_.bytes(); }
 
-  // Whether a single output keeps weights for later rows apart (phase.hpp). With several, members
-  // are judged on the next row only.
+  // Whether outputs keep weights for later rows apart (phase.hpp): numbers, and two classes, which
+  // have two outputs if more may come. With several classes, members are judged on the next row only.
   static bool keeps_weights(size_t outputs) { return outputs == 1 && SONLINE_KEEPS(held_weights); }
 
   // Of the row at hand.
@@ -104,7 +104,8 @@ class Diagonal {
       for (size_t k = 0; k < outputs_; ++k)
         ablation::explicit_steps(*config_.loss, &margins_[k * D], labels[k], reaches_.data(), D,
                                  &moves_[k * D]);
-    if (held_) config_.loss->fits(later_margins_.data(), labels[0], D, later_fits_.data());
+    for (size_t k = 0; held_ && k < outputs_; ++k)
+      config_.loss->fits(&later_margins_[k * D], labels[k], D, &later_fits_[k * D]);
     for (size_t j = 0; j < weights_; ++j) {
       const double move = std::clamp(moves_[j], -longest, longest);
       update_[j] = energy_ > 0 ? static_cast<T>(move / energy_) : T{0};
@@ -173,7 +174,7 @@ class Diagonal {
   }
 
  private:
-  // A block of a single output holds, behind weights and G, the weights at the end of the last
+  // With them, a block holds, behind weights and G, the weights at the end of the last
   // phase `learn`, and the number of its cycle. A feature that has not changed since has the number
   // of an earlier cycle, and its weights are still those.
   static T cycle_of(uint64_t next) {

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -204,7 +205,7 @@ class ModelOf final : public Model {
     size_t times = 0;
     double label = 0, weight = 0;
     RowsSeen before, seen;
-    Vector diagonal_margins, diagonal_fits;  // by output
+    Vector diagonal[4];  // DiagonalPredictions, by output
   };
 
   static std::vector<int64_t> first_targets(const Task& task) {
@@ -445,8 +446,9 @@ class ModelOf final : public Model {
       diagonal_.prepare(labels_.data(), output_of_label(label), weight, 1.0, seen_.size(),
                         next.seen, Round<T, S>::longest_move(config_, next.seen));
       const DiagonalPredictions all = diagonal_.predictions(0);
-      next.diagonal_margins.assign(all.margins, all.margins + outputs_.size() * D);
-      next.diagonal_fits.assign(all.fits, all.fits + outputs_.size() * D);
+      const double* parts[] = {all.margins, all.later_margins, all.fits, all.later_fits};
+      for (size_t i = 0; i < std::size(parts); ++i)
+        next.diagonal[i].assign(parts[i], parts[i] + outputs_.size() * D);
       diagonal_.commit();
     }
     inputs_.commit(next.row);
@@ -454,9 +456,8 @@ class ModelOf final : public Model {
 
   void learn_prepared(size_t k, Prepared& row, Predictions out) {
     Output<T, S>& output = *outputs_[k];
-    const double* margins = row.diagonal_margins.data() + k * diagonal_.members();
-    const double* fits = row.diagonal_fits.data() + k * diagonal_.members();
-    const DiagonalPredictions diagonal{margins, margins, fits, fits};
+    const auto part = [&](size_t i) { return row.diagonal[i].data() + k * diagonal_.members(); };
+    const DiagonalPredictions diagonal{part(0), part(1), part(2), part(3)};
     output.keep_labels();
     try {
       output.begin(row.row, diagonal, row.before);
