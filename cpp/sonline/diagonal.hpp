@@ -60,7 +60,8 @@ class Diagonal {
   size_t bytes() const { return blocks_.bytes(); }
 
   // Whether outputs keep weights for later rows apart (phase.hpp): numbers, and two classes, which
-  // have two outputs if more may come. With several classes, members are judged on the next row only.
+  // have two outputs if more may come. With several classes, members are judged on the next row
+  // only.
   static bool keeps_weights(size_t outputs) { return outputs == 1 && SONLINE_KEEPS(held_weights); }
 
   // Of the row at hand.
