@@ -62,7 +62,7 @@ class Diagonal {
   // Whether outputs keep weights for later rows apart (phase.hpp): numbers, and two classes, which
   // have two outputs if more may come. With several classes, members are judged on the next row
   // only.
-  static bool keeps_weights(size_t outputs) { return outputs == 1 && SONLINE_KEEPS(held_weights); }
+  static bool keeps_weights(size_t outputs) { return outputs <= 2 && SONLINE_KEEPS(held_weights); }
 
   // Of the row at hand.
   DiagonalPredictions predictions(size_t output) const {
@@ -164,6 +164,7 @@ class Diagonal {
     Diagonal next(config_, from.size());
     for (size_t i = 0; i < from.size(); ++i) next.set(i, weights(from[i], slots));
     next.set_squares(squares(slots));
+    if (held_ && next.held_) next.take_held(*this, from, slots);
     return next;
   }
 
@@ -196,6 +197,17 @@ class Diagonal {
       for (size_t j = 0; j < weights_; ++j)
         later_margins_[j] += static_cast<double>(row_.x[i]) *
                              (static_cast<double>(block[weights_ + 1 + j]) - block[j]);
+    }
+  }
+  [[gnu::cold]] void take_held(const Diagonal& other, const std::vector<size_t>& from,
+                               size_t slots) {
+    const size_t D = members();
+    for (Slot slot = 0; slot < slots; ++slot) {
+      const T* block = other.blocks_.at(slot);
+      for (size_t i = 0; i < from.size(); ++i)
+        std::copy_n(block + other.weights_ + 1 + from[i] * D, D,
+                    blocks_.at(slot) + weights_ + 1 + i * D);
+      blocks_.at(slot)[2 * weights_ + 1] = block[2 * other.weights_ + 1];
     }
   }
   // Before the weights of the row change.

@@ -496,6 +496,8 @@ class ModelOf final : public Model {
     const Choices choices = warm_up_.choices(inputs_.index());
     ModelOf settled(config_, task_);
     settled.inputs_.start(choices.unit, choices.centres);
+    for (size_t k = 0; k < outputs_.size(); ++k)
+      if (outputs_[k]->sign() < 0) settled.outputs_[k]->mirror(outputs_[k]->target());
     settled.wide_ = choices.wide;
     const Batch batch = warm_up_.batch();
     Vector predictions(batch.rows * lines());

@@ -148,9 +148,8 @@ class Targets {
  private:
   double unbounded_base(const Config& config) const {
     if (!config.loss->binary) return config.loss->hessian ? mean_ - offset_ : 0.0;
-    // One half of a row of each class is added.
-    const double positive = 0.5 * (1 + mean_) * weight_, half = 0.5 * unit_;
-    return std::log((positive + half) / (weight_ - positive + half));
+    // One half of a row of each class is added. Opposite labels give exactly the opposite.
+    return std::log((1 + mean_) * weight_ + unit_) - std::log((1 - mean_) * weight_ + unit_);
   }
 
   static constexpr uint64_t kFirstLabels = 16;  // their mean is the offset

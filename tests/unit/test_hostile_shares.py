@@ -1,4 +1,4 @@
-"""First rows and shares that no model has, in files with the right checksum."""
+"""First rows, sums and shares that no model has, in files with the right checksum."""
 
 from __future__ import annotations
 
@@ -17,6 +17,8 @@ from sonline.errors import ModelFileError
     [
         ("warm_up.keys", np.uint64(2**63 + 2**40), "unknown feature"),
         ("warm_up.labels", 1e300, "unknown class"),
+        ("weights.squares", -1.0, "is negative"),
+        ("mean_energy", -1.0, "is negative"),
         ("0.next.members", 0.0, "sum that is not 1"),
         ("0.later.factors", 1e300, "sum that is not 1"),
     ],

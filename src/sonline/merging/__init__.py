@@ -194,8 +194,8 @@ def _base(parameters: Parameters, numbers: dict[str, float]) -> float:
         return 0.0
     if not parameters.binary:
         return mean - numbers["label.offset"] if parameters.hessian else 0.0
-    positive, half = 0.5 * (1 + mean) * weight, 0.5 * numbers["label.unit"]
-    return float(np.log((positive + half) / (weight - positive + half)))
+    unit = numbers["label.unit"]
+    return float(np.log((1 + mean) * weight + unit) - np.log((1 - mean) * weight + unit))
 
 
 def check_same_parameters(
