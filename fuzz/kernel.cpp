@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -208,10 +209,13 @@ Rows read_rows(Input& in, const Setup& setup, size_t count) {
 }
 
 bool same_state(const State& a, const State& b) {
-  return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const auto& x, const auto& y) {
+  const auto same = [](const auto& x, const auto& y) {
     return x.first == y.first && x.second.type == y.second.type &&
            x.second.shape == y.second.shape && x.second.bytes == y.second.bytes;
-  });
+  };
+  const auto [at, there] = std::mismatch(a.begin(), a.end(), b.begin(), b.end(), same);
+  if (at != a.end()) std::fprintf(stderr, "differs: %s\n", at->first.c_str());
+  return at == a.end() && there == b.end();
 }
 
 std::optional<State> saved(Model& model) {

@@ -32,6 +32,12 @@ class Matrix {
   Vector& values() { return values_; }
   const Vector& values() const { return values_; }
 
+  // Sets all numbers but those of the first rows and columns to 0.
+  void clear_beyond(size_t rows, size_t cols) {
+    for (size_t i = 0; i < rows_; ++i)
+      for (size_t j = i < rows ? cols : 0; j < cols_; ++j) (*this)(i, j) = 0;
+  }
+
  private:
   size_t rows_ = 0, cols_ = 0;
   Vector values_;

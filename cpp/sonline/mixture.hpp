@@ -216,8 +216,12 @@ class Mixture {
     Vector values = shares.values();
     archive.array(name.c_str(), values);
     if constexpr (Archive::reading) {
-      for (const double share : values)
+      double sum = 0;
+      for (const double share : values) {
         if (share < 0) archive.fail(name, "has a negative number");
+        sum += share;
+      }
+      if (!(sum > 0 && sum < 2)) archive.fail(name, "has a sum that is not 1");
       shares.set(values.data());
     }
   }

@@ -544,6 +544,10 @@ class ModelOf final : public Model {
     archive.scalar("outputs", outputs);
     if (outputs != outputs_.size()) StateReader::fail("outputs", "does not fit the classes");
     warm_up_.state(archive, inputs_.seen().count, inputs_.index());
+    if constexpr (Archive::reading)
+      for (const double label : warm_up_.labels())
+        if (!task_.numbers && !(label >= 0 && label < static_cast<double>(classes())))
+          archive.fail("warm_up.labels", "has an unknown class");
     if (!config_.diagonal.empty()) diagonal_.state(archive, slots);
     for (size_t k = 0; k < outputs_.size(); ++k)
       archive.within(std::to_string(k) + ".", [&] { outputs_[k]->state(archive, slots); });

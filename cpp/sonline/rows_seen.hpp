@@ -30,6 +30,8 @@ class EffectiveRows {
   void state(Archive& archive) {
     archive.scalar("weights.sum", sum_);
     archive.scalar("weights.squares", squares_);
+    if constexpr (Archive::reading)
+      if (sum_ < 0 || squares_ < 0) archive.fail("weights.sum", "is negative");
   }
 
  private:
@@ -72,6 +74,8 @@ struct RowsSeen {
     archive.scalar("rounds", count);
     archive.scalar("mean_energy", mean_energy);
     archive.scalar("nonzeros", nonzeros);
+    if constexpr (Archive::reading)
+      if (mean_energy < 0) archive.fail("mean_energy", "is negative");
     effective.state(archive);
   }
 };

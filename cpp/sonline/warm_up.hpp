@@ -114,10 +114,11 @@ class WarmUp {
     if (ends_[0] != 0 || !std::is_sorted(ends_.begin(), ends_.end()) ||
         begin(labels_.size()) != keys_.size())
       archive.fail("warm_up.ends", "does not fit the rows");
-    if (config_.hash_bits < 0)
-      for (const Key key : keys_)
-        if (index.find(key) == kInterceptSlot)
-          archive.fail("warm_up.keys", "has an unknown feature");
+    for (Key key : keys_) {
+      if (config_.hash_bits >= 0 && !(key & kNamed))
+        key = hash_slot(key, static_cast<unsigned>(config_.hash_bits));
+      if (index.find(key) == kInterceptSlot) archive.fail("warm_up.keys", "has an unknown feature");
+    }
     for (const double weight : weights_)
       if (!(weight > 0)) archive.fail("warm_up.weights", "has a number that is not positive");
   }

@@ -281,14 +281,18 @@ class Factored {
   template <class Archive>
   [[gnu::cold]] void state(Archive& archive, size_t slots) {
     archive.scalar("sketch.rank", k_);
+    if constexpr (Archive::reading)
+      if (k_ > m_) archive.fail("sketch.rank", "exceeds the sketch size");
+    if constexpr (!Archive::reading) {  // equal models have equal files: no rest of a larger rank
+      F_.clear_beyond(k_, k_);
+      beta_.clear_beyond(K_, k_);
+    }
     upkeep_.state(archive);
     archive.matrix("sketch.F", F_);
     archive.matrix("sketch.beta", beta_);
     archive.array("sketch.intercept", intercept_);
-    rule_.state(archive);
+    rule_.state(archive, k_);
     if (m_ > 0) lazy_.state(archive, slots);
-    if constexpr (Archive::reading)
-      if (k_ > m_) archive.fail("sketch.rank", "exceeds the sketch size");
   }
 
  private:

@@ -35,7 +35,7 @@ class NoRule {
   void read_knowledge(Archive&, const Vector&) {}
 
   template <class Archive>
-  void state(Archive&) {}
+  void state(Archive&, size_t) {}
 
  private:
   Vector ev_;

@@ -142,7 +142,7 @@ class OjaRule {
   }
 
   template <class Archive>
-  void state(Archive& archive) {
+  void state(Archive& archive, size_t) {
     archive.array("sketch.ev", ev_);
     archive.scalar("sketch.total", total_);
     archive.scalar("sketch.growth", growth_);

@@ -191,8 +191,9 @@ class PushRule {
   }
 
   template <class Archive>
-  void state(Archive& archive) {
+  void state(Archive& archive, size_t rank) {
     spectrum_.state(archive);
+    if constexpr (!Archive::reading) inverse_.clear_beyond(rank, rank);
     Matrix F_inverse = transposed(inverse_);
     archive.matrix("sketch.F_inverse", F_inverse);
     if constexpr (Archive::reading) inverse_ = transposed(F_inverse);
