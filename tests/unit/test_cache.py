@@ -14,7 +14,7 @@ import pytest
 from sonline import OnlineLearner, streams
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.model import Model
-from sonline.training import Settings, Training
+from sonline.training import RunSettings, Training
 
 pa = pytest.importorskip("pyarrow")
 pd = pytest.importorskip("pandas")
@@ -127,7 +127,7 @@ def trained(files, cache=None, passes=3, **settings):
     stream = settings.pop("stream")
     parameters = {k: stream[k] for k in ("hash_bits",) if k in stream}
     run = Training(
-        Settings(
+        RunSettings(
             data=[str(file) for file in files],
             parameters=parameters | settings.pop("parameters", {}),
             stream={k: v for k, v in stream.items() if k != "hash_bits"},

@@ -121,10 +121,10 @@ def learn(
             learned = client.learn_many(_labelled(file, options, lines), batch)
         except SonlineError as error:
             row = getattr(error, "row", None)
-            if row is None or not lines:
+            reason = getattr(error, "reason", None)  # of a ServiceError
+            if row is None or reason is None or not lines:
                 raise
-            message = str(error).partition(" of the input: ")[2]
-            raise DataFormatError(message, file=file, line=lines[row - 1]) from None
+            raise DataFormatError(reason, file=file, line=lines[row - 1]) from None
     if json:
         typer.echo(jsonlib.dumps({"learned": learned}))
     elif not quiet:

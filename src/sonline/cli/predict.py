@@ -13,8 +13,8 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs, model_file
-from sonline.cli.progress import watched
 from sonline.cli.unknown import Unknown
+from sonline.cli.watching import watched
 from sonline.errors import ParameterError
 from sonline.files import discard_output
 from sonline.model import Model

@@ -20,9 +20,10 @@ from sonline.display import Display, number, open_console
 from sonline.errors import ParameterError
 from sonline.labels import label_of
 from sonline.model import Model
+from sonline.read_options import ReadOptions
 from sonline.rows import check_class_weights
 from sonline.streams.sources import expand
-from sonline.training import ENDING, EVERY_SECONDS, Settings, Training, checkpoint_times
+from sonline.training import ENDING, EVERY_SECONDS, RunSettings, Training, checkpoint_times
 from sonline.training.outputs import STDOUT, best_of, check_checkpoint
 
 app = command_app()
@@ -129,11 +130,11 @@ def train(
         check_outputs(data, save_config=save_to)
         save_config(save_to, context)
     every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
-    settings = Settings(
+    settings = RunSettings(
         data=data,
         output=output,
         parameters=parameters,
-        stream=reading | {"features": features},
+        stream=ReadOptions(**reading, features=features),
         classes=classes,
         class_weights=_class_weights(class_weight or []),
         validation=expand(validation) if validation else [],
@@ -161,7 +162,7 @@ def train(
     start(settings, json=json, quiet=quiet)
 
 
-def start(settings: Settings, *, json: bool, quiet: bool) -> Model:
+def start(settings: RunSettings, *, json: bool, quiet: bool) -> Model:
     """Train, save and report; return the model. After a signal, exit with 128 plus its number."""
     _check(settings)
     read = [*settings.data, *settings.validation]
@@ -255,7 +256,7 @@ def _class_weights(words: list[str]) -> dict[Any, float]:
     return weights
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: RunSettings) -> None:
     if str(settings.output) == STDOUT:
         raise ParameterError("--output -: a model needs a file; name one")
     if settings.validation and settings.resume and settings.checkpoint is None:

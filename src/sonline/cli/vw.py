@@ -22,7 +22,8 @@ from sonline.cli.train import start
 from sonline.display import number
 from sonline.errors import ParameterError
 from sonline.model import Model
-from sonline.training import Settings, prediction_lines, stream_options, targets_of
+from sonline.read_options import ReadOptions
+from sonline.training import RunSettings, prediction_lines, stream_options, targets_of
 from sonline.training.outputs import open_output
 from sonline.training.task import have_targets
 
@@ -90,7 +91,7 @@ def _train(arguments: argparse.Namespace) -> None:
         names = None
         if name == "invert_hash":
             bits = model.parameters.hash_bits or 18
-            options = {k: v for k, v in settings.stream.items() if k != "features"}
+            options = settings.stream.chosen()
             names = vw_text.names_of_slots(arguments.data, options, bits)
         vw_text.write_weights(model, path, names)
 
@@ -219,7 +220,7 @@ def _check(options: argparse.Namespace) -> None:
         )
 
 
-def settings_of(arguments: argparse.Namespace) -> Settings:
+def settings_of(arguments: argparse.Namespace) -> RunSettings:
     """Return the settings of the training run."""
     parameters: dict[str, Any] = {}
     initial = None
@@ -243,11 +244,11 @@ def settings_of(arguments: argparse.Namespace) -> Settings:
     if arguments.quantile_tau is not None:
         parameters["quantile"] = arguments.quantile_tau
     target = arguments.predictions or arguments.raw_predictions
-    return Settings(
+    return RunSettings(
         data=[arguments.data],
         output=None if arguments.final_regressor is None else Path(arguments.final_regressor),
         parameters=parameters,
-        stream=_reading(arguments),
+        stream=ReadOptions(**_reading(arguments)),
         classes="binary" if arguments.oaa is None else [*range(1, arguments.oaa + 1)],
         more_classes="use --oaa K with K classes, labelled 1 to K",
         limit=arguments.examples,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sonline.errors import InvalidInputError
+from sonline.read_options import ReadOptions
 from sonline.rows import Rows, is_frame, names_of
 
 if TYPE_CHECKING:
@@ -85,14 +86,14 @@ def known_by(model: Model) -> str:
     return "index" if model.core.stats()["features"] > 1 else ""  # the first is the intercept
 
 
-def file_columns(table: dict[str, Any]) -> list[tuple[list[str], str]]:
+def file_columns(table: ReadOptions) -> list[tuple[list[str], str]]:
     """Return groups of columns that only streams split into words or multiply.
 
     With each comes the error about other rows that have them.
     """
     groups = []
     for option, separator in (("ngrams", ":"), ("interactions", "*")):
-        for each in table.get(option, []):
+        for each in getattr(table, option):
             used = each.split(separator)
             message = (
                 f"this model was trained on files with {option}=[{each!r}], which applies to "

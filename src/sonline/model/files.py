@@ -18,6 +18,7 @@ from sonline.model.inspection import Inspection
 from sonline.model.learners import numbered, restored_learners
 from sonline.model.schema import check_document
 from sonline.parameters import Parameters
+from sonline.read_options import ReadOptions
 
 
 @dataclass
@@ -26,7 +27,11 @@ class Reading:
 
     features: str = ""  # "index", "name" or "hash"; "" as long as no stream was read
     columns: dict[str, str] = field(default_factory=dict)  # of tables: "number" or "text"
-    table: dict[str, Any] = field(default_factory=dict)  # special columns: label, weight, ...
+    table: ReadOptions = field(default_factory=ReadOptions)  # that decide what a row holds
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as values that JSON can hold."""
+        return vars(self) | {"table": self.table.of_rows()}
 
 
 class ModelFiles(Inspection):
@@ -64,7 +69,7 @@ class ModelFiles(Inspection):
             "parameters": self.parameters.as_dict(),
             "classes": table if as_it_is else cast(ClassTable, table).as_dict(),
             "signs": self.signs,
-            "reading": vars(self.reading),
+            "reading": self.reading.as_dict(),
             "row_weight": self.row_weight,
             "only_predicts": self.only_predicts,
             "progress": self.progress.as_dict(),
@@ -127,7 +132,8 @@ class ModelFiles(Inspection):
             classes = ClassTable.from_dict(dict(classes))
         self.parameters = Parameters(**document["parameters"])
         self.table = classes
-        self.reading = Reading(**document["reading"])
+        table = ReadOptions(**document["reading"]["table"])
+        self.reading = Reading(**(document["reading"] | {"table": table}))
         self.progress = Progress.from_dict(document["progress"])
         self.run, self.face = dict(document["run"]), dict(document["face"])
         self.row_weight = float(document["row_weight"])

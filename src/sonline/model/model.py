@@ -36,15 +36,8 @@ from sonline.model.predictions import (
 )
 from sonline.parameters import Parameters
 from sonline.persistence import NAMES
-from sonline.rows import (
-    LARGEST_VALUES,
-    CoreRows,
-    Floats,
-    Rows,
-    check_finite,
-    rows_of,
-    vector,
-)
+from sonline.rows import CoreRows, Floats, Rows, rows_of, vector
+from sonline.rows.checks import number_reasons
 
 NEVER = -1  # the target of the learner that takes every row as "not this class"
 PROBABILISTIC = "logistic"  # the loss whose predictions are logarithms of odds
@@ -197,11 +190,8 @@ class Model(ModelFiles):
 
     # -- rows, labels and names ------------------------------------------------------------------
 
-    def rows(self, X: Rows, add: bool, bounded: bool = False) -> CoreRows:
-        """Return rows as the core takes them; new names are entered if ``add``.
-
-        If ``bounded``, the indices of a sparse matrix must stay below its number of columns.
-        """
+    def rows(self, X: Rows, add: bool) -> CoreRows:
+        """Return rows as the core takes them; new names are entered if ``add``."""
         if isinstance(X, CoreRows):
             return X
         if hasattr(X, "indptr") and hasattr(X, "new_names"):
@@ -209,16 +199,14 @@ class Model(ModelFiles):
             stream = self._learned_stream if add else self._predicted_stream
             return stream.rows(self.core, X, add)
         check_features(self, X, add)
-        largest = LARGEST_VALUES[self.parameters.dtype]
         hashed = self.parameters.hash_bits is not None
         return rows_of(
             X,
             lambda names: self.core.name_keys(names, add),
             known_keys_of=None if hashed else lambda names: self.core.name_keys(names, False),
             types=self.reading.columns,
-            largest=largest,
+            dtype=self.parameters.dtype,
             missing=self.parameters.missing,
-            bounded=bounded,
             training=add,
         )
 
@@ -232,7 +220,7 @@ class Model(ModelFiles):
         """
         if self.table is None:
             numbers = vector("y", y)
-            check_finite("y", numbers)
+            number_reasons("y", numbers).raise_first()
             return numbers, None
         table, codes = self.table.encode(vector("y", y) if self.table.signs else y)
         return codes, table.decided_by(codes)

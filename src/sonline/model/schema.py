@@ -10,6 +10,7 @@ from sonline import persistence
 from sonline.errors import ModelFileError
 from sonline.evaluate import Progress
 from sonline.persistence import COUNT
+from sonline.read_options import ReadOptions
 
 CURVE = {"points": list, "rows": COUNT, "total": object, "weight": object, "last": list}
 MEASURES = {"loss": CURVE, "error": CURVE, "r2": dict}
@@ -20,19 +21,7 @@ DOCUMENT: dict[str, Any] = {
     "reading": {
         "features": {"", "index", "name", "hash"},
         "columns": {...: {"number", "text"}},
-        "table": {
-            "label?": str,
-            "weight?": str,
-            "tag?": str,
-            "text?": [str],
-            "ignore?": [str],
-            "delimiter?": str,
-            "na_values?": [str],
-            "interactions?": [str],
-            "ngrams?": [str],
-            "keep?": [str],
-            "header?": bool,
-        },
+        "table": ReadOptions.SCHEMA,
     },
     "row_weight": float,
     "only_predicts": bool,
@@ -59,7 +48,7 @@ RUN: dict[str, Any] = {
         },
     ),
     "class_weights": [{"label": object, "weight": float}],
-    "options?": {...: [str]},
+    "options": ReadOptions.SCHEMA,
     "rows": COUNT,
     "turn_rows": COUNT,
     "skipped": COUNT,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import threading
 import time
 from collections import deque
@@ -25,7 +24,6 @@ from sonline.service.security import DeniedError, Guard
 from sonline.service.service import UnknownModelError
 
 log = logging.getLogger("sonline.service")
-_ROW = re.compile(r"(^row |^\w+, row |\bin row )(\d+)(?=[:;,. ]|$)")
 
 _STATUS: dict[type[Exception], int] = {  # the first that fits; all others are 503
     UnknownIdError: 404,
@@ -199,10 +197,11 @@ def refusal(error: Exception) -> Response:
     else:
         status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 503)
         retry = 1.0 if status in (429, 503) else None
-    message = str(error)
-    if isinstance(error, InvalidInputError):  # Python counts rows from 0, files and users from 1
-        message = _ROW.sub(lambda found: f"{found[1]}{int(found[2]) + 1}", message, 1)
-    response = error_response(status, message)
+    # Python counts rows from 0, files and users from 1.
+    message, where = str(error), {}
+    if isinstance(error, InvalidInputError) and error.row is not None:
+        message, where = error.numbered(1), {"row": error.row + 1, "field": error.field}
+    response = error_response(status, message, **where)
     if retry is not None:
         response.headers["retry-after"] = f"{max(1, round(retry))}"
     if status == 401:
@@ -216,9 +215,9 @@ def failure(request: Any, error: Exception) -> Response:
     return error_response(500, "internal error; see the log of the service")
 
 
-def error_response(status: int, message: str) -> Response:
-    """Return an error as JSON."""
-    return as_json({"error": message[:1000]}, status)
+def error_response(status: int, message: str, **where: Any) -> Response:
+    """Return an error as JSON; ``where`` are the row and the field, if it is about one row."""
+    return as_json({"error": message[:1000], **where}, status)
 
 
 def as_json(content: Any, status: int = 200) -> Response:

@@ -178,10 +178,10 @@ def decode_lines(body: bytes, kind: type[Kind], limits: Limits = Limits()) -> li
     try:
         rows: list[Kind] = _DECODERS[kind].decode_lines(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidInputError(f"row {_bad_line(body, kind)}: {_reason(error)}") from None
+        raise InvalidInputError(_reason(error), row=_bad_line(body, kind)) from None
     if _may_repeat(body, rows):
         for number, line in enumerate(line for line in body.split(b"\n") if line.strip()):
-            _refuse_repeated(line, f"row {number}: ")
+            _refuse_repeated(line, number)
     if not rows:
         raise InvalidInputError("the body has no rows")
     if len(rows) > limits.rows:
@@ -218,13 +218,13 @@ def _may_repeat(body: bytes, rows: Sequence[_Row]) -> bool:
     return body.count(b":") > keys + body.count(b'"id":') + body.count(b'"weight":')
 
 
-def _refuse_repeated(body: bytes, where: str = "") -> None:
+def _refuse_repeated(body: bytes, row: int | None = None) -> None:
     def check(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidInputError(f"{where}{twice!r} occurs twice")
+            raise InvalidInputError(f"{twice!r} occurs twice", row=row, field=twice)
         return found
 
     json.loads(body, object_pairs_hook=check)

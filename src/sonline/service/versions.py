@@ -24,6 +24,7 @@ from sonline.errors import (
 )
 from sonline.labels import ClassTable, token_of
 from sonline.model import LearnResult, Model
+from sonline.model.predictions import probabilities_one
 from sonline.parameters import Parameters
 from sonline.rows import Floats
 from sonline.service.bodies import TASKS, Rows, Served
@@ -78,7 +79,7 @@ def check_servable(model: Model) -> None:
     if model.only_predicts:
         raise InvalidInputError("this is a compact model, which only predicts")
     for option in ("interactions", "ngrams"):
-        if chosen := model.reading.table.get(option):
+        if chosen := getattr(model.reading.table, option):
             raise InvalidInputError(
                 f"this model was trained with --{option} {chosen[0]}, which applies to files and "
                 f"not to the rows of requests; train it without --{option}"
@@ -240,7 +241,7 @@ class Live:
             table, seq = model.table, self.next
             if table is not None and model.classes == 2 and model.probabilistic:
                 labels = [table.labels[raw[0] > 0]]
-                shares: list[list[float]] | None = [_two_chances(raw[0])]
+                shares: list[list[float]] | None = [probabilities_one(raw, 2, np.exp)]
             else:
                 labels, shares = self._labelled(np.array(raw)[:, np.newaxis])
         return Answer(self.info.version, seq, [raw], labels, shares, *self._classes(table))
@@ -322,13 +323,6 @@ class Live:
         """Remove the snapshots."""
         for path in snapshots(self._folder, self.info.version):
             path.unlink()
-
-
-def _two_chances(margin: float) -> list[float]:
-    """Compute `sonline.model.probabilities` for two classes and one row."""
-    small = float(np.exp(-abs(margin)))
-    low, high = small / (1 + small), 1.0 / (1 + small)
-    return [low, high] if margin > 0 else [high, low if margin < 0 else high]
 
 
 def snapshots(folder: Path, version: int) -> list[Path]:

@@ -10,6 +10,7 @@ r"""Rows from files, pipes and URLs: batches in bounded memory, parsed ahead in 
 [1.0, -1.0] [1, 3, 2] 20
 """
 
+from sonline.read_options import ReadOptions
 from sonline.streams.batch import BadRow, Batch, Position
 from sonline.streams.formats import FORMATS
 from sonline.streams.stream import (
@@ -27,6 +28,7 @@ __all__ = [
     "Batch",
     "Options",
     "Position",
+    "ReadOptions",
     "Stream",
     "listed",
     "open",
