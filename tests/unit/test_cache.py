@@ -14,6 +14,7 @@ import pytest
 from sonline import OnlineLearner, streams
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.model import Model
+from sonline.read_options import ReadOptions
 from sonline.training import RunSettings, Training
 
 pa = pytest.importorskip("pyarrow")
@@ -130,7 +131,7 @@ def trained(files, cache=None, passes=3, **settings):
         RunSettings(
             data=[str(file) for file in files],
             parameters=parameters | settings.pop("parameters", {}),
-            stream={k: v for k, v in stream.items() if k != "hash_bits"},
+            stream=ReadOptions(**{k: v for k, v in stream.items() if k != "hash_bits"}),
             passes=passes,
             cache=cache,
             **settings,
