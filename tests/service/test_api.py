@@ -646,3 +646,19 @@ def test_a_key_that_occurs_twice_is_refused(client, path):
             body = f'{{"x": {x}{y}{rest}}}'
             answer = client.post(f"{MODEL}/{path}", content=body, headers=headers)
             assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [
+        ({"x": {"a": 1.0}, "y": 1, "weight": 1e30}, "weight"),
+        ({"x": {"b": 1.0, "a": 1e30}, "y": 1}, "a"),
+        ({"x": {"a": 1.0}, "y": 7}, "y"),
+    ],
+)
+def test_answers_about_rows_have_row_and_field(client, bad, field):
+    rows = [{"x": {"a": 1.0}, "y": 1}, bad] * 10
+    answer = client.post(f"{MODEL}/learn", content=lines(rows), headers=NDJSON)
+    about = answer.json()
+    assert (answer.status_code, about["row"], about["field"]) == (400, 2, field)
+    assert "row 2: " in about["error"]
