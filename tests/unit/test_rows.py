@@ -167,9 +167,14 @@ def test_weights_above_the_limit_are_errors(weight: float, tmp_path: Any) -> Non
             batches = list(stream)
         assert [len(batch) for batch in batches] == [2]
         assert "from 0 to 1e+09" in batches[0].bad[0].reason
-        learner = OnlineLearner()
-        with pytest.raises(DataFormatError, match=wanted):
-            learner.learn_stream(tmp_path / name, **columns)
+        before: list[Any] = []
+        with (
+            streams.open(tmp_path / name, **columns) as stream,
+            pytest.raises(DataFormatError, match=wanted),
+        ):
+            before += stream
+        assert [len(batch) for batch in before] == [1]
+        assert before[0].end.line == (3 if name == "a.csv" else 2)  # at the bad row
     assert OnlineLearner().learn_one(row, 1, 1e9) == 0.0
 
 

@@ -144,7 +144,7 @@ class TextReader:
         if self._options.on_error == "skip":
             return batch.without(reasons)
         row = min(reasons)
-        return batch.head(row + 1).without({row: reasons[row]})
+        return replace(batch.head(row), bad=batch.without({row: reasons[row]}).bad)
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         return BadRow(
