@@ -71,7 +71,7 @@ def learner(**changed: Any) -> OnlineLearner:
 def reference_parameters(**changed: Any) -> dict[str, Any]:
     """Every parameter that the oracle has too, spelled out: its defaults are its own."""
     shared = Parameters(**{"sketch_size": 5, "oja_step": SCALE_FREE, **changed}).as_dict()
-    for name in ("hash_bits", "dtype", "seed", "follow_labels", "missing"):
+    for name in ("hash_bits", "dtype", "seed", "missing"):
         del shared[name]
     if shared["eta"] is None:  # the library's default: none where the loss is curved
         shared["eta"] = 0.0 if LOSSES[shared["loss"]]["hessian"] else "convex"
