@@ -290,6 +290,8 @@ class ReferenceLearner:
 
     def _implicit_step(self, scaled: Array, z: float, y: float, weight: float) -> float:
         """Step by ``l'(z') A^-1 x`` with the gradient where the step ends; return that z'."""
+        if not scaled.any():
+            return z
         direction = self.sketch.solve(scaled)
         energy = float(scaled @ direction)
         if energy <= 0.0:
