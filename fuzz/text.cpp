@@ -121,6 +121,7 @@ void put_batch(Outcome& outcome, const Batch& batch, const Options& options,
   put_strings(outcome.error_columns, batch.error_columns);
   put_strings(outcome.number_columns, batch.number_columns);
   put_strings(outcome.text_columns, batch.text_columns);
+  put_strings(outcome.text_columns, batch.date_columns);
   put_strings(outcome.names, batch.new_names);
   put_strings(outcome.labels, batch.new_labels);
   put_strings(outcome.namespaces, batch.new_namespaces);
@@ -132,13 +133,14 @@ Outcome run(const Options& options, std::string_view text, uint32_t cuts) {
   Outcome outcome;
   Parser parser(options);
   if (options.format == Format::kCsv) {
+    const bool other = options.double_values;  // other kinds of cells
     parser.set_layout({{{"y", CellKind::kLabel},
-                        {"a", CellKind::kNumber},
+                        {"a", other ? CellKind::kAmount : CellKind::kNumber},
                         {"b", CellKind::kText},
                         {"c", CellKind::kText, 2},
                         {"w", CellKind::kWeight},
                         {"t", CellKind::kTag},
-                        {"i", CellKind::kIgnored}},
+                        {"i", other ? CellKind::kDate : CellKind::kIgnored}},
                        {{1, 2}, {2, 3}},
                        options.features == FeatureMode::kHash ? ';' : ','});
   }
@@ -147,6 +149,7 @@ Outcome run(const Options& options, std::string_view text, uint32_t cuts) {
                              {"w", CellKind::kWeight},
                              {"t", CellKind::kTag},
                              {"i", CellKind::kIgnored}},
+                            {{"m", CellKind::kAmount}, {"n", CellKind::kDate}},
                             {"x"},
                             {{"c", 2}},
                             {{"a", "b"}, {"b", "d.e"}}});

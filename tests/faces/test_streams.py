@@ -220,7 +220,9 @@ def test_a_stream_that_is_interrupted_twice_keeps_its_rows(
     assert "place" in learner.model.reading.columns
 
 
-@pytest.mark.parametrize("name", ["text", "ignore", "na_values", "amounts", "ngrams", "interactions"])
+@pytest.mark.parametrize(
+    "name", ["text", "ignore", "na_values", "amounts", "ngrams", "interactions"]
+)
 def test_a_name_is_no_sequence_of_names(name: str, tmp_path: Path) -> None:
     """Its letters were taken for columns, and the column was not left out."""
     (tmp_path / "rows.csv").write_text("id,a,label\n1,2,1\n2,1,0\n")

@@ -66,7 +66,7 @@ class LazyColumns {
   uint32_t now() const { return static_cast<uint32_t>(generation_.size() - 1); }
   size_t generations() const { return generation_.back(); }
   size_t bytes() const {
-    size_t exact = folds_.size() + maps_.size(), rounded = 0;
+    size_t exact = folds_.size() - K_ * row_ + maps_.size(), rounded = 0;
     for (const Level& level : levels_) {
       exact += level.exact.ups.size();
       rounded += level.rounded.ups.size();

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Annotated, Any
 
-import numpy as np
 import typer
 
 from sonline import streams
@@ -59,52 +58,55 @@ def explain(
     chosen = None if of_class is None else label_of(of_class)
     if chosen is not None or loaded.outputs == 1:
         loaded.output_of(chosen)  # raises an error about an unknown class
+    explained = Explanations(loaded, chosen)
     with streams.open(data, **reading) as stream:
         stream.refuse_columns_of_text({"tag": tag})
         if not (quiet or json):
             typer.echo(stream.description, err=True)
         for batch in stream:
-            for row, (output, raw, parts) in enumerate(_explained(loaded, batch, chosen)):
+            for row, (output, raw, parts) in enumerate(explained.of(batch)):
                 name = "" if batch.tags is None else batch.tags[row]
                 shown = dict([*parts.items()][:top])
                 typer.echo(_object(output, raw, name, shown) if json else _text(raw, name, shown))
 
 
-def _explained(
-    model: Model, batch: Batch, label: Any
-) -> Iterator[tuple[Any, float, dict[Any, float]]]:
-    """Yield the class that is explained, its raw prediction and its parts, row by row."""
-    raw = model.predict(batch)
-    labels = [label] * len(batch)
-    if label is None and model.table is not None:
-        labels = model.labels(raw)
-        if model.classes == 2:
-            labels = [model.table.sorted_labels()[1]] * len(batch)
-    explainers: dict[Any, Callable[[Mapping[Any, Any]], dict[Any, float]]] = {}
-    for row, x in enumerate(_mappings(model, batch)):
-        of = labels[row]
-        if of not in explainers:
-            explainers[of] = model.explainer(of)
-        output, sign = model.output_of(of)
-        yield of, sign * float(raw[output, row]), explainers[of](x)
+class Explanations:
+    """Explains the rows of batches: the prediction of a class, or of the predicted one."""
 
+    def __init__(self, model: Model, label: Any) -> None:
+        self._model = model
+        if label is None and model.classes == 2 and model.table is not None:
+            label = model.table.sorted_labels()[1]
+        self._label = label
+        names = [feature for feature in model.features() if isinstance(feature, str)]
+        keys = model.core.name_keys(names, False).tolist()
+        self._names: dict[int, str] = dict(zip(keys, names, strict=True))
+        self._explainers: dict[Any, Callable[[Mapping[Any, Any]], dict[Any, float]]] = {}
 
-def _mappings(model: Model, batch: Batch) -> Iterator[dict[Any, float]]:
-    """Yield the rows of a batch as mappings from the features of the model to their values."""
-    features = model.features()
-    names = [feature for feature in features if isinstance(feature, str)]
-    keys = model.core.name_keys(names, False).tolist()
-    by_key: dict[int, Any] = dict(zip(keys, names, strict=True))
-    values, indices, indptr = model.rows(batch, add=False).arguments
-    ends = np.asarray(indptr).tolist()
-    for first, end in pairwise(ends):
-        row: dict[Any, float] = {}
-        stored = zip(indices[first:end].tolist(), values[first:end].tolist(), strict=True)
-        for key, value in stored:
-            feature = by_key.get(key, key)
-            if not (isinstance(feature, int) and feature >= int(NAMED)):
-                row[feature] = row.get(feature, 0.0) + value
-        yield row
+    def of(self, batch: Batch) -> Iterator[tuple[Any, float, dict[Any, float]]]:
+        """Yield the class that is explained, its raw prediction and its parts, row by row."""
+        model, label = self._model, self._label
+        raw = model.predict(batch)
+        several = label is None and model.table is not None
+        labels = model.labels(raw) if several else [label] * len(batch)
+        for row, x in enumerate(self._mappings(batch)):
+            of = labels[row]
+            if of not in self._explainers:
+                self._explainers[of] = model.explainer(of)
+            output, sign = model.output_of(of)
+            yield of, sign * float(raw[output, row]), self._explainers[of](x)
+
+    def _mappings(self, batch: Batch) -> Iterator[dict[Any, float]]:
+        """Yield the rows of a batch as mappings from the features of the model to their values."""
+        values, indices, indptr = self._model.rows(batch, add=False).arguments
+        for first, end in pairwise(indptr.tolist()):
+            row: dict[Any, float] = {}
+            stored = zip(indices[first:end].tolist(), values[first:end].tolist(), strict=True)
+            for key, value in stored:
+                feature = self._names.get(key, key)
+                if not (isinstance(feature, int) and feature >= int(NAMED)):
+                    row[feature] = row.get(feature, 0.0) + value
+            yield row
 
 
 def _object(label: Any, raw: float, tag: str, parts: dict[Any, float]) -> str:

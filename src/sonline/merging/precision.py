@@ -19,10 +19,10 @@ feature by feature, by what each learner has seen of it. If that is the same for
 prediction is the mean of their predictions, and its loss, being convex, at most the mean of their
 losses. A learner that has not seen a feature says nothing about it in any case.
 
-With alpha="auto" each of the weight vectors (members) is merged by itself; plain ones and those with
-a step per feature are averaged. One that failed has a small share in the mixture of its learner, and
-little weight here. All others count alike: shares say which of them was a little better over many
-rows, not how good they are.
+With alpha="auto" each of the weight vectors (members) is merged by itself; plain ones and those
+with a step per feature are averaged. One that failed has a small share in the mixture of its
+learner, and little weight here. All others count alike: shares say which of them was a little
+better over many rows, not how good they are.
 
 With a start that has learned before (a further round), counters, scales and sketches count it once.
 The weights do so with the full matrix only: what a sketch has lost of the start cannot be taken

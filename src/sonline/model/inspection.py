@@ -175,9 +175,9 @@ class Inspection:
 
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues of the sketch of each output, largest first; sorted by class."""
-        outputs = range(self.outputs)
+        outputs = list(range(self.outputs))
         if self.classes > 2:
-            outputs = cast(ClassTable, self.table).order
+            outputs = cast(ClassTable, self.table).order.tolist()
         return [np.sort(self.core.spectrum(line))[::-1] for line in outputs]
 
     def ranges(self) -> Floats:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline import _core
-from sonline.errors import InvalidInputError, ModelFileError, shown
+from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, shown
 from sonline.evaluate import Progress, measures
 from sonline.labels import SIGNS, ClassTable, Codes
 from sonline.model.batches import StreamKeys, batch_codes
@@ -116,7 +116,7 @@ class Model(ModelFiles):
         # For one mapping. Attributes, because the cost of one more Python call per row can be
         # measured: learn_one(x, label or number of the class, weight), predict_one(x), a list of
         # raw predictions, and choose_one(x), the number of a class.
-        self.learn_one = core.learn_one
+        self.learn_one: Callable[..., Any] = core.learn_one
         self.predict_one = core.predict_one
         self.choose_one = core.choose_one
         if self.only_predicts:
@@ -306,6 +306,10 @@ class Model(ModelFiles):
                     self.core, "learn", labels, weights, out, threads, len(table), table.growing
                 )
         except InvalidInputError:  # nothing has been learned
+            raise
+        except DivergenceError:
+            if self.core.lines() > 1:  # all other rows have been learned
+                self._set_labels(table)
             raise
         except BaseException:
             self._set_labels(table)

@@ -316,7 +316,8 @@ class TableReader:
             cells, values = self._numbers(name, read.numbers, names, mark=True)
             return cells, values, np.isnan(read.numbers)
         assert read.codes is not None  # noqa: S101 - numbers or codes
-        if not (self._options.frozen or name in self._checked or name in self._ngrams):
+        seen = {*self._checked, *self._ngrams, *self._options.text}
+        if not self._options.frozen and name not in seen:
             warn_about_unique(name, len(read.words), read.codes.size, self._file)
         self._checked.add(name)
         absent = read.codes < 0
