@@ -28,18 +28,23 @@ class Diagonal:
     def learn(
         self,
         x: Array,
+        margins: list[Array],
         labels: list[float],
+        *,
         output: int,
         weight: float,
         pull: float,
         classes: int,
         seen: Seen,
     ) -> None:
-        """Take an implicit step; ``output`` is the one that the label of the row belongs to."""
-        loss, margins = self.config.loss, self.W @ x
-        if margins.shape[1] == 0:
+        """Take implicit steps from what the members of each output predicted.
+
+        ``output`` is the one that the label of the row belongs to.
+        """
+        if not self.config.diagonal:
             return
-        g = weight * loss.derivative(float(margins[output, 0]), labels[output])
+        loss = self.config.loss
+        g = weight * loss.derivative(float(margins[output][0]), labels[output])
         self.G = self.G + (g * x) ** 2
         root = np.sqrt(self.G)
         direction = np.divide(x, root, out=np.zeros_like(x), where=root > 0.0)

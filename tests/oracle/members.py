@@ -17,7 +17,7 @@ class Members:
     def __init__(self, config: Config, d: int) -> None:
         self.config = config
         self.W: Array = np.zeros((len(config.members), d))
-        self.sketch = make_sketch(config.sketch, d, 1.0, config.size, config.oja_step)
+        self.sketch = make_sketch(config.sketch, d, 1.0, config.size, oja_step=config.oja_step)
 
     def predict(self, x: Array) -> Array:
         return np.clip(self.W @ x, -self.config.bound, self.config.bound)
@@ -36,7 +36,15 @@ class Members:
         return margins
 
     def learn(
-        self, x: Array, margins: Array, y: float, weight: float, pull: float, times: int, seen: Seen
+        self,
+        x: Array,
+        margins: Array,
+        y: float,
+        *,
+        weight: float,
+        pull: float,
+        times: int,
+        seen: Seen,
     ) -> None:
         """Take the steps with the A of before; then the sketch takes in the row."""
         config, end = self.config, float(margins[0])

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from oracle.config import Config, Seen
 from oracle.diagonal import Diagonal
-from oracle.output import NEVER, NUMBER, USES, Output
+from oracle.output import NEVER, NUMBER, Output
 from sonline.paper.reference.inputs import Inputs
 from sonline.paper.reference.sketches import Array
 from sonline.paper.reference.warm_up import WARM_UP_ROWS, Choices, choose
@@ -39,7 +39,12 @@ class Oracle:
         self.wide = choices.wide
         scaling = "none" if config.scaling == "gradient" else config.scaling
         self.inputs = Inputs(
-            scaling, self.d, config.intercept, config.every, choices.unit, choices.centres
+            scaling,
+            self.d,
+            config.intercept,
+            config.every,
+            unit=choices.unit,
+            centres=choices.centres,
         )
         self.seen = Seen()
         self.seen_classes: set[int] = set()
@@ -170,19 +175,21 @@ class Oracle:
             output.take_label(own, y, weight, self.seen)
             for output, own, y in zip(self.outputs, margins, labels, strict=True)
         ]
+        own = len(self.config.diagonal)
         self.diagonal.learn(
             x,
+            [
+                output.targets.clipped(of_output["next"][len(of_output["next"]) - own :])
+                for output, of_output in zip(self.outputs, margins, strict=True)
+            ],
             [y for y, _ in learned],
-            targets.index(int(label)) if self.classes is not None and label in targets else 0,
-            weight,
-            self.outputs[0].targets.pull,
-            len(self.seen_classes),
-            self.seen,
+            output=targets.index(int(label)) if label in targets and self.classes else 0,
+            weight=weight,
+            pull=self.outputs[0].targets.pull,
+            classes=len(self.seen_classes),
+            seen=self.seen,
         )
-        for output, own, (y, base) in zip(self.outputs, margins, learned, strict=True):
-            output.learn(x, own, y, base, weight, times, self.seen)
+        for output, of_output, (y, base) in zip(self.outputs, margins, learned, strict=True):
+            output.learn(x, of_output, y, base, weight=weight, times=times, seen=self.seen)
         self.inputs.commit()
         return answers
-
-
-__all__ = ["USES", "Oracle"]

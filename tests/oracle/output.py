@@ -95,6 +95,7 @@ class Output:
         margins: dict[str, Array],
         y: float,
         base: float,
+        *,
         weight: float,
         times: int,
         seen: Seen,
@@ -109,7 +110,13 @@ class Output:
                 again = self.targets.clipped(self.members.W @ self._adapted(x))
                 margins = {use: np.append(again, margins[use][own:]) for use in USES}
             self.members.learn(
-                self._adapted(x), margins["next"][:own], y, weight, self.targets.pull, times, seen
+                self._adapted(x),
+                margins["next"][:own],
+                y,
+                weight=weight,
+                pull=self.targets.pull,
+                times=times,
+                seen=seen,
             )
         self.mixture.learn(
             margins,

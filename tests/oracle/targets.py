@@ -41,13 +41,15 @@ class Targets:
 
     @property
     def base(self) -> float:
-        """The best prediction that is the same for all rows, less the offset."""
+        """The best prediction within the bound that is the same for all rows, less the offset."""
         if not self.config.intercept or self.weight == 0.0:
             return 0.0
-        if not self.config.loss.binary:
-            return self.mean - self.offset if self.config.curved else 0.0
-        positive, half = 0.5 * (1 + self.mean) * self.weight, 0.5 * self.unit
-        return math.log((positive + half) / (self.weight - positive + half))
+        if self.config.loss.binary:
+            positive, half = 0.5 * (1 + self.mean) * self.weight, 0.5 * self.unit
+            best = math.log((positive + half) / (self.weight - positive + half))
+        else:
+            best = self.mean - self.offset if self.config.curved else 0.0
+        return min(max(best, -self.config.bound), self.config.bound)
 
     def take(self, y: float, weight: float, seen: Seen) -> None:
         self.low, self.high = min(self.low, y), max(self.high, y)
@@ -68,14 +70,13 @@ class Targets:
 
     def take_loss(self, z: dict[str, float], y: float) -> float:
         """Take in the losses of both uses; return y, moved towards z if it is an outlier."""
+        limit = self.typical["next"].limit
         for use, typical in self.typical.items():
-            loss, limit = self.config.loss.value(z[use], y), typical.limit
-            typical.take(loss)
-            if use == "next" and self.config.unit_free and self.config.curved and loss > limit:
-                moved = z["next"] + (y - z["next"]) * math.sqrt(limit / loss)
-            elif use == "next":
-                moved = y
-        return moved
+            typical.take(self.config.loss.value(z[use], y))
+        loss = self.config.loss.value(z["next"], y)
+        if self.config.unit_free and self.config.curved and loss > limit:
+            return z["next"] + (y - z["next"]) * math.sqrt(limit / loss)
+        return y
 
     @property
     def pull(self) -> float:

@@ -56,6 +56,7 @@ class Inputs:
         d: int,
         intercept: bool = True,
         sketch_every: int | Literal["auto"] = 1,
+        *,
         unit: float = 0.0,
         centres: Array | None = None,
     ) -> None:

@@ -159,7 +159,12 @@ class ReferenceLearner:
         self.D: Array = np.full(d, GRADIENT_SCALE_START)  # of "gradient" scaling
         self.label_range: tuple[float, float] | None = None
         self.sketch = make_sketch(
-            self.sketch_name, d, self._alpha(), self.sketch_size, self.oja_step, self.V0
+            self.sketch_name,
+            d,
+            self._alpha(),
+            self.sketch_size,
+            oja_step=self.oja_step,
+            V0=self.V0,
         )
 
     def learn(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
@@ -346,7 +351,8 @@ class ReferenceLearner:
         return rows
 
     def _inputs(self, d: int, unit: float = 0.0, centres: Array | None = None) -> Inputs:
-        return Inputs(self.scaling, d, self.intercept, self.sketch_every, unit, centres)
+        every = self.sketch_every
+        return Inputs(self.scaling, d, self.intercept, every, unit=unit, centres=centres)
 
     @property
     def rounds(self) -> int:
@@ -383,6 +389,7 @@ def make_sketch(
     d: int,
     alpha: float,
     m: int,
+    *,
     oja_step: float | str = 1.0,
     V0: Array | None = None,
 ) -> Sketch:
