@@ -183,7 +183,7 @@ class Oracle:
                 for output, of_output in zip(self.outputs, margins, strict=True)
             ],
             [y for y, _ in learned],
-            output=targets.index(int(label)) if label in targets and self.classes else 0,
+            output=targets.index(int(label)) if label in targets else 0,
             weight=weight,
             pull=self.outputs[0].targets.pull,
             classes=len(self.seen_classes),

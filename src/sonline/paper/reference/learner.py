@@ -150,6 +150,10 @@ class ReferenceLearner:
         self.sketch_every: int | Literal["auto"] = sketch_every
         self.scaling = scaling
         self.intercept = intercept
+        # Kept until they show what the features are like.
+        self.first_rows: list[tuple[Array, float, float]] | None = None
+        if scaling == "auto":
+            self.first_rows = []
 
     def _start(self, inputs: Inputs) -> None:
         """Lines 1-2 of Algorithm 1, once the dimension is known."""
@@ -339,10 +343,6 @@ class ReferenceLearner:
             rows = np.hstack([np.ones((len(rows), 1)), rows])
         if not hasattr(self, "w"):
             self._start(self._inputs(rows.shape[1]))
-            # Kept until they show what the features are like.
-            self.first_rows: list[tuple[Array, float, float]] | None = None
-            if self.scaling == "auto":
-                self.first_rows = []
         if rows.shape[1] != len(self.w):
             expected = len(self.w) - self.intercept
             raise ValueError(

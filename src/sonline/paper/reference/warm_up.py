@@ -60,7 +60,7 @@ def choose(rows: Array, directions: int, intercept: bool, scaling: str = "auto")
     if intercept:
         X[:, 0] = 0.0
     features = int(np.any(X != 0.0, axis=0).sum())
-    wide = features > WIDE_FEATURES and features * len(X) > WIDE_ROWS * np.count_nonzero(X)
+    wide = features > WIDE_FEATURES and features * len(X) > WIDE_ROWS * int(np.count_nonzero(X))
     if scaling != "auto":
         return Choices(0.0, np.zeros(X.shape[1]), wide)
     centres = _centres(X, directions) if intercept else np.zeros(X.shape[1])
