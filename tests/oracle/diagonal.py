@@ -28,7 +28,6 @@ class Diagonal:
     def learn(
         self,
         x: Array,
-        margins: list[Array],
         labels: list[float],
         *,
         output: int,
@@ -37,14 +36,14 @@ class Diagonal:
         classes: int,
         seen: Seen,
     ) -> None:
-        """Take implicit steps from what the members of each output predicted.
+        """Take implicit steps, also with `clip` from where the members are.
 
         ``output`` is the one that the label of the row belongs to.
         """
         if not self.config.diagonal:
             return
-        loss = self.config.loss
-        g = weight * loss.derivative(float(margins[output][0]), labels[output])
+        loss, margins = self.config.loss, self.W @ x
+        g = weight * loss.derivative(float(margins[output, 0]), labels[output])
         self.G = self.G + (g * x) ** 2
         root = np.sqrt(self.G)
         direction = np.divide(x, root, out=np.zeros_like(x), where=root > 0.0)

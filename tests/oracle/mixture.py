@@ -18,7 +18,7 @@ PRIOR = {  # for each use: nothing for members of the other, less for those that
     "later": {"both": 1.0, "next": 0.0, "later": FOLLOWER},
 }
 RATE = {"next": 1.0, "later": 0.5}
-Likelihoods = Callable[[str, Array], Array]
+Likelihoods = Callable[[str, Array | None], Array]  # of some predictions, or of the members'
 
 
 def updated(shares: Array, prior: Array, likelihoods: Array, rows: float) -> Array:
@@ -80,7 +80,7 @@ class Mixture:
             z = float(self.shares[use] @ margins[use])
             fits = likelihoods_of(use, base + FACTORS * (z - base))
             self.factors[use] = updated(self.factors[use], FACTOR_PRIOR, fits, counted)
-            fits = likelihoods_of(use, margins[use])
+            fits = likelihoods_of(use, None)
             if use == "later" and phase != "judge":  # sleeping members keep their share
                 awake = np.where(self.sleepers, 0.0, self.shares[use])
                 fits[self.sleepers] = awake @ fits / awake.sum()

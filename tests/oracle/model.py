@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -27,6 +29,8 @@ class Oracle:
         growing: bool = False,
     ) -> None:
         self.config = Config.of(parameters)
+        if classes is not None:  # only numbers have an offset and a unit
+            self.config = replace(self.config, unit_free=False)
         self.d = features + self.config.intercept
         self.classes, self.growing = classes, growing
         self.first_rows: list[Row] | None = None
@@ -175,13 +179,8 @@ class Oracle:
             output.take_label(own, y, weight, self.seen)
             for output, own, y in zip(self.outputs, margins, labels, strict=True)
         ]
-        own = len(self.config.diagonal)
         self.diagonal.learn(
             x,
-            [
-                output.targets.clipped(of_output["next"][len(of_output["next"]) - own :])
-                for output, of_output in zip(self.outputs, margins, strict=True)
-            ],
             [y for y, _ in learned],
             output=targets.index(int(label)) if label in targets else 0,
             weight=weight,

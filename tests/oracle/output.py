@@ -101,6 +101,7 @@ class Output:
         seen: Seen,
     ) -> None:
         """Learn a row from what `take_label` returned."""
+        unclipped = {use: margins[use][len(self.config.members) :] for use in USES}
         margins = {use: self.targets.clipped(margins[use]) for use in USES}
         if self.members is not None:
             own = len(self.members.W)
@@ -118,13 +119,17 @@ class Output:
                 times=times,
                 seen=seen,
             )
-        self.mixture.learn(
-            margins,
-            base,
-            phase_of(seen.count),
-            weight / seen.unit,
-            lambda use, z: self.targets.likelihoods(use, self.targets.clipped(z), y),
-        )
+        # Members with a step per feature are judged where they are, also with `clip`.
+        judged = {
+            use: np.append(margins[use][: len(self.config.members)], unclipped[use]) for use in USES
+        }
+
+        def likelihoods_of(use: str, z: Array | None) -> Array:
+            at = judged[use] if z is None else self.targets.clipped(z)
+            return self.targets.likelihoods(use, at, y)
+
+        rows = weight / seen.unit
+        self.mixture.learn(margins, base, phase_of(seen.count), rows, likelihoods_of)
 
     def weights(self, diagonal: Array) -> Array:
         """Return the weights for later rows of the scaled features, without the base rate."""

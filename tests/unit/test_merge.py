@@ -13,7 +13,7 @@ from sonline.errors import InvalidInputError, ParameterError
 from sonline.labels import ClassTable
 from sonline.merging.state import read
 from sonline.model import Model
-from sonline.paper.reference import merged_sketch, merged_weights
+from oracle.merging import merged_sketch, merged_weights
 from sonline.parameters import SKETCHES, Parameters
 
 RLS = {"loss": "squared", "sketch": "full", "curvature": "hessian", "scaling": "none"}
