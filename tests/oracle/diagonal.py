@@ -14,16 +14,16 @@ from sonline.paper.reference.sketches import Array
 class Diagonal:
     """Weights of each output and member, and one sum of squared gradients G for all."""
 
-    def __init__(self, config: Config, outputs: int, d: int) -> None:
-        self.config = config
+    def __init__(self, config: Config, outputs: int, d: int, holds: bool) -> None:
+        self.config, self.holds = config, holds
         self.W: Array = np.zeros((outputs, len(config.diagonal), d))
         self.G: Array = np.zeros(d)
-        # A single output has weights for later rows: those at the end of the last phase "learn".
+        # Weights for later rows, if it holds them: those at the end of the last phase "learn".
         self.held: Array = self.W.copy()
 
     def later(self, row: int) -> Array:
         """Return the weights for later rows, before the row of that number is learned."""
-        return self.W if len(self.W) > 1 or phase_of(row) == "learn" else self.held
+        return self.held if self.holds and phase_of(row) != "learn" else self.W
 
     def learn(
         self,

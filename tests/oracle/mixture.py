@@ -47,10 +47,6 @@ class Mixture:
         self.shares = dict(self.prior)
         self.factors = dict.fromkeys(self.uses, FACTOR_PRIOR)
 
-    def hold(self, diagonal: int, held: bool) -> None:
-        """Change whether the members with a step per feature have weights for later rows."""
-        self.sleepers[len(self.sleepers) - diagonal :] = held
-
     @property
     def trivial(self) -> bool:
         return len(self.sleepers) == 1

@@ -53,9 +53,10 @@ class Oracle:
         self.seen = Seen()
         self.seen_classes: set[int] = set()
         targets = self._first_targets()
-        held = len(targets) == 1
-        self.outputs = [Output(config, self.d, target, held) for target in targets]
-        self.diagonal = Diagonal(config, len(targets), self.d)
+        # A single output that does not become one of several has weights for later rows.
+        holds = len(targets) == 1 and not self.growing
+        self.outputs = [Output(config, self.d, target, holds) for target in targets]
+        self.diagonal = Diagonal(config, len(targets), self.d, holds)
 
     def _first_targets(self) -> list[int]:
         if self.classes is None:
@@ -85,8 +86,6 @@ class Oracle:
             self.outputs.append(self.outputs[last].copy())
             self.diagonal.arranged([*range(last + 1), last])
         self.outputs[-2].target = added
-        for output in self.outputs:
-            output.hold(len(self.outputs) == 1)
 
     def learn(self, X: ArrayLike, y: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """Learn rows in order; return the predictions before each, a line per output."""

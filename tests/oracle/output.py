@@ -36,10 +36,6 @@ class Output:
         """Stand for the opposite class from now on."""
         self.target, self.sign = target, -self.sign
 
-    def hold(self, held: bool) -> None:
-        self.held = held
-        self.mixture.hold(len(self.config.diagonal), held)
-
     def drop_sketch(self) -> None:
         if self.members is None:
             return

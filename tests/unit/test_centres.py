@@ -160,7 +160,7 @@ def test_the_first_rows_leave_the_file_when_they_are_over(tmp_path):
         learner.learn(X[:rows], y[:rows])
         learner.save(tmp_path / "model.son")
         _, tensors = read(tmp_path / "model.son")
-        assert any("first.labels" in name for name in tensors) == kept
+        assert any("warm_up.labels" in name for name in tensors) == kept
 
 
 def test_several_classes_are_centred_alike():
