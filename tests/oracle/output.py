@@ -30,7 +30,9 @@ class Output:
         self.members: Members | None = Members(config, d)
         self.mixture = Mixture(config, held)
         self.targets = Targets(config)
-        self.squares: Array = np.full(d, FIRST_SQUARE)  # D of scaling="gradient"
+        # Of scaling="gradient": D, and the mean squared norm of the rows that it scales.
+        self.squares: Array = np.full(d, FIRST_SQUARE)
+        self.mean_energy = 0.0
 
     def mirror(self, target: int) -> None:
         """Stand for the opposite class from now on."""
@@ -51,6 +53,10 @@ class Output:
     def _adapted(self, x: Array) -> Array:
         return x / np.sqrt(self.squares) if self.config.scaling == "gradient" else x
 
+    def _of_output(self, seen: Seen) -> Seen:
+        adapted = self.config.scaling == "gradient"
+        return replace(seen, mean_energy=self.mean_energy) if adapted else seen
+
     def predict(self, x: Array, diagonal: dict[str, Array]) -> dict[str, Array]:
         """Return what the members predict, for each use."""
         own = self.members.predict(self._adapted(x)) if self.members else np.zeros(0)
@@ -58,7 +64,9 @@ class Output:
 
     def begin(self, x: Array, diagonal: dict[str, Array], before: Seen) -> dict[str, Array]:
         """Return the same for a row that is learned next."""
-        own = self.members.begin(self._adapted(x), before) if self.members else np.zeros(0)
+        own = np.zeros(0)
+        if self.members:
+            own = self.members.begin(self._adapted(x), self._of_output(before))
         return {use: np.append(own, diagonal[use] @ x) for use in USES}
 
     def _blended(self, margins: dict[str, Array], use: str) -> float:
@@ -104,7 +112,9 @@ class Output:
             if self.config.scaling == "gradient":  # changes the scales and with them the margins
                 g = weight * self.config.loss.derivative(float(margins["next"][0]), y)
                 self.squares = self.squares + (g * x) ** 2
-                again = self.targets.clipped(self.members.W @ self._adapted(x))
+                scaled = self._adapted(x)
+                self.mean_energy += (float(scaled @ scaled) - self.mean_energy) / seen.count
+                again = self.targets.clipped(self.members.W @ scaled)
                 margins = {use: np.append(again, margins[use][own:]) for use in USES}
             self.members.learn(
                 self._adapted(x),
@@ -113,7 +123,7 @@ class Output:
                 weight=weight,
                 pull=self.targets.pull,
                 times=times,
-                seen=seen,
+                seen=self._of_output(seen),
             )
         # Members with a step per feature are judged where they are, also with `clip`.
         judged = {
