@@ -31,14 +31,13 @@ from urllib.request import urlopen
 
 import numpy as np
 
-from sonline import persistence
 from sonline.service import bodies
 from sonline.service.bodies import LabelRow
 from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.memory import collect_less, return_large_blocks
 from sonline.service.settings import Settings
-from sonline.service.versions import FACE, new_model
+from sonline.service.versions import new_model, packed
 
 FEATURES = 10
 NAME = "bench"
@@ -219,9 +218,7 @@ def engine(folder: Path, **settings: Any) -> Iterator[Engine]:
         database = Database(path)
         database.open()
     else:
-        model = new_model()
-        data = persistence.pack(model.document() | {"face": FACE}, model.tensors())
-        database = Database.create(path, data)
+        database = Database.create(path, packed(new_model()))
     made = Engine(database, Settings(**settings))
     made.start(wait=True)
     yield made  # not closed, as if killed: no snapshot
@@ -247,7 +244,7 @@ def replay(events: int, batch: int) -> None:
         with engine(Path(name)) as again:
             took, used = time.perf_counter() - started, time.process_time() - used
             print(
-                f"{again.to_replay:,} events in requests of {batch:,} are replayed in {took:.1f} s, "
+                f"{again.to_replay:,} events in requests of {batch:,}: replayed in {took:.1f} s, "
                 f"{used:.1f} s of CPU, {again.database.size / 1e6:.0f} MB"
             )
 
@@ -357,15 +354,9 @@ def where_the_time_goes() -> None:
             "method": "POST",
             "path": path,
             "query_string": b"",
-            "root_path": "",
             "headers": [(b"host", b"localhost"), (b"content-type", kind.encode())],
             "client": ("127.0.0.1", 1),
         }
-        if path.endswith(("/predict", "/learn")):  # as `QuickProtocol` does
-            done = asyncio.get_running_loop().create_future()
-            if (single := app.single(scope)) is not None:
-                single(("127.0.0.1", 1), body, done.set_result)
-                return int((await done).status_code)
         answers = []
 
         async def receive() -> dict[str, Any]:
@@ -379,54 +370,55 @@ def where_the_time_goes() -> None:
 
     async def run(folder: str) -> None:
         app = create_app(folder, tokens_required=False)
-        async with app.router.lifespan_context(app):
-            await call(app, "/v1/models", "application/json", json.dumps({"name": NAME}).encode())
-            made = app.state.service.writer(NAME)
-            syncs: list[tuple[float, float]] = []
+        app.service.start()
+        await call(app, "/v1/models", "application/json", json.dumps({"name": NAME}).encode())
+        made = app.service.writer(NAME)
+        groups: list[tuple[float, float]] = []
 
-            def timed(handle: int, sync: Any = made.log._sync) -> None:  # noqa: SLF001
-                wall, used = time.perf_counter(), time.thread_time()
-                sync(handle)
-                syncs.append((time.perf_counter() - wall, time.thread_time() - used))
+        def timed(*values: Any, append: Any = made.database.append) -> None:
+            wall, used = time.perf_counter(), time.thread_time()
+            append(*values)
+            groups.append((time.perf_counter() - wall, time.thread_time() - used))
 
-            made.log._sync = timed  # noqa: SLF001
+        made.database.append = timed  # type: ignore[assignment, method-assign]
 
-            async def worker(path: str, kind: str, some: list[bytes]) -> None:
-                for body in some:
-                    while await call(app, f"/v1/models/{NAME}/{path}", kind, body) == 429:
-                        await asyncio.sleep(0.01)
+        async def worker(path: str, kind: str, some: list[bytes]) -> None:
+            for body in some:
+                while await call(app, f"/v1/models/{NAME}/{path}", kind, body) == 429:
+                    await asyncio.sleep(0.01)
 
-            for name, (path, kind, batch, every_body, many) in loads.items():
-                each: dict[str, list[float]] = {}
-                syncs.clear()
-                for turn in range(6):
-                    before = thread_times()
-                    await asyncio.gather(
-                        *(worker(path, kind, every_body[n::many]) for n in range(many))
-                    )
-                    while made.lag:
-                        await asyncio.sleep(0.005)
-                    for thread, used in thread_times().items():
-                        if turn:
-                            took = (used - before.get(thread, 0.0)) / (len(every_body) * batch)
-                            each.setdefault(thread, []).append(took * 1e6)
-                shown = {
-                    "requests": each.get("MainThread"),
-                    "decoding": each.get("AnyIO worker thread"),
-                    "writing": each.get(f"{NAME}-write"),
-                    "learning": each.get(f"{NAME}-learn"),
-                }
-                texts = [
-                    f"{what} {np.median(values):.2f}"
-                    for what, values in shown.items()
-                    if values and np.median(values) >= 0.005
-                ]
-                print(f"{name + ', µs of CPU a row':58} {', '.join(texts)}")
-                if syncs:
-                    wall, used = np.median(np.array(syncs), axis=0) * 1e6
-                    rows_ = 6 * len(every_body) * batch / len(syncs)
-                    took = f"{wall:.0f} µs, {used:.0f} µs of CPU"
-                    print(f"{name + ', fdatasync':58} {took} for a group of {rows_:,.0f} rows")
+        for name, (path, kind, batch, every_body, many) in loads.items():
+            each: dict[str, list[float]] = {}
+            groups.clear()
+            for turn in range(6):
+                before = thread_times()
+                await asyncio.gather(
+                    *(worker(path, kind, every_body[n::many]) for n in range(many))
+                )
+                while made.lag:
+                    await asyncio.sleep(0.005)
+                for thread, used in thread_times().items():
+                    if turn:
+                        took = (used - before.get(thread, 0.0)) / (len(every_body) * batch)
+                        each.setdefault(thread, []).append(took * 1e6)
+            shown = {
+                "requests": each.get("MainThread"),
+                "decoding": each.get("asyncio"),
+                "writing": each.get("sonline-write"),
+                "learning": each.get("sonline-learn"),
+            }
+            texts = [
+                f"{what} {np.median(values):.2f}"
+                for what, values in shown.items()
+                if values and np.median(values) >= 0.005
+            ]
+            print(f"{name + ', µs of CPU a row':58} {', '.join(texts)}")
+            if groups:
+                wall, used = np.median(np.array(groups), axis=0) * 1e6
+                rows_ = 6 * len(every_body) * batch / len(groups)
+                took_ = f"{wall:.0f} µs, {used:.0f} µs of CPU"
+                print(f"{name + ', transaction':58} {took_} for a group of {rows_:,.0f} rows")
+        app.service.close()
 
     with tempfile.TemporaryDirectory() as folder:
         collect_less()  # as `sonline serve` does
@@ -444,7 +436,8 @@ def thread_times() -> dict[str, float]:
     for thread in threading.enumerate():
         assert thread.ident is not None
         used = time.clock_gettime(time.pthread_getcpuclockid(thread.ident))
-        times[thread.name] = times.get(thread.name, 0.0) + used
+        name = thread.name.rstrip("_-0123456789")
+        times[name] = times.get(name, 0.0) + used
     return times
 
 

@@ -23,7 +23,7 @@ kernel=()
 for target in "${targets[@]}"; do
   if [ "$target" = kernel ]; then
     kernel=(cpp/sonline/model.cpp cpp/sonline/resolve.cpp cpp/sonline/batch.cpp
-      cpp/sonline/first_rows.cpp)
+      cpp/sonline/warm_up.cpp)
   elif [ ${#parser[@]} -eq 0 ]; then
     for file in cpp/sonline/text/*.cpp; do
       [ "$file" = cpp/sonline/text/bindings.cpp ] || parser+=("$file")

@@ -24,6 +24,7 @@ class Adaptation {
   double scale(Slot slot) const { return std::sqrt(kFirstSquare + sums_.at(slot)[0]); }
   double square(Slot slot) const { return kFirstSquare + sums_.at(slot)[0]; }
   size_t bytes() const { return sums_.bytes(); }
+  double& mean_energy() { return mean_energy_; }  // of |x̃|²
   void make_room(size_t slots) { sums_.reserve(slots); }
 
   // The row divided by the roots of D.
@@ -32,6 +33,11 @@ class Adaptation {
     if (sums_of_row_.size() < row.size) sums_of_row_.resize(2 * row.size);
     for (size_t i = 0; i < row.size; ++i) sums_of_row_[i] = sums_.at(row.slots[i])[0];
     return divided(row);
+  }
+
+  // The mean of |x̃|² over all rows, with that of the row at hand, the `count`-th.
+  double mean_with_row(uint64_t count) const {
+    return mean_energy_ + (row_.energy - mean_energy_) / static_cast<double>(count);
   }
 
   // The same once D has taken in the gradient g x of the row.
@@ -45,7 +51,8 @@ class Adaptation {
       throw Diverged("the scale of a feature is too large for the number type");
     return divided(row);
   }
-  void commit(const InputRow<T>& row) {
+  void commit(const InputRow<T>& row, double mean_energy) {
+    mean_energy_ = mean_energy;
     for (size_t i = 0; i < row.size; ++i) sums_.at(row.slots[i])[0] = sums_of_row_[i];
   }
 
@@ -58,6 +65,7 @@ class Adaptation {
   [[gnu::cold]] void state(Archive& archive, size_t slots) {
     sums_.reserve(slots);
     sums_.state(archive, "adaptation", slots);
+    archive.scalar("adaptation.energy", mean_energy_);
   }
 
  private:
@@ -74,6 +82,7 @@ class Adaptation {
   }
 
   BlockStore<T> sums_;
+  double mean_energy_ = 0;
   std::vector<T> sums_of_row_;
   InputRow<T> row_;
 };

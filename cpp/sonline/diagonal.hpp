@@ -7,7 +7,8 @@
 // A feature that is rare has a small G and a long step. With G of its own each class would take
 // long steps for the features that its rows never have; one G for all of them costs one root per
 // non-zero, however many classes there are, and is better (docs/decisions/one-mixture.md). With
-// many classes G counts only one of many small gradients, and α is divided by their root.
+// many classes G counts only one of many small gradients, and α is divided by their root. With
+// `clip`, these members learn and are judged by their unclipped predictions.
 #pragma once
 
 #include <algorithm>
@@ -15,6 +16,7 @@
 #include <limits>
 #include <vector>
 
+#include "sonline/ablation.hpp"
 #include "sonline/archive.hpp"
 #include "sonline/blocks.hpp"
 #include "sonline/columns.hpp"
@@ -57,15 +59,15 @@ class Diagonal {
   size_t members() const { return config_.diagonal.size(); }
   size_t bytes() const { return blocks_.bytes(); }
 
-  // Whether a single output keeps weights for later rows apart (phase.hpp). With several, members
-  // are judged on the next row only.
-  static bool keeps_weights(size_t outputs) { return outputs == 1; }
+  // Whether outputs keep weights for later rows apart (phase.hpp): numbers, and two classes, which
+  // have two outputs if more may come. With several classes, members are judged on the next row only.
+  static bool keeps_weights(size_t outputs) { return outputs == 1 && SONLINE_KEEPS(held_weights); }
 
   // Of the row at hand.
   DiagonalPredictions predictions(size_t output) const {
     const size_t at = output * members();
     const Vector &margins = held_ ? later_margins_ : margins_, &fits = held_ ? later_fits_ : fits_;
-    return {&margins_[at], &margins[at], &fits_[at], &fits[at]};
+    return {margins_.data() + at, margins.data() + at, fits_.data() + at, fits.data() + at};
   }
 
   // Predicts a row; `next` is the number of the row that is learned next.
@@ -91,14 +93,19 @@ class Diagonal {
     const size_t D = members();
     const double g = weight * config_.loss->slope(margins_[output * D], labels[output]);
     has_avx2() ? prepare_directions_avx2(g) : prepare_directions(g);
-    const double unit =
-        std::sqrt(seen.mean_energy / std::max(0.5 * static_cast<double>(classes), 1.0));
+    const double counted = SONLINE_KEEPS(many_classes) ? 0.5 * static_cast<double>(classes) : 1.0;
+    const double unit = std::sqrt(seen.mean_energy / std::max(counted, 1.0));
     for (size_t d = 0; d < D; ++d)
       reaches_[d] = energy_ > 0 ? weight * pull * energy_ / (config_.diagonal[d] * unit) : 0.0;
     for (size_t k = 0; k < outputs_; ++k)
       config_.loss->implicit_steps(&margins_[k * D], labels[k], reaches_.data(), D, &fits_[k * D],
                                    &moves_[k * D]);
-    if (held_) config_.loss->fits(later_margins_.data(), labels[0], D, later_fits_.data());
+    if (!SONLINE_KEEPS(implicit_step))
+      for (size_t k = 0; k < outputs_; ++k)
+        ablation::explicit_steps(*config_.loss, &margins_[k * D], labels[k], reaches_.data(), D,
+                                 &moves_[k * D]);
+    for (size_t k = 0; held_ && k < outputs_; ++k)
+      config_.loss->fits(&later_margins_[k * D], labels[k], D, &later_fits_[k * D]);
     for (size_t j = 0; j < weights_; ++j) {
       const double move = std::clamp(moves_[j], -longest, longest);
       update_[j] = energy_ > 0 ? static_cast<T>(move / energy_) : T{0};
@@ -167,12 +174,14 @@ class Diagonal {
   }
 
  private:
-  // A block of a single output holds, behind weights and G, the weights at the end of the last
+  // With them, a block holds, behind weights and G, the weights at the end of the last
   // phase `learn`, and the number of its cycle. A feature that has not changed since has the number
   // of an earlier cycle, and its weights are still those.
   static T cycle_of(uint64_t next) {
     const Cycle cycle = cycle_at(next);
-    return cycle.phase == Phase::learn ? T{0} : static_cast<T>(1 + cycle.number % (1 << 23));
+    return cycle.phase == Phase::learn || !SONLINE_KEEPS(phases)
+               ? T{0}
+               : static_cast<T>(1 + cycle.number % (1 << 23));
   }
   bool is_held(const T* block, T cycle) const {
     return cycle != 0 && block[2 * weights_ + 1] == cycle;

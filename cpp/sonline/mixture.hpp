@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "sonline/ablation.hpp"
 #include "sonline/archive.hpp"
 #include "sonline/config.hpp"
 #include "sonline/exponential.hpp"
@@ -44,28 +45,31 @@ class Shares {
     double sum = 0;
     for (size_t e = 0; e < share_.size(); ++e) {
       // However wrong a member was, one row cannot remove it, unless the row counts as many.
-      double factor = std::max(likelihoods[e] / best, kSmallestFactor);
+      double factor = std::max(likelihoods[e] / best,
+                               SONLINE_KEEPS(likelihood_floor) ? kSmallestFactor : 1e-300);
       if (rows == 0.5)
         factor = std::sqrt(factor);
       else if (rows != 1)
         factor = exp_of(rows * log_of(factor));
       sum += share_[e] *= factor;
     }
-    const double mixed = kFixedShare * std::min(rows, 1.0);
+    const double mixed = SONLINE_KEEPS(fixed_share) ? kFixedShare * std::min(rows, 1.0) : 0.0;
     for (size_t e = 0; e < share_.size(); ++e)
       share_[e] = (1 - mixed) * (share_[e] / sum) + mixed * prior_[e];
   }
 
-  // The likelihood that the others gave together: with it, the share of a member does not change (a
-  // sleeping expert, Freund et al. 1997).
-  double without(size_t member, const double* likelihoods) const {
+  // Gives members that sleep the likelihood that the others gave together: with it, their shares do
+  // not change (sleeping experts, Freund et al. 1997).
+  template <class Sleeps>
+  void without(Sleeps&& sleeps, double* likelihoods) const {
     double sum = 0, shares = 0;
     for (size_t e = 0; e < share_.size(); ++e) {
-      if (e == member) continue;
+      if (sleeps(e)) continue;
       sum += share_[e] * likelihoods[e];
       shares += share_[e];
     }
-    return shares > 0 ? sum / shares : likelihoods[member];
+    for (size_t e = 0; e < share_.size(); ++e)
+      if (sleeps(e) && shares > 0) likelihoods[e] = sum / shares;
   }
 
  private:
@@ -81,7 +85,7 @@ class Blend {
   explicit Blend(Vector prior) : members(std::move(prior)) {}
 
   // The factor of the prediction; the rest of it is the base rate.
-  double factor() const { return factors.dot_with(kFactors); }
+  double factor() const { return SONLINE_KEEPS(shrinking) ? factors.dot_with(kFactors) : 1.0; }
 
   static constexpr size_t kFactorCount = 4;
   static constexpr double kFactors[kFactorCount] = {1, 0.5, 0.25, 0.1};
@@ -109,6 +113,7 @@ class Mixture {
   }
 
   size_t size() const { return size_; }
+  void hold(bool held) { held_ = held; }
   bool trivial() const { return size_ == 1; }
   const Vector& shares(bool later) const { return blend(later).members.values(); }
 
@@ -132,11 +137,10 @@ class Mixture {
     if (both_) return;
     // Half the rate: in doubt, several members are better than the best of the last rows.
     learn_use(
-        later_, later, true, base, 0.5 * rows,
+        later_, later, true, base, SONLINE_KEEPS(half_rate) ? 0.5 * rows : rows,
         [&](Vector& likelihoods) {
-          if (phase == Phase::judge) return;
-          for (size_t e = 0; e < size_; ++e)
-            if (follows(e)) likelihoods[e] = later_.members.without(e, likelihoods.data());
+          if (phase != Phase::judge && SONLINE_KEEPS(phases))
+            later_.members.without([&](size_t e) { return follows(e); }, likelihoods.data());
         },
         likelihoods_of);
   }
@@ -185,10 +189,12 @@ class Mixture {
     room_.assign(predicted.fits, predicted.fits + size_);
     likelihoods_of(later, true, room_.data(), size_);
     sleep(room_);
-    blend.members.learn(room_.data(), rows);
+    if (SONLINE_KEEPS(exponential_weights)) blend.members.learn(room_.data(), rows);
   }
 
-  const Blend& blend(bool later) const { return later && !both_ ? later_ : next_; }
+  const Blend& blend(bool later) const {
+    return later && !both_ && SONLINE_KEEPS(later_shares) ? later_ : next_;
+  }
 
   // Equal shares, but for members of the other use, and less for those that are judged rarely.
   static constexpr double kFollower = 0.1;

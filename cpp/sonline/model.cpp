@@ -57,6 +57,7 @@ std::unique_ptr<Model> make_model(const Config& config, const Task& task, bool s
     if (sketch.name == config.sketch_name) {
       Config complete = config;
       complete.sketch.truncation = sketch.truncation;
+      complete.unit_free &= task.numbers;
       return (single_precision ? sketch.float32 : sketch.float64)(complete, task);
     }
   throw std::invalid_argument("unknown sketch '" + config.sketch_name + "'");

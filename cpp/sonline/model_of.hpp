@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <iterator>
 #include <memory>
 #include <numeric>
 #include <string>
@@ -60,16 +61,14 @@ class ModelOf final : public Model {
     outputs_ = std::move(outputs);
     if (added == 2) outputs_[0]->mirror(0);
     outputs_[outputs_.size() - 2]->set_target(added);
-    diagonal_ = diagonal_.arranged(from, inputs_.slots());
-    labels_.resize(outputs_.size());
+    arrange(from);
   }
   [[gnu::cold]] void stop_growing() override {
     if (!std::exchange(task_.growing, false) || classes() < 2) return;
     outputs_.pop_back();
     std::vector<size_t> from(outputs_.size());
     std::iota(from.begin(), from.end(), size_t{0});
-    diagonal_ = diagonal_.arranged(from, inputs_.slots());
-    labels_.resize(outputs_.size());
+    arrange(from);
   }
 
   void learn(const Batch& batch, const double* labels, const double* weights, Predictions out,
@@ -206,7 +205,7 @@ class ModelOf final : public Model {
     size_t times = 0;
     double label = 0, weight = 0;
     RowsSeen before, seen;
-    Vector diagonal_margins, diagonal_fits;  // by output
+    Vector diagonal[4];  // DiagonalPredictions, by output
   };
 
   static std::vector<int64_t> first_targets(const Task& task) {
@@ -219,6 +218,13 @@ class ModelOf final : public Model {
   }
   static size_t position(const std::vector<size_t>& from, size_t i) {
     return static_cast<size_t>(std::find(from.begin(), from.end(), from[i]) - from.begin());
+  }
+
+  // Lets the diagonal follow the outputs, of which output i was output from[i].
+  [[gnu::cold]] void arrange(const std::vector<size_t>& from) {
+    diagonal_ = diagonal_.arranged(from, inputs_.slots());
+    for (auto& output : outputs_) output->hold(Diagonal<T>::keeps_weights(outputs_.size()));
+    labels_.resize(outputs_.size());
   }
 
   uint64_t next_row() const { return inputs_.seen().count + 1; }
@@ -326,6 +332,7 @@ class ModelOf final : public Model {
     }
     if (diagonal_.members() > 0) diagonal_.commit();
     inputs_.commit(row);
+    if (!task_.numbers) see(label);
   }
 
   [[noreturn]] static void refuse(size_t row, size_t number, const std::exception& error) {
@@ -439,8 +446,9 @@ class ModelOf final : public Model {
       diagonal_.prepare(labels_.data(), output_of_label(label), weight, 1.0, seen_.size(),
                         next.seen, Round<T, S>::longest_move(config_, next.seen));
       const DiagonalPredictions all = diagonal_.predictions(0);
-      next.diagonal_margins.assign(all.margins, all.margins + outputs_.size() * D);
-      next.diagonal_fits.assign(all.fits, all.fits + outputs_.size() * D);
+      const double* parts[] = {all.margins, all.later_margins, all.fits, all.later_fits};
+      for (size_t i = 0; i < std::size(parts); ++i)
+        next.diagonal[i].assign(parts[i], parts[i] + outputs_.size() * D);
       diagonal_.commit();
     }
     inputs_.commit(next.row);
@@ -448,9 +456,8 @@ class ModelOf final : public Model {
 
   void learn_prepared(size_t k, Prepared& row, Predictions out) {
     Output<T, S>& output = *outputs_[k];
-    const double* margins = row.diagonal_margins.data() + k * diagonal_.members();
-    const double* fits = row.diagonal_fits.data() + k * diagonal_.members();
-    const DiagonalPredictions diagonal{margins, margins, fits, fits};
+    const auto part = [&](size_t i) { return row.diagonal[i].data() + k * diagonal_.members(); };
+    const DiagonalPredictions diagonal{part(0), part(1), part(2), part(3)};
     output.keep_labels();
     try {
       output.begin(row.row, diagonal, row.before);

@@ -49,6 +49,11 @@ class Output {
     sign_ = -sign_;
   }
 
+  void hold(bool held) {
+    held_ = held;
+    mixture_.hold(held);
+  }
+
   // Learns without the sketch from now on.
   [[gnu::cold]] void drop_sketch() {
     if (!round_) return;
@@ -81,21 +86,27 @@ class Output {
   }
   // Predicts a row that is learned next; `before` are the rows before it.
   void begin(const InputRow<T>& row, const DiagonalPredictions& diagonal, const RowsSeen& before) {
-    if (round_) round_->begin(adaptation_ ? adaptation_->apply(row) : row, before);
+    if (adaptation_) {
+      RowsSeen of_output = before;
+      of_output.mean_energy = adaptation_->mean_energy();
+      round_->begin(adaptation_->apply(row), of_output);
+    } else if (round_) {
+      round_->begin(row, before);
+    }
     collect(diagonal);
   }
   // The prediction for the row at hand, as the next row or as a later one.
   double answer(bool later) const {
-    const double z = mixture_.shrunk(blended(later), targets_.base(config_), later);
+    const double z = mixture_.shrunk(blended(later), base_, later);
     return sign_ * (targets_.offset() + targets_.clipped(config_, z));
   }
   void prefetch(const InputRow<T>& next) {
     if (round_) round_->prefetch(next);
   }
 
-  // Takes in the label of the row at hand (as label() returns it); returns the label to learn.
+  // Takes in the label of the row at hand (as label() returns it), after keep_labels(); returns the
+  // label to learn.
   double take_label(double y, double weight, const RowsSeen& seen) {
-    before_ = targets_;
     targets_.take(config_, y, weight, seen.count, seen.effective.unit());
     y -= targets_.offset();
     if (config_.loss->binary || !(config_.blended() || config_.unit_free)) return y;
@@ -107,23 +118,24 @@ class Output {
   // Learns the row at hand from what take_label() returned. If it throws, nothing has changed.
   void learn(const InputRow<T>& row, double y, double weight, size_t times, const RowsSeen& seen,
              const DiagonalPredictions& diagonal) {
-    const double base = before_.base(config_);
     if (config_.clip)
       for (Vector* margins : {&margins_, &later_margins_})
         for (double& z : *margins) z = targets_.clipped(config_, z);
     if (round_) {
-      if (adaptation_) adapt(row, y, weight);
+      if (adaptation_) adapt(row, y, weight, times);
       std::copy_n(margins_.begin(), round_->size(), round_->margins().begin());
-      round_->learn(y, weight, pull(), times, targets_.size(config_), seen,
+      RowsSeen of_output = seen;  // the paper's adaptation changes the length of rows
+      if (adaptation_) of_output.mean_energy = adaptation_->mean_with_row(seen.count);
+      round_->learn(y, weight, pull(), times, targets_.size(config_), of_output,
                     mixture_.trivial() ? nullptr : fits_.data());
-      if (adaptation_) adaptation_->commit(row);
+      if (adaptation_) adaptation_->commit(row, of_output.mean_energy);
     }
     if (mixture_.trivial()) return;
     std::copy(fits_.begin(), fits_.end() - diagonals(), later_fits_.begin());
     std::copy_n(diagonal.fits, diagonals(), fits_.end() - diagonals());
     std::copy_n(diagonal.later_fits, diagonals(), later_fits_.end() - diagonals());
     mixture_.learn({margins_.data(), fits_.data()}, {later_margins_.data(), later_fits_.data()},
-                   base, phase_of(seen.count), weight / seen.effective.unit(),
+                   base_, phase_of(seen.count), weight / seen.effective.unit(),
                    [&](bool later, bool from_fits, double* numbers, size_t n) {
                      if (!from_fits) {
                        for (size_t i = 0; i < n; ++i)
@@ -142,7 +154,10 @@ class Output {
   void start_label_range(double low, double high) { targets_.start_range(low, high); }
 
   // α of the first member, with what the sketch adds.
-  double alpha(const RowsSeen& seen) const { return round_ ? round_->alpha(0, seen) : 0.0; }
+  double alpha(RowsSeen seen) {
+    if (adaptation_) seen.mean_energy = adaptation_->mean_energy();
+    return round_ ? round_->alpha(0, seen) : 0.0;
+  }
 
   // The weights for later rows, by slot; `diagonal` are those of the other members. The weight of
   // the intercept includes offset and centres.
@@ -188,6 +203,7 @@ class Output {
     Vector squares(slots);
     for (Slot slot = 0; slot < slots; ++slot) squares[slot] = adaptation_->square(slot);
     archive.array("squares", squares);
+    archive.scalar("mean_energy", adaptation_->mean_energy());
   }
   [[gnu::cold]] void read_knowledge(StateReader& archive, size_t slots) {
     sign_ = 1;
@@ -198,6 +214,7 @@ class Output {
     if (!adaptation_) return;
     Vector squares(slots);
     archive.array("squares", squares);
+    archive.scalar("mean_energy", adaptation_->mean_energy());
     adaptation_->make_room(slots);
     for (Slot slot = 0; slot < slots; ++slot) adaptation_->set(slot, squares[slot]);
   }
@@ -226,6 +243,7 @@ class Output {
     std::copy(margins_.begin(), margins_.end() - diagonals(), later_margins_.begin());
     std::copy_n(diagonal.margins, diagonals(), margins_.end() - diagonals());
     std::copy_n(diagonal.later_margins, diagonals(), later_margins_.end() - diagonals());
+    base_ = mixture_.trivial() ? 0.0 : targets_.base(config_);
   }
 
   // What members predict together. They keep to the bound, and so does their blend, but for
@@ -236,11 +254,14 @@ class Output {
     return std::clamp(z, -config_.bound, config_.bound);
   }
 
-  // The gradient of this row changes the scales and with them the margins.
-  [[gnu::noinline]] void adapt(const InputRow<T>& row, double y, double weight) {
+  // The gradient of this row changes the scales and with them the margins. An explicit step takes
+  // its gradient at the prediction, the same that changed the scales.
+  [[gnu::noinline]] void adapt(const InputRow<T>& row, double y, double weight, size_t times) {
     const double g = weight * config_.loss->slope(margins_[0], y);
     round_->begin_again(adaptation_->take(row, g), targets_.size(config_));
-    std::copy(round_->margins().begin(), round_->margins().end(), margins_.begin());
+    if (round_->is_explicit() && times > 0) return;
+    for (size_t e = 0; e < round_->size(); ++e)
+      margins_[e] = later_margins_[e] = targets_.clipped(config_, round_->margins()[e]);
   }
 
   Config config_;
@@ -252,6 +273,7 @@ class Output {
   Mixture mixture_;
   Targets targets_, before_;
   Vector margins_, later_margins_, fits_, later_fits_;  // of the row at hand, by member
+  double base_ = 0;                                     // … what predictions are shrunk towards
 };
 
 }  // namespace sonline

@@ -17,16 +17,32 @@ struct Cycle {
   Phase phase;
 };
 
-inline Cycle cycle_at(uint64_t row) {
-  constexpr uint64_t kBlock = 211;  // rows of a block; at first they are a sixth of the rows so far
-  uint64_t start = 0, block = 1, number = 0;
-  while (block < kBlock && row >= start + 3 * block) {
-    start += 3 * block;
-    ++number;
-    block = start < 6 ? 1 : start / 6 < kBlock ? start / 6 : kBlock;
+namespace detail {
+
+inline constexpr uint64_t kBlock = 211;  // rows of a block; at first a sixth of the rows so far
+
+// Where the cycle of a row starts, and how long its blocks are; of long blocks, the first cycle.
+struct Blocks {
+  uint64_t start = 0, size = 1, number = 0;
+};
+constexpr Blocks blocks_at(uint64_t row) {
+  Blocks at;
+  while (at.size < kBlock && row >= at.start + 3 * at.size) {
+    at.start += 3 * at.size;
+    ++at.number;
+    at.size = at.start < 6 ? 1 : at.start / 6 < kBlock ? at.start / 6 : kBlock;
   }
-  const uint64_t blocks = (row - start) / block;
-  return {number + blocks / 3, static_cast<Phase>(blocks % 3)};
+  return at;
+}
+inline constexpr Blocks kLongBlocks = blocks_at(~uint64_t{0} >> 1);
+
+}  // namespace detail
+
+inline Cycle cycle_at(uint64_t row) {
+  const detail::Blocks at =
+      row >= detail::kLongBlocks.start ? detail::kLongBlocks : detail::blocks_at(row);
+  const uint64_t blocks = (row - at.start) / at.size;
+  return {at.number + blocks / 3, static_cast<Phase>(blocks % 3)};
 }
 inline Phase phase_of(uint64_t row) { return cycle_at(row).phase; }
 

@@ -19,6 +19,7 @@
 #include <cmath>
 #include <limits>
 
+#include "sonline/ablation.hpp"
 #include "sonline/archive.hpp"
 #include "sonline/blocks.hpp"
 #include "sonline/config.hpp"
@@ -52,6 +53,7 @@ class Round {
   const S& sketch() const { return sketch_; }
   const BlockStore<T>& blocks() const { return blocks_; }
   size_t size() const { return margins_.size(); }
+  bool is_explicit() const { return explicit_; }
   size_t bytes() const {
     size_t bytes = blocks_.bytes();
     if constexpr (requires { sketch_.bytes(); }) bytes += sketch_.bytes();
@@ -110,6 +112,7 @@ class Round {
     try {
       double end = z;
       if (implicit && !S::kAbsorbFirst) end += steps(y, weight * pull, seen, fits);
+      if (!SONLINE_KEEPS(curvature_at_end)) end = z;
       if (times > 0) absorb(root_of_curvature(end, z, y, weight, times, seen), g, times, seen);
       if (implicit && S::kAbsorbFirst) steps(y, weight * pull, seen, fits);
       if (!implicit) explicit_step(g, seen);
@@ -205,8 +208,11 @@ class Round {
       config_.loss->implicit_steps(margins_.data(), y, reaches_.data(), E, fits, moves_.data());
     else
       moves_[0] = config_.loss->implicit_step(margins_[0], y, reaches_[0]);
+    if (!SONLINE_KEEPS(implicit_step))
+      ablation::explicit_steps(*config_.loss, margins_.data(), y, reaches_.data(), E,
+                               moves_.data());
     const double longest = longest_move(config_, seen);
-    const bool learns = phase_of(seen.count) == Phase::learn;
+    const bool learns = phase_of(seen.count) == Phase::learn || !SONLINE_KEEPS(phases);
     for (size_t e = 0; e < E; ++e) {
       moves_[e] = std::clamp(moves_[e], -longest, longest);
       if (moves_[e] != 0 && (learns || config_.members[e].use != Use::later))
@@ -279,7 +285,7 @@ class Round {
     constexpr double kAny = std::numeric_limits<double>::infinity();
     if (!config.blended() || !config.loss->binary) return kAny;
     const double rows = seen.effective.count();
-    return rows < kLimitedRows ? rows : kAny;
+    return SONLINE_KEEPS(first_steps) && rows < kLimitedRows ? rows : kAny;
   }
 };
 

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "sonline/ablation.hpp"
 #include "sonline/config.hpp"
 #include "sonline/hashing.hpp"
 
@@ -21,7 +22,9 @@ class EffectiveRows {
   }
   double count() const { return sum_ / unit(); }
   // The weight of one of them; 1 if the squares are beyond the range of numbers.
-  double unit() const { return std::isnormal(squares_) ? squares_ / sum_ : 1.0; }
+  double unit() const {
+    return SONLINE_KEEPS(effective_rows) && std::isnormal(squares_) ? squares_ / sum_ : 1.0;
+  }
 
   template <class Archive>
   void state(Archive& archive) {
@@ -42,7 +45,8 @@ struct RowsSeen {
   void add(size_t size, double energy, double weight) {
     ++count;
     if (count < kLastCounted) nonzeros += size;
-    mean_energy += (energy - mean_energy) / static_cast<double>(count);
+    if (SONLINE_KEEPS(running_energy) || count == 1)
+      mean_energy += (energy - mean_energy) / static_cast<double>(count);
     effective.add(weight);
   }
 
@@ -52,6 +56,7 @@ struct RowsSeen {
     constexpr uint64_t kFirstDrawn = 1024;
     constexpr size_t kLargestGroup = 32;
     if (sketch_every > 0) return sketch_every;
+    if (!SONLINE_KEEPS(drawn_rows)) return 1;
     size_t every = 1;
     while (every < kLargestGroup && count >= kFirstDrawn * every) every *= 2;
     return every;

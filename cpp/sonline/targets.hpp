@@ -11,6 +11,7 @@
 #include <limits>
 #include <utility>
 
+#include "sonline/ablation.hpp"
 #include "sonline/archive.hpp"
 #include "sonline/config.hpp"
 #include "sonline/errors.hpp"
@@ -25,8 +26,9 @@ class TypicalLoss {
  public:
   double mean() const { return mean_; }
   double limit() const {
-    return count_ >= kYoung && mean_ > 0 ? kOutlier * mean_
-                                         : std::numeric_limits<double>::infinity();
+    return SONLINE_KEEPS(typical_loss) && count_ >= kYoung && mean_ > 0
+               ? kOutlier * mean_
+               : std::numeric_limits<double>::infinity();
   }
 
   void take_in(double loss) {
@@ -62,11 +64,8 @@ class Targets {
   // The best prediction that is the same for all rows, less the offset: predictions are shrunk
   // towards it.
   double base(const Config& config) const {
-    if (!config.intercept || weight_ == 0) return 0;
-    if (!config.loss->binary) return config.loss->hessian ? mean_ - offset_ : 0.0;
-    // One half of a row of each class is added.
-    const double positive = 0.5 * (1 + mean_) * weight_, half = 0.5 * unit_;
-    return std::log((positive + half) / (weight_ - positive + half));
+    if (!config.intercept || weight_ == 0 || !SONLINE_KEEPS(base_rate)) return 0;
+    return std::clamp(unbounded_base(config), -config.bound, config.bound);
   }
 
   // Takes in a label of the row number `row` (from 1 on).
@@ -76,7 +75,8 @@ class Targets {
     weight_ += weight;
     unit_ = unit_of_weights;
     mean_ += weight / weight_ * (y - mean_);
-    if (!config.loss->binary && config.unit_free && config.intercept && row <= kFirstLabels)
+    if (SONLINE_KEEPS(label_offset) && !config.loss->binary && config.unit_free &&
+        config.intercept && row <= kFirstLabels)
       offset_ += (y - offset_) / static_cast<double>(row);
   }
   // The size of a typical label.
@@ -98,7 +98,7 @@ class Targets {
     const double cost = config.loss->value(z, y), limit = typical_.limit();
     const double cost_later = config.loss->value(later, y);
     if (!std::isfinite(cost) || !std::isfinite(cost_later)) throw Diverged("the loss is too large");
-    if (config.unit_free && config.loss->hessian && cost > limit)
+    if (SONLINE_KEEPS(outliers) && config.unit_free && config.loss->hessian && cost > limit)
       y = z + (y - z) * std::sqrt(limit / cost);
     typical_.take_in(cost);
     typical_later_.take_in(cost_later);
@@ -108,14 +108,15 @@ class Targets {
   // The slope of a loss that grows like |y - z| has no unit; the weights have that of the labels.
   double pull(const Config& config) const {
     const bool linear = !config.loss->binary && !config.loss->hessian;
-    return config.unit_free && linear ? 2 * typical_.mean() : 1.0;
+    return SONLINE_KEEPS(pull) && config.unit_free && linear ? 2 * typical_.mean() : 1.0;
   }
 
   // Turns the fits of predictions (see Loss::fits) into likelihoods. Losses of numbers have a unit:
   // a typical loss counts 1/2, as in a normal distribution.
   void become_likelihoods(const Config& config, bool later, double* fits, size_t n) const {
     if (config.loss->binary) return;
-    const double unit = 2 * (later ? typical_later_ : typical_).mean();
+    const double typical = (later ? typical_later_ : typical_).mean();
+    const double unit = SONLINE_KEEPS(likelihood_unit) ? 2 * typical : 1.0;
     const double least = *std::min_element(fits, fits + n);
     for (size_t i = 0; i < n; ++i)
       fits[i] = unit > 0 ? -std::min((fits[i] - least) / unit, kLargestLoss) : 0.0;
@@ -145,6 +146,13 @@ class Targets {
   }
 
  private:
+  double unbounded_base(const Config& config) const {
+    if (!config.loss->binary) return config.loss->hessian ? mean_ - offset_ : 0.0;
+    // One half of a row of each class is added.
+    const double positive = 0.5 * (1 + mean_) * weight_, half = 0.5 * unit_;
+    return std::log((positive + half) / (weight_ - positive + half));
+  }
+
   static constexpr uint64_t kFirstLabels = 16;  // their mean is the offset
   static constexpr double kLargestLoss = 5;     // typical losses that a row can count
 

@@ -1,4 +1,5 @@
 #include "sonline/warm_up.hpp"
+#include "sonline/ablation.hpp"
 
 #include <cmath>
 #include <unordered_map>
@@ -53,11 +54,11 @@ Choices WarmUp::choices(const FeatureIndex& index) const {
   }
   Choices choices;
   if (config_.scaling == Scaling::automatic) {
-    choices.centres = centres(features, index);
-    choices.unit = unit(features);
+    if (SONLINE_KEEPS(centring)) choices.centres = centres(features, index);
+    if (SONLINE_KEEPS(common_unit)) choices.unit = unit(features);
   }
   const double count = static_cast<double>(features.size());
-  choices.wide = count > kWideFeatures &&
+  choices.wide = SONLINE_KEEPS(wide_rows) && count > kWideFeatures &&
                  count * static_cast<double>(rows) > kWideRows * static_cast<double>(keys_.size());
   return choices;
 }

@@ -438,6 +438,20 @@ class OnlineLearner(Face, LearnerConstructor):
         """
         return self.spectra()[0]
 
+    def shares(self, later: bool = True) -> Floats:
+        """Return the share of each member of the mixture (``alpha="auto"``) in a prediction.
+
+        Those over the sketch come first, in the order of their alphas, then those with a step per
+        feature. With several classes, they are those of the first one.
+
+        Parameters
+        ----------
+        later : bool, default=True
+            True: in what `predict` returns, for later rows. False: in what `learn` returns, for the
+            next row.
+        """
+        return self._core.shares(0, later)
+
     def basis(self) -> Floats:
         """Return the directions of the sketch as orthonormal rows, in the order of `spectrum`.
 

@@ -12,7 +12,7 @@ from sonline.cli.inspect import describe
 from sonline.model import Model
 from sonline.river import SONClassifier as RiverClassifier
 from sonline.service.bodies import Rows
-from sonline.service.store import CHAMPION, Version
+from sonline.service.records import CHAMPION, Version
 from sonline.service.versions import Live
 from sonline.training import prediction_lines, prediction_objects
 
@@ -114,8 +114,8 @@ def test_contributions_add_up_to_the_prediction_of_the_class(trained, load) -> N
 @pytest.mark.parametrize("rows", [1, 3])
 def test_the_service_answers_in_the_same_order(trained, rows: int) -> None:
     path, labels, X = trained
-    info = Version("test", 1, CHAMPION, "a file", 0.0, 1)
-    live = Live(info, Model.load(path), 1, path.parent)
+    info = Version(1, CHAMPION, "a file", 0.0, 1)
+    live = Live(info, Model.load(path), 1)
     answer = live.predict(Rows(rows_of(X)[:rows], rows, [None] * rows))
     learner = OnlineLearner.load(path)
     for row in range(rows):

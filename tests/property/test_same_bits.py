@@ -33,7 +33,6 @@ models = st.fixed_dictionaries(
         "oja_step": st.sampled_from([1.0, SCALE_FREE]),
         "alpha": st.sampled_from([1.0, "relative:0.1", "auto"]),
         "hash_bits": st.sampled_from([None, 3, 20]),
-        "follow_labels": st.booleans(),
     }
 )
 
@@ -134,7 +133,7 @@ def test_predict_changes_nothing_and_equals_the_result_of_learn(
     parameters: dict[str, Any], seed: int, row: int
 ) -> None:
     X, y, w = rows(parameters["loss"], seed)
-    model = OnlineLearner(**parameters | {"follow_labels": False})
+    model = OnlineLearner(**parameters)
     model.learn(X[:row], y[:row], w[:row])
     before = state_of(model)
     new_feature = np.hstack([X, np.ones((ROUNDS, 1))])
@@ -169,7 +168,7 @@ def test_stopped_and_continued(
     way: str,
 ) -> None:
     X, y, w = rows(parameters["loss"], seed)
-    model = OnlineLearner(**parameters | {"follow_labels": False})
+    model = OnlineLearner(**parameters)
     model.learn(X[:row], y[:row], w[:row])
     again = brought_back(model, way, tmp_path_factory.getbasetemp())
     assert_continues(model, again, row, (X, y, w))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from sonline import OnlineLearner, persistence
+from sonline import OnlineLearner
 from sonline.model import Model
 from sonline.service import arrow, bodies
 from sonline.service.bodies import LearnRow, LoggedRow, PredictRow, Rows
@@ -20,7 +20,7 @@ from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.records import ARROW, LEARN
 from sonline.service.settings import Settings
-from sonline.service.versions import FACE, new_model
+from sonline.service.versions import new_model, packed
 
 NAME = "clicks"
 
@@ -52,10 +52,6 @@ def drawn(count: int, seed: int = 0, prefix: str = "e") -> list[dict[str, Any]]:
         }
         for number, (row, label, colour) in enumerate(zip(values, labels, colours, strict=True))
     ]
-
-
-def packed(model: Model) -> bytes:
-    return persistence.pack(model.document() | {"face": FACE}, model.tensors())
 
 
 def make(folder: Path, model: Model | None = None, settings: Settings | None = None) -> Engine:

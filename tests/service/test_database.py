@@ -9,6 +9,7 @@ import pytest
 
 from sonline.service.database import Database
 from sonline.service.records import LEARN, LINES, SHADOW, DamagedError, Record, StoreError, Version
+from sonline.service.view import DatabaseView
 
 
 def record(payload: bytes, count: int = 1) -> Record:
@@ -167,6 +168,17 @@ def test_old_events_are_removed_when_nothing_needs_them(path):
         list(database.read(1))
     database.drop_before(database.next, keep_bytes=1 << 30, older_than=10.0)
     assert database.about.first == 61
+
+
+def test_events_that_were_removed_meanwhile_are_not_skipped(path):
+    """As a process that follows would, which knows an older beginning."""
+    database = filled(path)
+    view = DatabaseView(path)
+    view.refresh()
+    database.drop_before(50, keep_bytes=0, older_than=None)
+    with pytest.raises(StoreError, match="the events from 9 to 48 are missing"):
+        list(view.read(9))
+    assert next(view.read(49)).seq == 49
 
 
 def test_unfinished_snapshots_and_creations_leave_nothing(path):

@@ -11,7 +11,7 @@ from helpers_service import drawn, served, to_learn
 from starlette.testclient import TestClient
 
 from sonline.service import create_app, engine
-from sonline.service.records import StoreError
+from sonline.service.records import End, StoreError
 from sonline.service.service import Service
 from sonline.service.settings import Settings
 from sonline.service.versions import new_model
@@ -75,6 +75,34 @@ def test_a_model_that_cannot_be_written_is_503_and_leaves_nothing(tmp_path, monk
         assert "No space left" in answer.json()["error"]
         assert client.post("/v1/models", json={"name": "m"}).status_code == 201
     assert sorted(path.name for path in (tmp_path / "models").iterdir()) == ["m.db", "m.end"]
+
+
+def test_what_an_interrupted_creation_left_is_removed_at_start(tmp_path):
+    service = Service(tmp_path)
+    service.start()
+    service.create("m", new_model(), "test")
+    service.close()
+    models = tmp_path / "models"
+    for name in ("n.new", "n.new-wal", "n.new-shm"):
+        (models / name).write_bytes(b"half")
+    End(models / "n.end").write("0" * 16, 0)
+    again = Service(tmp_path)
+    again.start(wait=True)
+    assert [*again.engines] == ["m"]
+    again.create("n", new_model(), "test")
+    again.close()
+    assert {path.stem for path in models.iterdir()} == {"m", "n", "n.end"}  # kept under a name
+    assert not list(models.glob("*.new*"))
+
+
+def test_a_folder_of_another_version_is_refused(tmp_path):
+    (tmp_path / "models" / "clicks" / "log").mkdir(parents=True)
+    with pytest.raises(StoreError, match=r"tokens.db is missing"):
+        Service(tmp_path)
+    service = Service(tmp_path, accept_loss=["tokens.db"])
+    with pytest.raises(StoreError, match="another version of sonline; move it away"):
+        service.start()
+    service.close()
 
 
 def test_two_services_do_not_share_a_folder(tmp_path):

@@ -41,7 +41,7 @@ def opened(browser, url, **settings):
 def test_the_page_is_alive(browser, expect, demo, name, settings):
     page = opened(browser, demo, **settings)
     page.wait_for_selector("#state.good", timeout=10_000)
-    page.wait_for_selector("#experts .bar:nth-child(2)")
+    page.wait_for_selector("#members .bar:nth-child(2)")
     page.wait_for_selector("#weights tbody tr:nth-child(6)")
     page.wait_for_selector("#versions tbody tr:nth-child(2)")
     first = page.inner_text("#events")

@@ -452,7 +452,6 @@ PARTS: list[tuple[str, Any]] = [
     ("reading.table", {"text": "a"}),
     ("reading.table", {"ignore": [1]}),
     ("only_predicts", "text"),
-    ("signs", "1"),
     ("progress.loss.points", [[0, 1.0, 1.0]]),
     ("progress.loss.points", [[-8, 1.0, 1.0]]),
     ("progress.loss.points", [[4, 1.0, 1.0], [2, 1.0, 1.0]]),

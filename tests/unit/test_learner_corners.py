@@ -345,3 +345,12 @@ def test_units_that_are_powers_of_two_change_no_bit(sketch, exponent):
         for _ in range(2)
     )
     np.testing.assert_array_equal(other.learn(X * 2.0**exponent, y), one.learn(X, y))
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_predictions_keep_to_the_bound_also_where_the_base_rate_does_not(loss):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.where(rng.random(60) < 0.9, 1.0, -1.0)
+    one = OnlineLearner(loss=loss, bound=1e-3)
+    assert np.abs(one.learn(X, y)).max() <= 1e-3
+    assert np.abs(one.predict(X)).max() <= 1e-3

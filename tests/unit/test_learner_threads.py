@@ -145,7 +145,7 @@ def _in_step(model: Model) -> set[tuple[int, int]]:
     """Return the rounds and features of each learner: one pair, if they have seen the same rows."""
     return {
         (int(stats["rounds"]), int(stats["features"]))
-        for stats in (core.stats() for core in model.learners)
+        for stats in [model.stats()]
     }
 
 

@@ -439,9 +439,10 @@ class Factored {
   [[gnu::always_inline]] inline void write_exact(const Row<T>& row, size_t written) {
     const size_t padded = whole_quads(written);
     const size_t quads = padded <= K_ + m_ ? padded : written / kQuad * kQuad;  // updates of 0
-    const bool only_weights = quads == kQuad && quads == padded;
-    if (only_weights)
+    if (quads == kQuad && quads == padded)                                      // only weights
       write_exact<kQuad>(row, quads, quads);
+    else if (quads == 2 * kQuad && quads == padded)
+      write_exact<2 * kQuad>(row, quads, quads);
     else
       write_exact<0>(row, quads, std::max(quads, written));
   }

@@ -69,8 +69,9 @@ def together(states: Sequence[State]) -> State:
     """Return what `outputs_of` has taken apart."""
     knowledge = {name: states[0][name] for name in (*INPUT_FIELDS, *NAMES)}
     for number, state in enumerate(states):
-        # The squared scales are those of the inputs, but for the paper's diagonal adaptation.
-        own = {name: state[name] for name in state if name not in INPUT_FIELDS or name == "squares"}
+        # These are of the inputs, but for the paper's diagonal adaptation.
+        also = ("squares", "mean_energy")
+        own = {name: state[name] for name in state if name not in INPUT_FIELDS or name in also}
         knowledge |= {f"{number}.{name}": own[name] for name in own if name not in NAMES}
     return knowledge
 

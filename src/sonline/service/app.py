@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache
@@ -166,9 +167,17 @@ class App:
         except BaseException as error:
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             raise
+        loop, thread = asyncio.get_running_loop(), threading.get_ident()
+
+        def soon(work: Callable[[], None]) -> None:
+            """Wake a writer when all requests that arrived together are in the queue."""
+            loop.call_soon(work) if threading.get_ident() == thread else work()
+
+        self.service.wake_with(soon)
         sampling = asyncio.create_task(self._sample())
         await send({"type": "lifespan.startup.complete"})
         await receive()
+        self.service.wake_with(lambda work: work())
         sampling.cancel()
         with suppress(asyncio.CancelledError):
             await sampling

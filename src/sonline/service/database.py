@@ -161,14 +161,12 @@ class Database(DatabaseView):
             with self._errors("copied"), self._replacing() as new:
                 new.about.snapshots = []
                 with (
-                    new._transaction() as connection,
-                    suppress(  # noqa: SLF001
-                        StoreError, sqlite3.Error
-                    ),
+                    new._transaction() as connection,  # noqa: SLF001 - of the same class
+                    suppress(StoreError, sqlite3.Error),
                 ):
                     for record in self._records(damaged, end):
                         connection.execute(_INSERT, _values(record, record.seq, record.time))
-                        end = record.end
+                        end, self.time = record.end, record.time
                 for old in snapshots:
                     with suppress(StoreError, sqlite3.Error):
                         data = self._snapshot(damaged, old)

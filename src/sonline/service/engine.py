@@ -16,13 +16,12 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any
 
 from sonline import persistence
-from sonline.errors import InvalidInputError, SonlineError
+from sonline.errors import InvalidInputError
 from sonline.model import Model
 from sonline.service.admission import Admission, Ticket, together
 from sonline.service.bodies import LabelRow, Rows
@@ -33,7 +32,7 @@ from sonline.service.pending import Waiting
 from sonline.service.pool import LEARNERS, SAVERS, WRITERS
 from sonline.service.records import ARROW, CHAMPION, SHADOW, StoreError, Version
 from sonline.service.settings import Settings
-from sonline.service.versions import FACE, Answer, Live, Part, check_alike, check_servable
+from sonline.service.versions import Answer, Live, Part, check_alike, check_servable, packed
 
 _REST = 0.03  # seconds that a few events wait for others: learning them together is cheaper
 _FEW_EVENTS = 256
@@ -51,11 +50,7 @@ class Engine:
         Settings of the engine.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        settings: Settings = Settings(),  # noqa: B008 - frozen
-    ) -> None:
+    def __init__(self, database: Database, settings: Settings = Settings()) -> None:  # noqa: B008
         self.name = database.path.stem
         self.settings = settings
         self.database = database
@@ -78,8 +73,10 @@ class Engine:
         self._writing = self._learning = self._saving = self._ticking = False  # in a shared thread
         self._asked: list[Future[int]] = []  # snapshots that were requested
         self._saved_at, self._saved_events = time.monotonic(), 0
-        self._changing = threading.Lock()  # held while the list of versions changes
+        self._changing = threading.RLock()  # held while the list of versions changes
         self.admission.queued = self._queued
+        # Calls a function that wakes a writer, at once or a moment later.
+        self.wake: Callable[[Callable[[], None]], None] = lambda work: work()
 
     # -- start and stop --------------------------------------------------------------------------
 
@@ -136,7 +133,7 @@ class Engine:
     def problem(self) -> str | None:
         """Why it cannot learn or write, or which events the champion could not learn."""
         live = self.versions.get(self.champion)
-        return self.failure or self.disk or (None if live is None else live.problem)
+        return self.failure or self.disk or (live.problem if live else None)
 
     @property
     def lag(self) -> int:
@@ -201,7 +198,7 @@ class Engine:
         """Wake a writer; the gate is held."""
         if not self._writing:
             self._writing = True
-            WRITERS.submit(self._write)
+            self.wake(lambda: WRITERS.submit(self._write))
         elif self._expected and len(self.admission.queue) >= self._expected:
             self._changed.notify_all()
 
@@ -248,11 +245,12 @@ class Engine:
 
     def _wake_learner(self) -> None:
         """Wake a learner, a moment later if there is little to learn; the gate is held."""
-        if self._learning or self.failure or not (self._written or self._asked):
+        asked = self._asked and not self._saving
+        if self._learning or self.failure or not (self._written or asked):
             return
         self._learning = True
         count = sum(ticket.record.count for ticket in self._written if ticket.record)
-        few = count < _FEW_EVENTS and not (self._closing or self._asked)
+        few = count < _FEW_EVENTS and not (self._closing or asked)
         LEARNERS.submit(self._learn_next, _REST if few else 0.0)
 
     def _learn_next(self) -> None:
@@ -275,8 +273,8 @@ class Engine:
     def _tick_later(self) -> None:
         if not (self._ticking or self._closing):
             self._ticking = True
-            seconds = min(self.settings.snapshot_seconds, self.settings.idle_seconds)
-            LEARNERS.submit(self._tick, seconds)
+            settings = self.settings
+            LEARNERS.submit(self._tick, min(settings.snapshot_seconds, settings.idle_seconds))
 
     def _tick(self) -> None:
         """Write a snapshot if it is due, and close the files of a model that nobody uses."""
@@ -396,33 +394,28 @@ class Engine:
         last = self._learned_to - 1
         good = [live for live in self.versions.values() if live.error is None]
         contents = [(live.info.version, *live.content()) for live in good]
-        SAVERS.submit(lambda: self._write_snapshots(contents, first, last, requests))
 
-    def _write_snapshots(
-        self,
-        contents: list[tuple[int, int, dict[str, Any], persistence.Tensors]],
-        first: int,
-        last: int,
-        requests: list[Future[int]],
-    ) -> None:
-        try:
-            for version, next_, document, tensors in contents:
-                data = persistence.pack(document, tensors)
-                self.database.put_snapshot(version, next_, min(first, next_), data)
-            self._remove_old_events()
+        def write() -> None:
             self._save_error = None
-        except (OSError, SonlineError) as error:
-            self._save_error = str(error)
-        for future in requests:
-            if self._save_error is None:
-                future.set_result(last)
-            else:
-                message = f"no snapshot could be written: {self._save_error}"
-                future.set_exception(UnavailableError(message))
-        with self._gate:
-            self._saving = False
-            self._wake_learner()
-            self._changed.notify_all()
+            try:
+                for version, next_, document, tensors in contents:
+                    data = persistence.pack(document, tensors)
+                    self.database.put_snapshot(version, next_, min(first, next_), data)
+                self._remove_old_events()
+            except Exception as error:  # noqa: BLE001 - the clients wait for an answer
+                self._save_error = str(error)
+            for future in requests:
+                if self._save_error is None:
+                    future.set_result(last)
+                else:
+                    message = f"no snapshot could be written: {self._save_error}"
+                    future.set_exception(UnavailableError(message))
+            with self._gate:
+                self._saving = False
+                self._wake_learner()
+                self._changed.notify_all()
+
+        SAVERS.submit(write)
 
     def _remove_old_events(self) -> None:
         """Remove old events that neither a snapshot nor a row that waits needs."""
@@ -445,7 +438,7 @@ class Engine:
                 raise InvalidInputError(
                     f"a model has at most {self.settings.versions} versions; remove one first"
                 )
-            data = persistence.pack(model.document() | {"face": FACE}, model.tensors())
+            data = packed(model)
             with self._gate:
                 if self.admission.closed is not None:
                     raise UnavailableError(self.admission.closed)
@@ -468,24 +461,21 @@ class Engine:
     def promote(self, version: int) -> None:
         """Make a version the champion; the previous champion continues as a shadow."""
         with self._changing:
-            self._promote(version)
-
-    def _promote(self, version: int) -> None:
-        live = self.versions.get(version)
-        if live is None:
-            raise InvalidInputError(f"there is no version {version}")
-        if live.error is not None:
-            raise InvalidInputError(f"version {version} cannot learn any more: {live.error}")
-        if version == self.champion:
-            return
-        self.database.promote(version)
-        with self._gate:
-            for info in self.database.about.versions:
-                self.versions[info.version].info = info
-            self.champion = version
-            self.admission.check_with(live.model)
-            if self._replayed and self.failure is None and not self._closing:
-                self.admission.closed = None
+            live = self.versions.get(version)
+            if live is None:
+                raise InvalidInputError(f"there is no version {version}")
+            if live.error is not None:
+                raise InvalidInputError(f"version {version} cannot learn any more: {live.error}")
+            if version == self.champion:
+                return
+            self.database.promote(version)
+            with self._gate:
+                for info in self.database.about.versions:
+                    self.versions[info.version].info = info
+                self.champion = version
+                self.admission.check_with(live.model)
+                if self._replayed and self.failure is None and not self._closing:
+                    self.admission.closed = None
 
     def roll_back(self) -> int:
         """Make the previous champion the champion again, and return its number."""
@@ -493,7 +483,7 @@ class Engine:
             previous = self.database.about.previous
             if previous is None or previous not in self.versions:
                 raise InvalidInputError("there is no version to roll back to")
-            self._promote(previous)
+            self.promote(previous)
         return previous
 
     def remove_version(self, version: int) -> None:

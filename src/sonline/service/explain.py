@@ -47,9 +47,9 @@ def reason(body: bytes, fields: dict[str, bool]) -> str:
         if required and name not in value:
             return f"the field {name!r} is missing"
     for name, content in value.items():
-        found = _CHECKS.get(name, _anything)(content)
-        if found:
-            return f"{name}: {found}"
+        fault = _CHECKS.get(name, _anything)(content)
+        if fault:
+            return f"{name}: {fault}"
     return "a text is not valid Unicode, or a number is out of range"
 
 
@@ -79,8 +79,8 @@ def _features(value: Any) -> str | None:
             good = isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int
             if not good or type(pair[1]) not in (int, float):
                 return f"expected pairs of index and number such as [3, 1.0], got {pair!r:.80}"
-            if found := _number(pair[1]):
-                return f"feature {pair[0]} {found}"
+            if fault := _number(pair[1]):
+                return f"feature {pair[0]} {fault}"
         return None
     if not isinstance(value, dict):
         return f"expected features by name, or pairs of index and number; got {_kind(value)}"
@@ -90,16 +90,16 @@ def _features(value: Any) -> str | None:
                 f"feature {name[:80]!r} is {_kind(content)}; a value is a number, text, true, "
                 "false or null"
             )
-        if found := _number(content):
-            return f"feature {name[:80]!r} {found}"
+        if fault := _number(content):
+            return f"feature {name[:80]!r} {fault}"
     return None
 
 
 def _label(value: Any) -> str | None:
     if value is None or isinstance(value, (dict, list)):
         return f"a label is a number, text, true or false; got {_kind(value)}"
-    found = _number(value)
-    return found and f"the label {found.partition(';')[0]}"
+    fault = _number(value)
+    return fault and f"the label {fault.partition(';')[0]}"
 
 
 def _id(value: Any) -> str | None:
@@ -113,8 +113,8 @@ def _id(value: Any) -> str | None:
 def _weight(value: Any) -> str | None:
     if type(value) not in (int, float):
         return f"a weight is a number of 0 or more, got {_kind(value)}"
-    found = _number(value)
-    return found and f"the weight {found.partition(';')[0]}"
+    fault = _number(value)
+    return fault and f"the weight {fault.partition(';')[0]}"
 
 
 def _of(kind: type, what: str) -> Callable[[Any], str | None]:
@@ -124,7 +124,7 @@ def _of(kind: type, what: str) -> Callable[[Any], str | None]:
 def _classes(value: Any) -> str | None:
     if not isinstance(value, list):
         return f"expected a list of labels, got {_kind(value)}"
-    return next((found for label in value if (found := _label(label))), None)
+    return next((fault for label in value if (fault := _label(label))), None)
 
 
 def _anything(_: Any) -> str | None:

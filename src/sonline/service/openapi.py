@@ -36,12 +36,12 @@ _ERRORS = {
     "401": "The token is missing or unknown.",
     "403": "The token lacks the scope, or the request comes from a page of another site.",
     "404": "There is no such model, version or id.",
-    "408": "The body took too long.",
+    "409": "There already is such a model, or as many models as may be.",
     "413": "The body exceeds a limit; nothing was learned.",
     "415": "The content type is not supported.",
     "421": "Without tokens only requests to localhost are answered; or this process only predicts.",
     "429": "Too many events wait, or too many requests; try again after `Retry-After` seconds.",
-    "503": "Starting, stopping, or the log cannot be written; nothing was learned.",
+    "503": "Starting, stopping, or the disk cannot be written; nothing was learned.",
 }
 
 

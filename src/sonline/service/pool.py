@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import heapq
+import logging
 import os
 import threading
 import time
 from collections.abc import Callable
 from itertools import count
 
+log = logging.getLogger("sonline.service")
+
 
 class Pool:
     """A few threads that call functions, at once or after a delay.
 
-    A function must handle its errors. The threads are started when they are needed.
+    The threads are started when they are needed. Errors go to the log.
 
     Examples
     --------
@@ -50,7 +53,10 @@ class Pool:
                     self._changed.wait(wait if self._work else None)
                 self._idle -= 1
                 work = heapq.heappop(self._work)[2]
-            work()
+            try:
+                work()
+            except Exception:  # the thread goes on for other models
+                log.exception("error")
             del work  # it may hold a model
 
 

@@ -23,7 +23,7 @@ from sonline.service.reading import MANY, Reader
 from sonline.service.service import Service
 from sonline.service.versions import Answer
 
-LARGE_BODY = 1 << 14  # bytes that are decoded, checked and predicted in another thread
+LARGE_BODY = 1 << 16  # bytes that are decoded, checked and predicted in another thread
 
 
 class RowHandlers:

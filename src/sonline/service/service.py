@@ -7,7 +7,7 @@ import logging
 import threading
 import time
 from collections import deque
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TextIO
@@ -15,7 +15,6 @@ from typing import Any, TextIO
 import msgspec
 import numpy as np
 
-from sonline import persistence
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
 from sonline.rows import Floats
@@ -25,7 +24,7 @@ from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
 from sonline.service.records import End, StoreError, check_name, set_aside
 from sonline.service.settings import Settings
-from sonline.service.versions import FACE, check_servable
+from sonline.service.versions import check_servable, packed
 from sonline.service.view import DatabaseView
 
 HISTORY = 600  # samples that a page shows when it is opened, one a second
@@ -84,6 +83,7 @@ class Service:
         self.engines: dict[str, Engine | Follower] = {}
         self.watched: dict[str, Watched] = {}
         self.stopping = threading.Event()
+        self._wake: Callable[[Callable[[], None]], None] = lambda work: work()
         self._accept_loss = accept_loss
         self._models = folder / "models"
         self._changing = threading.Lock()
@@ -145,6 +145,8 @@ class Service:
         for path in paths:
             if path.is_dir():
                 raise StoreError(f"{path} is a folder of another version of sonline; move it away")
+            if path.suffix.startswith(".new"):  # its creation was interrupted
+                path.unlink()
         return sorted({path.stem for path in paths if path.suffix in (".db", ".end")})
 
     def _open(self, path: Path) -> None:
@@ -181,7 +183,16 @@ class Service:
                 if name not in self.engines:
                     self._add(Follower(DatabaseView(self._models / f"{name}.db")))
 
+    def wake_with(self, wake: Callable[[Callable[[], None]], None]) -> None:
+        """Set how writers are woken (`Engine.wake`)."""
+        self._wake = wake
+        for engine in self.engines.values():
+            if isinstance(engine, Engine):
+                engine.wake = wake
+
     def _add(self, engine: Engine | Follower) -> None:
+        if isinstance(engine, Engine):
+            engine.wake = self._wake
         engine.start()
         self.engines = {**self.engines, engine.name: engine}
         self.watched[engine.name] = Watched(engine)
@@ -224,9 +235,8 @@ class Service:
                 raise ConflictError(
                     f"there are {len(self.engines)} models, as many as --models allows"
                 )
-            data = persistence.pack(model.document() | {"face": FACE}, model.tensors())
             path = self._models / f"{name}.db"
-            engine = Engine(Database.create(path, data, origin), self.settings)
+            engine = Engine(Database.create(path, packed(model), origin), self.settings)
             self._add(engine)
         engine.wait_ready()
         return engine

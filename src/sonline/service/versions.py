@@ -72,6 +72,11 @@ def new_model(
     return Model(chosen, ClassTable(tuple(classes), growing=not classes))
 
 
+def packed(model: Model) -> bytes:
+    """Return a model as a model file."""
+    return persistence.pack(model.document() | {"face": FACE}, model.tensors())
+
+
 def check_servable(model: Model) -> None:
     """Raise an error about a model that cannot learn the rows of requests."""
     if model.only_predicts:

@@ -77,6 +77,7 @@ class DatabaseView:
     def refresh(self) -> None:
         """Read what another process has changed."""
         with self._reading() as connection:
+            connection.execute("begin")
             about = self._read_about(connection)
             last = connection.execute(
                 "select seq + count, time from events order by seq desc limit 1"
@@ -140,11 +141,13 @@ class DatabaseView:
             "select kind, encoding, count, payload, seq, time, checksum from events where seq >= "
             "(select coalesce(max(seq), 0) from events where seq <= ?) order by seq"
         )
-        expected = None if start > self.about.first else start
+        expected: int | None = None
         for kind, encoding, number, payload, seq, written, checksum in connection.execute(
             query, (start,)
         ):
-            if expected not in (seq, None) and seq != self._after_lost(expected):
+            if expected is None:  # the first one
+                expected = min(seq, start)
+            if seq != expected and seq != self._after_lost(expected):
                 self._refuse(f"the events from {expected} to {seq - 1} are missing")
             if checksum_of(seq, number, kind, encoding, written, payload) != checksum:
                 self._refuse(f"damaged (event {seq})")
