@@ -164,6 +164,8 @@ class Mixture {
   template <class Archive>
   [[gnu::cold]] void state(Archive& archive) {
     for (const bool later : {false, true}) {
+      if constexpr (!Archive::reading)
+        if (both_) later_ = next_;  // there is one set of shares
       Blend& blend = later ? later_ : next_;
       const std::string use = later ? "later" : "next";
       shares_state(archive, use + ".members", blend.members);

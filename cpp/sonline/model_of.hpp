@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "sonline/ablation.hpp"
 #include "sonline/diagonal.hpp"
 #include "sonline/inputs.hpp"
 #include "sonline/model.hpp"
@@ -32,11 +33,10 @@ class ModelOf final : public Model {
       : config_(config),
         task_(task),
         inputs_(config),
-        diagonal_(config, first_targets(task).size()),
+        diagonal_(config, first_targets(task).size(), holds(task)),
         warm_up_(config) {
     for (const int64_t target : first_targets(task))
-      outputs_.push_back(std::make_unique<Output<T, S>>(
-          config, target, Diagonal<T>::keeps_weights(first_targets(task).size())));
+      outputs_.push_back(std::make_unique<Output<T, S>>(config, target, holds(task)));
     labels_.resize(outputs_.size());
   }
 
@@ -163,7 +163,8 @@ class ModelOf final : public Model {
     archive.array("diagonal.squares", diagonal_.squares(slots));
     for (size_t k = 0; k < outputs_.size(); ++k)
       archive.within(std::to_string(k) + ".", [&] {
-        outputs_[k]->write_knowledge(archive, slots, diagonal_.weights(k, slots));
+        outputs_[k]->write_knowledge(archive, slots, diagonal_.weights(k, slots),
+                                     diagonal_.later_weights(k, slots, next_row()));
       });
     return std::move(archive.state);
   }
@@ -216,14 +217,19 @@ class ModelOf final : public Model {
     if (task.growing) targets.push_back(kNever);
     return targets;
   }
+  // Whether the members with a step per feature keep weights for later rows apart: with a single
+  // output, to which no other can come. (One that emerges is as if it had been declared.)
+  static bool holds(const Task& task) {
+    return SONLINE_KEEPS(held_weights) && !task.growing && first_targets(task).size() == 1;
+  }
   static size_t position(const std::vector<size_t>& from, size_t i) {
     return static_cast<size_t>(std::find(from.begin(), from.end(), from[i]) - from.begin());
   }
 
   // Lets the diagonal follow the outputs, of which output i was output from[i].
   [[gnu::cold]] void arrange(const std::vector<size_t>& from) {
-    diagonal_ = diagonal_.arranged(from, inputs_.slots());
-    for (auto& output : outputs_) output->hold(Diagonal<T>::keeps_weights(outputs_.size()));
+    diagonal_ = diagonal_.arranged(from, inputs_.slots(), holds(task_));
+    for (auto& output : outputs_) output->hold(holds(task_));
     labels_.resize(outputs_.size());
   }
 
@@ -322,7 +328,7 @@ class ModelOf final : public Model {
       write_answers(number, out, false);
       double y = output.take_label(output.label(label), weight, seen);
       if (diagonal_.members() > 0)
-        diagonal_.prepare(&y, 0, weight, output.pull(), 2, seen,
+        diagonal_.prepare(&y, 0, weight, output.pull(), output.unit_of_gradients(), 2, seen,
                           Round<T, S>::longest_move(config_, seen));
       output.learn(row, y, weight, times, seen, diagonal);
     } catch (const std::exception&) {
@@ -335,12 +341,15 @@ class ModelOf final : public Model {
     if (!task_.numbers) see(label);
   }
 
-  [[noreturn]] static void refuse(size_t row, size_t number, const std::exception& error) {
+  [[noreturn]] void refuse(size_t row, size_t number, const std::exception& error) const {
     std::string text = "row " + std::to_string(row) + ": " + error.what() +
                        ". The learner is as it was before this row";
     if (row > 0) text += "; the " + std::to_string(row) + " rows before it were learned";
     if (dynamic_cast<const BadInput*>(&error)) throw BadInput(text);
     if (!dynamic_cast<const Diverged*>(&error)) throw;
+    text += config_.explicit_step
+                ? ". Use step='implicit', which cannot overshoot, or a larger alpha"
+                : ". Leave the row out, or give numbers of a reasonable size";
     throw Diverged(text, number, error.what());
   }
 
@@ -443,7 +452,7 @@ class ModelOf final : public Model {
     if (const size_t D = diagonal_.members(); D > 0) {
       diagonal_.project(next.row, next.seen.count);
       for (size_t k = 0; k < outputs_.size(); ++k) labels_[k] = outputs_[k]->label(label);
-      diagonal_.prepare(labels_.data(), output_of_label(label), weight, 1.0, seen_.size(),
+      diagonal_.prepare(labels_.data(), output_of_label(label), weight, 1.0, 1.0, seen_.size(),
                         next.seen, Round<T, S>::longest_move(config_, next.seen));
       const DiagonalPredictions all = diagonal_.predictions(0);
       const double* parts[] = {all.margins, all.later_margins, all.fits, all.later_fits};
@@ -496,6 +505,8 @@ class ModelOf final : public Model {
     const Choices choices = warm_up_.choices(inputs_.index());
     ModelOf settled(config_, task_);
     settled.inputs_.start(choices.unit, choices.centres);
+    for (size_t k = 0; k < outputs_.size(); ++k)
+      if (outputs_[k]->sign() < 0) settled.outputs_[k]->mirror(outputs_[k]->target());
     settled.wide_ = choices.wide;
     const Batch batch = warm_up_.batch();
     Vector predictions(batch.rows * lines());
@@ -527,6 +538,9 @@ class ModelOf final : public Model {
       read_classes_seen(archive);
     else
       archive.array("classes.seen", seen_);
+    size_t outputs = outputs_.size();
+    archive.scalar("outputs", outputs);
+    if (outputs != outputs_.size()) StateReader::fail("outputs", "does not fit the classes");
     warm_up_.state(archive, inputs_.seen().count, inputs_.index());
     if (!config_.diagonal.empty()) diagonal_.state(archive, slots);
     for (size_t k = 0; k < outputs_.size(); ++k)

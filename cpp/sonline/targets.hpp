@@ -111,6 +111,12 @@ class Targets {
     return SONLINE_KEEPS(pull) && config.unit_free && linear ? 2 * typical_.mean() : 1.0;
   }
 
+  // The unit of gradients, for steps that must not depend on that of the labels.
+  double unit_of_gradients(const Config& config) const {
+    const bool has_unit = !config.loss->binary && config.loss->hessian && typical_.mean() > 0;
+    return has_unit ? std::sqrt(2 * typical_.mean()) : 1.0;
+  }
+
   // Turns the fits of predictions (see Loss::fits) into likelihoods. Losses of numbers have a unit:
   // a typical loss counts 1/2, as in a normal distribution.
   void become_likelihoods(const Config& config, bool later, double* fits, size_t n) const {
@@ -148,9 +154,8 @@ class Targets {
  private:
   double unbounded_base(const Config& config) const {
     if (!config.loss->binary) return config.loss->hessian ? mean_ - offset_ : 0.0;
-    // One half of a row of each class is added.
-    const double positive = 0.5 * (1 + mean_) * weight_, half = 0.5 * unit_;
-    return std::log((positive + half) / (weight_ - positive + half));
+    // One half of a row of each class is added. Opposite labels give exactly the opposite.
+    return std::log((1 + mean_) * weight_ + unit_) - std::log((1 - mean_) * weight_ + unit_);
   }
 
   static constexpr uint64_t kFirstLabels = 16;  // their mean is the offset

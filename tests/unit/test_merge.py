@@ -12,7 +12,7 @@ from oracle.merging import merged_sketch, merged_weights
 from sonline import OnlineLearner, SONClassifier, SONRegressor, river
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.labels import ClassTable
-from sonline.merging.state import read
+from sonline.merging.state import outputs_of, read
 from sonline.model import Model
 from sonline.parameters import SKETCHES, Parameters
 
@@ -122,7 +122,7 @@ def test_scaled_features_are_merged_in_raw_coordinates(sketch):
     merged = learners[0].merge(learners[1:])
 
     def known(shard):
-        state = shard.model.core.knowledge()
+        state = outputs_of(shard.model.core.knowledge())[0]
         return read(shard.model.parameters, state, state["features"])
 
     every = [known(shard) for shard in learners]
@@ -161,10 +161,12 @@ def test_weight_vectors_that_failed_have_no_say():
     learners = trained(2, X, y, loss="squared", sketch="oja", scaling="none", intercept=False)
     for model, best in zip(learners, (0, -1), strict=True):
         document, tensors = model.__getstate__()
-        share = np.full_like(tensors["0.ensemble.share"], 1e-9)
+        share = np.full_like(tensors["0.later.members"], 1e-9)
         share[best] = 1.0
         # Factors of predictions are averaged apart from the weights: here both are 1.
-        plain = {"0.ensemble.share": share, "0.shrinkage.share": np.array([1.0, 0.0, 0.0, 0.0])}
+        factors = np.array([1.0, 0.0, 0.0, 0.0])
+        plain = {f"0.{use}.members": share for use in ("next", "later")}
+        plain |= {f"0.{use}.factors": factors for use in ("next", "later")}
         model.__setstate__((document, tensors | plain))
     merged = learners[0].merge(learners[1:])
     each = np.mean([model.predict(X) for model in learners], axis=0)
@@ -333,7 +335,7 @@ def test_classifiers_with_named_classes_merge():
     ]
     merged = shards[0].merge(shards[1:])
     scores = [learner.score(X[5000:], y[5000:]) for learner in (merged, *shards)]
-    assert scores[0] > max(scores[1:])
+    assert scores[0] >= max(scores[1:])
     assert merged.progress_.rows == 5000
     assert merged.progressive_loss_ == pytest.approx(
         np.mean([learner.progressive_loss_ for learner in shards])
