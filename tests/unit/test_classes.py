@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonline import OnlineLearner, _core
+from sonline import OnlineLearner
 from sonline.errors import DivergenceError, InvalidInputError
 from sonline.labels import ClassTable
 from sonline.model import Model, probabilities
