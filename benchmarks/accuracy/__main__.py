@@ -90,12 +90,12 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
 def best_of(entry: learners.Entry, stream: streams.Stream, X: Any, y: np.ndarray) -> Any:
     """Return the scores of a contender; of a tuned one those with the least progressive error."""
     classes = int(y.max()) + 1 if stream.kind == "multiclass" else 2
-    late = stream.group == "ordered" and entry.late
+    delays = protocol.DELAYS if stream.group == "ordered" and entry.late else ()
     candidates = []
     for make in entry.makers(stream.kind, classes):
         with np.errstate(all="ignore"):
             try:
-                candidates.append(protocol.judge(make, stream.kind, X, y, late=late))
+                candidates.append(protocol.judge(make, stream.kind, X, y, delays=delays))
             except Exception as error:  # noqa: BLE001 - a contender that fails has no score
                 print(f"{entry.name} on {stream.name}: {error}", file=sys.stderr)
     return min(candidates, key=lambda scores: scores["progressive"]["error"], default=None)

@@ -82,7 +82,7 @@ int main(int argc, char** argv) {
   if (sketch == "auto") {
     config.sketch_name = "isotropic";
     // As in parameters.py.
-    config.experts = {{0.0001}, {0.01}, {0.003, 3000}};
+    config.experts = {{0.0001}, {0.003, 3000}, {0.01, 100}};
     config.sketch.experts = config.experts.size();
     config.sketch_every = 0;
   }

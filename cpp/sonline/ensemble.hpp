@@ -9,6 +9,7 @@
 #include <limits>
 #include <utility>
 
+#include "sonline/ablation.hpp"
 #include "sonline/archive.hpp"
 #include "sonline/exponential.hpp"
 #include "sonline/matrix.hpp"
@@ -37,11 +38,11 @@ class Ensemble {
     for (size_t e = 0; e < share_.size(); ++e) {
       double& factor = likelihoods[e];
       // However wrong an expert was, one row cannot remove it, unless the row counts as many.
-      factor = std::max(factor / best, kLeast);
+      factor = std::max(factor / best, SONLINE_KEEPS(likelihood_floor) ? kLeast : 1e-300);
       if (rows != 1) factor = exp_of(rows * log_of(factor));
       sum += share_[e] *= factor;
     }
-    const double mixed = kFixedShare * std::min(rows, 1.0);
+    const double mixed = SONLINE_KEEPS(fixed_share) ? kFixedShare * std::min(rows, 1.0) : 0.0;
     for (size_t e = 0; e < share_.size(); ++e)
       share_[e] = (1 - mixed) * (share_[e] / sum) + mixed * prior_[e];
   }
@@ -132,7 +133,9 @@ class EffectiveRows {
   }
   double count() const { return sum_ / unit(); }
   // The weight of one of them; 1 if the squares are beyond the range of numbers.
-  double unit() const { return std::isnormal(squares_) ? squares_ / sum_ : 1.0; }
+  double unit() const {
+    return std::isnormal(squares_) && SONLINE_KEEPS(effective_rows) ? squares_ / sum_ : 1.0;
+  }
 
   template <class Archive>
   void state(Archive& archive) {
@@ -159,12 +162,15 @@ class LabelBalance {
   static bool possible(double mean) { return std::fabs(mean) <= kMost; }
 
   // The information in a row's label, 4p(1 - p): if one label is rare, a memory must be longer.
-  double information() const { return (1 - usual_) * (1 + usual_); }
+  double information() const {
+    return SONLINE_KEEPS(label_information) ? (1 - usual_) * (1 + usual_) : 1.0;
+  }
 
   // How much a row counts if labels come in runs: the label that is more frequent among the last
   // rows than usual counts less, so that both have their usual odds. Otherwise the expert would
   // learn little more than the label of the run.
   double weight(double y) const {
+    if (!SONLINE_KEEPS(label_runs)) return 1.0;
     const double prior = kPrior / information();
     const double recent = (kRecent * recent_ + prior * usual_) / (kRecent + prior);
     const double odds = (1 + recent) * (1 - usual_), usual_odds = (1 - recent) * (1 + usual_);
@@ -202,8 +208,9 @@ class TypicalLoss {
  public:
   double mean() const { return mean_; }
   double limit() const {
-    return count_ >= kYoung && mean_ > 0 ? kOutlier * mean_
-                                         : std::numeric_limits<double>::infinity();
+    return SONLINE_KEEPS(loss_outliers) && count_ >= kYoung && mean_ > 0
+               ? kOutlier * mean_
+               : std::numeric_limits<double>::infinity();
   }
 
   void take_in(double loss) {

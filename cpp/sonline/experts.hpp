@@ -14,6 +14,7 @@
 #include <limits>
 #include <vector>
 
+#include "sonline/ablation.hpp"
 #include "sonline/config.hpp"
 #include "sonline/ensemble.hpp"
 #include "sonline/errors.hpp"
@@ -37,7 +38,8 @@ struct Rounds {
   }
   // Of the row that was added last.
   void add_energy(double energy) {
-    mean_energy += (energy - mean_energy) / static_cast<double>(count);
+    if (SONLINE_KEEPS(running_energy) || count == 1)
+      mean_energy += (energy - mean_energy) / static_cast<double>(count);
   }
 
   // The sketch takes in one row out of each group of this many rounds, and counts it that often. If
@@ -46,6 +48,7 @@ struct Rounds {
     constexpr uint64_t kFirstRare = 1024;
     constexpr size_t kMostRare = 32;
     if (sketch_every > 0) return sketch_every;
+    if (!SONLINE_KEEPS(sketch_draws)) return 1;
     size_t every = 1;
     while (every < kMostRare && count >= kFirstRare * every) every *= 2;
     return every;
@@ -104,7 +107,9 @@ class Experts {
 
   // The blend times this is the prediction. A single weight vector is that of the paper, and is not
   // made smaller.
-  double factor() const { return size() > 1 ? shrinkage.factor() : 1.0; }
+  double factor() const {
+    return size() > 1 && SONLINE_KEEPS(shrinkage) ? shrinkage.factor() : 1.0;
+  }
 
   // The implicit step of each expert with the A of the rounds before; `pull` is the weight of the
   // loss. The caller has read the margins.
@@ -113,7 +118,7 @@ class Experts {
             double energy_of_row, S& sketch) {
     const size_t E = size();
     const double unit = unit_of_alpha(config, rounds), tail = sketch.tail();
-    const bool held_out = is_held_out(rounds.count);
+    const bool held_out = SONLINE_KEEPS(held_out) && is_held_out(rounds.count);
     for (size_t e = 0; e < E; ++e) {
       const double part = remembered(config, rounds, e);
       const double alpha = config.experts[e].alpha * unit + tail * (part * s);
@@ -130,6 +135,16 @@ class Experts {
     else
       config.loss->implicit_steps(margins.data(), y, reaches_.data(), E, fits.data(),
                                   moves_.data());
+    if (!SONLINE_KEEPS(held_out))
+      for (size_t e = 0; e < E; ++e)
+        if (is_short_[e]) {
+          const double margin = as_sure_as_others(e);
+          config.loss->fits(&margin, y, 1, &fits[e]);
+        }
+    if (!SONLINE_KEEPS(implicit_step))  // the gradient of the start, and the A with this row
+      for (size_t e = 0; e < E; ++e)
+        moves_[e] = -reaches_[e] * config.loss->slope(margins[e], y) /
+                    (1 + reaches_[e] * config.loss->curvature(margins[e], y));
     const double most = most_moved(config, rounds);
     for (size_t e = 0; e < E; ++e) {
       if (is_short_[e] && held_out) moves_[e] = 0;
@@ -154,10 +169,12 @@ class Experts {
                     Clipped&& clipped, Likelihoods&& become_likelihoods) {
     become_likelihoods(fits);
     for (size_t e = 0; e < size(); ++e)
-      if (is_short_[e]) fits[e] = fit_of_short_memory(e, is_held_out(rounds.count));
+      if (is_short_[e])
+        fits[e] = fit_of_short_memory(e, is_held_out(rounds.count) || !SONLINE_KEEPS(held_out));
     if (config.loss->binary) balance.take_in(y, rounds.count);
     const double rows = weight / rounds.effective.unit();
-    ensemble.learn(fits, rows);
+    if (SONLINE_KEEPS(exponential_weights)) ensemble.learn(fits, rows);
+    if (!SONLINE_KEEPS(shrinkage)) return;
     shrinkage.learn(z, rows, [&](Vector& predictions) {
       for (double& prediction : predictions) prediction = clipped(prediction);
       config.loss->fits(predictions.data(), y, predictions.size(), predictions.data());
@@ -204,6 +221,7 @@ class Experts {
   // The margin by which an expert with a short memory is evaluated: few rows can often be
   // separated, so being surer than all others counts neither for it nor against it.
   double as_sure_as_others(size_t expert) const {
+    if (!SONLINE_KEEPS(as_sure_as_others)) return margins[expert];
     double most = 1;
     for (size_t e = 0; e < size(); ++e)
       if (e != expert) most = std::max(most, std::fabs(margins[e]));
@@ -215,7 +233,7 @@ class Experts {
   double fit_of_short_memory(size_t e, bool held_out) const {
     const double others = ensemble.without(e, fits);
     if (!held_out) return others;
-    return fits[e] > others ? std::sqrt(others * fits[e]) : fits[e];
+    return SONLINE_KEEPS(half_gain) && fits[e] > others ? std::sqrt(others * fits[e]) : fits[e];
   }
 
   // How far a step may move a prediction: blended experts do not get sure of a class by one row.
@@ -223,7 +241,7 @@ class Experts {
     constexpr double kAny = std::numeric_limits<double>::infinity();
     if (size() == 1 || !config.loss->binary) return kAny;
     const double rows = rounds.effective.count();
-    return rows < kFewRows ? rows : kAny;
+    return SONLINE_KEEPS(first_steps_limit) && rows < kFewRows ? rows : kAny;
   }
 
   size_t first_;

@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "sonline/ablation.hpp"
 #include "sonline/archive.hpp"
 #include "sonline/batch.hpp"
 #include "sonline/config.hpp"
@@ -31,7 +32,7 @@ class FirstRows {
  public:
   explicit FirstRows(bool wanted) : open_(wanted) {}
   static bool may_centre(const Config& config) {
-    return config.scaling == Scaling::automatic && config.intercept && config.hash_bits < 0;
+    return SONLINE_KEEPS(centring) && config.scaling == Scaling::automatic && config.intercept && config.hash_bits < 0;
   }
 
   // Whether rows are still to be added.

@@ -35,6 +35,7 @@
 #include <string>
 #include <utility>
 
+#include "sonline/ablation.hpp"
 #include "sonline/archive.hpp"
 #include "sonline/batch.hpp"
 #include "sonline/config.hpp"
@@ -404,7 +405,8 @@ class Learner {
     label_high_ = std::max(label_high_, y);
     rounds_.add_row(nonzeros);
     if (config_.loss->binary) return 1;
-    if (config_.unit_free && config_.intercept && rounds_.count <= kFirstLabels)
+    if (SONLINE_KEEPS(label_offset) && config_.unit_free && config_.intercept &&
+        rounds_.count <= kFirstLabels)
       offset_ += (y - offset_) / static_cast<double>(rounds_.count);
     return std::max({std::fabs(label_low_ - offset_), std::fabs(label_high_ - offset_), 1e-300});
   }
@@ -419,7 +421,7 @@ class Learner {
   [[gnu::noinline]] double take_loss(double z, double y) {
     const double cost = config_.loss->value(z, y), limit = typical_.limit();
     if (!std::isfinite(cost)) throw Diverged("the loss is too large");
-    if (config_.unit_free && config_.loss->hessian && cost > limit)
+    if (SONLINE_KEEPS(label_outliers) && config_.unit_free && config_.loss->hessian && cost > limit)
       y = z + (y - z) * std::sqrt(limit / cost);
     typical_.take_in(cost);
     return y;
@@ -428,7 +430,8 @@ class Learner {
   // Losses of numbers have a unit: a typical loss counts 1/2, as in a normal distribution.
   void become_likelihoods(Vector& fits) const {
     if (config_.loss->binary) return;
-    const double unit = 2 * typical_.mean(), least = *std::min_element(fits.begin(), fits.end());
+    const double unit = SONLINE_KEEPS(likelihood_unit) ? 2 * typical_.mean() : 1.0;
+    const double least = *std::min_element(fits.begin(), fits.end());
     for (double& fit : fits) fit = unit > 0 ? -std::min((fit - least) / unit, kWorst) : 0.0;
     exponentials(fits.data(), fits.size(), fits.data());
   }
@@ -469,6 +472,7 @@ class Learner {
   // first rows, which would otherwise make all later steps short. Steps often end exactly at the
   // kink of a hinge: rounding must not decide which slope it has.
   double end_of_steps(double z) const {
+    if (!SONLINE_KEEPS(curvature_at_end)) return z;
     if (!config_.hessian) return z * (1 + 1e-6);
     return experts_.end_of_steps();
   }
@@ -476,7 +480,7 @@ class Learner {
   // The slope of a loss that grows like |y - z| has no unit; the weights have that of the labels.
   double pull_of_labels() const {
     const bool linear = !config_.loss->binary && !config_.loss->hessian;
-    return config_.unit_free && linear ? 2 * typical_.mean() : 1.0;
+    return SONLINE_KEEPS(pull_of_labels) && config_.unit_free && linear ? 2 * typical_.mean() : 1.0;
   }
 
   // The c of ĝ = c x̃; 0 if the sketch does not take the row or does not need it.

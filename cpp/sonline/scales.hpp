@@ -33,6 +33,7 @@
 #include <utility>
 #include <vector>
 
+#include "sonline/ablation.hpp"
 #include "sonline/blocks.hpp"
 #include "sonline/columns.hpp"
 #include "sonline/config.hpp"
@@ -174,7 +175,7 @@ class FeatureScales {
 
   // How many features there are, and how many values have been seen of all of them.
   void count_values(double features, double values) {
-    if (scaling_ != Scaling::automatic) return;
+    if (scaling_ != Scaling::automatic || !SONLINE_KEEPS(frequent_features)) return;
     frequency_unit_ = values > 0 ? static_cast<T>(features / (kCommon * values)) : T{0};
   }
 
@@ -182,7 +183,7 @@ class FeatureScales {
   // known of young ones is vague.
   static constexpr uint64_t kFirstRows = 16;
   [[gnu::noinline]] void choose_unit(const BlockStore<T>& blocks, Slot slots) {
-    if (scaling_ != Scaling::automatic || !centres_.empty()) return;
+    if (scaling_ != Scaling::automatic || !centres_.empty() || !SONLINE_KEEPS(common_unit)) return;
     double values = 0, squares = 0, alike = 0;
     for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
       const double square = blocks.at(slot)[at_], count = blocks.at(slot)[at_ + 1];
@@ -226,7 +227,7 @@ class FeatureScales {
 
   // Up to which size values count as they are.
   double limit(Slot slot, const T* block) const {
-    const bool cut = counts_rows() && block[at_ + 1] >= kYoung;
+    const bool cut = SONLINE_KEEPS(value_limits) && counts_rows() && block[at_ + 1] >= kYoung;
     return cut ? std::sqrt(limit_of(slot, block[at_])) : std::numeric_limits<double>::infinity();
   }
 
@@ -372,7 +373,7 @@ class FeatureScales {
   bool is_young(size_t i) const { return counts_[i] < kYoung || squares_[i] == 0; }
   bool is_beyond(const Row<T>& row, size_t i) const {
     const T square = row.raw[i] * row.raw[i];
-    return square > kFar * kFar * squares_[i] && !is_young(i) &&
+    return SONLINE_KEEPS(value_limits) && square > kFar * kFar * squares_[i] && !is_young(i) &&
            square > limit_of(row.slots[i], squares_[i]);
   }
 
@@ -395,12 +396,12 @@ class FeatureScales {
     const auto draw = none < (none + (drawn ? T{1} : T{0}));
     for (size_t i = 0; i < n; i += kLanes) {
       const Lanes before = load(squares_, i), seen = load(counts_, i), square = load(used_, i);
-      const auto young = (seen < kYoung) | (before == none), taken = young | draw;
+      const auto unknown = before == none, young = (seen < kYoung) | unknown, taken = young | draw;
       const Lanes stands_for = young ? one : groups, count = seen + stands_for;
       // However many rows it stands for, a row is no large part of what is known.
       const Lanes whole = stands_for / count, part = young | (whole < small) ? whole : small;
       const Lanes mean = before + (square - before) * part;
-      store(used_, i, young ? mean : before);
+      store(used_, i, (SONLINE_KEEPS(young_scales) ? young : unknown) ? mean : before);
       store(stored_, i, taken ? mean : before);
       store(new_counts_, i, taken ? (count < most ? count : most) : seen);
     }

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sonline/ablation.hpp"
 #include "sonline/secular.hpp"
 #include "sonline/sketch/factored.hpp"
 
@@ -58,7 +59,7 @@ class Spectrum {
     for (size_t j = 0; j < most; ++j)
       ev[j] = kind_ == Truncation::isotropic ? eigen.values[j] : eigen.values[j] - lambda;
     if (kind_ == Truncation::rfd) tail += lambda / 2;
-    if (kind_ == Truncation::isotropic)
+    if (kind_ == Truncation::isotropic && SONLINE_KEEPS(isotropic_tail))
       tail += in.stands_for * lambda / std::max(in.features - static_cast<double>(m_), 1.0);
     size_t rank = most;
     while (rank > 0 && !(ev[rank - 1] > kNegligible * eigen.values[0])) ev[--rank] = 0;
@@ -124,7 +125,7 @@ class PushRule {
   // replace that one at once, which needs a dense step. The rest of it counts in
   // the tail.
   double times_counted(double energy, size_t k, double times) const {
-    if (k < m_ || m_ == 0) return times;
+    if (k < m_ || m_ == 0 || !SONLINE_KEEPS(repeated_row_limit)) return times;
     return std::clamp(spectrum_.ev[k - 1] / energy, 1.0, times);
   }
 
