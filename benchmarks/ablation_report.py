@@ -10,6 +10,7 @@ import numpy as np
 
 PROTOCOLS = ("progressive", "frozen", "late 100", "late 1000")
 SCORES = ("error", "log loss")
+MORE_ERRORS = 5  # added to those of classes, so that streams with almost none do not decide
 # Log ratios to the default: by score, kind and stream, those of the protocols.
 Ratios = dict[str, dict[str, dict[str, dict[str, float]]]]
 
@@ -64,9 +65,8 @@ def ratios_of(run: dict[str, Any], default: dict[str, Any], without: dict[str, A
             if before is None or after is None:
                 continue
             for score in set(SCORES) & set(before):
-                # Half an error more: some streams have none.
-                least = 0.5 / run["rows"][stream] if "log loss" in before else 1e-12
-                ratio = math.log((after[score] + least) / (before[score] + least))
+                more = MORE_ERRORS / run["rows"][stream] if "log loss" in before else 0.0
+                ratio = math.log((after[score] + more) / (before[score] + more))
                 of_kind = ratios[score].setdefault(kind, {})
                 of_kind.setdefault(stream, {})[protocol] = ratio
     return ratios
