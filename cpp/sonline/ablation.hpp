@@ -12,31 +12,32 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <string_view>
 
 #define SONLINE_KEEPS(mechanism) \
-  (::sonline::ablation::kKept[static_cast<size_t>(::sonline::ablation::Mechanism::mechanism)])
-
-#define SONLINE_MECHANISMS(name)                                                          \
-  name(running_energy) name(implicit_step) name(curvature_at_end) name(sketch_draws)      \
-  name(repeated_row_limit) name(isotropic_tail) name(first_steps_limit) name(fixed_share) \
-  name(exponential_weights) name(likelihood_floor) name(effective_rows) name(held_out)    \
-  name(as_sure_as_others) name(half_gain) name(label_runs) name(label_information)        \
-  name(shrinkage) name(young_scales) name(common_unit) name(frequent_features)            \
-  name(value_limits) name(centring) name(shared_sketch) name(shared_directions)           \
-  name(label_offset) name(label_outliers) name(loss_outliers) name(pull_of_labels)        \
-  name(likelihood_unit)
+  (::sonline::ablation::kKept[::sonline::ablation::number_of(#mechanism)])
 
 namespace sonline::ablation {
 
-#define SONLINE_ENUMERATOR(name) name,
-enum class Mechanism { SONLINE_MECHANISMS(SONLINE_ENUMERATOR) };
-#undef SONLINE_ENUMERATOR
-#define SONLINE_NAME(name) #name,
-inline constexpr std::string_view kNames[] = {SONLINE_MECHANISMS(SONLINE_NAME)};
-#undef SONLINE_NAME
+inline constexpr std::string_view kNames[] = {
+    "running_energy",      "implicit_step",    "curvature_at_end",  "sketch_draws",
+    "repeated_row_limit",  "isotropic_tail",   "first_steps_limit", "fixed_share",
+    "exponential_weights", "likelihood_floor", "effective_rows",    "held_out",
+    "as_sure_as_others",   "half_gain",        "label_runs",        "label_information",
+    "shrinkage",           "young_scales",     "common_unit",       "frequent_features",
+    "value_limits",        "centring",         "shared_sketch",     "shared_directions",
+    "label_offset",        "label_outliers",   "loss_outliers",     "pull_of_labels",
+    "likelihood_unit"};
+
+consteval size_t number_of(std::string_view name) {
+  for (size_t i = 0; i < std::size(kNames); ++i)
+    if (kNames[i] == name) return i;
+  throw "not in the list";  // an error of the compiler
+}
 
 inline std::array<bool, std::size(kNames)> read_kept() {
   std::array<bool, std::size(kNames)> kept;

@@ -32,7 +32,8 @@ class FirstRows {
  public:
   explicit FirstRows(bool wanted) : open_(wanted) {}
   static bool may_centre(const Config& config) {
-    return SONLINE_KEEPS(centring) && config.scaling == Scaling::automatic && config.intercept && config.hash_bits < 0;
+    return SONLINE_KEEPS(centring) && config.scaling == Scaling::automatic && config.intercept &&
+           config.hash_bits < 0;
   }
 
   // Whether rows are still to be added.

@@ -358,7 +358,8 @@ class GroupOf final : public Group {
   // Three times as many directions as a learner of one class has, but not more than 64 by that.
   static Config shared_config(Config config) {
     const size_t size = config.sketch.size;
-    if (SONLINE_KEEPS(shared_directions)) config.sketch.size = std::max(size, std::min<size_t>(3 * size, 64));
+    if (SONLINE_KEEPS(shared_directions))
+      config.sketch.size = std::max(size, std::min<size_t>(3 * size, 64));
     config.sketch.outputs = 1;
     return config;
   }
@@ -546,7 +547,9 @@ class GroupOf final : public Group {
     Output& output = states_[column];
     output.experts.step(config_, rounds_, output.label, weight, curvature(column), row_.energy,
                         sketch_);
-    const double end = experts() > 1 && SONLINE_KEEPS(curvature_at_end) ? output.experts.end_of_steps() : output.blend;
+    const double end = experts() > 1 && SONLINE_KEEPS(curvature_at_end)
+                           ? output.experts.end_of_steps()
+                           : output.blend;
     output.curvature_of_row = weight * config_.loss->curvature(end, output.label);
   }
 
@@ -650,9 +653,10 @@ class GroupOf final : public Group {
 // Whether classes can share a sketch: what else a learner can do, groups cannot.
 inline bool can_share(const Config& config) {
   const bool blended = config.experts.size() > 1 || config.sketch.size == 0;
-  return SONLINE_KEEPS(shared_sketch) && blended && config.sketch_name == "isotropic" && config.loss->binary && config.hessian &&
-         !config.explicit_step && !config.clip && !config.follow_labels &&
-         !std::isfinite(config.bound) && config.scaling != Scaling::gradient;
+  return SONLINE_KEEPS(shared_sketch) && blended && config.sketch_name == "isotropic" &&
+         config.loss->binary && config.hessian && !config.explicit_step && !config.clip &&
+         !config.follow_labels && !std::isfinite(config.bound) &&
+         config.scaling != Scaling::gradient;
 }
 
 std::unique_ptr<Group> make_group(const Config& config, bool single_precision);

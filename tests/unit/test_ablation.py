@@ -10,7 +10,8 @@ CPP = Path(__file__).parents[2] / "cpp" / "sonline"
 
 def test_every_mechanism_can_be_taken_away_and_is_listed():
     header = (CPP / "ablation.hpp").read_text(encoding="utf-8")
-    defined = set(re.findall(r"\bname\((\w+)\)", header))
+    names = re.search(r"kNames\[\] = \{([^}]*)\}", header)
+    defined = set(re.findall(r'"(\w+)"', names[1]))
     used = set()
     for path in CPP.rglob("*.?pp"):
         if path.name != "ablation.hpp":
