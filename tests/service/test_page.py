@@ -58,6 +58,7 @@ def test_the_page_is_alive(browser, expect, demo, name, settings):
 
 
 def test_versions_are_promoted_on_the_page_and_charts_are_marked(browser, expect, demo):
+    expect.set_options(timeout=20_000)  # a promotion waits for the engine
     page = opened(browser, demo)
     page.on("dialog", lambda dialog: dialog.accept())
     second = page.locator("#versions tbody tr:nth-child(2)")
