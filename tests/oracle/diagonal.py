@@ -33,6 +33,7 @@ class Diagonal:
         output: int,
         weight: float,
         pull: float,
+        unit_of_g: float,
         classes: int,
         seen: Seen,
     ) -> None:
@@ -43,7 +44,7 @@ class Diagonal:
         if not self.config.diagonal:
             return
         loss, margins = self.config.loss, self.W @ x
-        g = weight * loss.derivative(float(margins[output, 0]), labels[output])
+        g = weight * loss.derivative(float(margins[output, 0]), labels[output]) / unit_of_g
         self.G = self.G + (g * x) ** 2
         root = np.sqrt(self.G)
         direction = np.divide(x, root, out=np.zeros_like(x), where=root > 0.0)

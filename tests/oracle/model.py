@@ -184,6 +184,7 @@ class Oracle:
             output=targets.index(int(label)) if label in targets else 0,
             weight=weight,
             pull=self.outputs[0].targets.pull,
+            unit_of_g=1.0 if self.classes else self.outputs[0].targets.unit_of_gradients,
             classes=len(self.seen_classes),
             seen=self.seen,
         )

@@ -84,6 +84,13 @@ class Targets:
         linear = not self.config.loss.binary and not self.config.curved
         return 2 * self.typical["next"].mean if self.config.unit_free and linear else 1.0
 
+    @property
+    def unit_of_gradients(self) -> float:
+        """The unit of gradients, where labels have one that must not matter."""
+        mean = self.typical["next"].mean
+        has_unit = not self.config.loss.binary and self.config.curved and mean > 0
+        return math.sqrt(2 * mean) if has_unit else 1.0
+
     def likelihoods(self, use: str, z: Array, y: float) -> Array:
         """Return how likely each prediction made the label. A typical loss of numbers is 1/2."""
         losses = np.array([self.config.loss.value(float(each), y) for each in z])
