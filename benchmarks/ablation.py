@@ -32,9 +32,9 @@ from fuzz.models import load_core
 
 from benchmarks import ablation_report, instructions
 from benchmarks.accuracy import protocol
-from benchmarks.accuracy.__main__ import chosen_streams, rows_or_reason
-from benchmarks.accuracy.cache import Cache, tidy
+from benchmarks.accuracy.cache import Cache, rows_or_reason, tidy
 from benchmarks.accuracy.stream import Stream
+from benchmarks.accuracy.streams import chosen_streams
 
 ROWS = 8_000
 CELLS = 40_000  # rows times classes of a stream with several classes
@@ -291,6 +291,8 @@ def main() -> None:
     environment = {**os.environ, "SONLINE_WITHOUT": names}
     subprocess.run([program, "--compiler"], check=True, stdout=subprocess.DEVNULL, env=environment)
     _of_run["cases"] = list(cases(options))
+    if not _of_run["cases"]:
+        parser.error("no stream of the development half has such a name or group")
     _of_run["core"] = options.build / f"_core{sysconfig.get_config_var('EXT_SUFFIX')}"
     kinds = {case.name: case.kind for case in _of_run["cases"]}
     rows = {case.name: int(case.y.size) for case in _of_run["cases"]}

@@ -108,7 +108,7 @@ def largest_of_protocol(ratios: Ratios) -> tuple[float, float, str]:
         for kind, streams in kinds.items():
             for protocol in PROTOCOLS:
                 values = [s[protocol] for s in streams.values() if protocol in s]
-                if len(values) > 1:
+                if values:
                     what = f"{score}, {kind}, {protocol}"
                     changes.append((*_mean_and_deviation(values), what))
     return max(changes)
