@@ -37,10 +37,12 @@ struct DiagonalPredictions {
 template <class T>
 class Diagonal {
  public:
-  Diagonal(const Config& config, size_t outputs)
+  // `held`: it keeps weights for later rows apart (phase.hpp). Otherwise members are judged on the
+  // next row only.
+  Diagonal(const Config& config, size_t outputs, bool held)
       : config_(config),
         outputs_(outputs),
-        held_(keeps_weights(outputs)),
+        held_(held),
         weights_(outputs * config.diagonal.size()),
         width_(padded_width(held_ ? 2 * weights_ + 2 : weights_ + 1)),
         columns_(Columns<T>::of_width(width_)),
@@ -58,11 +60,6 @@ class Diagonal {
 
   size_t members() const { return config_.diagonal.size(); }
   size_t bytes() const { return blocks_.bytes(); }
-
-  // Whether outputs keep weights for later rows apart (phase.hpp): numbers, and two classes, which
-  // have two outputs if more may come. With several classes, members are judged on the next row
-  // only.
-  static bool keeps_weights(size_t outputs) { return outputs <= 2 && SONLINE_KEEPS(held_weights); }
 
   // Of the row at hand.
   DiagonalPredictions predictions(size_t output) const {
@@ -89,10 +86,12 @@ class Diagonal {
 
   // Computes the steps for the labels of all outputs, of which `output` is the one that the label
   // of the row belongs to. Nothing changes before commit().
-  void prepare(const double* labels, size_t output, double weight, double pull, size_t classes,
-               const RowsSeen& seen, double longest) {
+  // `unit_of_g` is that of gradients: G has none, so that the unit of the labels does not matter.
+  void prepare(const double* labels, size_t output, double weight, double pull, double unit_of_g,
+               size_t classes, const RowsSeen& seen, double longest) {
     const size_t D = members();
-    const double g = weight * config_.loss->slope(margins_[output * D], labels[output]);
+    const double g =
+        weight * config_.loss->slope(margins_[output * D], labels[output]) / unit_of_g;
     has_avx2() ? prepare_directions_avx2(g) : prepare_directions(g);
     const double counted = SONLINE_KEEPS(many_classes) ? 0.5 * static_cast<double>(classes) : 1.0;
     const double unit = std::sqrt(seen.mean_energy / std::max(counted, 1.0));
@@ -160,8 +159,8 @@ class Diagonal {
   }
 
   // The same with other outputs: output i was there output from[i].
-  [[gnu::cold]] Diagonal arranged(const std::vector<size_t>& from, size_t slots) {
-    Diagonal next(config_, from.size());
+  [[gnu::cold]] Diagonal arranged(const std::vector<size_t>& from, size_t slots, bool held) {
+    Diagonal next(config_, from.size(), held);
     for (size_t i = 0; i < from.size(); ++i) next.set(i, weights(from[i], slots));
     next.set_squares(squares(slots));
     if (held_ && next.held_) next.take_held(*this, from, slots);

@@ -198,12 +198,12 @@ class Mixture {
     return later && !both_ && SONLINE_KEEPS(later_shares) ? later_ : next_;
   }
 
-  // Equal shares, but for members of the other use, and less for those that are judged rarely.
+  // Equal shares, but for members of the other use, and less for those that follow the last rows.
   static constexpr double kFollower = 0.1;
   static Vector prior(const Config& config, Use other) {
     Vector prior;
     for (const Member& member : config.members)
-      prior.push_back(member.use == other ? 0.0 : member.use == Use::later ? kFollower : 1.0);
+      prior.push_back(member.use == other ? 0.0 : member.use != Use::both ? kFollower : 1.0);
     prior.resize(prior.size() + config.diagonal.size(), 1.0);
     double sum = 0;
     for (const double share : prior) sum += share;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "sonline/ablation.hpp"
 #include "sonline/diagonal.hpp"
 #include "sonline/inputs.hpp"
 #include "sonline/model.hpp"
@@ -32,11 +33,10 @@ class ModelOf final : public Model {
       : config_(config),
         task_(task),
         inputs_(config),
-        diagonal_(config, first_targets(task).size()),
+        diagonal_(config, first_targets(task).size(), SONLINE_KEEPS(held_weights)),
         warm_up_(config) {
     for (const int64_t target : first_targets(task))
-      outputs_.push_back(std::make_unique<Output<T, S>>(
-          config, target, Diagonal<T>::keeps_weights(first_targets(task).size())));
+      outputs_.push_back(std::make_unique<Output<T, S>>(config, target, SONLINE_KEEPS(held_weights)));
     labels_.resize(outputs_.size());
   }
 
@@ -46,8 +46,7 @@ class ModelOf final : public Model {
   [[gnu::cold]] void add_class() override {
     if (!task_.growing) throw std::logic_error("this model has all its classes");
     const auto added = static_cast<int64_t>(task_.classes++);
-    std::vector<size_t> from(outputs_.size());
-    std::iota(from.begin(), from.end(), size_t{0});
+    std::vector<size_t> from = all_outputs();
     const size_t never = from.back();
     if (added == 0) return;
     if (added == 2) from = {0, 0, never, never};
@@ -66,9 +65,7 @@ class ModelOf final : public Model {
   [[gnu::cold]] void stop_growing() override {
     if (!std::exchange(task_.growing, false) || classes() < 2) return;
     outputs_.pop_back();
-    std::vector<size_t> from(outputs_.size());
-    std::iota(from.begin(), from.end(), size_t{0});
-    arrange(from);
+    arrange(all_outputs());
   }
 
   void learn(const Batch& batch, const double* labels, const double* weights, Predictions out,
@@ -163,7 +160,8 @@ class ModelOf final : public Model {
     archive.array("diagonal.squares", diagonal_.squares(slots));
     for (size_t k = 0; k < outputs_.size(); ++k)
       archive.within(std::to_string(k) + ".", [&] {
-        outputs_[k]->write_knowledge(archive, slots, diagonal_.weights(k, slots));
+        outputs_[k]->write_knowledge(archive, slots, diagonal_.weights(k, slots),
+                                     diagonal_.later_weights(k, slots, next_row()));
       });
     return std::move(archive.state);
   }
@@ -171,6 +169,7 @@ class ModelOf final : public Model {
     StateReader archive(known);
     inputs_.read_knowledge(archive);
     read_classes_seen(archive);
+    arrange(all_outputs());
     archive.scalar("wide", wide_);
     const size_t slots = inputs_.slots();
     if (!config_.diagonal.empty()) {
@@ -216,14 +215,22 @@ class ModelOf final : public Model {
     if (task.growing) targets.push_back(kNever);
     return targets;
   }
+  // Whether the members with a step per feature keep weights for later rows apart: for numbers, and
+  // until a third class is seen.
+  bool holds() const { return SONLINE_KEEPS(held_weights) && seen_.size() <= 2; }
   static size_t position(const std::vector<size_t>& from, size_t i) {
     return static_cast<size_t>(std::find(from.begin(), from.end(), from[i]) - from.begin());
   }
 
+  std::vector<size_t> all_outputs() const {
+    std::vector<size_t> all(outputs_.size());
+    std::iota(all.begin(), all.end(), size_t{0});
+    return all;
+  }
   // Lets the diagonal follow the outputs, of which output i was output from[i].
   [[gnu::cold]] void arrange(const std::vector<size_t>& from) {
-    diagonal_ = diagonal_.arranged(from, inputs_.slots());
-    for (auto& output : outputs_) output->hold(Diagonal<T>::keeps_weights(outputs_.size()));
+    diagonal_ = diagonal_.arranged(from, inputs_.slots(), holds());
+    for (auto& output : outputs_) output->hold(holds());
     labels_.resize(outputs_.size());
   }
 
@@ -322,7 +329,7 @@ class ModelOf final : public Model {
       write_answers(number, out, false);
       double y = output.take_label(output.label(label), weight, seen);
       if (diagonal_.members() > 0)
-        diagonal_.prepare(&y, 0, weight, output.pull(), 2, seen,
+        diagonal_.prepare(&y, 0, weight, output.pull(), output.unit_of_gradients(), 2, seen,
                           Round<T, S>::longest_move(config_, seen));
       output.learn(row, y, weight, times, seen, diagonal);
     } catch (const std::exception&) {
@@ -335,12 +342,15 @@ class ModelOf final : public Model {
     if (!task_.numbers) see(label);
   }
 
-  [[noreturn]] static void refuse(size_t row, size_t number, const std::exception& error) {
+  [[noreturn]] void refuse(size_t row, size_t number, const std::exception& error) const {
     std::string text = "row " + std::to_string(row) + ": " + error.what() +
                        ". The learner is as it was before this row";
     if (row > 0) text += "; the " + std::to_string(row) + " rows before it were learned";
     if (dynamic_cast<const BadInput*>(&error)) throw BadInput(text);
     if (!dynamic_cast<const Diverged*>(&error)) throw;
+    text += config_.explicit_step
+                ? ". Use step='implicit', which cannot overshoot, or a larger alpha"
+                : ". Leave the row out, or give numbers of a reasonable size";
     throw Diverged(text, number, error.what());
   }
 
@@ -406,10 +416,12 @@ class ModelOf final : public Model {
         predict_row(next.row, row, out, false);
         continue;
       }
-      if (drops_sketches(labels[row])) {
+      if (is_third_class(labels[row])) {
         if (prepared_count_ > 0) break;
         see(labels[row]);
-        for (auto& output : outputs_) output->drop_sketch();
+        arrange(all_outputs());
+        if (wide_ && !config_.diagonal.empty())
+          for (auto& output : outputs_) output->drop_sketch();
       }
       const size_t slots = inputs_.slots();
       inputs_.template resolve<true>(batch, row, next.row);
@@ -443,7 +455,7 @@ class ModelOf final : public Model {
     if (const size_t D = diagonal_.members(); D > 0) {
       diagonal_.project(next.row, next.seen.count);
       for (size_t k = 0; k < outputs_.size(); ++k) labels_[k] = outputs_[k]->label(label);
-      diagonal_.prepare(labels_.data(), output_of_label(label), weight, 1.0, seen_.size(),
+      diagonal_.prepare(labels_.data(), output_of_label(label), weight, 1.0, 1.0, seen_.size(),
                         next.seen, Round<T, S>::longest_move(config_, next.seen));
       const DiagonalPredictions all = diagonal_.predictions(0);
       const double* parts[] = {all.margins, all.later_margins, all.fits, all.later_fits};
@@ -479,14 +491,11 @@ class ModelOf final : public Model {
     const auto at = std::lower_bound(seen_.begin(), seen_.end(), code);
     if (at == seen_.end() || *at != code) seen_.insert(at, code);
   }
-  // Whether the label is that of the third class in wide rows: from there on, outputs do without
-  // their sketches.
-  bool drops_sketches(double label) const {
-    if (!wide_ || config_.diagonal.empty() || task_.numbers || !outputs_[0]->has_sketch())
-      return false;
-    const bool is_new =
-        !std::binary_search(seen_.begin(), seen_.end(), static_cast<int64_t>(label));
-    return seen_.size() + is_new > 2;
+  // Whether the label is that of the third class. From there on, members are judged on the next row
+  // only, and in wide rows outputs do without their sketches.
+  bool is_third_class(double label) const {
+    return seen_.size() == 2 &&
+           !std::binary_search(seen_.begin(), seen_.end(), static_cast<int64_t>(label));
   }
 
   // -- the end of the warm-up --------------------------------------------------------------------
@@ -525,10 +534,15 @@ class ModelOf final : public Model {
     inputs_.state(archive);
     archive.scalar("wide", wide_);
     const size_t slots = inputs_.slots();
-    if constexpr (Archive::reading)
+    if constexpr (Archive::reading) {
       read_classes_seen(archive);
-    else
+      arrange(all_outputs());
+    } else {
       archive.array("classes.seen", seen_);
+    }
+    size_t outputs = outputs_.size();
+    archive.scalar("outputs", outputs);
+    if (outputs != outputs_.size()) StateReader::fail("outputs", "does not fit the classes");
     warm_up_.state(archive, inputs_.seen().count, inputs_.index());
     if constexpr (Archive::reading)
       for (const double label : warm_up_.labels())

@@ -114,6 +114,7 @@ class Output {
                               targets_.clipped(config_, blended(true)), y);
   }
   double pull() const { return targets_.pull(config_); }
+  double unit_of_gradients() const { return targets_.unit_of_gradients(config_); }
 
   // Learns the row at hand from what take_label() returned. If it throws, nothing has changed.
   void learn(const InputRow<T>& row, double y, double weight, size_t times, const RowsSeen& seen,
@@ -184,7 +185,8 @@ class Output {
   }
 
   // See knowledge.hpp: what merging needs beside the inputs, without the sign.
-  [[gnu::cold]] void write_knowledge(StateWriter& archive, size_t slots, const Matrix& diagonal) {
+  [[gnu::cold]] void write_knowledge(StateWriter& archive, size_t slots, const Matrix& diagonal,
+                                     const Matrix& later_diagonal) {
     Targets targets = targets_;
     if (sign_ < 0) targets.mirror();
     targets.state(archive);
@@ -196,8 +198,9 @@ class Output {
       archive.matrix("directions", Matrix(0, slots));
     }
     archive.matrix("diagonal", diagonal);
+    archive.matrix("diagonal.later", later_diagonal);
     if (sign_ < 0)
-      for (const char* name : {"weights", "diagonal"}) archive.negate(name);
+      for (const char* name : {"weights", "diagonal", "diagonal.later"}) archive.negate(name);
     if (!adaptation_) return;
     adaptation_->make_room(slots);
     Vector squares(slots);

@@ -111,6 +111,12 @@ class Targets {
     return SONLINE_KEEPS(pull) && config.unit_free && linear ? 2 * typical_.mean() : 1.0;
   }
 
+  // The unit of gradients, for steps that must not depend on that of the labels.
+  double unit_of_gradients(const Config& config) const {
+    const bool has_unit = !config.loss->binary && config.loss->hessian && typical_.mean() > 0;
+    return has_unit ? std::sqrt(2 * typical_.mean()) : 1.0;
+  }
+
   // Turns the fits of predictions (see Loss::fits) into likelihoods. Losses of numbers have a unit:
   // a typical loss counts 1/2, as in a normal distribution.
   void become_likelihoods(const Config& config, bool later, double* fits, size_t n) const {

@@ -141,6 +141,8 @@ def test_predict_changes_nothing_and_equals_the_result_of_learn(
     model.predict(new_feature)
     model.predict_one({"never seen": 1.0, 2**62: 3.0})
     assert state_of(model) == before
+    if model.model.parameters.several:  # `learn` mixes for the next row, `predict` for later ones
+        return
     for x, z in zip(X[row : row + 1], predictions[row : row + 1], strict=True):
         assert model.learn(x[None], y[row : row + 1]) == z
 

@@ -128,7 +128,7 @@ def test_pickles_continue_bit_for_bit(classes):
     twin = pickle.loads(pickle.dumps(learner))
     assert state_of(twin) == state_of(learner)
     for each in (twin, learner):
-        each.with_class(classes).learn(rows[200:], y[200:])
+        each.learn(rows[200:], np.where(np.arange(len(y) - 200) == 9, classes, y[200:]))
     np.testing.assert_array_equal(twin.predict(rows), learner.predict(rows))
 
 

@@ -46,7 +46,7 @@ def test_values_far_beyond_their_scale_do_not_blow_up(loss: str, sketch: str) ->
 def test_predict_makes_the_prediction_that_learn_would_return(sketch: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 6)) * 10.0 ** rng.uniform(-4, 4, size=(100, 6))
-    model = OnlineLearner(sketch=sketch)
+    model = OnlineLearner(sketch=sketch, alpha="relative:0.1")
     for x in X:
         label = float(np.sign(x[0]))
         predicted = model.predict(x[None, :])[0]

@@ -108,7 +108,6 @@ def test_two_classes_learn_as_if_no_more_could_come():
         more = open_ended.learn(X[start:end], LABELS[start:end]).raw
         np.testing.assert_array_equal(two[:, 1:], more[:, 1:])
     assert sketched(open_ended)
-    np.testing.assert_array_equal(binary.predict(X), open_ended.predict(X))
 
 
 def test_tables_keep_a_sketch_for_each_class():
@@ -184,7 +183,6 @@ def test_compact():
     model.learn(X, LABELS)
     small = model.compact()
     np.testing.assert_allclose(small.predict(X), model.predict(X), atol=1e-4)
-    assert small.stats()["bytes"] < model.stats()["bytes"] / 3
     again = Model.from_bytes(small.to_bytes())
     np.testing.assert_array_equal(again.predict(X), small.predict(X))
 

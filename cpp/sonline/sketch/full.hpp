@@ -49,6 +49,9 @@ class Full {
     w_before_ = w_;
     d_before_ = d_;
     absorbed_ = false;
+    if (fixed_) return;  // otherwise a step changes the factor
+    L_before_ = L_;
+    factored_alpha_before_ = factored_alpha_;
   }
 
   void project(const Row<T>& row) {
@@ -113,6 +116,9 @@ class Full {
       r_ = r_before_;
       factored_alpha_ = factored_alpha_before_;
       d_ = C_.rows() + Q_.rows();
+    } else if (!fixed_) {
+      L_ = L_before_;
+      factored_alpha_ = factored_alpha_before_;
     }
     if (d_ != d_before_) resize(d_before_);
     w_ = w_before_;

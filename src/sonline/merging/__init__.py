@@ -168,11 +168,12 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
         | {"step": Parameters.step}
     )
     none = {"directions": np.zeros((0, state["features"].size)), "ev": np.zeros(0)}
+    none["diagonal"] = state["diagonal.later"]
     knowledge = read(parameters, state | none, state["features"])
     empty = outputs_of(_core.Model(small.for_core(), small.dtype == "float32").knowledge())[0]
     numbers = knowledge.numbers | dict.fromkeys(("tail", "total", "capacity", "wide"), 0.0)
     weights = knowledge.shares["later.members"] @ knowledge.weights
-    if parameters.several:
+    if len(knowledge.weights) > 1:
         factor = float(knowledge.shares["later.factors"] @ SHRINKING)
         weights *= factor
         weights[0] += (1 - factor) * _base(parameters, numbers) * np.sqrt(knowledge.effective[0])

@@ -260,6 +260,7 @@ def with_opposite_labels(state: State) -> State:
     return state | {
         "weights": -state["weights"],
         "diagonal": -state["diagonal"],
+        "diagonal.later": -state["diagonal.later"],
         "label.low": -state["label.high"],
         "label.high": -state["label.low"],
         "label.mean": -state["label.mean"],

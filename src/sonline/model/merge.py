@@ -55,10 +55,10 @@ def merge(models: Sequence[M], start: M | None) -> M:
     origin = None if start is None else known.pop()
     states = merge_learners(first.parameters, known, origin)
     merged = _without_core(models, start, table)
-    return merged.rebuilt(table, _core_with(first.parameters, table, states))
+    return merged.rebuilt(table, core_with(first.parameters, table, states))
 
 
-def _core_with(
+def core_with(
     parameters: Parameters, table: ClassTable | None, states: Sequence[State]
 ) -> _core.Model:
     """Return a model of the core with the knowledge of each output."""
@@ -161,4 +161,4 @@ def compact(model: M) -> M:
     small = type(model)(parameters)
     small.reading, small.progress = model.reading, model.progress
     small.only_predicts = True
-    return small.rebuilt(table, _core_with(parameters, table, [state for _, state in parts]))
+    return small.rebuilt(table, core_with(parameters, table, [state for _, state in parts]))

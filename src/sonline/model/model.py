@@ -299,6 +299,7 @@ class Model(ModelFiles):
     ) -> LearnResult:
         out = np.empty((1 if len(table) == 2 else len(table), rows.count))
         counts = class_counts(codes, self.classes, len(table))
+        before = self.core.stats()["rounds"]
         try:
             with _interrupts(out, self.core, table):
                 labels = codes.astype(np.float64)
@@ -308,8 +309,10 @@ class Model(ModelFiles):
         except InvalidInputError:  # nothing has been learned
             raise
         except DivergenceError:
-            if self.core.lines() > 1:  # all other rows have been learned
-                self._set_labels(table)
+            done = self.core.stats()["rounds"] - before
+            if table.signs and self.table is not None:  # it stops before the row
+                table = self.table.decided_by(codes[:done])
+            self._set_labels(table)
             raise
         except BaseException:
             self._set_labels(table)
