@@ -171,7 +171,7 @@ Rows read_rows(Input& in, const Setup& setup, size_t count) {
   const uint8_t flags = in.byte();
   rows.dense = flags & 1;
   rows.weighted = !(flags & 12);
-  constexpr size_t kRepeats[] = {1, 1, 1, 1, 1, 1, 12, 80};
+  constexpr size_t kRepeats[] = {1, 1, 1, 1, 1, 1, 6, 16};
   const size_t repeats = count == 1 ? 1 : kRepeats[flags >> 4 & 7];
   const bool spread = flags & 128;
   const double largest = setup.single ? kLargestValue<float> : kLargestValue<double>;
