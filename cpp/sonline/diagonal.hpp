@@ -90,8 +90,7 @@ class Diagonal {
   void prepare(const double* labels, size_t output, double weight, double pull, double unit_of_g,
                size_t classes, const RowsSeen& seen, double longest) {
     const size_t D = members();
-    const double g =
-        weight * config_.loss->slope(margins_[output * D], labels[output]) / unit_of_g;
+    const double g = weight * config_.loss->slope(margins_[output * D], labels[output]) / unit_of_g;
     has_avx2() ? prepare_directions_avx2(g) : prepare_directions(g);
     const double counted = SONLINE_KEEPS(many_classes) ? 0.5 * static_cast<double>(classes) : 1.0;
     const double unit = std::sqrt(seen.mean_energy / std::max(counted, 1.0));

@@ -36,7 +36,8 @@ class ModelOf final : public Model {
         diagonal_(config, first_targets(task).size(), SONLINE_KEEPS(held_weights)),
         warm_up_(config) {
     for (const int64_t target : first_targets(task))
-      outputs_.push_back(std::make_unique<Output<T, S>>(config, target, SONLINE_KEEPS(held_weights)));
+      outputs_.push_back(
+          std::make_unique<Output<T, S>>(config, target, SONLINE_KEEPS(held_weights)));
     labels_.resize(outputs_.size());
   }
 

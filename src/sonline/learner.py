@@ -17,7 +17,18 @@ from sonline.model import Model, to_merge
 from sonline.model.face import Face, Feature
 from sonline.parameters import Parameters, documented
 from sonline.persistence import Tensors
-from sonline.rows import LARGEST, UNIT, CoreRows, Floats, Rows, one_number, row_weights, vector
+from sonline.rows import (
+    LABEL_ADVICE,
+    LARGEST,
+    LARGEST_WEIGHT,
+    UNIT,
+    CoreRows,
+    Floats,
+    Rows,
+    one_number,
+    row_weights,
+    vector,
+)
 
 if TYPE_CHECKING:
     from sonline.streams import Batch
@@ -286,7 +297,7 @@ class OnlineLearner(Face, LearnerConstructor):
         if not self._learns:
             return self._learn_one_class(x, y, w)
         if type(y) is not float and type(y) is not int:
-            y = one_number("y", y, "labels of text and other classes are for SONClassifier")
+            y = one_number("y", y, LABEL_ADVICE)
         if self._binary:
             if y != 1:
                 if y != self._negative:
@@ -298,7 +309,7 @@ class OnlineLearner(Face, LearnerConstructor):
         if w is not UNIT:
             if type(w) is not float and type(w) is not int:
                 w = one_number("w", w, "it is the importance of the row")
-            if not 0 <= w <= LARGEST:
+            if not 0 <= w <= LARGEST_WEIGHT:
                 row_weights([w], 1)
         try:
             return self._core.learn_one(x, y, w)

@@ -42,7 +42,7 @@ def compare(kind: str, weights: bool = False, **changed: Any) -> None:
 
 def compare_state(kernel: OnlineLearner, oracle: ReferenceLearner) -> None:
     assert kernel.stats()["rounds"] == oracle.rounds
-    assert kernel.stats()["features"] == oracle.seen.sum()
+    assert kernel.stats()["features"] == oracle.inputs.features
     np.testing.assert_allclose(kernel.stats()["alpha"], oracle.alpha, rtol=TOLERANCE)
     raw = oracle.raw_weights
     actual = np.zeros_like(raw)

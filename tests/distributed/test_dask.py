@@ -21,7 +21,7 @@ import scipy.sparse as sp
 from distributed import Client, LocalCluster, get_worker, secede
 
 import sonline
-from sonline.distributed.dask import SONClassifier, SONRegressor, engine
+from sonline.distributed.dask import SONClassifier, SONRegressor, runner
 from sonline.distributed.dask.tokens import token_of
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError
 
@@ -63,7 +63,7 @@ def no_cluster(monkeypatch):
     def none():
         raise ValueError
 
-    monkeypatch.setattr(engine, "get_client", none)
+    monkeypatch.setattr(runner, "get_client", none)
     with dask.config.set(scheduler="synchronous"):
         yield
 
@@ -375,7 +375,7 @@ def test_bad_rows_are_named_or_skipped(client, data):
     X[2 * ROWS + 6, 3] = np.nan
     X[2 * ROWS + 8, 0] = np.inf
     # Bad rows in one partition: of several, the one that is found first ends it.
-    with pytest.raises(DataFormatError, match=r"^partition 2:7: a feature is missing") as caught:
+    with pytest.raises(DataFormatError, match=r"^partition 2:7: feature 3: NaN") as caught:
         SONClassifier().fit(*arrays(X, y))
     assert (caught.value.file, caught.value.line) == ("partition 2", 7)
     X[4 * ROWS, 0] = 1e19  # too large for float32

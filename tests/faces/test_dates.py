@@ -203,7 +203,7 @@ def test_amounts_of_a_table(tmp_path: Path, kind: str) -> None:
     learner = OnlineLearner()
     learner.learn_stream(path, amounts=["price"])
     assert [*learner.weights()] == ["price"]
-    assert learner.model.reading.table["amounts"] == ["price"]
+    assert learner.model.reading.table.amounts == ("price",)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])

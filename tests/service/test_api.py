@@ -14,6 +14,7 @@ from starlette.testclient import TestClient
 from sonline import OnlineLearner
 from sonline.errors import InvalidInputError
 from sonline.model import Model, Reading
+from sonline.read_options import ReadOptions
 from sonline.service import bodies, create_app, security
 from sonline.service.bodies import Limits
 from sonline.service.settings import Settings
@@ -603,7 +604,7 @@ def test_an_older_folder_with_such_a_model_refuses_to_learn(client):
     """Rows that are acknowledged and never learned are lost."""
     engine = client.app.service.engine(NAME)
     live = engine.versions[1]
-    live.model.reading = Reading("name", {}, {"interactions": ["a*b"]})
+    live.model.reading = Reading("name", {}, ReadOptions(interactions=["a*b"]))
     engine.admission.check_with(live.model)
     row = {"x": {"a": 1.0, "b": 2.0}, "y": 1}
     answer = client.post(f"{MODEL}/learn", json=row)
@@ -634,7 +635,7 @@ def test_labels_without_a_word_are_refused(client):
     client.post("/v1/models", json={"name": "words", "task": "classes"})
     rows = [{"x": {"f": 1.0}, "y": "a"}, {"x": {"f": 1.0}, "y": " "}]
     answer = client.post("/v1/models/words/learn", content=lines(rows), headers=NDJSON)
-    assert (answer.status_code, answer.json()["error"]) == (400, "y: there is no label in row 2")
+    assert (answer.status_code, answer.json()["error"]) == (400, "y, row 2: there is no label")
     assert client.post("/v1/models/words/learn", json={"x": {}, "y": ""}).status_code == 400
     client.post("/v1/models/words/predict?durable=1", json={"id": "a", "x": {"f": 1.0}})
     assert client.post("/v1/models/words/label", json={"id": "a", "y": ""}).status_code == 400
@@ -657,3 +658,19 @@ def test_a_key_that_occurs_twice_is_refused(client, path):
             body = f'{{"x": {x}{y}{rest}}}'
             answer = client.post(f"{MODEL}/{path}", content=body, headers=headers)
             assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize(
+    ("bad", "field"),
+    [
+        ({"x": {"a": 1.0}, "y": 1, "weight": 1e30}, "weight"),
+        ({"x": {"b": 1.0, "a": 1e30}, "y": 1}, "a"),
+        ({"x": {"a": 1.0}, "y": 7}, "y"),
+    ],
+)
+def test_answers_about_rows_have_row_and_field(client, bad, field):
+    rows = [{"x": {"a": 1.0}, "y": 1}, bad] * 10
+    answer = client.post(f"{MODEL}/learn", content=lines(rows), headers=NDJSON)
+    about = answer.json()
+    assert (answer.status_code, about["row"], about["field"]) == (400, 2, field)
+    assert "row 2: " in about["error"]

@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+from oracle.comparison import Pair
 from sonline import OnlineLearner, SONClassifier, SONRegressor
-from sonline.paper.reference import ReferenceEnsemble
-from sonline.parameters import Parameters
 from sonline.persistence import read
 
 FIRST_ROWS = 32
@@ -27,6 +26,30 @@ def centres(learner) -> np.ndarray:
     return learner._model.centres()[1:]
 
 
+<<<<<<< HEAD
+=======
+@pytest.mark.parametrize("loss", ["logistic", "squared", "hinge", "quantile"])
+@pytest.mark.parametrize("kind", ["table", "one unit", "zeros", "weights"])
+def test_kernel_equals_oracle(loss, kind):
+    X, y = table()
+    if kind == "one unit":
+        X /= np.linspace(0.5, 3, COLUMNS)
+        X[:, ::2] -= 45  # all within a factor of 4
+    if kind == "zeros":  # absent, later, where it was always there
+        X[40::7, 0] = 0
+        X[45::9, 2] = 0
+    weights = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 2.0], size=y.size)
+    weights = weights if kind == "weights" else None
+    classes = 2 if loss in ("logistic", "hinge") else None
+    pair = Pair(COLUMNS, classes, loss=loss)
+    pair.learn(X, (y > 0).astype(int) if classes else y, weights)
+    chosen = pair.model.centres()[1:]
+    assert np.count_nonzero(chosen) == COLUMNS // 2
+    np.testing.assert_array_equal(chosen, pair.oracle.inputs.centres[1:])
+    pair.check(X)
+
+
+>>>>>>> oracle
 @pytest.mark.parametrize("columns", [14, 30])
 def test_an_offset_does_not_matter(columns):
     """Without centres the errors are three to ten times as large."""

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonline import OnlineLearner, _core
+from sonline import OnlineLearner
 from sonline.errors import DivergenceError, InvalidInputError
 from sonline.labels import ClassTable
 from sonline.model import Model, probabilities
@@ -139,14 +139,14 @@ def test_a_bad_batch_changes_nothing():
     before = state_of(learner)
     bad = X[100:].copy()
     bad[50, 3] = np.nan
-    with pytest.raises(InvalidInputError, match="NaN in row 50, feature 3"):
+    with pytest.raises(InvalidInputError, match="X, row 50: feature 3: NaN"):
         learner.learn(bad, y[100:])
     with pytest.raises(InvalidInputError, match="200 rows, y has 199"):
         learner.learn(X[100:], y[101:])
     rows = sp.csr_array(X[100:])
     rows.indices[17] = 8
-    with pytest.raises(InvalidInputError, match=r"feature index 8 in row .*only 8 columns"):
-        learner.learn(learner.rows(rows, add=True, bounded=True), y[100:])
+    with pytest.raises(InvalidInputError, match=r"X, row .*: feature index 8, .*only 8 columns"):
+        learner.learn(learner.rows(rows, add=True), y[100:])
     for row in ({"new": 1.0, "worse": float("inf")}, {"new": 1.0, "large": 1e39}, {"a": []}):
         with pytest.raises(InvalidInputError):
             learner.learn_one(row, 0, 1.0)

@@ -7,6 +7,8 @@ import scipy.sparse as sp
 import sonline
 from sonline import OnlineLearner, SONClassifier
 from sonline.errors import DivergenceError, InvalidInputError
+from sonline.merging import outputs_of
+from sonline.model.merge import core_with
 from sonline.parameters import LOSSES, SKETCHES
 
 

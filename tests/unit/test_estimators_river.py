@@ -251,8 +251,8 @@ class TestBadInput:
             ({"f0": 1.0}, float("nan"), 1.0, "nan is not a label"),
             ({"f0": 1.0}, 7, 1.0, "label 7 is of another type"),
             ({"f0": 1.0}, ["a"], 1.0, "a label must be a number or a text"),
-            ({"f0": 1.0}, "a", -1.0, "w: -1 in row 0; weights must be 0 or more"),
-            ({"f0": 1.0}, "new", float("inf"), "w: inf in row 0; it must be finite"),
+            ({"f0": 1.0}, "a", -1.0, "w, row 0: the weight -1 is not a number from 0"),
+            ({"f0": 1.0}, "new", float("inf"), "w, row 0: the weight inf is not a number from 0"),
             ("f0", "a", 1.0, "a row must be a mapping"),
             (None, "a", 1.0, "a row must be a mapping"),
             ({"f0": 1.0}, np.int64(3), 1.0, "label 3 is of another type"),
@@ -297,7 +297,7 @@ class TestBadInput:
     def test_more_than_true_and_false(self):
         model = learn_all(SONClassifier(), stream([False, True]))
         before = state_of(model)
-        with pytest.raises(InvalidInputError, match="label 2 in row 0 is not among"):
+        with pytest.raises(InvalidInputError, match="y, row 0: label 2 is not among"):
             model.learn_one({"f0": 1.0}, 2)
         assert state_of(model) == before
 

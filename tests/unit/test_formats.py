@@ -11,6 +11,7 @@ import pytest
 
 from sonline import OnlineLearner, streams
 from sonline.errors import DataFormatError
+from sonline.rows.cells import SparseRows
 from sonline.streams.formats import FORMATS, Format, by_line
 from sonline.streams.rows import RowBuilder
 
@@ -32,9 +33,7 @@ class BagReader:
                 keys += [self._builder.key(word) for word in bag]
                 values += bag.values()
         yield self._builder.batch(
-            counts=np.array(counts),
-            keys=np.array(keys),
-            values=np.array(values),
+            rows=SparseRows.of_counts(np.array(counts), np.array(keys), np.array(values)),
             labels=labels,
             start=start,
             end=replace(start, rows=len(counts)),

@@ -96,7 +96,7 @@ def test_columns_that_cannot_be_features_are_named(library):
     with pytest.raises(InvalidInputError, match=r"'when' has the type .*cannot be a feature"):
         OnlineLearner().learn(made(library, {"a": [1.0, 2.0, 3.0], "when": days}), [1, 0, 1])
     model = OnlineLearner()
-    with pytest.raises(InvalidInputError, match="inf in row 1, column 'a'"):
+    with pytest.raises(InvalidInputError, match="X, row 1: column 'a': inf"):
         model.learn(made(library, {"a": [1.0, float("inf"), 3.0]}), [1, 0, 1])
     assert model.features() == []
 

@@ -9,7 +9,7 @@ import sonline
 
 PACKAGE = Path(sonline.__file__).parent
 ORDER = (
-    *("errors", "_core", "files", "parameters", "constructors", "persistence"),
+    *("errors", "_core", "files", "parameters", "constructors", "persistence", "read_options"),
     *("labels", "rows", "evaluate"),
     *(
         "merging",

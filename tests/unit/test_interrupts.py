@@ -101,7 +101,7 @@ def test_the_row_of_an_error_is_that_of_the_batch() -> None:
     X, y = long_batch()
     X[-1, 0] = np.nan
     model = OnlineLearner()
-    with pytest.raises(InvalidInputError, match=f"NaN in row {ROWS - 1}"):
+    with pytest.raises(InvalidInputError, match=f"row {ROWS - 1}: feature .*: NaN"):
         model.learn(X, y)
     assert model.stats()["rounds"] == 0
 

@@ -8,12 +8,12 @@ import pytest
 import scipy.sparse as sp
 
 from helpers import LOW_RANK, learner, stream
+from oracle.merging import merged_sketch, merged_weights
 from sonline import OnlineLearner, SONClassifier, SONRegressor, river
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.labels import ClassTable
 from sonline.merging.state import outputs_of, read
 from sonline.model import Model
-from sonline.paper.reference import merged_sketch, merged_weights
 from sonline.parameters import SKETCHES, Parameters
 
 RLS = {"loss": "squared", "sketch": "full", "curvature": "hessian", "scaling": "none"}

@@ -14,8 +14,8 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs, model_file
-from sonline.cli.progress import watched
 from sonline.cli.unknown import Unknown
+from sonline.cli.watching import watched
 from sonline.display import number
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import AUC, R2, Confusion, Curve, measures

@@ -15,11 +15,12 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs, model_file
-from sonline.cli.progress import watched
 from sonline.cli.unknown import Unknown
+from sonline.cli.watching import watched
 from sonline.errors import ParameterError
 from sonline.files import discard_output, replacing
 from sonline.model import Model
+from sonline.read_options import ReadOptions
 from sonline.training import THREADS, prediction_lines, prediction_objects, stream_options
 from sonline.training.outputs import STDOUT, GrowingFiles
 
@@ -115,7 +116,7 @@ def _run(
             streams.open(data, **(reading | options)) as stream,
             _predictions_file(output) as target,
         ):
-            stream.refuse_columns_of_text({"tag": tag})
+            stream.refuse_columns_of_text(ReadOptions(tag=tag))
             if not (quiet or json):
                 typer.echo(stream.description, err=True)
             if not (quiet or json) and kind != "label" and model.classes == 2:

@@ -21,13 +21,14 @@ from sonline.display import Display, number, open_console
 from sonline.errors import ParameterError, require
 from sonline.labels import label_of
 from sonline.model import Model
+from sonline.read_options import ReadOptions
 from sonline.rows import check_class_weights
 from sonline.streams.sources import expand
 from sonline.training import (
     ENDING,
     EVERY_SECONDS,
     NO_CACHE,
-    Settings,
+    RunSettings,
     Training,
     checkpoint_times,
 )
@@ -141,11 +142,11 @@ def train(
         check_outputs(data, save_config=save_to)
         save_config(save_to, context)
     every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
-    settings = Settings(
+    settings = RunSettings(
         data=data,
         output=output,
         parameters=parameters,
-        stream=reading | {"features": features},
+        stream=ReadOptions(**reading, features=features),
         classes=classes,
         class_weights=_class_weights(class_weight or []),
         validation=expand(validation) if validation else [],
@@ -178,7 +179,7 @@ def train(
 
 
 def start(
-    settings: Settings,
+    settings: RunSettings,
     *,
     json: bool,
     quiet: bool,
@@ -286,7 +287,7 @@ def _class_weights(words: list[str]) -> dict[Any, float]:
     return weights
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: RunSettings) -> None:
     if str(settings.output) == STDOUT:
         raise ParameterError("--output -: a model needs a file; name one")
     if settings.validation and settings.resume and settings.checkpoint is None:

@@ -35,6 +35,7 @@ from sonline.model.face import Face
 from sonline.parameters import RENAMED, Parameters, check_integer, check_loss
 from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
+from sonline.rows.columns import one_row
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,7 +49,7 @@ FACE = {
     "n_iter": COUNT,
 }
 
-FEW_ROWS = 20  # of a batch
+COMPARED_ROWS = 20  # of a batch
 
 
 class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -196,7 +197,7 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
                 "sample_weight: all are zero, so there is nothing to learn from"
             )
         weights = self._weights(sample_weights, labels)
-        rows = model.rows(X, add=True, bounded=True)
+        rows = model.rows(X, add=True)
         for number, order in enumerate(self._orders(count)):
             for part, piece in pieces(rows, order):
                 targets, classes = model.targets(labels[part])
@@ -217,11 +218,11 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
         model = self._model
         sample_weights = row_weights(sample_weight, len(labels))
         weights = self._weights(sample_weights, labels)
-        rows, threads = model.rows(X, add=True, bounded=True), self._threads(model)
+        rows, threads = model.rows(X, add=True), self._threads(model)
         next_rows: NextRows = self.__dict__.setdefault("_next_rows", NextRows())
         # In a batch of few rows the frozen model is as good as the one that learns.
         seen = model.progress.loss.rows
-        compared = len(labels) >= FEW_ROWS and next_rows.is_due(len(labels), seen)
+        compared = len(labels) >= COMPARED_ROWS and next_rows.is_due(len(labels), seen)
         frozen = model.predict(rows, threads=threads) if compared else None
         learned = model.learn(rows, labels, weights, threads=threads)
         model.update_progress(learned, sample_weights)
@@ -244,7 +245,7 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
     def _raw(self, X: Any) -> Floats:
         """Return the raw predictions, a line per output."""
         model = self._fitted()
-        rows = model.rows(known_rows(self, X), add=False, bounded=True)
+        rows = model.rows(known_rows(self, X), add=False)
         return model.predict(rows, threads=self._threads(model))
 
     def _fitted(self) -> Model:
@@ -342,7 +343,7 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
         if measures.loss.weight == 0:
             raise AttributeError(
                 f"{type(self).__name__} has no {name!r} before some batches of partial_fit: they "
-                f"need {FEW_ROWS} rows each, and ten times as many rows before them"
+                f"need {COMPARED_ROWS} rows each, and ten times as many rows before them"
             )
         return measures
 
@@ -398,7 +399,7 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
 
         Parameters
         ----------
-        row : mapping, or sequence of numbers
+        row : mapping, sequence of numbers, or a frame or array of one row
             By name or column, or all columns.
         label : optional
             The class, as in `weights`.
@@ -407,8 +408,13 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
 
     def _mapping(self, row: Any) -> Any:
         """Return one row as a mapping by name or column."""
+        row = one_row(row)
         if hasattr(row, "items"):
             return row
+        if getattr(row, "ndim", 1) == 2:
+            if row.shape[0] != 1:
+                raise InvalidInputError(f"one row is expected, got {row.shape[0]}")
+            row = (row.toarray() if hasattr(row, "toarray") else np.asarray(row))[0]
         names = getattr(self, "feature_names_in_", None)
         return dict(enumerate(row) if names is None else zip(names, row, strict=True))
 

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from sonline.constructors import RegressorConstructor
+from sonline.errors import InvalidInputError, shown
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.rows import (
     CHECKS,
@@ -23,7 +24,8 @@ from sonline.estimators.rows import (
 )
 from sonline.model import Model
 from sonline.parameters import REGRESSION_LOSSES, documented
-from sonline.rows import Floats, contiguous, refuse_unusable
+from sonline.rows import LABEL_ADVICE, Floats, contiguous, refuse_unusable
+from sonline.rows.checks import first_word
 
 
 @documented
@@ -124,7 +126,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
             return checked_rows(self, X, reset), _numbers(y)
         refuse_rows(X)
         numbers = y if y is None else _numbers(y)
-        with beyond_all_floats(), text_without_names():
+        with beyond_all_floats(), text_without_names(X):
             rows, labels = validate_data(
                 self, X, numbers, reset=reset, y_numeric=True, ensure_min_samples=least, **CHECKS
             )
@@ -174,6 +176,8 @@ def _numbers(y: Any) -> Floats:
     if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf":
         return y.astype(np.float64, copy=False)  # the learner looks at the numbers
     refuse_unusable("y", y)
+    if (word := first_word(y)) is not None:
+        raise InvalidInputError(f"y has text ({shown(word)}) and must be numbers; {LABEL_ADVICE}")
     with beyond_all_floats():
         numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     return column_or_1d(numbers, warn=True)  # type: ignore[no-any-return]

@@ -17,6 +17,7 @@ from sonline.model.features import file_columns
 from sonline.model.inspection import Inspection
 from sonline.model.schema import check_document
 from sonline.parameters import Parameters
+from sonline.read_options import ReadOptions
 
 
 @dataclass
@@ -25,7 +26,11 @@ class Reading:
 
     features: str = ""  # "index", "name" or "hash"; "" as long as no stream was read
     columns: dict[str, str] = field(default_factory=dict)  # of tables: "number" or "text"
-    table: dict[str, Any] = field(default_factory=dict)  # special columns: label, weight, ...
+    table: ReadOptions = field(default_factory=ReadOptions)  # that decide what a row holds
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as values that JSON can hold."""
+        return vars(self) | {"table": self.table.of_rows()}
 
 
 def new_core(parameters: Parameters, table: ClassTable | None) -> _core.Model:
@@ -69,7 +74,7 @@ class ModelFiles(Inspection):
         return {
             "parameters": self.parameters.as_dict(),
             "classes": table if as_it_is else cast(ClassTable, table).as_dict(),
-            "reading": vars(self.reading),
+            "reading": self.reading.as_dict(),
             "only_predicts": self.only_predicts,
             "progress": self.progress.as_dict(),
             "run": self.run,
@@ -131,7 +136,8 @@ class ModelFiles(Inspection):
             classes = ClassTable.from_dict(dict(classes))
         self.parameters = Parameters(**document["parameters"])
         self.table = classes
-        self.reading = Reading(**document["reading"])
+        table = ReadOptions(**document["reading"]["table"])
+        self.reading = Reading(**(document["reading"] | {"table": table}))
         self.progress = Progress.from_dict(document["progress"])
         self.run, self.face = dict(document["run"]), dict(document["face"])
         self.only_predicts = bool(document["only_predicts"])

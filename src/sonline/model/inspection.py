@@ -13,6 +13,7 @@ from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable
 from sonline.parameters import Parameters
 from sonline.rows import Floats, cleaned
+from sonline.rows.columns import one_row
 
 COUNTING = ("auto", "rms")  # ways of scaling by the mean square of the values
 INTERCEPT = "(intercept)"  # its name among the parts of a prediction
@@ -110,7 +111,10 @@ class Inspection:
 
     def cleaned(self, x: Mapping[Any, Any], error: InvalidInputError) -> dict[Any, Any]:
         """Return a row without missing values after an error of the core; see `rows.cleaned`."""
-        return cleaned(x, self.parameters.missing, error)
+        row = cleaned(x, self.parameters.missing)
+        if row is x:
+            raise error from None
+        return cast(dict[Any, Any], row)
 
     def predict_row(self, x: Mapping[Any, Any]) -> list[float]:
         """Return the raw predictions of one mapping; missing values are absent, or an error."""
@@ -145,6 +149,7 @@ class Inspection:
         bounded = self.parameters.bound is not None or self.parameters.clip
 
         def explain(x: Mapping[Any, Any]) -> dict[Any, float]:
+            x = one_row(x)
             try:
                 self.predict_one(x)  # raises the errors about rows that cannot be used
             except InvalidInputError as error:

@@ -31,15 +31,8 @@ from sonline.model.predictions import (
     probabilities_one,
 )
 from sonline.parameters import Parameters
-from sonline.rows import (
-    LARGEST_VALUES,
-    CoreRows,
-    Floats,
-    Rows,
-    check_finite,
-    rows_of,
-    vector,
-)
+from sonline.rows import CoreRows, Floats, Rows, rows_of, vector
+from sonline.rows.checks import number_reasons
 
 PROBABILISTIC = "logistic"  # the loss whose predictions are logarithms of odds
 
@@ -168,11 +161,8 @@ class Model(ModelFiles):
 
     # -- rows, labels and names ------------------------------------------------------------------
 
-    def rows(self, X: Rows, add: bool, bounded: bool = False) -> CoreRows:
-        """Return rows as the core takes them; new names are entered if ``add``.
-
-        If ``bounded``, the indices of a sparse matrix must stay below its number of columns.
-        """
+    def rows(self, X: Rows, add: bool) -> CoreRows:
+        """Return rows as the core takes them; new names are entered if ``add``."""
         if isinstance(X, CoreRows):
             return X
         if hasattr(X, "indptr") and hasattr(X, "new_names"):
@@ -180,16 +170,14 @@ class Model(ModelFiles):
             stream = self._learned_stream if add else self._predicted_stream
             return stream.rows(self.core, X, add)
         check_features(self, X, add)
-        largest = LARGEST_VALUES[self.parameters.dtype]
         hashed = self.parameters.hash_bits is not None
         return rows_of(
             X,
             lambda names: self.core.name_keys(names, add),
             known_keys_of=None if hashed else lambda names: self.core.name_keys(names, False),
             types=self.reading.columns,
-            largest=largest,
+            dtype=self.parameters.dtype,
             missing=self.parameters.missing,
-            bounded=bounded,
             training=add,
         )
 
@@ -203,7 +191,7 @@ class Model(ModelFiles):
         """
         if self.table is None:
             numbers = vector("y", y)
-            check_finite("y", numbers)
+            number_reasons("y", numbers).raise_first()
             return numbers, None
         table, codes = self.table.encode(vector("y", y) if self.table.signs else y)
         return codes, table.decided_by(codes)

@@ -14,7 +14,7 @@ from sonline.labels import ClassTable, plain
 from sonline.model import PROBABILISTIC
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
 from sonline.river.common import RiverEstimator
-from sonline.rows import LARGEST, UNIT, row_weights
+from sonline.rows import LARGEST_WEIGHT, UNIT, row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -73,7 +73,7 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
         except (KeyError, TypeError):  # new, or not hashable, which is an error in what follows
             self._learn([x], [y], w)
             return
-        if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST):
+        if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST_WEIGHT):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         learn = model.learn_one  # not a method, and slow to call in the same line
         try:

@@ -11,7 +11,7 @@ from sonline.constructors import RiverRegressorConstructor
 from sonline.errors import InvalidInputError
 from sonline.parameters import REGRESSION_LOSSES, documented
 from sonline.river.common import RiverEstimator
-from sonline.rows import LARGEST, UNIT, row_weights
+from sonline.rows import LARGEST, LARGEST_WEIGHT, UNIT, row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -57,7 +57,7 @@ class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegr
         """
         if type(y) is not float or not -LARGEST <= y <= LARGEST:
             y = float(self._model.targets([y])[0][0])
-        if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST):
+        if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST_WEIGHT):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         core = self._model.core
         try:

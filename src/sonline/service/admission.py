@@ -239,7 +239,7 @@ class Admission:
             try:
                 _, grown = self._checked_labels.targets(rows.y)
             except InvalidInputError as error:
-                raise InvalidInputError(_about(rows.y, self._checked_labels, error)) from None
+                raise _about(rows.y, self._checked_labels, error) from None
         if grown is not None and len(grown) > self.settings.classes:
             raise InvalidInputError(f"a model has at most {self.settings.classes} classes")
         names, taken = self._note_ids(rows, outcome) if rows.identified else ((), ())
@@ -389,19 +389,21 @@ class Admission:
 def _refuse_blank(labels: Any) -> None:
     for row, label in enumerate(labels if isinstance(labels, list) else ()):
         if isinstance(label, str) and not label.strip():
-            raise InvalidInputError(f"y: there is no label in row {row}")
+            raise InvalidInputError("there is no label", argument="y", row=row)
 
 
-def _about(labels: Any, model: Model, error: InvalidInputError) -> str:
+def _about(labels: Any, model: Model, error: InvalidInputError) -> InvalidInputError:
     """Return an error about labels, in the terms of the service."""
     if model.task == "binary" and isinstance(labels, list):
         for row, label in enumerate(labels):
             if label not in {-1, 0, 1}:
-                return (
-                    f"y: labels of a model with task 'binary' are -1 and 1, or 0 and 1; got "
-                    f"{label!r} in row {row}. Create a model with task 'classes' for other labels"
+                return InvalidInputError(
+                    f"labels of a model with task 'binary' are -1 and 1, or 0 and 1; got "
+                    f"{label!r}. Create a model with task 'classes' for other labels",
+                    argument="y",
+                    row=row,
                 )
-    return str(error)
+    return error
 
 
 def together(records: Iterable[Record], breaks: Container[int]) -> Iterator[list[Record]]:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from sonline.errors import InvalidInputError, require
-from sonline.rows import Floats
-from sonline.service.bodies import Limits, MediaTypeError, Rows, TooLargeError, checked_weights
+from sonline.rows import Floats, row_weights
+from sonline.service.bodies import Limits, MediaTypeError, Rows, TooLargeError
 from sonline.service.records import ARROW
 
 SPECIAL = ("id", "y", "weight")  # columns that are not features
@@ -64,7 +64,7 @@ def _arrow_rows(body: bytes, labelled: bool, limits: Limits) -> Rows:
             raise InvalidInputError("the labels are missing: column 'y'")
         y = _labels(table.column("y"))
         if "weight" in names:
-            weights = checked_weights(_numbers(table.column("weight"), "weight"), count)
+            weights = row_weights(_numbers(table.column("weight"), "weight"), count, "weight")
     rest = [name for name in names if name not in SPECIAL]
     if not labelled and ("y" in names or "weight" in names):
         raise InvalidInputError("columns 'y' and 'weight' are for /learn; leave them out")

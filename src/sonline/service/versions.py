@@ -22,6 +22,7 @@ from sonline.errors import (
 )
 from sonline.labels import ClassTable, token_of
 from sonline.model import LearnResult, Model
+from sonline.model.predictions import probabilities_one
 from sonline.parameters import Parameters
 from sonline.rows import Floats
 from sonline.service.bodies import TASKS, Rows, Served
@@ -82,7 +83,7 @@ def check_servable(model: Model) -> None:
     if model.only_predicts:
         raise InvalidInputError("this is a compact model, which only predicts")
     for option in ("interactions", "ngrams"):
-        if chosen := model.reading.table.get(option):
+        if chosen := getattr(model.reading.table, option):
             raise InvalidInputError(
                 f"this model was trained with --{option} {chosen[0]}, which applies to files and "
                 f"not to the rows of requests; train it without --{option}"
@@ -251,7 +252,7 @@ class Live:
             table, seq = model.table, self.next
             if table is not None and model.classes == 2 and model.probabilistic:
                 labels = [table.labels[raw[0] > 0]]
-                shares: list[list[float]] | None = [_two_chances(raw[0])]
+                shares: list[list[float]] | None = [probabilities_one(raw, 2, np.exp)]
             else:
                 labels, shares = self._labelled(np.array(raw)[:, np.newaxis])
         return Answer(self.info.version, seq, [raw], labels, shares, *self._classes(table))
@@ -319,13 +320,6 @@ class Live:
             f"{database.path}: version {info.version} has no good snapshot ({'; '.join(reasons)}); "
             "restore the file from a copy"
         )
-
-
-def _two_chances(margin: float) -> list[float]:
-    """Compute `sonline.model.probabilities` for two classes and one row."""
-    small = float(np.exp(-abs(margin)))
-    low, high = small / (1 + small), 1.0 / (1 + small)
-    return [low, high] if margin > 0 else [high, low if margin < 0 else high]
 
 
 def _cut(part: Part) -> Iterator[Part]:

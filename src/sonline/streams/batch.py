@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError
 from sonline.labels import Label, label_or_none
-from sonline.rows import Floats, stored_rows
+from sonline.rows import Floats
 from sonline.rows import Indices as Integers
+from sonline.rows.cells import stored_rows
 
 COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")
 ROW_COLUMNS = ("labels", "codes", "weights", "lines", "ends", "row_ends", "next_lines")
@@ -191,11 +192,11 @@ class Batch:
             tags=None if self.tags is None else [self.tags[row] for row in numbers.tolist()],
         )
 
-    def without(self, reasons: Mapping[int, str]) -> Batch:
+    def without(self, reasons: Mapping[int, object]) -> Batch:
         """Return the batch without some rows, which become bad rows for these reasons."""
         keep = np.ones(len(self), np.bool_)
         keep[list(reasons)] = False
-        bad = [self._bad(row, reasons[row]) for row in sorted(reasons)]
+        bad = [self._bad(row, str(reasons[row])) for row in sorted(reasons)]
         batch = self.rows(np.flatnonzero(keep))
         batch.bad = sorted([*self.bad, *bad], key=lambda row: row.offset)
         return batch

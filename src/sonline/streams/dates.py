@@ -9,7 +9,8 @@ import numpy as np
 
 from sonline import _core
 from sonline.errors import InvalidInputError
-from sonline.rows import Floats, arrow_column
+from sonline.rows import Floats
+from sonline.rows.columns import arrow_column
 
 DAY = 86_400_000_000  # microseconds
 FIRST_DAY = 10_957  # 2000-01-01, from which days are counted, after 1970-01-01

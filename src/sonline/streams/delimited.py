@@ -14,7 +14,8 @@ import numpy as np
 
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
-from sonline.rows import Column, no_value, warn_about_gaps
+from sonline.rows.checks import no_value
+from sonline.rows.columns import Column, warn_about_gaps
 from sonline.streams.batch import BadRow, Position
 from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import (
@@ -43,16 +44,16 @@ NA_VALUES = (
     *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", r"\N", "<NA>"),
 )
 _HEAD = 1 << 20  # bytes that delimiter and types are detected from
-_MANY = 0.9  # if this fraction of the cells of a column are numbers, it is a column of numbers
-_MOST = 0.8  # if this fraction of its different values are numbers, its words are a mistake
+_NUMBER_SHARE = 0.9  # of the cells of a column, which make it a column of numbers
+_DISTINCT_NUMBER_SHARE = 0.8  # of its different values, where words are a mistake
 _DIFFERENT_ROWS = 5000  # rows whose values are compared
 _SAMPLED_CELLS = 100_000  # that are looked at for missing values
-_SEVERAL = 10  # different values that are enough to tell what they are
+_DISTINCT_VALUES = 10  # different values that are enough to tell what they are
 _FORMATTED = re.compile(  # 1,234.50, 1.234,50, $1,234.50, 10%
     r"[+-]?[$\u20ac\u00a3\u00a5]? ?[+-]?(\d+|\d{1,3}([., '\u00a0\u202f]\d{3})+)([.,]\d+)?"
     r" ?[%$\u20ac\u00a3\u00a5]?"
 )
-_LOOKED_AT = 20  # rows that the delimiter is detected from
+_DELIMITER_ROWS = 20  # rows that the delimiter is detected from
 _NOT_FINITE = ("not_finite", "overflow", "overflow_float32", "value_too_large")
 
 
@@ -168,7 +169,7 @@ class CsvReader(TextReader):
         if unknown:
             cells = _core.describe_csv(sample, delimiter, len(names), self._na_values())
         described = dict(zip(names, cells, strict=False))
-        words = [n for n in unknown if described[n][1] > (1 - _MANY) * described[n][0]]
+        words = [n for n in unknown if described[n][1] > (1 - _NUMBER_SHARE) * described[n][0]]
         dates: set[str] = set()
         if words and not options.frozen:
             dates = self._check_words(words, names, sample, delimiter, file)
@@ -241,9 +242,10 @@ class CsvReader(TextReader):
             words = sorted(cell for cell in cells if number_of(cell) is None)
             formatted = [word for word in words if _FORMATTED.fullmatch(word)]
             numbers = len(cells) - len(words)
-            if numbers >= max(_MOST * len(cells), _SEVERAL):
+            if numbers >= max(_DISTINCT_NUMBER_SHARE * len(cells), _DISTINCT_VALUES):
                 raise _words_among_numbers(name, file, words[0])
-            if formatted and numbers + len(formatted) >= max(_MANY * len(cells), _SEVERAL):
+            likely = numbers + len(formatted)
+            if formatted and likely >= max(_NUMBER_SHARE * len(cells), _DISTINCT_VALUES):
                 raise DataFormatError(
                     f"column {name!r} has numbers with separators or signs: read them as numbers "
                     f"(--amount {name}) or categories (--text {name}), or leave the column out "
@@ -313,9 +315,9 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes], frozen: b
     if not words:
         return "number"
     word = first.decode("utf-8", "replace")
-    if words <= (1 - _MANY) * total:
+    if words <= (1 - _NUMBER_SHARE) * total:
         raise _words_among_numbers(name, file, word, frozen)
-    if decimal_commas >= _MANY * total:
+    if decimal_commas >= _NUMBER_SHARE * total:
         raise DataFormatError(
             f"column {name!r} has commas in its numbers: write 1.5 and 1500 instead of 1,5 and "
             "1,500" + ("" if frozen else f", or read the column as categories (--text {name})"),
@@ -358,7 +360,7 @@ def sniffed(head: bytes) -> str:
     """
     best, most = ",", 0
     for delimiter in DELIMITERS:
-        rows, _ = _core.split_csv(head, delimiter, _LOOKED_AT)
+        rows, _ = _core.split_csv(head, delimiter, _DELIMITER_ROWS)
         least = min((len(cells) - 1 for cells in rows), default=0)
         if least > most:
             best, most = delimiter, least

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sonline import _core
 from sonline.errors import DataFormatError
-from sonline.rows import no_value
+from sonline.rows.checks import no_value
 from sonline.streams.batch import BadRow
 from sonline.streams.interactions import split_pair
 from sonline.streams.rows import ngram_columns, not_a_date, not_indices, too_large

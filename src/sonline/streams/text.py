@@ -10,7 +10,7 @@ import numpy as np
 
 from sonline import _core
 from sonline.errors import DataFormatError
-from sonline.rows import LARGEST_VALUES
+from sonline.rows.checks import LARGEST_VALUES, weight_reasons
 from sonline.streams.batch import BadRow, Batch, Dictionary, Position
 from sonline.streams.formats import FORMATS
 from sonline.streams.interactions import add_grams, add_products, gram_letters
@@ -134,7 +134,17 @@ class TextReader:
                 add_products(batch, initials, self._pairs, hash_bits)
         self._first_name += len(new_names)
         self._first_label += len(new_labels)
-        return batch
+        return self._without_bad_weights(batch)
+
+    def _without_bad_weights(self, batch: Batch) -> Batch:
+        """Return a batch without rows of unusable weights, or the rows before the first one."""
+        reasons = {} if batch.weights is None else weight_reasons("weight", batch.weights)
+        if not reasons:
+            return batch
+        if self._options.on_error == "skip":
+            return batch.without(reasons)
+        row = min(reasons)
+        return replace(batch.head(row), bad=batch.without({row: reasons[row]}).bad)
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         return BadRow(

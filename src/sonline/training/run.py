@@ -27,7 +27,7 @@ from sonline.streams.shuffling import shuffled
 from sonline.streams.sources import expand, fingerprint
 from sonline.training.outputs import GrowingFiles
 from sonline.training.predictions import prediction_lines
-from sonline.training.settings import MORE_CLASSES, THREADS, Settings
+from sonline.training.settings import MORE_CLASSES, THREADS, RunSettings
 from sonline.training.signals import CTRL_C, interruptible
 from sonline.training.task import (
     DECIDING_ROWS,
@@ -41,18 +41,13 @@ from sonline.training.task import (
 )
 from sonline.training.validation import Validation
 
-_OF_ROWS = (
-    *("label", "weight", "tag", "text", "ignore", "na_values"),
-    *("interactions", "ngrams", "delimiter", "amounts"),
-)
-
 
 class Training:
     """Trains a model on a stream until the stream ends, is stopped or reaches its limit.
 
     Parameters
     ----------
-    settings : Settings
+    settings : RunSettings
         The settings of the run.
     display : Display, optional
         Shows the run; by default nothing is shown.
@@ -78,7 +73,7 @@ class Training:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: RunSettings,
         display: Display | None = None,
         model: Model | None = None,
         signals: Sequence[Signals] = CTRL_C,
@@ -95,7 +90,7 @@ class Training:
         self.position = Position()
         self.validation: Validation | None = None
         if settings.validation:
-            how = {name: settings.stream[name] for name in ("format",) if name in settings.stream}
+            how = {"format": settings.stream.format}
             self.validation = Validation(
                 settings.validation, settings.patience, how, settings.checkpoint
             )
@@ -154,19 +149,18 @@ class Training:
         return self.model
 
     def _open(self) -> Stream:
-        options = dict(self.settings.stream)
-        if self.model is not None and self.model.reading.features:
-            chosen = {name: value for name, value in options.items() if value}
-            options = stream_options(self.model) | chosen
+        options = self.settings.stream.chosen()
+        if self.model is None:
+            options |= options_of(Parameters(**self.settings.parameters))
+        elif self.model.reading.features:
+            options = stream_options(self.model) | options
             options["features"] = self.model.reading.features
-        elif self.model is not None:
+        else:
             known = {
                 "tokens": self.model.table is not None,
                 "columns": self.model.reading.columns,
             }
             options = options_of(self.model.parameters) | known | options
-        else:
-            options |= options_of(Parameters(**self.settings.parameters))
         return streams.open(
             self.settings.data,
             start=self.position,
@@ -461,7 +455,7 @@ class Training:
             "shuffle": self.settings.shuffle,
             "validation": None if self.validation is None else self.validation.as_dict(),
             "class_weights": self._class_weights(),
-            "options": self._reading_options(),
+            "options": self.settings.stream.of_rows(),
             "rows": self.rows,
             "turn_rows": self.turn_rows,
             "skipped": self.skipped,
@@ -476,15 +470,6 @@ class Training:
             {"label": label, "weight": float(weight)}
             for label, weight in self.settings.class_weights.items()
         ]
-
-    def _reading_options(self) -> dict[str, list[str]]:
-        """Return the options of the stream that decide what a row holds."""
-        chosen = {name: self.settings.stream.get(name) for name in _OF_ROWS}
-        return {
-            name: [value] if isinstance(value, str) else [str(each) for each in value]
-            for name, value in chosen.items()
-            if value
-        }
 
     def save(self) -> None:
         """Write the model and the position to the checkpoint."""
@@ -506,10 +491,9 @@ class Training:
             "class-weight": self._class_weights(),
         }
         known = {**run, "class-weight": run["class_weights"]}
-        if "options" in run:  # not in older files
-            options = self._reading_options()
-            expected |= {name: options.get(name, []) for name in _OF_ROWS}
-            known |= {name: run["options"].get(name, []) for name in _OF_ROWS}
+        given, before = self.settings.stream.of_rows(), run["options"]
+        for name in given | before:
+            expected[name], known[name] = given.get(name), before.get(name)
         for name, value in expected.items():
             stored = known[name]
             if stored != value and not (name == "passes" and value > stored):

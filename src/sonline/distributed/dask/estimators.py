@@ -15,12 +15,12 @@ from dask.delayed import Delayed
 from distributed import Client
 
 from sonline.distributed.checkpoints import Checkpoints
-from sonline.distributed.dask.engine import DaskEngine, worker_name
+from sonline.distributed.dask.runner import DaskRunner, worker_name
 from sonline.distributed.dask.tokens import token_of
 from sonline.distributed.partition import train_arrays
-from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Task, train_rounds
 from sonline.distributed.shards import Shard
+from sonline.distributed.watching import watching
 from sonline.errors import InvalidInputError
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.classifier import SONClassifier as LocalClassifier
@@ -109,7 +109,7 @@ class _OverPartitions(OnlineEstimator):
             model = self if continuing else type(self)(**self.get_params(deep=False))
             with watching(verbose, len(tasks)) as watch:
                 outcome = train_rounds(
-                    DaskEngine(client),
+                    DaskRunner(client),
                     tasks,
                     model,
                     continuing=continuing,

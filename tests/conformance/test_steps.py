@@ -1,4 +1,4 @@
-"""How well experts fit and how far they step: the core's vector code against plain mathematics."""
+"""How well members fit and how far they step: the vector code of the core against mathematics."""
 
 import numpy as np
 import pytest
