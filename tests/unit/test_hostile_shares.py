@@ -19,6 +19,7 @@ from sonline.errors import ModelFileError
         ("warm_up.labels", 1e300, "unknown class"),
         ("weights.squares", -1.0, "is negative"),
         ("mean_energy", -1.0, "is negative"),
+        ("0.sketch.caught_up", 2**62, "out of range"),
         ("0.next.members", 0.0, "sum that is not 1"),
         ("0.later.factors", 1e300, "sum that is not 1"),
     ],
