@@ -323,9 +323,11 @@ class ModelOf final : public Model {
     output.keep_labels();
     const size_t times = inputs_.take(row, weight);
     const RowsSeen& seen = inputs_.seen();
+    bool begun = false;
     try {
       if (diagonal_.members() > 0) diagonal_.project(row, seen.count);
       const DiagonalPredictions diagonal = diagonal_.predictions(0);
+      begun = true;
       output.begin(row, diagonal, inputs_.seen_before());
       write_answers(number, out, false);
       double y = output.take_label(output.label(label), weight, seen);
@@ -334,7 +336,7 @@ class ModelOf final : public Model {
                           Round<T, S>::longest_move(config_, seen));
       output.learn(row, y, weight, times, seen, diagonal);
     } catch (const std::exception&) {
-      output.undo();
+      if (begun) output.undo();  // it would take the row before back
       inputs_.undo(row);
       throw;
     }

@@ -344,3 +344,15 @@ def test_predictions_keep_to_the_bound_also_where_the_base_rate_does_not(loss):
     one = OnlineLearner(loss=loss, bound=1e-3)
     assert np.abs(one.learn(X, y)).max() <= 1e-3
     assert np.abs(one.predict(X)).max() <= 1e-3
+
+
+def test_a_row_whose_prediction_is_no_number_does_not_take_the_row_before_back():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 3))
+    y = 1e25 * (X @ [1.0, 2.0, 3.0] + rng.normal(size=20))
+    one, other = (OnlineLearner(loss="squared", scaling="none") for _ in range(2))
+    one.learn(X, y)
+    other.learn(X, y)
+    with pytest.raises(DivergenceError, match="not a finite number"):
+        one.learn(1e17 * X[:1], y[:1])
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
