@@ -336,8 +336,12 @@ void grow(Input& in, Model& model, Setup& setup) {
     model.stop_growing();
     setup.task.growing = false;
   } else if (setup.task.classes < 6) {
-    model.add_class();
-    ++setup.task.classes;
+    try {
+      model.add_class();
+      ++setup.task.classes;
+    } catch (const Diverged&) {
+      CHECK(!saved(model));
+    }
   }
   CHECK(model.classes() == setup.task.classes);
 }

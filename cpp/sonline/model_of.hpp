@@ -46,18 +46,18 @@ class ModelOf final : public Model {
 
   [[gnu::cold]] void add_class() override {
     if (!task_.growing) throw std::logic_error("this model has all its classes");
-    const auto added = static_cast<int64_t>(task_.classes++);
+    const auto added = static_cast<int64_t>(task_.classes);
     std::vector<size_t> from = all_outputs();
     const size_t never = from.back();
-    if (added == 0) return;
     if (added == 2) from = {0, 0, never, never};
-    if (added != 2) from.push_back(never);
-    std::vector<std::unique_ptr<Output<T, S>>> outputs;
-    for (size_t i = 0; i < from.size(); ++i) {
-      const bool first = std::find(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(i),
-                                   from[i]) == from.begin() + static_cast<std::ptrdiff_t>(i);
-      outputs.push_back(first ? std::move(outputs_[from[i]]) : copy(*outputs[position(from, i)]));
-    }
+    if (added != 2 && added != 0) from.push_back(never);
+    Outputs outputs(from.size());
+    for (size_t i = 0; i < from.size(); ++i)  // copies first: if one fails, nothing has changed
+      if (position(from, i) < i) outputs[i] = copy(*outputs_[from[i]]);
+    ++task_.classes;
+    if (added == 0) return;
+    for (size_t i = 0; i < from.size(); ++i)
+      if (!outputs[i]) outputs[i] = std::move(outputs_[from[i]]);
     outputs_ = std::move(outputs);
     if (added == 2) outputs_[0]->mirror(0);
     outputs_[outputs_.size() - 2]->set_target(added);
@@ -251,7 +251,12 @@ class ModelOf final : public Model {
     output.state(writer, inputs_.slots());
     auto twin = std::make_unique<Output<T, S>>(config_, output.target(), false);
     StateReader reader(writer.state);
-    twin->state(reader, inputs_.slots());
+    try {
+      twin->state(reader, inputs_.slots());
+    } catch (const std::invalid_argument& error) {
+      throw Diverged(std::string("no class can be added: ") + error.what() +
+                     "; go on from a saved model");
+    }
     return twin;
   }
 
