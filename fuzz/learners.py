@@ -62,7 +62,7 @@ def random_parameters(rng: np.random.Generator) -> dict[str, Any]:
         "eta": [None, None, "convex", 1.0, 1e-300, 1e300],
         "oja_step": ["scale-free", "scale-free", 1.0, 1e-300, 1e300],
         "sketch_every": ["auto", 1, 2, 7],
-        "scaling": ["rms", "none", "gradient"],
+        "scaling": ["auto", "auto", "rms", "none", "gradient"],
         "intercept": [True, False],
         "hash_bits": [None, None, 1, 4, 62],
         "dtype": ["float32", "float64"],
@@ -128,7 +128,7 @@ def labels(rng: np.random.Generator, learner: Any, count: int) -> Any:
 
 def learn_some(rng: np.random.Generator, learner: Any) -> None:
     """Learn a batch; all predictions must be finite."""
-    count = int(rng.integers(0, 12))
+    count = pick(rng, [0, 1, 2, 5, 8, 12, 40])  # 40: beyond the first rows
     X = rows(rng, count, int(rng.integers(1, 9)), learner.params["dtype"])
     y = labels(rng, learner, count)
     weights = np.abs(numbers(rng, count, 1e150)) if rng.random() < 0.3 else None

@@ -22,8 +22,9 @@ parser=()
 kernel=()
 for target in "${targets[@]}"; do
   if [ "$target" = kernel ]; then
-    kernel=(cpp/sonline/model.cpp cpp/sonline/resolve.cpp cpp/sonline/batch.cpp
-      cpp/sonline/first_rows.cpp)
+    for file in cpp/sonline/*.cpp; do
+      case $file in */bindings*) ;; *) kernel+=("$file") ;; esac
+    done
   elif [ ${#parser[@]} -eq 0 ]; then
     for file in cpp/sonline/text/*.cpp; do
       [ "$file" = cpp/sonline/text/bindings.cpp ] || parser+=("$file")

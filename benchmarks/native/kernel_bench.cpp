@@ -1,6 +1,12 @@
-// Times the kernel alone, without Python: kernel_bench SKETCH M NNZ FEATURES ROWS [SCALING]
-// [PASSES] [STEP] prints nanoseconds of processor time per non-zero (best of the passes). The same
+// Times the kernel alone, without Python: kernel_bench SKETCH M NNZ FEATURES ROWS [KIND] [PASSES]
+// [STEP] prints nanoseconds of processor time per non-zero (best of the passes). KIND of rows:
+//   even   every feature is equally frequent
+//   zipf   a few features are in nearly every row, most in hardly any: indices are exp(u ln d),
+//          scattered by a multiplier
+// SKETCH "auto" is the default, with its scales; others have one alpha and unscaled rows. The same
 // program, under callgrind, gives the instruction counts that benchmarks/instructions.py compares.
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
@@ -28,12 +34,29 @@ double cpu_seconds() {
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
+// The features of a row: ascending, no duplicates.
+void draw_features(Random& random, bool zipf, size_t features, size_t nnz, int32_t* row) {
+  if (!zipf) {
+    const size_t span = features / nnz;  // one feature of every span
+    for (size_t i = 0; i < nnz; ++i) row[i] = static_cast<int32_t>(i * span + random.next() % span);
+    return;
+  }
+  constexpr uint64_t kMultiplier = 2654435761;  // prime: no two indices meet
+  const double range = std::log(static_cast<double>(features));
+  for (size_t drawn = 0; drawn < nnz;) {
+    const auto index = static_cast<uint64_t>(std::exp(random.uniform() * range)) - 1;
+    const auto feature = static_cast<int32_t>(index * kMultiplier % features);
+    if (std::find(row, row + drawn, feature) == row + drawn) row[drawn++] = feature;
+  }
+  std::sort(row, row + nnz);
+}
+
 }  // namespace
 
 // A name that callgrind can be told: it counts within this function only.
 extern "C" [[gnu::noinline]] void measured_learn(sonline::Model& model, const sonline::Batch& batch,
                                                  const double* labels, double* predictions) {
-  model.learn(batch, labels, nullptr, predictions);
+  model.learn(batch, labels, nullptr, {predictions, batch.rows}, 1);
 }
 
 int main(int argc, char** argv) {
@@ -42,15 +65,14 @@ int main(int argc, char** argv) {
     return 0;
   }
   if (argc < 6) {
-    std::fprintf(stderr, "usage: %s SKETCH M NNZ FEATURES ROWS [SCALING] [PASSES] [STEP]\n",
-                 argv[0]);
+    std::fprintf(stderr, "usage: %s SKETCH M NNZ FEATURES ROWS [KIND] [PASSES] [STEP]\n", argv[0]);
     return 2;
   }
   const std::string sketch = argv[1];
   const size_t m = std::strtoul(argv[2], nullptr, 10), nnz = std::strtoul(argv[3], nullptr, 10);
   const size_t features = std::strtoul(argv[4], nullptr, 10);
   const size_t rows = std::strtoul(argv[5], nullptr, 10);
-  const std::string scaling = argc > 6 ? argv[6] : "none";
+  const std::string kind = argc > 6 ? argv[6] : "even";
   const int passes = argc > 7 ? std::atoi(argv[7]) : 3;
 
   Random random;
@@ -58,16 +80,14 @@ int main(int argc, char** argv) {
   std::vector<int32_t> indices(rows * nnz), indptr(rows + 1);
   std::vector<double> labels(rows), predictions(rows), truth(features);
   for (double& w : truth) w = random.uniform() - 0.5;
-  const size_t span = features / nnz;  // one feature of every span: ascending, no duplicates
   for (size_t row = 0; row < rows; ++row) {
     double margin = 0;
-    for (size_t i = 0; i < nnz; ++i) {
-      const size_t feature = i * span + random.next() % span;
-      indices[row * nnz + i] = static_cast<int32_t>(feature);
-      values[row * nnz + i] = static_cast<float>(random.uniform() - 0.5);
-      margin += truth[feature] * values[row * nnz + i];
+    draw_features(random, kind == "zipf", features, nnz, &indices[row * nnz]);
+    for (size_t i = row * nnz; i < (row + 1) * nnz; ++i) {
+      values[i] = static_cast<float>(random.uniform() - 0.5);
+      margin += truth[static_cast<size_t>(indices[i])] * values[i];
     }
-    labels[row] = margin > 0 ? 1 : -1;
+    labels[row] = margin > 0;
     indptr[row + 1] = static_cast<int32_t>((row + 1) * nnz);
   }
 
@@ -76,22 +96,24 @@ int main(int argc, char** argv) {
   config.sketch_name = sketch;
   config.sketch.size = m;
   config.sketch.scale_free = true;
-  config.relative = true;
+  config.relative = kind != "zipf";
   config.root = sketch == "adagrad";
-  config.experts = {{0.1}};
-  if (sketch == "auto") {
+  config.members = {{kind == "zipf" ? 1.0 : 0.1}};
+  if (sketch == "auto") {  // as in parameters.py
     config.sketch_name = "isotropic";
-    // As in parameters.py.
-    config.experts = {{0.0001}, {0.01}, {0.003, 3000}};
-    config.sketch.experts = config.experts.size();
+    config.relative = true;
+    config.members = {{1e-4},
+                      {1e-2},
+                      {1e-2, 100, sonline::Use::next},
+                      {0.1, 0, sonline::Use::next},
+                      {1e-2, 100, sonline::Use::later}};
+    config.diagonal = {0.25};
     config.sketch_every = 0;
+    config.scaling = sonline::Scaling::automatic;
   }
   config.hessian = true;
   config.explicit_step = argc > 8 && std::string(argv[8]) == "explicit";
-  config.scaling = scaling == "auto"       ? sonline::Scaling::automatic
-                   : scaling == "rms"      ? sonline::Scaling::rms
-                   : scaling == "gradient" ? sonline::Scaling::gradient
-                                           : sonline::Scaling::none;
+  config.complete();
   sonline::Batch batch;
   batch.value_type = sonline::Batch::Number::f32;
   batch.index_type = sonline::Batch::Index::i32;
@@ -100,20 +122,21 @@ int main(int argc, char** argv) {
   batch.indices = indices.data();
   batch.indptr = indptr.data();
   batch.stored = values.size();
+  batch.checked = true;
 
   double best = 1e300;
   int64_t sweeps = 0;
   for (int pass = 0; pass < passes; ++pass) {
-    const auto model = sonline::make_model(config, true);
+    const auto model = sonline::make_model(config, {false, 2}, true);
     const double start = cpu_seconds();
     measured_learn(*model, batch, labels.data(), predictions.data());
     best = std::min(best, cpu_seconds() - start);
     sweeps = model->stats().upkeep.sweeps;
   }
   size_t errors = 0;
-  for (size_t row = 0; row < rows; ++row) errors += (predictions[row] > 0) != (labels[row] > 0);
+  for (size_t row = 0; row < rows; ++row) errors += (predictions[row] > 0) != (labels[row] == 1);
   std::printf("%s m=%zu nnz=%zu d=%zu %s: %.2f ns/nnz, %.0f ns/row, %lld sweeps, error %.4f\n",
-              sketch.c_str(), m, nnz, features, scaling.c_str(),
+              sketch.c_str(), m, nnz, features, kind.c_str(),
               best * 1e9 / static_cast<double>(rows * nnz), best * 1e9 / static_cast<double>(rows),
               static_cast<long long>(sweeps),
               static_cast<double>(errors) / static_cast<double>(rows));

@@ -48,7 +48,25 @@ constexpr Tensor::Type tensor_type() {
   if constexpr (std::is_same_v<T, uint8_t> || std::is_same_v<T, char>) return Tensor::Type::u8;
 }
 
-class StateWriter {
+// Fields of a part that a model has several times get a prefix, e.g. archive.within("2.", …).
+class Prefixed {
+ public:
+  template <class Use>
+  void within(const std::string& prefix, Use&& use) {
+    const std::string before = prefix_;
+    prefix_ += prefix;
+    use();
+    prefix_ = before;
+  }
+
+ protected:
+  std::string full(const std::string& name) const { return prefix_ + name; }
+
+ private:
+  std::string prefix_;
+};
+
+class StateWriter : public Prefixed {
  public:
   static constexpr bool reading = false;
   State state;
@@ -86,12 +104,19 @@ class StateWriter {
     for (size_t n : shape) count *= n;
     Tensor tensor{tensor_type<T>(), std::move(shape), std::vector<uint8_t>(count * sizeof(T))};
     if (count) std::memcpy(tensor.bytes.data(), data, tensor.bytes.size());
-    state[name] = std::move(tensor);
+    put(name, std::move(tensor));
   }
+  // Changes the sign of an array of doubles that was written.
+  void negate(const char* name) {
+    Tensor& tensor = state.at(full(name));
+    auto* values = reinterpret_cast<double*>(tensor.bytes.data());
+    for (size_t i = 0; i < tensor.bytes.size() / sizeof(double); ++i) values[i] = -values[i];
+  }
+  void put(const char* name, Tensor&& tensor) { state[full(name)] = std::move(tensor); }
 };
 
 // Throws std::invalid_argument, with the name of the field, if something is missing or misshapen.
-class StateReader {
+class StateReader : public Prefixed {
  public:
   static constexpr bool reading = true;
   explicit StateReader(const State& state) : state_(state) {}
@@ -106,18 +131,18 @@ class StateReader {
       std::memcpy(&wide, get<int64_t>(name, 0).bytes.data(), sizeof wide);
       value = static_cast<T>(wide);
       if (wide < 0 || wide > kLargestCount || static_cast<int64_t>(value) != wide)
-        fail(name, "is out of range");
+        fail(full(name), "is out of range");
     }
   }
 
-  // Whether there is such a field: older files lack some.
-  bool has(const char* name) const { return state_.contains(name); }
+  // Whether there is such a field.
+  bool has(const char* name) const { return state_.contains(full(name)); }
 
   // An array of the length that `values` has already.
   template <class T>
   void array(const char* name, std::vector<T>& values) {
     const Tensor& tensor = get<T>(name, 1);
-    if (tensor.shape[0] != values.size()) fail(name, "has the wrong length");
+    if (tensor.shape[0] != values.size()) fail(full(name), "has the wrong length");
     if (!values.empty()) std::memcpy(values.data(), tensor.bytes.data(), tensor.bytes.size());
     check_finite(name, values.data(), values.size());
   }
@@ -140,7 +165,7 @@ class StateReader {
   // An array whose length other fields of the file imply: it is allocated only if it is there.
   template <class T>
   void array_of(size_t length, const char* name, std::vector<T>& values) {
-    if (get<T>(name, 1).shape[0] != length) fail(name, "has the wrong length");
+    if (get<T>(name, 1).shape[0] != length) fail(full(name), "has the wrong length");
     values.resize(length);
     array(name, values);
   }
@@ -155,14 +180,14 @@ class StateReader {
 
   template <class T>
   const Tensor& get(const char* name, size_t dimensions) const {
-    const auto found = state_.find(name);
-    if (found == state_.end()) fail(name, "is missing");
-    const Tensor& tensor = found->second;
-    if (tensor.type != tensor_type<T>()) fail(name, "has the wrong type");
-    if (tensor.shape.size() != dimensions) fail(name, "has the wrong number of dimensions");
+    const auto field = state_.find(full(name));
+    if (field == state_.end()) fail(full(name), "is missing");
+    const Tensor& tensor = field->second;
+    if (tensor.type != tensor_type<T>()) fail(full(name), "has the wrong type");
+    if (tensor.shape.size() != dimensions) fail(full(name), "has the wrong number of dimensions");
     size_t count = 1;
     for (size_t n : tensor.shape) count *= n;
-    if (tensor.bytes.size() != count * sizeof(T)) fail(name, "has the wrong size");
+    if (tensor.bytes.size() != count * sizeof(T)) fail(full(name), "has the wrong size");
     return tensor;
   }
 
@@ -170,11 +195,11 @@ class StateReader {
   void check_finite(const char* name, const T* values, size_t count) const {
     if constexpr (std::is_floating_point_v<T>)
       for (size_t i = 0; i < count; ++i)
-        if (!std::isfinite(values[i])) fail(name, "holds numbers that are not finite");
+        if (!std::isfinite(values[i])) fail(full(name), "holds numbers that are not finite");
   }
 
-  static void check_shape(const char* name, const Tensor& tensor, size_t rows, size_t cols) {
-    if (tensor.shape[0] != rows || tensor.shape[1] != cols) fail(name, "has the wrong shape");
+  void check_shape(const char* name, const Tensor& tensor, size_t rows, size_t cols) const {
+    if (tensor.shape[0] != rows || tensor.shape[1] != cols) fail(full(name), "has the wrong shape");
   }
 
   [[noreturn]] static void fail(const std::string& name, const std::string& what) {

@@ -24,6 +24,7 @@ struct Batch {
   size_t first = 0;  // the number of its first row, for messages
   const void* values = nullptr;
   bool checked = false;  // validate() has nothing left to do
+  bool table = false;    // rows of columns, not of words: they may have curves
   // CSR, if indptr is set; it has the type of the indices, or int64 where those are uint64.
   const void* indices = nullptr;
   const void* indptr = nullptr;

@@ -7,8 +7,10 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <utility>
 #include <vector>
 
+#include "sonline/archive.hpp"
 #include "sonline/features.hpp"
 
 namespace sonline {
@@ -38,6 +40,28 @@ class BlockStore {
       T* chunk = static_cast<T*>(::operator new(bytes, std::align_val_t{kLine}));
       std::memset(static_cast<void*>(chunk), 0, bytes);
       chunks_.emplace_back(chunk);
+    }
+  }
+
+  template <class Archive>
+  [[gnu::cold]] void state(Archive& archive, const char* name, size_t slots) {
+    if (stride_ == 0) return;
+    const size_t bytes = stride_ * sizeof(T);
+    if constexpr (Archive::reading) {
+      const auto& stored = archive.template get<T>(name, 2);
+      archive.check_shape(name, stored, slots, stride_);
+      *this = BlockStore(stride_);
+      reserve(slots);
+      for (Slot slot = 0; slot < slots; ++slot) {
+        std::memcpy(at(slot), stored.bytes.data() + slot * bytes, bytes);
+        archive.check_finite(name, at(slot), stride_);
+      }
+    } else {
+      Tensor stored{tensor_type<T>(), {slots, stride_}, {}};
+      stored.bytes.resize(slots * bytes);
+      for (Slot slot = 0; slot < slots; ++slot)
+        std::memcpy(stored.bytes.data() + slot * bytes, at(slot), bytes);
+      archive.put(name, std::move(stored));
     }
   }
 

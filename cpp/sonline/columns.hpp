@@ -1,9 +1,9 @@
 // The two loops that do all the work per non-zero: gather (sum += x_i * block_i) and scatter
 // (block_i += x_i * update), over the first `width` numbers of each block.
 //
-// Every column is summed separately, in the order of the non-zeros (narrow blocks in two
-// interleaved halves, for the latency of the addition), so the result does not depend on the vector
-// length of the machine.
+// Every column is summed separately, in two interleaved halves of the non-zeros (for the latency of
+// the addition), so the result depends neither on the vector length of the machine nor on the width
+// of the blocks: one of several outputs has the bits of a single one.
 #pragma once
 
 #include <cmath>
@@ -152,7 +152,7 @@ struct Columns {
   static constexpr size_t kWide = 32;  // bytes of a vector with AVX2
   template <size_t W>
   SONLINE_AVX2 static void gather_avx2(T* const* blocks, const T* x, size_t n, size_t, T* sum) {
-    gather_of<detail::Strip<T, W>>(blocks, x, n, sum);
+    gather_of<detail::Strip<T, W>>(blocks, x, n, 0, sum);
   }
   template <size_t W>
   SONLINE_AVX2 static void scatter_avx2(T* const* blocks, const T* x, size_t n, size_t,
@@ -161,7 +161,7 @@ struct Columns {
   }
   template <size_t W>
   static void gather_fixed(T* const* blocks, const T* x, size_t n, size_t, T* sum) {
-    gather_of<Lanes<W>>(blocks, x, n, sum);
+    gather_of<Lanes<W>>(blocks, x, n, 0, sum);
   }
   template <size_t W>
   static void scatter_fixed(T* const* blocks, const T* x, size_t n, size_t, const T* update) {
@@ -197,25 +197,18 @@ struct Columns {
     }
   };
 
-  // One or two vectors of sums would wait for each other.
-  static constexpr bool in_halves(size_t width) { return width <= 2 * kWidthStep; }
-
   template <class L>
-  [[gnu::always_inline]] static void gather_of(T* const* blocks, const T* x, size_t n, T* sum) {
-    L even = L::zero();
+  [[gnu::always_inline]] static void gather_of(T* const* blocks, const T* x, size_t n, size_t at,
+                                               T* sum) {
+    L even = L::zero(), odd = L::zero();
     size_t i = 0;
-    if constexpr (in_halves(L::kWidth)) {
-      L odd = L::zero();
-      for (; i + 1 < n; i += 2) {
-        even.add(x[i], L::load(blocks[i]));
-        odd.add(x[i + 1], L::load(blocks[i + 1]));
-      }
-      if (i < n) even.add(x[i], L::load(blocks[i]));
-      even.add(1, odd);
-    } else {
-      for (; i < n; ++i) even.add(x[i], L::load(blocks[i]));
+    for (; i + 1 < n; i += 2) {
+      even.add(x[i], L::load(blocks[i] + at));
+      odd.add(x[i + 1], L::load(blocks[i + 1] + at));
     }
-    even.store(sum);
+    if (i < n) even.add(x[i], L::load(blocks[i] + at));
+    even.add(1, odd);
+    even.store(sum + at);
   }
 
   template <class L>
@@ -236,16 +229,9 @@ struct Columns {
                                                   size_t width, T* sum) {
     size_t at = 0;
     for (; at + kPart<kBytes> <= width; at += kPart<kBytes>)
-      gather_part<Lanes<kPart<kBytes>, kBytes>>(blocks, x, n, at, sum);
+      gather_of<Lanes<kPart<kBytes>, kBytes>>(blocks, x, n, at, sum);
     for (; at + kWidthStep <= width; at += kWidthStep)
-      gather_part<Lanes<kWidthStep>>(blocks, x, n, at, sum);
-  }
-  template <class L>
-  [[gnu::always_inline]] static void gather_part(T* const* blocks, const T* x, size_t n, size_t at,
-                                                 T* sum) {
-    L sums = L::zero();
-    for (size_t i = 0; i < n; ++i) sums.add(x[i], L::load(blocks[i] + at));
-    sums.store(sum + at);
+      gather_of<Lanes<kWidthStep>>(blocks, x, n, at, sum);
   }
   template <size_t kBytes>
   [[gnu::always_inline]] static void scatter_parts(T* const* blocks, const T* x, size_t n,
@@ -265,7 +251,7 @@ struct Columns {
     numbers.store(block);
   }
   template <size_t kBytes>
-  static constexpr size_t kPart = 8 * kBytes / sizeof(T);
+  static constexpr size_t kPart = 4 * kBytes / sizeof(T);
 
   static void gather_any(T* const* blocks, const T* x, size_t n, size_t width, T* sum) {
     gather_parts<16>(blocks, x, n, width, sum);

@@ -61,7 +61,10 @@ template <class V>
 }
 template <class V>
 [[gnu::always_inline]] inline void store_some(double* to, size_t n, V v) {
-  for (size_t i = 0; i < std::min(n, detail::kLanes<V>); ++i) to[i] = v[i];
+  if (n >= detail::kLanes<V>)
+    std::copy_n(reinterpret_cast<const double*>(&v), detail::kLanes<V>, to);
+  else
+    for (size_t i = 0; i < n; ++i) to[i] = v[i];
 }
 
 // eˣ to about one unit in the last place. Beyond ±708 the result is that for ±708, close to the
@@ -96,18 +99,6 @@ template <class V>
   return low + (high + x4 * (1.0 / 40320)) * x4;
 }
 
-// The same to 0.1 %: for where a search may start.
-template <class V>
-[[gnu::always_inline]] inline V rough_exp(V x) {
-  constexpr double kShift = 0x1.8p52;
-  x = larger_of(all<V>(-708), smaller_of(all<V>(708), x)) * 0x1.71547652b82fep0;
-  const V shifted = x + kShift, f = x - (shifted - kShift);
-  const V series = 1.0 + f * (0.6931 + f * (0.2402 + f * 0.0555));
-  using Bits = detail::Bits<V>;
-  return reinterpret_cast<V>(reinterpret_cast<Bits>(series) +
-                             (reinterpret_cast<Bits>(shifted) << 52));
-}
-
 inline double exp_of(double x) { return exp_of(Pair{x, x})[0]; }
 
 // log x of normal x > 0, to 0.01: a starting point for a search.
@@ -122,11 +113,12 @@ template <class V>
 }
 
 // log x of normal x > 0, to a few units in the last place: Halley's method for exp_of(y) = x.
-inline double log_of(double x) {
-  double y = rough_log(Pair{x, x})[0];
+template <class V>
+[[gnu::always_inline]] inline V log_of(V x) {
+  V y = rough_log(x);
   for (int i = 0; i < 2; ++i) {
-    const double e = exp_of(y);
-    y += 2 * (x - e) / (x + e);
+    const V e = exp_of(y);
+    y += 2.0 * (x - e) / (x + e);
   }
   return y;
 }

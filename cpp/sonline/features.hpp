@@ -49,8 +49,11 @@ class FeatureIndex {
     for (size_t i = 1; i < n; ++i) unusual |= !(keys[i] > keys[i - 1]);
     if (unusual) return kUnusual;
     const Slot* direct = table.data();
+    if (first)
+      for (size_t i = 0; i < n; ++i) slots[i] = direct[static_cast<Key>(keys[i]) - first];
+    else
 #pragma GCC unroll 4
-    for (size_t i = 0; i < n; ++i) slots[i] = direct[static_cast<Key>(keys[i]) - first];
+      for (size_t i = 0; i < n; ++i) slots[i] = direct[static_cast<Key>(keys[i])];
     size_t known = 0;
     for (size_t i = 0; i < n; ++i) known += slots[i] != kInterceptSlot;
     return known;

@@ -1,5 +1,6 @@
 // Rows from Python mappings: string or integer keys to numbers. A string value makes the feature
-// "key=value" with the number 1, as a text column of a table does.
+// "key=value" with the number 1, as a text column of a table does; the text of a date makes the
+// features that a column of dates has.
 //
 // Everything in a row is checked before a new name is entered, so a bad row changes nothing.
 #pragma once
@@ -9,12 +10,14 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "sonline/batch.hpp"
 #include "sonline/hashing.hpp"
 #include "sonline/names.hpp"
+#include "sonline/text/cells.hpp"
 
 namespace sonline {
 
@@ -53,6 +56,10 @@ class MappingReader {
   using Refused = std::vector<std::pair<std::vector<std::string>, std::string>>;
   void refuse(Refused groups) { refused_ = std::move(groups); }
 
+  // Columns whose texts are categories, also if they are dates.
+  using Columns = std::set<std::string, std::less<>>;
+  void read_as_text(Columns columns) { texts_ = std::move(columns); }
+
   // Both check the rows and look their names up. The objects must stay as they are until the batch
   // has been made. The second says how many there were: a sequence may not say so twice.
   void read(nanobind::handle mapping) {
@@ -83,11 +90,8 @@ class MappingReader {
     return batch();
   }
 
-  // The rows, with new names left out.
-  Batch known() {
-    if (!new_.empty()) drop_new();
-    return batch();
-  }
+  // The rows, with new names as features that no model has.
+  Batch known() { return batch(); }
 
  private:
   // Streams repeat their keys, mostly in the same order and as the same objects (rows of a CSV file
@@ -298,14 +302,28 @@ class MappingReader {
 
   void add_text(PyObject* key, PyObject* value) {
     const auto held = nanobind::borrow(value);
-    std::string name =
-        PyUnicode_Check(key) ? std::string(utf8(key)) : std::to_string(integer_key(key));
+    const std::string_view word = utf8(value);
+    double days;
+    const bool named = PyUnicode_Check(key);
+    if (named && text::read_date(word, days) && !texts_.contains(utf8(key)))
+      return add_date(utf8(key), days);
+    std::string name = named ? std::string(utf8(key)) : std::to_string(integer_key(key));
     name += '=';
-    name += utf8(value);
+    name += word;
+    add_named(std::move(name), 1.0);
+  }
+
+  void add_date(std::string_view column, double days) {
+    const auto parts = text::date_parts(days);
+    for (size_t k = 0; k < parts.size(); ++k)
+      if (parts[k] != 0) add_named(std::string(column).append(text::kDateParts[k]), parts[k]);
+  }
+
+  void add_named(std::string name, double value) {
     const Key id = names_.find(name);
     if (id == NameKeys::kUnknown) new_.push_back({keys_.size(), std::move(name)});
     keys_.push_back(id);
-    values_.push_back(1.0);
+    values_.push_back(value);
   }
 
   [[noreturn]] void refuse(PyObject* key, double number) const {
@@ -375,21 +393,6 @@ class MappingReader {
     return static_cast<Key>(number);
   }
 
-  void drop_new() {
-    size_t kept = 0;
-    size_t item = 0;
-    for (size_t row = 1; row < indptr_.size(); ++row) {
-      for (; item < static_cast<size_t>(indptr_[row]); ++item) {
-        if (keys_[item] == NameKeys::kUnknown) continue;
-        keys_[kept] = keys_[item];
-        values_[kept++] = values_[item];
-      }
-      indptr_[row] = static_cast<int64_t>(kept);
-    }
-    keys_.resize(kept);
-    values_.resize(kept);
-  }
-
   Batch batch() {
     kept_.clear();
     Batch batch;
@@ -401,6 +404,7 @@ class MappingReader {
     batch.stored = keys_.size();
     batch.same_keys = same_keys_;
     batch.checked = true;
+    batch.table = true;
     return batch;
   }
 
@@ -409,6 +413,7 @@ class MappingReader {
 
   NameKeys& names_;
   Refused refused_;
+  Columns texts_;
   double largest_;
   std::vector<Key> keys_;
   std::vector<double> values_;

@@ -32,6 +32,12 @@ class Matrix {
   Vector& values() { return values_; }
   const Vector& values() const { return values_; }
 
+  // Sets all numbers but those of the first rows and columns to 0.
+  void clear_beyond(size_t rows, size_t cols) {
+    for (size_t i = 0; i < rows_; ++i)
+      for (size_t j = i < rows ? cols : 0; j < cols_; ++j) (*this)(i, j) = 0;
+  }
+
  private:
   size_t rows_ = 0, cols_ = 0;
   Vector values_;
@@ -85,13 +91,21 @@ template <size_t quads, size_t pairs>
   }
 }
 
-// Without AVX2 vectors of four are two in name only, and fill the registers.
-template <bool wide>
-[[gnu::always_inline]] inline void multiply_loop(const Matrix& A, const Matrix& B, size_t n,
+// The columns that are left at the end are computed with some of those before them once more.
+[[gnu::always_inline]] inline void multiply_wide(const Matrix& A, const Matrix& B, size_t n,
                                                  Matrix& product) {
   size_t j = 0;
-  for (; j + 10 <= n; j += 10) multiply_columns<wide ? 2 : 0, wide ? 1 : 5>(A, B, n, j, product);
-  for (; j + 4 <= n; j += 4) multiply_columns<wide ? 1 : 0, wide ? 0 : 2>(A, B, n, j, product);
+  for (; j + 10 <= n && n - j != 11; j += 10) multiply_columns<2, 1>(A, B, n, j, product);
+  for (; j + 8 <= n; j += 8) multiply_columns<2, 0>(A, B, n, j, product);
+  for (; j + 4 <= n; j += 4) multiply_columns<1, 0>(A, B, n, j, product);
+  if (j < n) multiply_columns<1, 0>(A, B, n, n - 4, product);
+}
+// Without AVX2 vectors of four are two in name only, and fill the registers.
+[[gnu::always_inline]] inline void multiply_narrow(const Matrix& A, const Matrix& B, size_t n,
+                                                   Matrix& product) {
+  size_t j = 0;
+  for (; j + 10 <= n; j += 10) multiply_columns<0, 5>(A, B, n, j, product);
+  for (; j + 4 <= n; j += 4) multiply_columns<0, 2>(A, B, n, j, product);
   for (; j + 2 <= n; j += 2) multiply_columns<0, 1>(A, B, n, j, product);
   if (j < n)
     for (size_t i = 0; i < n; ++i) {
@@ -103,10 +117,10 @@ template <bool wide>
 
 SONLINE_AVX2 inline void multiply_avx2(const Matrix& A, const Matrix& B, size_t n,
                                        Matrix& product) {
-  multiply_loop<true>(A, B, n, product);
+  n >= kQuad ? multiply_wide(A, B, n, product) : multiply_narrow(A, B, n, product);
 }
 inline void multiply_plain(const Matrix& A, const Matrix& B, size_t n, Matrix& product) {
-  multiply_loop<false>(A, B, n, product);
+  multiply_narrow(A, B, n, product);
 }
 
 }  // namespace detail

@@ -12,7 +12,7 @@ class SlotMerger {
  public:
   // Keeps each slot once, at its first position, and drops sums that are zero.
   template <class T>
-  void sum_duplicates(Row<T>& row) {
+  void sum_duplicates(InputRow<T>& row) {
     size_t capacity = 16;
     while (capacity < 2 * row.size) capacity *= 2;
     table_.assign(capacity, {});
@@ -44,7 +44,7 @@ class SlotMerger {
   };
 
   template <class T>
-  static void move(Row<T>& row, size_t from, size_t to) {
+  static void move(InputRow<T>& row, size_t from, size_t to) {
     row.slots[to] = row.slots[from];
     row.raw[to] = row.raw[from];
   }

@@ -136,13 +136,14 @@ inline Batch dense_batch(const Array& values) {
   if (values.ndim() != 2) throw BadInput("X must have two dimensions");
   batch.rows = values.shape(0);
   batch.cols = values.shape(1);
+  batch.table = true;
   batch.row_stride = values.stride(0);
   batch.col_stride = values.stride(1);
   return batch;
 }
 
-// Rows as Python passes them: (values,) if they are dense, (values, indices, indptr, columns) if
-// they are sparse.
+// Rows as Python passes them: (values,) if they are dense, (values, indices, indptr, columns,
+// table) if they are sparse.
 inline HeldBatch batch_of(const nb::tuple& rows) {
   HeldBatch held;
   for (size_t i = 0; i < std::min<size_t>(nb::len(rows), 3); ++i)
@@ -151,6 +152,7 @@ inline HeldBatch batch_of(const nb::tuple& rows) {
   held.batch = arrays.size() == 1
                    ? dense_batch(arrays.at(0))
                    : csr_batch(arrays.at(0), arrays.at(1), arrays.at(2), nb::cast<size_t>(rows[3]));
+  if (arrays.size() > 1) held.batch.table = nb::cast<bool>(rows[4]);
   return held;
 }
 

@@ -1,13 +1,14 @@
 // A Model as Python holds it: with its names, its lock and NumPy arrays at its border.
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
-#include "sonline/class_model.hpp"
 #include "sonline/errors.hpp"
 #include "sonline/mapping.hpp"
 #include "sonline/model.hpp"
@@ -17,148 +18,163 @@
 
 namespace sonline {
 
-// What the models of one classifier share: names have the same keys in all of them, so a row is
-// read once.
-struct Shared {
-  NameKeys names;
-  double largest;  // of the values
-  MappingReader reader{names, largest};
-  ModelMutex mutex;
-};
+using OutMatrix = nb::ndarray<double, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+
+class PyModel;
 
 // What a `with` statement holds, so that no other thread uses the model between several calls.
 struct Hold {
-  std::shared_ptr<Shared> shared;
+  nb::object model;
   bool alone;
 };
 
 class PyModel {
  public:
-  // With the names of another model, if there is one. A model of one of `several` classes may
-  // become an output of a group, which is that of the other.
-  PyModel(const Config& config, bool single, const PyModel* other, bool several)
+  PyModel(const Config& config, const Task& task, bool single)
       : config_(config),
-        single_(single),
-        model_(make_model(config, single)),
-        shared_(other ? other->shared_ : new_shared(config, single)) {
-    if (!several || !can_share(config)) return;
-    const ClassModel* first = other ? other->class_model() : nullptr;
-    std::shared_ptr<Group> group = first ? first->group() : nullptr;
-    in_group_of_other_ = group != nullptr;
-    if (!group) group = make_group(config, single);
-    const size_t output = in_group_of_other_ ? group->copy(first->output()) : group->attach();
-    model_ = std::make_unique<ClassModel>(std::move(model_), std::move(group), output);
-  }
+        largest_(single ? kLargestValue<float> : kLargestValue<double>),
+        names_{NameTable(), config.hash_bits, config.hash_seed},
+        reader_(names_, largest_),
+        model_(make_model(config, task, single)) {}
 
-  // An independent model in the same state, which shares the names.
-  std::unique_ptr<PyModel> copy() {
-    const std::scoped_lock lock(shared_->mutex);
-    auto twin = std::make_unique<PyModel>(config_, single_, this, false);
-    const ClassModel* mine = class_model();
-    if (!mine || mine->own()) {
-      twin->model_->restore(model_->save());
-      twin->model_->set_alike(model_->alike());
-    } else {
-      twin->model_.reset();
-    }
-    if (mine)
-      twin->model_ =
-          std::make_unique<ClassModel>(std::move(twin->model_), mine->group(),
-                                       mine->group() ? mine->group()->copy(mine->output()) : 0);
-    return twin;
-  }
+  ModelMutex& mutex() { return mutex_; }
 
-  ClassModel* class_model() const { return dynamic_cast<ClassModel*>(model_.get()); }
-
-  Model& model() { return *model_; }
-  const std::shared_ptr<Shared>& shared() const { return shared_; }
-
+  // Labels are numbers, or the numbers of classes, of which there are `classes` from now on.
   void learn_arrays(const nb::tuple& rows, const Doubles& y, const std::optional<Doubles>& weights,
-                    OutDoubles out) {
+                    OutMatrix out, size_t threads, size_t classes, bool growing) {
     const HeldBatch held = batch_of(rows);
-    check_lengths(held.batch.rows, y, weights, out);
-    const std::scoped_lock lock(shared_->mutex);
-    learn_locked(held.batch, y, weights, out);
+    {
+      const std::scoped_lock lock(mutex_);
+      learn_locked(held.batch, y, weights, out, threads, classes, growing);
+    }
+    if (lost_is_due()) warn_about_lost();
   }
-
-  void predict_arrays(const nb::tuple& rows, OutDoubles out) {
-    const HeldBatch held = batch_of(rows);
-    const std::scoped_lock lock(shared_->mutex);
-    predict_locked(held.batch, out);
-  }
-
-  // Holds the GIL: releasing it would cost more than one row.
-  double learn_one(nb::handle mapping, double y, double weight) {
-    const std::scoped_lock lock(shared_->mutex);
-    double prediction;
-    model_->learn(read_one(*shared_, mapping, weight), &y, &weight, &prediction);
-    return prediction;
-  }
-
-  double predict_one(nb::handle mapping) {
-    const std::scoped_lock lock(shared_->mutex);
-    shared_->reader.read(mapping);
-    double prediction;
-    model_->predict(shared_->reader.known(), &prediction);
-    return prediction;
-  }
-
   // All rows are read and checked before a name is entered or a row learned.
   void learn_rows(nb::sequence rows, const Doubles& y, const std::optional<Doubles>& weights,
-                  OutDoubles out) {
-    const std::scoped_lock lock(shared_->mutex);
-    check_lengths(shared_->reader.read_all(rows), y, weights, out);
-    learn_locked(shared_->reader.named(), y, weights, out);
+                  OutMatrix out, size_t threads, size_t classes, bool growing) {
+    {
+      const std::scoped_lock lock(mutex_);
+      reader_.read_all(rows);
+      learn_locked(reader_.named(), y, weights, out, threads, classes, growing);
+    }
+    if (lost_is_due()) warn_about_lost();
   }
 
-  void predict_rows(nb::sequence rows, OutDoubles out) {
-    const std::scoped_lock lock(shared_->mutex);
-    shared_->reader.read_all(rows);
-    predict_locked(shared_->reader.known(), out);
+  // xᵀA⁻¹x of each row and output goes to `uncertainties`, and with it the size of an error to
+  // `sizes`, if they are there.
+  void predict_arrays(const nb::tuple& rows, OutMatrix out, bool later,
+                      std::optional<OutMatrix> uncertainties, std::optional<OutMatrix> sizes) {
+    const HeldBatch held = batch_of(rows);
+    const std::scoped_lock lock(mutex_);
+    predict_locked(held.batch, out, later, uncertainties, sizes);
+  }
+  void predict_rows(nb::sequence rows, OutMatrix out, bool later,
+                    std::optional<OutMatrix> uncertainties, std::optional<OutMatrix> sizes) {
+    const std::scoped_lock lock(mutex_);
+    reader_.read_all(rows);
+    predict_locked(reader_.known(), out, later, uncertainties, sizes);
+  }
+
+  // One mapping. Holds the GIL: releasing it would cost more than one row. Returns the first
+  // prediction. A row of weight 0 is only predicted, so its names are not kept.
+  double learn_one(nb::handle mapping, double y, double weight) {
+    // Not between the calls of a thread that holds the model, as a signal would.
+    if (mutex_.is_held()) ModelMutex::refuse();
+    double prediction;
+    {
+      const std::scoped_lock lock(mutex_);
+      reader_.read(mapping);
+      Batch batch = weight == 0 ? reader_.known() : reader_.named();
+      validate(batch, largest_);
+      batch.checked = true;
+      of_row_.resize(std::max<size_t>(model_->lines(), 1));
+      model_->learn(batch, &y, &weight, {of_row_.data(), 1}, 1);
+      prediction = of_row_[0];
+      ++rows_;
+    }
+    if (lost_is_due()) warn_about_lost();
+    return prediction;
+  }
+  std::vector<double> predict_one(nb::handle mapping, bool later) {
+    const std::scoped_lock lock(mutex_);
+    predict_mapping(mapping, later);
+    return of_row_;
+  }
+  // The predictions, and xᵀA⁻¹x of each output.
+  std::pair<std::vector<double>, std::vector<double>> uncertain_one(nb::handle mapping,
+                                                                    bool later) {
+    const std::scoped_lock lock(mutex_);
+    std::vector<double> uncertainties(model_->lines());
+    predict_mapping(mapping, later, uncertainties.data());
+    return {of_row_, std::move(uncertainties)};
+  }
+  // The predictions, and the size of the error of each.
+  std::pair<std::vector<double>, std::vector<double>> sized_one(nb::handle mapping, bool later) {
+    const std::scoped_lock lock(mutex_);
+    std::vector<double> uncertainties(model_->lines()), sizes(model_->lines());
+    predict_mapping(mapping, later, uncertainties.data(), sizes.data());
+    return {of_row_, std::move(sizes)};
+  }
+  double predict_number(nb::handle mapping, bool later) {
+    const std::scoped_lock lock(mutex_);
+    predict_mapping(mapping, later);
+    return of_row_[0];
+  }
+  // The class with the largest prediction, the first of them where several have it.
+  size_t choose_one(nb::handle mapping, bool later) {
+    const std::scoped_lock lock(mutex_);
+    predict_mapping(mapping, later);
+    if (of_row_.size() == 1) return model_->classes() == 2 && of_row_[0] > 0 ? 1 : 0;
+    return static_cast<size_t>(std::max_element(of_row_.begin(), of_row_.end()) - of_row_.begin());
   }
 
   // The keys that names have here; new ones for those not known, or the largest number if not
   // `add`.
   nb::ndarray<nb::numpy, uint64_t> name_keys(const std::vector<std::string_view>& names, bool add) {
-    const std::scoped_lock lock(shared_->mutex);
+    const std::scoped_lock lock(mutex_);
     std::vector<uint64_t> keys;
     keys.reserve(names.size());
     for (const auto name : names)
-      keys.push_back(add ? shared_->names.find_or_add(name) : shared_->names.find(name));
+      keys.push_back(add ? names_.find_or_add(name) : names_.find(name));
     return to_numpy(keys.data(), {keys.size()});
   }
 
-  // For rows as mappings, of this model and all that share its names.
+  // For rows as mappings.
   void refuse_columns(MappingReader::Refused groups) {
-    const std::scoped_lock lock(shared_->mutex);
-    shared_->reader.refuse(std::move(groups));
+    const std::scoped_lock lock(mutex_);
+    reader_.refuse(std::move(groups));
+  }
+
+  void read_as_text(MappingReader::Columns columns) {
+    const std::scoped_lock lock(mutex_);
+    reader_.read_as_text(std::move(columns));
   }
 
   NameTable name_table() {
-    const std::scoped_lock lock(shared_->mutex);
-    return shared_->names.table;
+    const std::scoped_lock lock(mutex_);
+    return names_.table;
   }
 
   size_t name_count() {
-    const std::scoped_lock lock(shared_->mutex);
-    return shared_->names.table.size();
+    const std::scoped_lock lock(mutex_);
+    return names_.table.size();
   }
 
   // All names in the order of their ids, whether features have them yet or not.
   nb::list names() {
-    const std::scoped_lock lock(shared_->mutex);
+    const std::scoped_lock lock(mutex_);
     nb::list names;
-    const NameTable& table = shared_->names.table;
+    const NameTable& table = names_.table;
     for (size_t id = 0; id < table.size(); ++id) names.append(text(table.name(id)));
     return names;
   }
 
   nb::list features() {
-    const std::scoped_lock lock(shared_->mutex);
+    const std::scoped_lock lock(mutex_);
     nb::list features;
     for (const Key key : model_->features()) {
       if (key & kNamed) {
-        features.append(text(shared_->names.table.name(key & ~kNamed)));
+        features.append(text(names_.table.name(key & ~kNamed)));
       } else {
         features.append(nb::int_(key));
       }
@@ -167,7 +183,7 @@ class PyModel {
   }
 
   nb::dict stats() {
-    const std::scoped_lock lock(shared_->mutex);
+    const std::scoped_lock lock(mutex_);
     const Stats stats = model_->stats();
     nb::dict out;
     out["rounds"] = stats.rounds;
@@ -176,68 +192,95 @@ class PyModel {
     out["folds"] = stats.upkeep.folds;
     out["caught_up"] = stats.upkeep.caught_up;
     out["features"] = stats.features;
-    out["bytes"] =
-        stats.bytes + shared_->names.table.blob().size() + shared_->names.table.size() * 24;
+    out["bytes"] = stats.bytes + names_.table.blob().size() + names_.table.size() * 24;
     out["alpha"] = stats.alpha;
     return out;
   }
 
-  template <class Get>
-  auto vector(Get get) {
-    const std::scoped_lock lock(shared_->mutex);
-    const auto values = (model_.get()->*get)();
+  template <class Get, class... Arguments>
+  auto vector(Get get, Arguments... arguments) {
+    const std::scoped_lock lock(mutex_);
+    const std::vector<double> values = (model_.get()->*get)(arguments...);
     return to_numpy(values.data(), {values.size()});
   }
 
-  nb::ndarray<nb::numpy, double> basis() {
-    const std::scoped_lock lock(shared_->mutex);
-    const Matrix V = model_->basis();
+  nb::ndarray<nb::numpy, double> basis(size_t line) {
+    const std::scoped_lock lock(mutex_);
+    const Matrix V = model_->basis(line);
     return to_numpy(V.values().data(), {V.rows(), V.cols()});
   }
 
-  nb::dict save() {
-    const std::scoped_lock lock(shared_->mutex);
-    return save_locked();
+  // For each column with a curve: its slot, knots, values and rows.
+  nb::list curves(size_t line) {
+    const std::scoped_lock lock(mutex_);
+    nb::list curves;
+    for (const Curve& curve : model_->curves(line))
+      curves.append(nb::make_tuple(curve.slot, to_numpy(curve.knots.data(), {curve.knots.size()}),
+                                   to_numpy(curve.values.data(), {curve.values.size()}),
+                                   to_numpy(curve.rows.data(), {curve.rows.size()})));
+    return curves;
   }
-  nb::dict save_locked() const { return with_names(model_->save()); }
 
-  nb::dict knowledge() {
-    const std::scoped_lock lock(shared_->mutex);
-    return knowledge_locked();
+  // For each pair: for both columns slot, points and whether these are few values; then, for each
+  // two sides, what they add and the rows there.
+  nb::list pairs(size_t line) {
+    const std::scoped_lock lock(mutex_);
+    nb::list pairs;
+    for (const PairMap& pair : model_->pairs(line)) {
+      const auto points = [](const Pairs::Sides& sides) {
+        return to_numpy(sides.points.data(), {sides.points.size()});
+      };
+      pairs.append(nb::make_tuple(pair.a, points(pair.sides_of_a), pair.sides_of_a.few, pair.b,
+                                  points(pair.sides_of_b), pair.sides_of_b.few,
+                                  to_numpy(pair.values.data(), {pair.values.size()}),
+                                  to_numpy(pair.rows.data(), {pair.rows.size()})));
+    }
+    return pairs;
   }
-  nb::dict knowledge_locked() const { return with_names(model_->knowledge()); }
 
+  size_t lines() {
+    const std::scoped_lock lock(mutex_);
+    return model_->lines();
+  }
   std::pair<double, double> label_range() {
-    const std::scoped_lock lock(shared_->mutex);
+    const std::scoped_lock lock(mutex_);
     return model_->label_range();
   }
+  void start_label_range(double low, double high) {
+    const std::scoped_lock lock(mutex_);
+    model_->start_label_range(low, high);
+  }
 
-  // Without names among the fields, those that are shared stay. The fields of a group are among
-  // those of its first model.
+  nb::dict save() {
+    const std::scoped_lock lock(mutex_);
+    return with_names(model_->save());
+  }
+  nb::dict knowledge() {
+    const std::scoped_lock lock(mutex_);
+    return with_names(model_->knowledge());
+  }
   void restore(nb::dict fields) {
-    take(fields, [&](State& state) {
-      State of_group;
-      for (auto field = state.lower_bound(std::string(kGroup));
-           field != state.end() && field->first.starts_with(kGroup); field = state.erase(field))
-        of_group[field->first.substr(kGroup.size())] = std::move(field->second);
-      if (ClassModel* mine = class_model())
-        restore_class(*mine, state, of_group);
-      else if (!of_group.empty())
-        StateReader::fail(std::string(kGroup), "is there, but this model has no group");
-      else
-        model_->restore(state);
-    });
+    take(fields, [&](const State& state) { model_->restore(state); });
   }
-  static constexpr std::string_view kGroup = "group.";
-  // Each class then learns by itself.
   void set_knowledge(nb::dict knowledge) {
-    take(knowledge, [&](const State& state) {
-      if (ClassModel* mine = class_model()) mine->leave_group();
-      model_->set_knowledge(state);
-    });
+    take(knowledge, [&](const State& state) { model_->set_knowledge(state); });
   }
-  void set_names(nb::dict names) {
-    take(names, [](const State&) {});
+
+ private:
+  // Names from files may be any bytes.
+  static nb::object text(std::string_view name) {
+    return nb::steal(PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()),
+                                          "backslashreplace"));
+  }
+
+  nb::dict with_names(State&& state) const {
+    nb::dict fields;
+    const auto blob = names_.table.blob();
+    const auto offsets = names_.table.offsets();
+    fields["names.bytes"] = to_numpy(reinterpret_cast<const uint8_t*>(blob.data()), {blob.size()});
+    fields["names.offsets"] = to_numpy(offsets.data(), {offsets.size()});
+    for (auto& [name, tensor] : state) fields[name.c_str()] = to_numpy(std::move(tensor));
+    return fields;
   }
 
   // Fields are released as they are copied: a large model should not be in memory three times.
@@ -252,127 +295,116 @@ class PyModel {
     return state;
   }
 
-  // A row of weight 0 is only predicted, so its names are not kept.
-  static Batch read_one(Shared& shared, nb::handle mapping, double weight) {
-    shared.reader.read(mapping);
-    return weight == 0 ? shared.reader.known() : shared.reader.named();
-  }
-
-  static void add_fields(nb::dict& fields, State&& state, std::string_view prefix = {}) {
-    for (auto& [name, tensor] : state)
-      fields[(std::string(prefix) + name).c_str()] = to_numpy(std::move(tensor));
-  }
-
- private:
-  // Names from files may be any bytes.
-  static nb::object text(std::string_view name) {
-    return nb::steal(PyUnicode_DecodeUTF8(name.data(), static_cast<Py_ssize_t>(name.size()),
-                                          "backslashreplace"));
-  }
-
-  nb::dict with_names(State&& state) const {
-    nb::dict fields = names_locked();
-    add_fields(fields, std::move(state));
-    return fields;
-  }
-
- public:
-  nb::dict names_locked() const {
-    nb::dict fields;
-    const auto blob = shared_->names.table.blob();
-    const auto offsets = shared_->names.table.offsets();
-    fields["names.bytes"] = to_numpy(reinterpret_cast<const uint8_t*>(blob.data()), {blob.size()});
-    fields["names.offsets"] = to_numpy(offsets.data(), {offsets.size()});
-    return fields;
-  }
-
- private:
-  void restore_class(ClassModel& mine, const State& state, const State& of_group) {
-    const std::shared_ptr<Group> group = mine.group();
-    mine.leave_group();
-    const bool grouped = in_group_of_other_ || !of_group.empty();
-    if (!of_group.empty()) group->restore(of_group);
-    std::unique_ptr<Model> own;
-    if (!grouped || !state.empty()) {
-      own = make_model(config_, single_);
-      own->restore(state);
-    } else if (group->form() != Form::shared) {
-      StateReader::fail("blocks", "is missing");
-    }
-    mine.join(std::move(own), grouped ? group : nullptr, grouped ? group->attach() : 0);
-  }
-
   template <class Restore>
   void take(nb::dict fields, Restore&& restore) {
-    const std::scoped_lock lock(shared_->mutex);
-    State state = state_of(fields);
+    const std::scoped_lock lock(mutex_);
+    const State state = state_of(fields);
     StateReader reader(state);
-    if (state.contains("names.bytes")) {
-      if (shared_.use_count() > 1)
-        StateReader::fail("names.bytes", "is there again: other models use these names");
-      {
-        const auto bytes = reader.any_array<uint8_t>("names.bytes");
-        const auto offsets = reader.any_array<uint64_t>("names.offsets");
-        shared_->names.table = NameTable::restore(
-            {reinterpret_cast<const char*>(bytes.data()), bytes.size()}, offsets);
-      }
-      state.erase("names.bytes");
-      state.erase("names.offsets");
-      shared_->reader.forget();
+    {
+      const auto bytes = reader.any_array<uint8_t>("names.bytes");
+      const auto offsets = reader.any_array<uint64_t>("names.offsets");
+      names_.table =
+          NameTable::restore({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, offsets);
+      reader_.forget();
     }
     // Before the model is restored: it has room for every name up to the largest number.
-    for (const char* name : {"features", "group.features"})
-      if (state.contains(name)) check_names(reader.any_array<Key>(name));
+    for (const Key key : reader.any_array<Key>("features"))
+      if ((key & kNamed) && (key & ~kNamed) >= names_.table.size())
+        StateReader::fail("features", "refers to a name that is not there");
     restore(state);
   }
 
-  void check_names(const std::vector<Key>& keys) const {
-    for (const Key key : keys)
-      if ((key & kNamed) && (key & ~kNamed) >= shared_->names.table.size())
-        StateReader::fail("features", "refers to a name that is not there");
+  void predict_mapping(nb::handle mapping, bool later, double* uncertainties = nullptr,
+                       double* sizes = nullptr) {
+    reader_.read(mapping);
+    Batch batch = reader_.known();
+    validate(batch, largest_);
+    batch.checked = true;
+    of_row_.resize(model_->lines());
+    model_->predict(batch, {of_row_.data(), 1, uncertainties, sizes}, later);
   }
 
-  // The whole batch is checked before the first row is learned.
+  // The whole batch is checked before the first class is added or the first row learned.
   void learn_locked(Batch batch, const Doubles& y, const std::optional<Doubles>& weights,
-                    OutDoubles& out) {
+                    OutMatrix& out, size_t threads, size_t classes, bool growing) {
+    if (y.shape(0) != batch.rows || out.shape(1) != batch.rows ||
+        (weights && weights->shape(0) != batch.rows))
+      throw BadInput("X has " + std::to_string(batch.rows) + " rows, y has " +
+                     std::to_string(y.shape(0)));
     check(batch);
+    if (batch.rows == 0) return;
+    while (model_->classes() < classes) model_->add_class();
+    if (!growing) model_->stop_growing();
+    if (out.shape(0) != model_->lines()) throw BadInput("the output has the wrong shape");
     in_slices(batch, "learned", [&](const Batch& part, size_t first) {
       model_->learn(part, y.data() + first, weights ? weights->data() + first : nullptr,
-                    out.data() + first);
+                    {out.data() + first, batch.rows}, threads);
     });
+    rows_ += batch.rows;
   }
 
-  void predict_locked(Batch batch, OutDoubles& out) {
-    if (out.shape(0) != batch.rows) throw BadInput("the output has the wrong length");
+  bool lost_is_due() const { return rows_ >= look_at_; }
+
+  // Warns, once, about features whose values are all so small that the number type loses their
+  // squares: their scale is 0, so they count as nothing. Looks whenever the rows have doubled, and
+  // are more than the features, so that a row costs no more.
+  [[gnu::noinline]] void warn_about_lost() {
+    std::vector<double> limits;
+    {
+      const std::scoped_lock lock(mutex_);
+      look_at_ = std::max<uint64_t>(2 * rows_, model_->stats().features);
+      if (rows_ < model_->stats().features) return;
+      limits = model_->limits();
+    }
+    if (limits.empty() || std::count(limits.begin() + 1, limits.end(), 0.0) == 0) return;
+    look_at_ = std::numeric_limits<uint64_t>::max();
+    const nb::list names = features();
+    std::string listed;
+    size_t count = 0;
+    for (size_t slot = 1; slot < limits.size() && slot <= nb::len(names); ++slot)
+      if (limits[slot] == 0 && ++count <= kListed)
+        listed += (count > 1 ? ", " : "") + std::string(nb::repr(names[slot - 1]).c_str());
+    const bool single = largest_ == kLargestValue<float>;
+    const std::string message = "all values of " + listed + (count > kListed ? ", ..." : "") +
+                                " are so small that " + (single ? "float32" : "float64") +
+                                " loses their squares, so they count as nothing; scale them" +
+                                (single ? ", or use dtype='float64'" : "");
+    if (PyErr_WarnEx(PyExc_UserWarning, message.c_str(), 1) < 0) throw nb::python_error();
+  }
+
+  void predict_locked(Batch batch, OutMatrix& out, bool later,
+                      const std::optional<OutMatrix>& uncertainties,
+                      const std::optional<OutMatrix>& sizes) {
+    const auto fits = [&](const OutMatrix& matrix) {
+      return matrix.shape(0) == model_->lines() && matrix.shape(1) == batch.rows;
+    };
+    if (!fits(out) || (uncertainties && !fits(*uncertainties)) ||
+        (sizes && !(uncertainties && fits(*sizes))))
+      throw BadInput("the output has the wrong shape");
     check(batch);
-    in_slices(batch, "predicted",
-              [&](const Batch& part, size_t first) { model_->predict(part, out.data() + first); });
+    in_slices(batch, "predicted", [&](const Batch& part, size_t first) {
+      Predictions to{out.data() + first, batch.rows};
+      if (uncertainties) to.uncertainties = uncertainties->data() + first;
+      if (sizes) to.sizes = sizes->data() + first;
+      model_->predict(part, to, later);
+    });
   }
 
   void check(Batch& batch) const {
     nb::gil_scoped_release unlocked;
-    validate(batch, shared_->largest);
+    validate(batch, largest_);
     batch.checked = true;
   }
 
-  static std::shared_ptr<Shared> new_shared(const Config& config, bool single) {
-    const double largest = single ? kLargestValue<float> : kLargestValue<double>;
-    return std::make_shared<Shared>(NameKeys{NameTable(), config.hash_bits, config.hash_seed},
-                                    largest);
-  }
-
-  static void check_lengths(size_t rows, const Doubles& y, const std::optional<Doubles>& weights,
-                            const OutDoubles& out) {
-    if (y.shape(0) != rows || out.shape(0) != rows || (weights && weights->shape(0) != rows))
-      throw BadInput("X has " + std::to_string(rows) + " rows, y has " +
-                     std::to_string(y.shape(0)));
-  }
-
   Config config_;
-  bool single_;
-  bool in_group_of_other_ = false;
+  double largest_;  // of the values
+  NameKeys names_;
+  MappingReader reader_;
+  ModelMutex mutex_;
   std::unique_ptr<Model> model_;
-  std::shared_ptr<Shared> shared_;
+  std::vector<double> of_row_;  // the predictions of the last mapping
+  static constexpr size_t kListed = 3;
+  uint64_t rows_ = 0, look_at_ = 64;  // rows learned here; when to look for values that are lost
 };
 
 }  // namespace sonline

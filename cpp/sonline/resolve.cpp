@@ -4,15 +4,9 @@ namespace sonline {
 
 namespace {
 
-template <class T>
-Slot added(Key key, FeatureIndex& index, Row<T>& row) {
-  row.new_keys.push_back(key);
-  return index.add(key);
-}
-
 // A value less its centre; counts how often the row has each centred feature.
 template <class T>
-T centred(const Vector& centres, Slot slot, double value, Row<T>& row) {
+T centred(const Vector& centres, Slot slot, double value, InputRow<T>& row) {
   if (slot >= centres.size() || centres[slot] == 0) return static_cast<T>(value);
   ++row.times[slot];
   return static_cast<T>(value - centres[slot]);
@@ -21,7 +15,7 @@ T centred(const Vector& centres, Slot slot, double value, Row<T>& row) {
 // A centred feature that is not in the row is 0 less its centre, and the centre of one that is
 // there several times was subtracted too often. Values at their centre are left out, as zeros are.
 template <class T>
-void complete_centred(const Vector& centres, Row<T>& row) {
+void complete_centred(const Vector& centres, InputRow<T>& row) {
   const auto correction = [&](Slot slot) {
     return slot < centres.size() && centres[slot] != 0 ? (row.times[slot] - 1.0) * centres[slot]
                                                        : 0.0;
@@ -56,12 +50,11 @@ bool no_zeros(const Values& values, size_t n) {
 
 template <bool add, class T>
 void find_features(const Batch& batch, size_t row_number, bool intercept, int hash_bits,
-                   const Vector& centres, FeatureIndex& index, SlotMerger& merger, Row<T>& row) {
+                   const Vector& centres, FeatureIndex& index, SlotMerger& merger,
+                   InputRow<T>& row) {
   with_row(batch, row_number, [&](auto keys, auto values, size_t n) {
     row.reserve(n + 1 + centres.size());
-    row.unknown = false;
-    row.prepared = nullptr;
-    row.new_keys.clear();
+    row.unknown = 0;
     row.times.assign(centres.size(), 0);
     size_t size = 0;
     Slot* slots = row.slots.data();
@@ -73,7 +66,6 @@ void find_features(const Batch& batch, size_t row_number, bool intercept, int ha
     }
     const bool again = batch.same_keys != 0 && row.same_keys == batch.same_keys &&
                        row.index == index.number() && no_zeros(values, n);
-    row.located &= again;
     row.same_keys = 0;
     const size_t known = again           ? n
                          : hash_bits < 0 ? index.find_all(keys, values, n, slots + size)
@@ -82,7 +74,7 @@ void find_features(const Batch& batch, size_t row_number, bool intercept, int ha
       if (known < n)
         for (size_t i = 0; i < n; ++i)
           if (slots[size + i] == kInterceptSlot)
-            slots[size + i] = added(static_cast<Key>(keys[i]), index, row);
+            slots[size + i] = index.add(static_cast<Key>(keys[i]));
       row.size = size + n;
       row.slots_seen = index.size();
       if (centres.empty()) {
@@ -103,16 +95,16 @@ void find_features(const Batch& batch, size_t row_number, bool intercept, int ha
       if (values[i] == 0) continue;
       auto key = static_cast<Key>(keys[i]);
       if (hash_bits >= 0 && !(key & kNamed)) key = hash_slot(key, static_cast<unsigned>(hash_bits));
-      ascending &= key >= previous;
-      previous = key + 1;
       Slot slot = index.find(key);
       if (slot == kInterceptSlot) {
         if (!add) {
-          row.unknown = true;
+          ++row.unknown;
           continue;
         }
-        slot = added(key, index, row);
+        slot = index.add(key);
       }
+      ascending &= key >= previous;
+      previous = key + 1;
       slots[size] = slot;
       raw[size++] = centred(centres, slot, static_cast<double>(values[i]), row);
     }
@@ -124,12 +116,12 @@ void find_features(const Batch& batch, size_t row_number, bool intercept, int ha
 }
 
 template void find_features<false>(const Batch&, size_t, bool, int, const Vector&, FeatureIndex&,
-                                   SlotMerger&, Row<float>&);
+                                   SlotMerger&, InputRow<float>&);
 template void find_features<true>(const Batch&, size_t, bool, int, const Vector&, FeatureIndex&,
-                                  SlotMerger&, Row<float>&);
+                                  SlotMerger&, InputRow<float>&);
 template void find_features<false>(const Batch&, size_t, bool, int, const Vector&, FeatureIndex&,
-                                   SlotMerger&, Row<double>&);
+                                   SlotMerger&, InputRow<double>&);
 template void find_features<true>(const Batch&, size_t, bool, int, const Vector&, FeatureIndex&,
-                                  SlotMerger&, Row<double>&);
+                                  SlotMerger&, InputRow<double>&);
 
 }  // namespace sonline

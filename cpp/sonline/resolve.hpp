@@ -15,6 +15,7 @@ namespace sonline {
 // Compiled once for each number type, not for each sketch.
 template <bool add, class T>
 void find_features(const Batch& batch, size_t row_number, bool intercept, int hash_bits,
-                   const Vector& centres, FeatureIndex& index, SlotMerger& merger, Row<T>& row);
+                   const Vector& centres, FeatureIndex& index, SlotMerger& merger,
+                   InputRow<T>& row);
 
 }  // namespace sonline

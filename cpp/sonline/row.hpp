@@ -1,59 +1,58 @@
-// One row, resolved: for every non-zero the block of its feature and the number that multiplies it.
+// A row on its way through the model: as the inputs prepare it, and as a sketch sees it.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 #include <vector>
 
+#include "sonline/blocks.hpp"
 #include "sonline/cpu.hpp"
 #include "sonline/features.hpp"
-#include "sonline/prepared.hpp"
 
 namespace sonline {
 
+// Whether slots are the same as those of the row before, in `last`; there they are kept. Rows of a
+// table have the same slots, and their blocks need not be found again.
+inline bool same_slots(const Slot* slots, size_t n, std::vector<Slot>& last) {
+  if (last.size() == n && std::equal(last.begin(), last.end(), slots)) return true;
+  last.assign(slots, slots + n);
+  return false;
+}
+
+// The features of a row and their values x̃. Filled by inputs.hpp.
 template <class T>
-struct Row {
+struct InputRow {
   // A squared norm below this counts as 0: x / |x| cannot be computed in this number type.
   static constexpr double kTiny = std::is_same_v<T, float> ? 1e-74 : 1e-290;
 
+  static constexpr size_t kLanes = 32 / sizeof(T);  // of the widest vector that reads x
+
   std::vector<Slot> slots;
-  std::vector<Key> new_keys;  // of the slots that this row added
-  std::vector<T*> blocks;
-  std::vector<uint32_t> times;  // by slot: how often it has a feature, if that may be centred
+  std::vector<T*> numbers;      // of the scales of each feature
+  std::vector<uint32_t> times;  // by slot: how often the row has a feature that may be centred
   std::vector<T> raw;           // the unscaled values
   std::vector<T> scaled;        // … divided by the scales
   const T* x = nullptr;         // what is learned from: one of the two
-  double energy = 0;            // |x|^2
+  double energy = 0;            // |x̃|²
   size_t size = 0;
   size_t slots_seen = 0;  // slots assigned when this row was resolved, including its own
-  bool unknown = false;   // it had features that were never seen; they are left out
-  // Which batch and which index the slots come from; 0 if they are to be looked up.
+  uint32_t unknown = 0;   // features that were never seen; they are left out
+  // Rows with the same two numbers have the same slots; 0 says nothing.
   uint64_t same_keys = 0, index = 0;
-  bool located = false;                      // the blocks are those of the slots
-  const PreparedRow<T>* prepared = nullptr;  // by another learner, if it is to be learned
+  std::vector<Slot> located;  // the slots of `numbers`
+  uint64_t located_in = 0;    // … and the number of the index that they belong to
 
-  // Makes room for n non-zeros; may lose the content.
+  // Makes room for n non-zeros and one more vector; may lose the content.
   void reserve(size_t n) {
-    if (n <= blocks.size()) return;
-    const size_t capacity = 2 * n;
+    if (n + kLanes <= slots.size()) return;
+    const size_t capacity = 2 * n + kLanes;
     slots.resize(capacity);
-    blocks.resize(capacity);
+    numbers.resize(capacity);
     raw.resize(capacity);
     scaled.resize(capacity);
-  }
-
-  // Makes this row what another learner has prepared; the blocks are missing.
-  void take_over(const PreparedRow<T>& other) {
-    size = other.slots.size();
-    reserve(size);
-    std::copy(other.slots.begin(), other.slots.end(), slots.begin());
-    slots_seen = other.slots_seen;
-    unknown = false;
-    same_keys = 0;
-    located = false;
-    prepared = &other;
   }
 
   void measure() {
@@ -69,6 +68,50 @@ struct Row {
     energy = (even[0] + even[1]) + (odd[0] + odd[1]);
     if (energy < kTiny) energy = 0;
   }
+};
+
+// What a sketch sees of it: x̃, and for each non-zero the block of the feature.
+template <class T>
+struct Row {
+  const Slot* slots = nullptr;
+  const T* x = nullptr;
+  std::vector<T*> blocks;
+  std::vector<Slot> located;  // the slots of these blocks
+  double energy = 0;
+  size_t size = 0, slots_seen = 0;
+  uint32_t unknown = 0;
+
+  // Finds the blocks of the row that is seen next, and fetches them.
+  void look_ahead(const InputRow<T>& next, const BlockStore<T>& store) {
+    const Slot* slots_of_next = next.slots.data();
+    if (are(located, slots_of_next, next.size)) return;
+    located_ahead.assign(slots_of_next, slots_of_next + next.size);
+    if (ahead.size() < next.size) ahead.resize(2 * next.size);
+    store.locate(slots_of_next, next.size, ahead.data());
+  }
+  // Uses the values of a row, with its blocks in a store.
+  void see(const InputRow<T>& row, const BlockStore<T>& store) {
+    x = row.x;
+    energy = row.energy;
+    slots = row.slots.data();
+    slots_seen = row.slots_seen;
+    unknown = row.unknown;
+    size = row.size;
+    if (are(located, slots, size)) return;  // as all rows of a table have them
+    if (!are(located_ahead, slots, size)) look_ahead(row, store);
+    located.swap(located_ahead);
+    blocks.swap(ahead);
+  }
+  // The blocks are not those of the store any more.
+  void forget_blocks() { located.clear(); }
+
+ private:
+  static bool are(const std::vector<Slot>& known, const Slot* slots, size_t n) {
+    return known.size() == n && std::equal(known.begin(), known.end(), slots);
+  }
+
+  std::vector<T*> ahead;
+  std::vector<Slot> located_ahead;
 };
 
 }  // namespace sonline

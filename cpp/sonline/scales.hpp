@@ -1,5 +1,5 @@
-// The scales of the features, x̃ = (x - centre) / scale. Scales are kept in the block of each
-// feature, behind what the sketch keeps there; few features have a centre, see first_rows.hpp.
+// The scales of the features, x̃ = (x - centre) / scale. A feature has two numbers, its mean square
+// and the rows that this is a mean of. Few features have a centre, see warm_up.hpp.
 //
 //   none      1
 //   rms       root of the mean square of the feature where it is not zero (square and count)
@@ -7,11 +7,11 @@
 //             - times (n / 4)^¼ if the feature is there n > 4 times as often as features are in the
 //               mean: a word of nearly every text tells little. Tables have no such feature.
 //             - one unit for all features within a factor of 4 of it, if the first rows have few
-//               others. Then the features are measured alike, as pixels, words of a text or parts
-//               of a rotated vector are, and their sizes tell something.
+//               others (warm_up.hpp). Then the features are measured alike, as pixels, words of a
+//               text or parts of a rotated vector are, and their sizes tell something.
 //             - features with a large offset are centred, and their scale is twice the root
 //               mean square of x - centre
-//   gradient  the paper's diagonal adaptation, root of D_1 + Σ(gx)²
+// The paper's diagonal adaptation depends on gradients, and is a part of an output: adaptation.hpp.
 //
 // x̃ must stay bounded: the second value of a feature may be a million times the first. RMS scales
 // need no label, so for young features, whose scale rests on a few values, the scale that a row is
@@ -33,31 +33,26 @@
 #include <utility>
 #include <vector>
 
-#include "sonline/blocks.hpp"
+#include "sonline/ablation.hpp"
 #include "sonline/columns.hpp"
 #include "sonline/config.hpp"
 #include "sonline/cpu.hpp"
 #include "sonline/errors.hpp"
+#include "sonline/forgetting.hpp"
 #include "sonline/row.hpp"
 
 namespace sonline {
 
+// Within this factor of the common unit, features are alike; of squares.
+inline constexpr double kAlikeSquares = 16;
+
 template <class T>
 class FeatureScales {
  public:
-  // `at` is the place of the first number in a block.
-  FeatureScales(Scaling scaling, size_t at) : scaling_(scaling), at_(at) {}
+  FeatureScales(Scaling scaling, bool forgets) : scaling_(scaling), forgets_(forgets) {}
 
-  // How many numbers of a block there are.
-  size_t width() const { return counts_rows() ? 2 : scaling_ == Scaling::gradient ? 1 : 0; }
-  // Where they end.
-  size_t end() const { return at_ + width(); }
-
-  // For blocks in which the numbers are elsewhere.
-  void move_to(size_t at) { at_ = at; }
-  void copy_numbers(const T* block, const FeatureScales& other, T* to) const {
-    std::copy_n(block + at_, width(), to + other.at_);
-  }
+  // How many numbers a feature has.
+  size_t width() const { return !counts_rows() ? 0 : forgets_ ? 3 : 2; }
 
   size_t bytes() const {
     return limits_.size() * (sizeof(std::pair<Slot, T>) + sizeof(void*)) +
@@ -67,135 +62,65 @@ class FeatureScales {
   // What is subtracted from the values of a feature, by slot; later features have no centre.
   const Vector& centres() const { return centres_; }
   double centre(Slot slot) const { return slot < centres_.size() ? centres_[slot] : 0.0; }
-  // The unit is that of the rows before they were centred.
-  void start_centred(const Vector& centres, const FeatureScales& before) {
+  // Begins with a common unit (squared, or 0) and centres.
+  void start(double unit, const Vector& centres) {
+    unit_ = static_cast<T>(unit);
     centres_ = centres;
-    unit_ = before.unit_;
   }
-  bool need_gradients() const { return scaling_ == Scaling::gradient; }
 
-  double of(Slot slot, const T* block) const {
-    switch (scaling_) {
-      case Scaling::none:
-        return 1;
-      case Scaling::gradient:
-        return std::sqrt(kFirstSquare + block[at_]);
-      case Scaling::rms:
-        return std::sqrt(block[at_]);
-      case Scaling::automatic:
-        return std::sqrt(in_unit(block[at_], slot) * common(block[at_ + 1] * frequency_unit_));
-    }
-    return 1;
+  // `numbers` are those of the feature, in what follows.
+  double of(Slot slot, const T* numbers, const Clock& clock) const {
+    if (scaling_ == Scaling::rms) return std::sqrt(numbers[kSquare]);
+    if (scaling_ != Scaling::automatic) return 1;
+    return std::sqrt(in_unit(numbers[kSquare], slot) *
+                     common(count(numbers, clock) * frequency_unit_));
   }
 
   // The root mean square of a feature, if it is known.
-  double usual_size(const T* block) const { return counts_rows() ? std::sqrt(block[at_]) : 1.0; }
+  double usual_size(const T* numbers) const {
+    return counts_rows() ? std::sqrt(numbers[kSquare]) : 1.0;
+  }
 
   // The squared scale of a feature, and of how many rows it is the mean.
-  double square(const T* block) const {
-    return scaling_ == Scaling::none ? 1
-           : counts_rows()           ? static_cast<double>(block[at_])
-                                     : kFirstSquare + block[at_];
-  }
+  double square(const T* numbers) const { return counts_rows() ? numbers[kSquare] : 1.0; }
   bool counts_rows() const { return scaling_ == Scaling::rms || scaling_ == Scaling::automatic; }
-  double count(const T* block) const { return block[at_ + 1]; }
-  void set(T* block, double square, double count) const {
-    if (scaling_ == Scaling::none) return;
-    block[at_] = static_cast<T>(counts_rows() ? square : std::max(square - kFirstSquare, 0.0));
-    if (!std::isfinite(block[at_])) throw Diverged("a scale is too large for the number type");
-    if (counts_rows()) block[at_ + 1] = static_cast<T>(count);
+  // How many rows there were, or what is left of them.
+  T count(const T* numbers, const Clock& clock) const {
+    if (!forgets_) return numbers[kCount];
+    return static_cast<T>(numbers[kCount] * clock.carried_since(numbers[kEpoch]) / clock.weight());
+  }
+  void set(T* numbers, double square, double count) const {
+    numbers[kSquare] = static_cast<T>(square);
+    numbers[kCount] = static_cast<T>(count);
+    if (!std::isfinite(numbers[kSquare]))
+      throw Diverged("a scale is too large for the number type");
   }
 
   // Raises the limits of the features with large values in the row, once it has been learned.
-  [[gnu::noinline]] void raise_limits(const Row<T>& row) {
-    const T* raw = row.prepared ? row.prepared->raw.data() : row.raw.data();
+  [[gnu::noinline]] void raise_limits(const InputRow<T>& row) {
     for (const size_t i : beyond_) {
       const Slot slot = row.slots[i];
-      const T limit = limit_of(slot, row.prepared ? row.prepared->old_squares[i] : old_squares_[i]);
-      if (raw[i] * raw[i] <= 4 * limit && std::isfinite(4 * limit))
+      const T limit = limit_of(slot, old_squares_[i]);
+      if (row.raw[i] * row.raw[i] <= 4 * limit && std::isfinite(4 * limit))
         limits_[slot] = 4 * limit;
-      else if (row.blocks[i][at_ + 1] < kYoung)
+      else if (new_counts_[i] < kSettledRows)
         limits_.erase(slot);
     }
   }
 
   // Takes back what the last row did to the scales.
-  void undo(const Row<T>& row) {
-    const T* squares = row.prepared ? row.prepared->old_squares.data() : old_squares_.data();
-    const T* counts = row.prepared ? row.prepared->old_counts.data() : old_counts_.data();
+  void undo(const InputRow<T>& row) {
     for (size_t i = 0; i < changed_; ++i) {
-      row.blocks[i][at_] = squares[i];
-      if (counts_rows()) row.blocks[i][at_ + 1] = counts[i];
+      row.numbers[i][kSquare] = old_squares_[i];
+      row.numbers[i][kCount] = old_counts_[i];
+      if (forgets_) row.numbers[i][kEpoch] = old_epochs_[i];
     }
-  }
-
-  // Writes down what take_in() has made of the row.
-  void prepare(const Row<T>& row, PreparedRow<T>& prepared) const {
-    const size_t n = row.size;
-    prepared.x.assign(row.x, row.x + n);
-    prepared.beyond = beyond_;
-    prepared.raw.clear();
-    if (!beyond_.empty())
-      prepared.raw.assign(row.raw.begin(), row.raw.begin() + static_cast<std::ptrdiff_t>(n));
-    const auto copy = [this](const std::vector<T>& from, std::vector<T>& to) {
-      to.assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(changed_));
-    };
-    copy(old_squares_, prepared.old_squares);
-    copy(old_counts_, prepared.old_counts);
-    copy(stored_, prepared.squares);
-    copy(new_counts_, prepared.counts);
-  }
-
-  // The same as take_in() for a row that a learner with the same scales has prepared.
-  void take_over(Row<T>& row) {
-    const PreparedRow<T>& prepared = *row.prepared;
-    row.x = prepared.x.data();
-    beyond_ = prepared.beyond;
-    changed_ = prepared.squares.size();
-    const T *squares = prepared.squares.data(), *counts = prepared.counts.data();
-#pragma GCC unroll 4
-    for (size_t i = 0; i < changed_; ++i) {
-      row.blocks[i][at_] = squares[i];
-      row.blocks[i][at_ + 1] = counts[i];
-    }
-  }
-
-  // Whether rows are scaled alike whatever their labels are.
-  bool ignore_labels() const { return scaling_ != Scaling::gradient; }
-  // Whether everything that decides how rows are scaled is the same, but the blocks; and these.
-  bool same(const FeatureScales& other) const {
-    return scaling_ == other.scaling_ && unit_ == other.unit_ &&
-           frequency_unit_ == other.frequency_unit_ && limits_ == other.limits_ &&
-           centres_ == other.centres_;
-  }
-  bool same(const T* block, const T* of_other) const {
-    return std::equal(block + at_, block + at_ + width(), of_other + at_);
   }
 
   // How many features there are, and how many values have been seen of all of them.
   void count_values(double features, double values) {
-    if (scaling_ != Scaling::automatic) return;
+    if (scaling_ != Scaling::automatic || !SONLINE_KEEPS(frequent_features)) return;
     frequency_unit_ = values > 0 ? static_cast<T>(features / (kCommon * values)) : T{0};
-  }
-
-  // Chooses the unit by the features of the first rows, each as often as it was there. What is
-  // known of young ones is vague.
-  static constexpr uint64_t kFirstRows = 16;
-  [[gnu::noinline]] void choose_unit(const BlockStore<T>& blocks, Slot slots) {
-    if (scaling_ != Scaling::automatic || !centres_.empty()) return;
-    double values = 0, squares = 0, alike = 0;
-    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
-      const double square = blocks.at(slot)[at_], count = blocks.at(slot)[at_ + 1];
-      values += count;
-      squares += count * square;
-    }
-    const double unit = squares / values;
-    for (Slot slot = kInterceptSlot + 1; slot < slots; ++slot) {
-      const double square = blocks.at(slot)[at_], count = blocks.at(slot)[at_ + 1];
-      const double limit = kAlike * std::max(1.0, kYoung / (count + 0.5));
-      if (square * limit >= unit && square <= unit * limit) alike += count;
-    }
-    if (values > 0 && alike >= kMost * values) unit_ = static_cast<T>(unit);
   }
 
   template <class Archive>
@@ -208,12 +133,10 @@ class FeatureScales {
       unit_ = static_cast<T>(unit);
     }
     limits_state(archive);
-    if constexpr (Archive::reading) {
-      if (archive.has("scales.centres"))  // not in files of earlier versions
-        centres_ = archive.template any_array<double>("scales.centres");
-    } else {
+    if constexpr (Archive::reading)
+      centres_ = archive.template any_array<double>("scales.centres");
+    else
       archive.array("scales.centres", centres_);
-    }
   }
 
   // Centres that were read must be those of features, without zeros at the end.
@@ -225,49 +148,35 @@ class FeatureScales {
   }
 
   // Up to which size values count as they are.
-  double limit(Slot slot, const T* block) const {
-    const bool cut = counts_rows() && block[at_ + 1] >= kYoung;
-    return cut ? std::sqrt(limit_of(slot, block[at_])) : std::numeric_limits<double>::infinity();
+  double limit(Slot slot, const T* numbers, const Clock& clock) const {
+    const bool cut =
+        SONLINE_KEEPS(value_limits) && counts_rows() && count(numbers, clock) >= kSettledRows;
+    return cut ? std::sqrt(limit_of(slot, numbers[kSquare]))
+               : std::numeric_limits<double>::infinity();
   }
 
   // Computes row.x for a prediction. `every` as in take_in.
-  void apply(Row<T>& row, size_t every) {
-    has_avx2() ? apply_avx2(row, every) : apply_any(row, every);
+  void apply(InputRow<T>& row, size_t every, const Clock& clock) {
+    has_avx2() ? apply_avx2(row, every, clock) : apply_any(row, every, clock);
   }
 
   // Computes row.x, the same, for a row to be learned, and takes the row into RMS scales. They are
   // learned from a sample: of each `every` rows one is `drawn` and counts for all of them. Young
   // features and values far beyond their scale are not left to the draw.
-  void take_in(Row<T>& row, size_t every, bool drawn) {
-    has_avx2() ? take_in_avx2(row, every, drawn) : take_in_any(row, every, drawn);
-  }
-
-  // Takes the gradient g x of a row into the paper's diagonal adaptation; row.x becomes what it is
-  // with the new scales.
-  void add_gradients(Row<T>& row, double g) {
-    const T gradient = static_cast<T>(g);
-    stored_.resize(squares_.size());
-    for (size_t i = 0; i < row.size; ++i) {
-      const T gx = gradient * row.raw[i];
-      stored_[i] = row.blocks[i][at_] + gx * gx;
-      squares_[i] = static_cast<T>(kFirstSquare) + stored_[i];
-    }
-    refuse_overflow(row.size);
-    remember(row);
-    for (size_t i = 0; i < row.size; ++i) row.blocks[i][at_] = stored_[i];
-    divide_by_root(row);
+  void take_in(InputRow<T>& row, size_t every, bool drawn, const Clock& clock) {
+    has_avx2() ? take_in_avx2(row, every, drawn, clock) : take_in_any(row, every, drawn, clock);
   }
 
  private:
-  static constexpr double kFirstSquare = 0.1;  // D_1
-  static constexpr T kCountLimit = kMostCounted;
-  static constexpr T kCommon = 4;       // times the mean count: features that are there more often
-  static constexpr T kYoung = 16;       // counted less often; later no row is a larger part
-  static constexpr T kFar = 8;          // scales: the first limit
-  static constexpr T kAlike = 16;       // times the unit, of squares: its limits for a feature
-  static constexpr T kNotAlike = 64;    // from here on, a feature has its own scale
-  static constexpr double kMost = 0.8;  // of the values: then there is a unit
-  static constexpr T kCentred = 4;      // the squared scale of a centred feature, in mean squares
+  static constexpr size_t kSquare = 0, kCount = 1, kEpoch = 2;  // of the numbers of a feature
+  static constexpr T kCountLimit = kLastCounted;
+  static constexpr T kCommon = 4;        // times the mean count: features that are there more often
+  static constexpr T kSettledRows = 16;  // with a feature; later no row is a larger part of it
+  static constexpr T kFar = 8;           // scales: the first limit
+  static constexpr T kAlike =
+      kAlikeSquares;                  // times the unit, of squares: its limits for a feature
+  static constexpr T kNotAlike = 64;  // from here on, a feature has its own scale
+  static constexpr T kCentred = 4;    // the squared scale of a centred feature, in mean squares
 
   struct Updates {
     T used;    // square that this row is divided by the root of
@@ -275,39 +184,39 @@ class FeatureScales {
     T count;
   };
 
-  SONLINE_AVX2 [[gnu::flatten]] void apply_avx2(Row<T>& row, size_t every) {
-    apply_any(row, every);
+  SONLINE_AVX2 [[gnu::flatten]] void apply_avx2(InputRow<T>& row, size_t every,
+                                                const Clock& clock) {
+    apply_any(row, every, clock);
   }
-  void apply_any(Row<T>& row, size_t every) {
-    if (scaling_ == Scaling::none) {
+  void apply_any(InputRow<T>& row, size_t every, const Clock& clock) {
+    if (!counts_rows()) {
       row.x = row.raw.data();
       return;
     }
-    read(row);
-    if (counts_rows()) {
-      if (any_rare(row)) {
-        if (update(row, every, false))
-          for (size_t i = 0; i < row.size; ++i)
-            if (is_beyond(row, i)) used_[i] = update_beyond(row, i).used;
-        squares_.swap(used_);
-      } else {
-        use_unit(row, squares_);
-      }
+    read(row, clock);
+    if (any_rare(row)) {
+      if (update(row, every, false))
+        for (size_t i = 0; i < row.size; ++i)
+          if (is_beyond(row, i)) used_[i] = update_beyond(row, i).used;
+      squares_.swap(used_);
+    } else {
+      use_unit(row, squares_);
     }
     divide_by_root(row);
   }
 
-  SONLINE_AVX2 [[gnu::flatten]] void take_in_avx2(Row<T>& row, size_t every, bool drawn) {
-    take_in_any(row, every, drawn);
+  SONLINE_AVX2 [[gnu::flatten]] void take_in_avx2(InputRow<T>& row, size_t every, bool drawn,
+                                                  const Clock& clock) {
+    take_in_any(row, every, drawn, clock);
   }
-  void take_in_any(Row<T>& row, size_t every, bool drawn) {
+  void take_in_any(InputRow<T>& row, size_t every, bool drawn, const Clock& clock) {
     changed_ = 0;
     beyond_.clear();
     if (!counts_rows()) {
-      apply_any(row, every);
+      row.x = row.raw.data();
       return;
     }
-    read(row);
+    read(row, clock);
     if (drawn || any_rare(row)) {
       const size_t n = row.size;
       if (update(row, every, drawn))
@@ -323,9 +232,14 @@ class FeatureScales {
       refuse_overflow(n);
       remember(row);
       for (size_t i = 0; i < n; ++i) {
-        row.blocks[i][at_] = stored_[i];
-        row.blocks[i][at_ + 1] = new_counts_[i];
+        row.numbers[i][kSquare] = stored_[i];
+        row.numbers[i][kCount] = new_counts_[i];
       }
+      if (forgets_)
+        for (size_t i = 0; i < n; ++i) {
+          row.numbers[i][kCount] = static_cast<T>(new_counts_[i] * clock.weight());
+          row.numbers[i][kEpoch] = clock.template stamp<T>();
+        }
     } else {
       use_unit(row, squares_);
     }
@@ -333,31 +247,27 @@ class FeatureScales {
   }
 
   // Read, compute, write: the middle is then vector code.
-  void read(const Row<T>& row) {
+  void read(const InputRow<T>& row, const Clock& clock) {
     const size_t n = row.size;
-    const T offset = scaling_ == Scaling::gradient ? static_cast<T>(kFirstSquare) : T{0};
     squares_.resize(std::max(squares_.size(), (n + kLanes - 1) / kLanes * kLanes));
     counts_.resize(squares_.size());
     T* squares = squares_.data();
     T* counts = counts_.data();
-    T* const* blocks = row.blocks.data();
-    if (counts_rows()) {
+    T* const* numbers = row.numbers.data();
 #pragma GCC unroll 4
-      for (size_t i = 0; i < n; ++i) {
-        squares[i] = blocks[i][at_];
-        counts[i] = blocks[i][at_ + 1];
-      }
-    } else {
-#pragma GCC unroll 4
-      for (size_t i = 0; i < n; ++i) squares[i] = offset + blocks[i][at_];
+    for (size_t i = 0; i < n; ++i) {
+      squares[i] = numbers[i][kSquare];
+      counts[i] = numbers[i][kCount];
     }
+    if (forgets_)
+      for (size_t i = 0; i < n; ++i) counts[i] = count(numbers[i], clock);
   }
 
-  bool any_rare(const Row<T>& row) const {
+  bool any_rare(const InputRow<T>& row) const {
     const T *raw = row.raw.data(), *squares = squares_.data(), *counts = counts_.data();
     int any = 0;  // and |, not ||: the loop becomes vector code
     for (size_t i = 0; i < row.size; ++i)
-      any |= (counts[i] < kYoung) | (raw[i] * raw[i] > kFar * kFar * squares[i]);
+      any |= (counts[i] < kSettledRows) | (raw[i] * raw[i] > kFar * kFar * squares[i]);
     return any;
   }
 
@@ -369,38 +279,39 @@ class FeatureScales {
   }
 
   // A feature of which nothing but 0 is known, by rounding, is young.
-  bool is_young(size_t i) const { return counts_[i] < kYoung || squares_[i] == 0; }
-  bool is_beyond(const Row<T>& row, size_t i) const {
+  bool is_young(size_t i) const { return counts_[i] < kSettledRows || squares_[i] == 0; }
+  bool is_beyond(const InputRow<T>& row, size_t i) const {
     const T square = row.raw[i] * row.raw[i];
-    return square > kFar * kFar * squares_[i] && !is_young(i) &&
+    return SONLINE_KEEPS(value_limits) && square > kFar * kFar * squares_[i] && !is_young(i) &&
            square > limit_of(row.slots[i], squares_[i]);
   }
 
   // What the row does to the scales, for values within their limits; whether there may be others.
-  bool update(const Row<T>& row, size_t every, bool drawn) {
+  bool update(const InputRow<T>& row, size_t every, bool drawn) {
     for (std::vector<T>* room : {&used_, &stored_, &new_counts_}) room->resize(squares_.size());
     const T *raw = row.raw.data(), *squares = squares_.data(), *counts = counts_.data();
     for (size_t i = 0; i < row.size; ++i) used_[i] = raw[i] * raw[i];
     int far = 0;
     for (size_t i = 0; i < row.size; ++i)
-      far |= (counts[i] >= kYoung) & (used_[i] > kFar * kFar * squares[i]);
+      far |= (counts[i] >= kSettledRows) & (used_[i] > kFar * kFar * squares[i]);
     update_within(row.size, static_cast<T>(every), drawn);
     use_unit(row, used_);
     return far;
   }
   // Vectors and choices: GCC makes branches of these.
   void update_within(size_t n, T group, bool drawn) {
-    const Lanes none{}, one = none + 1, groups = none + group, small = none + 1 / kYoung;
+    const Lanes none{}, one = none + 1, groups = none + group, small = none + 1 / kSettledRows;
     const Lanes most = none + kCountLimit;
     const auto draw = none < (none + (drawn ? T{1} : T{0}));
     for (size_t i = 0; i < n; i += kLanes) {
       const Lanes before = load(squares_, i), seen = load(counts_, i), square = load(used_, i);
-      const auto young = (seen < kYoung) | (before == none), taken = young | draw;
+      const auto unknown = before == none, young = (seen < kSettledRows) | unknown,
+                 taken = young | draw;
       const Lanes stands_for = young ? one : groups, count = seen + stands_for;
       // However many rows it stands for, a row is no large part of what is known.
       const Lanes whole = stands_for / count, part = young | (whole < small) ? whole : small;
       const Lanes mean = before + (square - before) * part;
-      store(used_, i, young ? mean : before);
+      store(used_, i, (SONLINE_KEEPS(young_scales) ? young : unknown) ? mean : before);
       store(stored_, i, taken ? mean : before);
       store(new_counts_, i, taken ? (count < most ? count : most) : seen);
     }
@@ -416,13 +327,13 @@ class FeatureScales {
   }
 
   // The same for a value beyond its limit, which is not left to the draw.
-  [[gnu::noinline]] Updates update_beyond(const Row<T>& row, size_t i) const {
+  [[gnu::noinline]] Updates update_beyond(const InputRow<T>& row, size_t i) const {
     const T before = squares_[i], limit = limit_of(row.slots[i], before);
     const T excess = row.raw[i] * row.raw[i] / limit, used = in_unit(before, row.slots[i]) * excess;
     if (excess > 4) return {used, before, counts_[i] / 2};
     // The scale rests on less: it may be out of date.
-    return {used, before + (limit - before) / std::max(counts_[i], kYoung),
-            std::max(counts_[i] / 2, kYoung)};
+    return {used, before + (limit - before) / std::max(counts_[i], kSettledRows),
+            std::max(counts_[i] / 2, kSettledRows)};
   }
 
   // The squared scale of a feature with this mean square: that of the unit if they are alike, its
@@ -438,7 +349,7 @@ class FeatureScales {
     const T factor = std::max(T{1}, std::min(ratio, slope * (ratio - kAlike) + 1));
     return square > unit ? unit * factor : unit / factor;
   }
-  void use_unit(const Row<T>& row, std::vector<T>& of_row) const {
+  void use_unit(const InputRow<T>& row, std::vector<T>& of_row) const {
     if (row.size == 0 || (unit_ == 0 && centres_.empty())) return;
     if (!centres_.empty()) {
       for (size_t i = 0; i < row.size; ++i) of_row[i] = in_unit(of_row[i], row.slots[i]);
@@ -466,7 +377,6 @@ class FeatureScales {
     std::vector<uint64_t> slots;
     Vector limits;
     if constexpr (Archive::reading) {
-      if (!archive.has("scales.limited")) return;  // a file of an earlier version
       slots = archive.template any_array<uint64_t>("scales.limited");
       limits = archive.template any_array<double>("scales.limits");
       if (slots.size() != limits.size()) archive.fail("scales.limits", "has the wrong length");
@@ -485,13 +395,17 @@ class FeatureScales {
     }
   }
 
-  void remember(const Row<T>& row) {
-    changed_ = row.size;
-    old_squares_.resize(squares_.size());
-    old_counts_.resize(squares_.size());
-    for (size_t i = 0; i < changed_; ++i) {
-      old_squares_[i] = row.blocks[i][at_];
-      if (counts_rows()) old_counts_[i] = row.blocks[i][at_ + 1];
+  // After update(), and once its squares have changed places: `used_` are those before the row.
+  void remember(const InputRow<T>& row) {
+    const size_t n = changed_ = row.size;
+    old_squares_.swap(used_);
+    old_counts_.resize(counts_.size());
+    std::copy_n(counts_.begin(), n, old_counts_.begin());
+    if (!forgets_) return;
+    old_epochs_.resize(counts_.size());
+    for (size_t i = 0; i < n; ++i) {
+      old_counts_[i] = row.numbers[i][kCount];
+      old_epochs_[i] = row.numbers[i][kEpoch];
     }
   }
 
@@ -501,7 +415,7 @@ class FeatureScales {
   }
 
   // x / √squares, and 0 where there is no square yet. Vector code, roots and division included.
-  void divide_by_root(Row<T>& row) {
+  void divide_by_root(InputRow<T>& row) {
     int any_common = 0;
     const T *counts = counts_.data(), unit = frequency_unit_;
     if (unit > 0)
@@ -509,7 +423,7 @@ class FeatureScales {
     any_common ? divide(row, unit) : divide(row, nullptr);
   }
   template <class Unit>
-  void divide(Row<T>& row, Unit unit) const {
+  void divide(InputRow<T>& row, Unit unit) const {
     const T* __restrict raw = row.raw.data();
     const T* __restrict squares = squares_.data();
     const T* __restrict counts = counts_.data();
@@ -524,11 +438,11 @@ class FeatureScales {
   }
 
   Scaling scaling_;
-  size_t at_;
+  bool forgets_;
   T frequency_unit_ = 0;  // features / (kCommon · values seen)
   T unit_ = 0;            // squared; 0 if there is none
   std::vector<T> squares_, counts_, used_, stored_, new_counts_;  // of the row at hand
-  std::vector<T> old_squares_, old_counts_;                       // … before it
+  std::vector<T> old_squares_, old_counts_, old_epochs_;          // … before it
   size_t changed_ = 0;
   std::vector<size_t> beyond_;          // places in the row of values beyond their limits
   std::unordered_map<Slot, T> limits_;  // squared; of the features that have another than the first

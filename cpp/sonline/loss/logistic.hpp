@@ -21,11 +21,14 @@ struct LogisticLoss {
     const double e = exp_of(-std::fabs(z));
     return e / ((1.0 + e) * (1.0 + e));
   }
+  // The same from e^-l.
+  static double slope_of_fit(double fit, double y) { return -y * (1 - fit); }
+  static double curvature_of_fit(double fit) { return fit * (1 - fit); }
   static void fits(const double* z, double y, size_t n, double* fits) {
     has_avx2() ? fits_avx2(z, y, n, fits) : fits_of<Pair>(z, y, n, fits);
   }
-  static void implicit_steps(const double* z, double y, const double* q, size_t n, double* fits,
-                             double* steps) {
+  static void implicit_steps(const double* z, const double* y, const double* q, size_t n,
+                             double* fits, double* steps) {
     has_avx2() ? implicit_steps_avx2(z, y, q, n, fits, steps)
                : implicit_steps_of<Pair>(z, y, q, n, fits, steps);
   }
@@ -36,71 +39,83 @@ struct LogisticLoss {
   static double sigma(double C) { return sigma_of_exp_concave(exp_of(-C), C, lipschitz(C)); }
 
  private:
-  static constexpr double kLeastOdds = 9.357622968840175e-14;  // e^-30
+  static constexpr double kSmallestLikelihood = 9.357622968839299e-14;  // e^-30
+  static constexpr double kLargestLikelihood = 1 - 1e-13;
 
-  // The probability of the label, but at least so large that quotients of two are meaningful.
+  // The probability of the label, but at least so large that quotients of two are meaningful. `e`
+  // are the odds.
   template <class V>
   [[gnu::always_inline]] static V likelihood(V e) {
-    const V odds = larger_of(all<V>(kLeastOdds), smaller_of(all<V>(1e13), e));
-    return odds / (1.0 + odds);
+    return larger_of(all<V>(kSmallestLikelihood),
+                     smaller_of(all<V>(kLargestLikelihood), e * (1.0 / (1.0 + e))));
   }
   template <class V>
   [[gnu::always_inline]] static void fits_of(const double* z, double y, size_t n, double* fits) {
-    for (size_t i = 0; i < n; i += detail::kLanes<V>)
-      store_some(fits + i, n - i, likelihood(exp_of(y * load_some<V>(z + i, n - i))));
+    for (size_t i = 0; i < n; i += detail::kLanes<V>) {
+      const V e = exp_of(y * load_some<V>(z + i, n - i));
+      store_some(fits + i, n - i, likelihood(e));
+    }
   }
   SONLINE_AVX2 static void fits_avx2(const double* z, double y, size_t n, double* fits) {
     fits_of<Quad>(z, y, n, fits);
   }
 
-  SONLINE_AVX2 static void implicit_steps_avx2(const double* z, double y, const double* q, size_t n,
-                                               double* fits, double* steps) {
+  SONLINE_AVX2 static void implicit_steps_avx2(const double* z, const double* y, const double* q,
+                                               size_t n, double* fits, double* steps) {
     implicit_steps_of<Quad>(z, y, q, n, fits, steps);
   }
-  // Without the fit e need not be exact.
-  [[gnu::always_inline]] static double implicit_step_any(double z, double y, double q_in) {
-    const Pair m{y * z, y * z}, q{q_in, q_in}, e = rough_exp(m);
-    const Pair missed = 1.0 / (1.0 + e), high = q * missed;
-    const Pair guess = high[0] > 1.0 ? guess_of_long(e, q, high) : halley(Pair{}, q, missed);
-    return y * gains(m, q, guess)[0];
+  [[gnu::always_inline]] static double implicit_step_any(double z, double y, double q) {
+    return y * steps_of(exp_of(Pair{y * z, y * z}), Pair{y * z, y * z}, Pair{q, q})[0];
   }
   SONLINE_AVX2 static double implicit_step_avx2(double z, double y, double q) {
     return implicit_step_any(z, y, q);
   }
 
   template <class V>
-  [[gnu::always_inline]] static void implicit_steps_of(const double* z, double y, const double* q,
-                                                       size_t n, double* fits, double* steps) {
+  [[gnu::always_inline]] static void implicit_steps_of(const double* z, const double* y,
+                                                       const double* q, size_t n, double* fits,
+                                                       double* steps) {
     for (size_t i = 0; i < n; i += detail::kLanes<V>) {
-      const V margins = y * load_some<V>(z + i, n - i), reach = load_some<V>(q + i, n - i);
+      const V labels = load_some<V>(y + i, n - i), margins = labels * load_some<V>(z + i, n - i);
+      const V reach = load_some<V>(q + i, n - i);
       const V e = exp_of(margins);
       store_some(fits + i, n - i, likelihood(e));
-      const V missed = 1.0 / (1.0 + e), high = reach * missed;
-      const V guess = high > 1.0 ? guess_of_long(e, reach, high) : halley(V{}, reach, missed);
-      store_some(steps + i, n - i, y * gains(margins, reach, guess));
+      store_some(steps + i, n - i, labels * steps_of(e, margins, reach));
     }
   }
 
-  // The d = q / (1 + exp(m + d)) of a margin m = y z. A step of Halley's method from d = 0 comes
-  // close if q / (1 + e), e = exp(m), is at most 1. If that is more, d is about W if the 1 does not
-  // count, with W e^W = q / e (a fraction in log(1 + q / e) has it to 0.02), about q / (1 + e) if
-  // the exponential does not change, and a little less than both in between.
+  // The d = q / (1 + exp(m + d)) of a margin m = y z, with e = exp(m). A step of Halley's method
+  // from d = 0 comes close if q / (1 + e) is at most 1; then one more is mostly enough, or two.
+  // Between them the exponential changes so little that a short series does. What is chosen for a
+  // number does not depend on the others.
+  template <class V>
+  [[gnu::always_inline]] static V steps_of(V e, V m, V q) {
+    const V missed = 1.0 / (1.0 + e), high = q * missed;
+    V guess = halley(V{}, q, missed), there = e * exp_of_small(guess);
+    if (const auto is_small = size_of(guess) <= kSmallExponent; any_of(~is_small)) {
+      const auto is_long = high > 1.0;
+      if (any_of(is_long)) guess = is_long ? guess_of_long(e, q, high) : guess;
+      there = is_small ? there : exp_of(m + guess);
+    }
+    const V first = halley(guess, q, 1.0 / (1.0 + there)), moved = first - guess;
+    const auto is_first = size_of(moved) <= kShort;
+    if (!any_of(~is_first)) return first;
+    const V second = halley(first, q, 1.0 / (1.0 + there * exp_of_small(moved)));
+    const auto is_second = (size_of(moved) <= kSmallExponent) & (size_of(second - first) <= kShort);
+    const V found = is_first ? first : second;
+    const auto done = is_first | is_second;
+    return any_of(~done) ? done ? found : search(m, q, guess) : found;
+  }
+
+  // If q / (1 + e) is more than 1, d is about W if the 1 does not count, with W e^W = q / e (a
+  // fraction in log(1 + q / e) has it to 0.02), about q / (1 + e) if the exponential does not
+  // change, and a little less than both in between.
   template <class V>
   [[gnu::always_inline]] static V guess_of_long(V e, V q, V high) {
     const V log = rough_log(1.0 + q / e);
     const V W = log - 0.51 * log * log / (1.0 + (1.16 + 0.12 * log) * log);
     const V less = smaller_of(W, high), ratio = less / larger_of(W, high);
     return less * (1.0 - 0.3 * ratio * ratio);
-  }
-
-  // From there two steps of Halley's method are mostly enough; between the two the exponential
-  // changes so little that a short series does.
-  template <class V>
-  [[gnu::always_inline]] static V gains(V m, V q, V guess) {
-    const V e = exp_of(m + guess), first = halley(guess, q, 1.0 / (1.0 + e));
-    const V moved = first - guess, second = halley(first, q, 1.0 / (1.0 + e * exp_of_small(moved)));
-    const auto done = (size_of(moved) <= kSmallExponent) & (size_of(second - first) <= kShort);
-    return any_of(~done) ? done ? second : search(m, q, guess) : second;
   }
 
   // The same for any guess: d minus the right side increases with a slope of at least 1. Halley's

@@ -5,6 +5,9 @@ namespace sonline {
 
 struct LossParameters {
   double quantile = 0.5;
+  double power = 1.5;
+  double delta = 1.345;
+  double epsilon = 0.1;
 };
 
 }  // namespace sonline

@@ -18,7 +18,9 @@ struct SquaredHingeLoss {
     const double gap = 1.0 - y * z;
     return gap > 0 ? -y * gap : 0.0;
   }
-  static double curvature(double z, double y) { return y * z < 1.0 ? 1.0 : 0.0; }
+  // A bound of 1 puts predictions exactly there: rounding must not decide.
+  static constexpr double kKink = 1.0 - 1e-9;
+  static double curvature(double z, double y) { return y * z < kKink ? 1.0 : 0.0; }
   static double implicit_step(double z, double y, double q) {
     const double gap = 1.0 - y * z;
     return gap > 0 ? q / (1 + q) * gap * y : 0.0;

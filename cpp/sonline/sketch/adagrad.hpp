@@ -11,6 +11,7 @@
 #include "sonline/blocks.hpp"
 #include "sonline/columns.hpp"
 #include "sonline/errors.hpp"
+#include "sonline/forgetting.hpp"
 #include "sonline/knowledge.hpp"
 #include "sonline/row.hpp"
 #include "sonline/sketch/contract.hpp"
@@ -25,10 +26,10 @@ class AdaGrad {
   static constexpr bool kAbsorbFirst = true;
   static constexpr bool kTakesCurvature = false;  // but the gradient
 
-  explicit AdaGrad(const SketchConfig&) {}
+  explicit AdaGrad(const SketchConfig& config) : forgets_(config.forgets) {}
 
-  size_t width() const { return 2; }
-  size_t used() const { return 2; }
+  size_t width() const { return forgets_ ? 3 : 2; }
+  size_t used() const { return width(); }
   double tail() const { return 0; }
   Upkeep upkeep() const { return {}; }
   size_t rank() const { return 0; }
@@ -47,6 +48,8 @@ class AdaGrad {
       weights[i] = blocks[i][kWeight];
       squares[i] = blocks[i][kSquares];
     }
+    if (forgets_)
+      for (size_t i = 0; i < n; ++i) squares[i] = Clock::left<T>(squares[i] * carried(blocks[i]));
     row_ = &row;
     has_avx2() ? sum_margin_avx2() : sum_margin();
     before_ = after_ = g_ = 0;
@@ -64,7 +67,7 @@ class AdaGrad {
 
   void descend(size_t, double step, double) { (g_ != 0 ? after_ : before_) -= step; }
 
-  void absorb(double, double g, double, size_t, double) {
+  void absorb(double, double g, double, size_t, double, double) {
     // A projection was a step with the gradients of the rounds before.
     if (before_ != 0) {
       prepare();
@@ -77,31 +80,32 @@ class AdaGrad {
   void commit(const Row<T>& row, const BlockStore<T>&, size_t, double) {
     if (before_ == 0 && g_ == 0) return;
     if (!(prepared_ == g_)) prepare();
-    const size_t n = row.size;
-    const T before = static_cast<T>(before_), after = static_cast<T>(after_);
-    const T *squares = squares_.data(), *directions = directions_.data();
-    T* weights = weights_.data();
-    if (before != 0) {
-      const T* projection = g_ != 0 ? projection_.data() : directions;
-      for (size_t i = 0; i < n; ++i) weights[i] += before * projection[i];
-    }
-    for (size_t i = 0; i < n; ++i) weights[i] += after * directions[i];
-    if (!all_fit<T>(squares, n) || !all_fit<T>(weights, n))
+    if (!(has_avx2() ? weights_fit_avx2() : weights_fit()))
       throw Diverged("a step is too large for the number type");
+    const size_t n = row.size;
+    const T *squares = squares_.data(), *weights = weights_.data();
+    T* const* blocks = row.blocks.data();
+#pragma GCC unroll 4
     for (size_t i = 0; i < n; ++i) {
-      row.blocks[i][kSquares] = squares[i];
-      row.blocks[i][kWeight] = weights[i];
+      blocks[i][kSquares] = squares[i];
+      blocks[i][kWeight] = weights[i];
     }
+    if (forgets_)
+      for (size_t i = 0; i < n; ++i) blocks[i][kEpoch] = clock_.stamp<T>();
   }
 
   void undo() {}  // commit() changes nothing if it fails
+  void pass(int64_t epochs) { clock_.pass(epochs); }
 
   void read(Slot, const T* block, double* weights, double*) const { weights[0] = block[kWeight]; }
 
   [[gnu::cold]] void write_knowledge(StateWriter& archive, const BlockStore<T>& blocks,
-                                     size_t slots) const {
+                                     size_t slots, double counted) const {
     Matrix squares(1, slots);
-    for (Slot slot = 0; slot < slots; ++slot) squares(0, slot) = blocks.at(slot)[kSquares];
+    for (Slot slot = 0; slot < slots; ++slot) {
+      squares(0, slot) = blocks.at(slot)[kSquares];
+      if (forgets_) squares(0, slot) *= counted * counted * carried(blocks.at(slot));
+    }
     archive.matrix("gradients", squares);
   }
   [[gnu::cold]] void read_knowledge(StateReader& archive, const BlockStore<T>& blocks,
@@ -111,10 +115,25 @@ class AdaGrad {
   }
 
   template <class Archive>
-  [[gnu::cold]] void state(Archive&, size_t) {}
+  [[gnu::cold]] void state(Archive& archive, size_t) {
+    if (!forgets_) return;
+    uint64_t epoch = clock_.epoch();
+    archive.scalar("sketch.passed", epoch);
+    if constexpr (Archive::reading) {
+      clock_ = Clock();
+      clock_.pass(static_cast<int64_t>(epoch));
+    }
+  }
 
  private:
-  static constexpr size_t kWeight = 0, kSquares = 1;
+  static constexpr size_t kWeight = 0, kSquares = 1, kEpoch = 2;
+
+  // What G of a feature counts now: weights of rows are squared there.
+  T carried(const T* block) const {
+    const double factor = clock_.carried_since(block[kEpoch]);
+    return static_cast<T>(factor * factor);
+  }
+
   static constexpr double kNothing = std::numeric_limits<double>::quiet_NaN();
 
   // Squares with the gradient g_, x/√squares (0 where there is no square yet), and the sum of
@@ -149,6 +168,21 @@ class AdaGrad {
     for (size_t l = 0; l < kLanes; ++l) energy_ += sums[l];
   }
 
+  // Takes the steps; whether the results fit their type.
+  [[gnu::always_inline]] inline bool weights_fit() {
+    const size_t n = row_->size;
+    const T before = static_cast<T>(before_), after = static_cast<T>(after_);
+    const T *squares = squares_.data(), *directions = directions_.data();
+    T* weights = weights_.data();
+    if (before != 0) {
+      const T* projection = g_ != 0 ? projection_.data() : directions;
+      for (size_t i = 0; i < n; ++i) weights[i] += before * projection[i];
+    }
+    for (size_t i = 0; i < n; ++i) weights[i] += after * directions[i];
+    return all_fit<T>(squares, n) && all_fit<T>(weights, n);
+  }
+  SONLINE_AVX2 bool weights_fit_avx2() { return weights_fit(); }
+
   [[gnu::always_inline]] inline void sum_margin() {
     const size_t n = row_->size;
     const T *x = row_->x, *weights = weights_.data();
@@ -174,6 +208,8 @@ class AdaGrad {
 
   // The round at hand: the steps before and after the gradient was absorbed, and what prepare()
   // leaves for the gradient `prepared_`.
+  bool forgets_;
+  Clock clock_;
   const Row<T>* row_ = nullptr;
   std::vector<T> weights_, before_squares_;  // of the row
   std::vector<T> squares_, directions_, projection_;

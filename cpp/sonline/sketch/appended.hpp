@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "sonline/forgetting.hpp"
 #include "sonline/sketch/lazy.hpp"
 #include "sonline/sketch/spectral.hpp"
 #include "sonline/sketch/sweep.hpp"
@@ -130,7 +131,7 @@ class Appended {
     if (k > 0) has_avx2() ? add_rows_avx2(A, k) : add_rows(A, k);
   }
 
-  void absorb(double c, double, double t, size_t features, double times) {
+  void absorb(double c, double, double t, size_t features, double times, double unit) {
     c *= std::sqrt(times);
     const double total = c * c * energy_;
     if (total == 0) return;
@@ -142,8 +143,8 @@ class Appended {
     double rho2 = std::max(total - on_V, 0.0);
     if (rho2 <= kSpan * total || features <= k_) rho2 = 0;
     rho_ = std::sqrt(rho2);
-    next_rank_ = spectrum_.absorb({c, energy_, t, 1.0, static_cast<double>(features), k_, p_.data(),
-                                   p_hat_.data(), nullptr, rho2, nullptr});
+    next_rank_ = spectrum_.absorb({c, energy_, t, unit, 1.0, static_cast<double>(features), k_,
+                                   p_.data(), p_hat_.data(), nullptr, rho2, nullptr});
     if (m_ == 0) return;  // no directions: only rfd's tail has grown
     has_avx2() ? next_basis_avx2(c) : next_basis(c);
     rest_ = outside(next_p_.data(), next_rank_);
@@ -165,8 +166,10 @@ class Appended {
 
   void undo() {
     a_ = a_before_;
-    if (absorbed_) spectrum_.undo();
+    if (std::exchange(absorbed_, false)) spectrum_.undo();
   }
+
+  void pass(int64_t epochs) { spectrum_.pass(Clock::carried(epochs)); }
 
   [[gnu::cold]] void read(Slot slot, const T* block, double* weights, double* v) const {
     typename LazyColumns<T>::Room room(lazy_);
@@ -188,11 +191,13 @@ class Appended {
     for (size_t i = 0; i < k_; ++i) v[i] = dot(A_[i], on_W.data(), on_W.size());
   }
 
-  [[gnu::cold]] void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
+  [[gnu::cold]] void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t,
+                                     double counted) const {
     Vector ev = eigenvalues();
+    for (double& value : ev) value *= counted;
     archive.array("ev", ev);
     archive.scalar("capacity", m_);
-    archive.scalar("tail", spectrum_.tail);
+    archive.scalar("tail", counted * spectrum_.tail);
   }
 
   [[gnu::cold]] void read_knowledge(StateReader& archive, const BlockStore<T>& blocks,
@@ -260,12 +265,13 @@ class Appended {
   // back more of a step than there is, which would lead away from the label.
   double shrink(size_t i, double alpha) const {
     const double factor = alpha / (alpha + spectrum_.ev[i]);
-    return rest_ > 0 ? std::max(factor, kLeast) : factor;
+    return rest_ > 0 ? std::max(factor, kSmallestFactor) : factor;
   }
 
   static constexpr bool kFloat = std::is_same_v<T, float>;
   static constexpr double kSpan = kFloat ? 1e-5 : 1e-12, kInside = kFloat ? 2e-6 : 1e-12;
-  static constexpr double kLeast = kFloat ? 1e-6 : 1e-12;  // that a step along V shrinks to
+  static constexpr double kSmallestFactor =
+      kFloat ? 1e-6 : 1e-12;  // that a step along V shrinks to
   // Magnification of rounding errors in V by one row: a sweep is to come early, or soon.
   static constexpr double kMagnified = 4, kStrained = kFloat ? 30 : 1e3;
   static constexpr double kCancellation = kFloat ? 64 : 1 << 20;
@@ -360,11 +366,9 @@ class Appended {
         store_quad(factors + l, load_quad(u + l) - u2 * load_quad(&p_hat_[l]));
       combine(factors, k, A_, n, out);
       next_p_[j] = dot_quads(p_.data(), u, k);
-      if (rho_ > 0) {
-        out[n] = u2 * norm;
-        amplified = std::max(amplified, std::fabs(out[n]));
-        next_p_[j] += u[k] * rho_ / c;
-      }
+      out[n] = u2 * norm;  // 0, too: a row that was refused may have left a number there
+      amplified = std::max(amplified, std::fabs(out[n]));
+      if (rho_ > 0) next_p_[j] += u[k] * rho_ / c;
     }
     next_strain_ = std::max(upkeep_.strain, amplified);
   }

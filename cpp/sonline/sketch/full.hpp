@@ -12,6 +12,7 @@
 #include "sonline/batch.hpp"
 #include "sonline/blocks.hpp"
 #include "sonline/errors.hpp"
+#include "sonline/forgetting.hpp"
 #include "sonline/knowledge.hpp"
 #include "sonline/matrix.hpp"
 #include "sonline/row.hpp"
@@ -30,7 +31,7 @@ class Full {
 
   [[gnu::cold]] explicit Full(const SketchConfig& config)
       : pseudo_(config.fixed_alpha && config.alpha == 0),
-        fixed_(config.fixed_alpha),
+        fixed_(config.fixed_alpha && !config.forgets),
         explicit_(config.explicit_step || pseudo_) {}
 
   size_t width() const { return 1; }
@@ -49,6 +50,9 @@ class Full {
     w_before_ = w_;
     d_before_ = d_;
     absorbed_ = false;
+    factored_alpha_before_ = factored_alpha_;
+    if (keeps_factor()) return;  // otherwise a step changes it
+    L_before_ = L_;
   }
 
   void project(const Row<T>& row) {
@@ -82,7 +86,8 @@ class Full {
     }
   }
 
-  void absorb(double c, double, double, size_t, double) {  // every row, so `times` is 1
+  // Every row, so `times` is 1.
+  void absorb(double c, double, double, size_t, double, double) {
     if (explicit_) keep_matrices();
     grow();
     stale_ = true;
@@ -105,6 +110,17 @@ class Full {
 
   void commit(const Row<T>&, const BlockStore<T>&, size_t, double) {}
 
+  // With what undo() returns to.
+  void pass(int64_t epochs) {
+    const double factor = Clock::carried(epochs), root = std::sqrt(factor);
+    for (Matrix* matrix : {&C_, &C_before_})
+      for (double& value : matrix->values()) value *= factor;
+    for (Matrix* matrix : {&L_, &L_before_})
+      for (double& value : matrix->values()) value *= root;
+    for (double* alpha : {&factored_alpha_, &factored_alpha_before_})
+      if (*alpha > 0) *alpha *= factor;
+  }
+
   void undo() {
     if (absorbed_) {
       C_ = C_before_;
@@ -113,6 +129,9 @@ class Full {
       r_ = r_before_;
       factored_alpha_ = factored_alpha_before_;
       d_ = C_.rows() + Q_.rows();
+    } else if (!keeps_factor()) {
+      L_ = L_before_;
+      factored_alpha_ = factored_alpha_before_;
     }
     if (d_ != d_before_) resize(d_before_);
     w_ = w_before_;
@@ -123,9 +142,12 @@ class Full {
   }
 
   // The matrix A - αI. It is taken over as it is, or, with α = 0, as rows whose products it is.
-  [[gnu::cold]] void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t) const {
+  [[gnu::cold]] void write_knowledge(StateWriter& archive, const BlockStore<T>&, size_t,
+                                     double counted) const {
     if (!pseudo_) {
-      archive.matrix("dense", C_);
+      Matrix dense = C_;
+      for (double& value : dense.values()) value *= counted;
+      archive.matrix("dense", dense);
       return;
     }
     Matrix half(r_, d_), dense(d_, d_);  // LᵀQ
@@ -134,7 +156,7 @@ class Full {
         for (size_t j = 0; j < d_; ++j) half(i, j) += L_(l, i) * Q_(l, j);
     for (size_t l = 0; l < r_; ++l)
       for (size_t i = 0; i < d_; ++i)
-        for (size_t j = 0; j < d_; ++j) dense(i, j) += half(l, i) * half(l, j);
+        for (size_t j = 0; j < d_; ++j) dense(i, j) += counted * (half(l, i) * half(l, j));
     archive.matrix("dense", dense);
   }
   [[gnu::cold]] void read_knowledge(StateReader& archive, const BlockStore<T>&, size_t slots) {
@@ -171,6 +193,9 @@ class Full {
   }
 
  private:
+  // Whether no step of the row at hand makes a factor for its α.
+  bool keeps_factor() const { return fixed_ && (pseudo_ || factored_alpha_before_ > 0); }
+
   // An implicit step comes before the row is absorbed and an explicit one after that, when it can
   // still fail.
   void keep_matrices() {
@@ -306,7 +331,7 @@ class Full {
 
   // Whether the row at hand has a part outside of the range of A.
   bool outside_range() const {
-    if (row_->unknown) return true;
+    if (row_->unknown > 0) return true;
     for (size_t i = 0; i < row_->size; ++i)
       if (row_->slots[i] >= d_) return true;
     const Vector x = row_vector();

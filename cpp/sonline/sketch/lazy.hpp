@@ -37,6 +37,7 @@
 #include "sonline/features.hpp"
 #include "sonline/matrix.hpp"
 #include "sonline/row.hpp"
+#include "sonline/sketch/generations.hpp"
 
 namespace sonline {
 
@@ -48,11 +49,8 @@ class LazyColumns {
         m_(m),
         width_(whole_quads(K + m)),
         row_(whole_quads(m)),
-        most_exact_(std::is_same_v<T, float> ? exact : 0) {
-    // A map changes the weights by what it adds to them. What others keep behind the columns of a
-    // block, in the same quad, is not to change at all.
-    for (size_t j = 0; j < width_; ++j) exact_keep_.push_back(j < K || j >= K + m);
-    keep_.assign(width_, 1);
+        most_exact_(std::is_same_v<T, float> ? exact : 0),
+        maps_(K, m, most_exact_ > 0) {
     forget();
   }
 
@@ -65,17 +63,9 @@ class LazyColumns {
 
   uint32_t now() const { return static_cast<uint32_t>(generation_.size() - 1); }
   size_t generations() const { return generation_.back(); }
-  size_t bytes() const { return bytes_with(K_); }
-  // What it would be with K weights a feature.
-  size_t bytes_with(size_t K) const {
-    size_t exact = maps_.size(), rounded = 0;
-    for (const Level& level : levels_) {
-      exact += level.exact.ups.size();
-      rounded += level.rounded.ups.size();
-    }
-    const size_t folds = K_ > 0 ? folds_.size() / K_ : 0, width = whole_quads(K + m_);
-    return (folds * K + exact / width_ * width) * sizeof(double) +
-           rounded / width_ * width * sizeof(T) + 2 * generation_.size() * sizeof(uint32_t);
+  size_t bytes() const {
+    const size_t folds = (folds_.size() - K_ * row_) * sizeof(double);
+    return folds + maps_.bytes() + 2 * generation_.size() * sizeof(uint32_t);
   }
   size_t bytes_of_tags() const { return tags_.capacity() * sizeof(uint32_t); }
   // Whether a tag cannot hold more events.
@@ -95,6 +85,7 @@ class LazyColumns {
   const double* exact(Slot slot) const { return const_cast<LazyColumns*>(this)->exact(slot); }
   size_t most_exact() const { return most_exact_; }
   double* exact_numbers() { return exact_.data(); }  // width() of each such feature
+  const double* exact_numbers() const { return exact_.data(); }
   size_t width() const { return width_; }
   bool all_exact() const { return most_exact_ > 0 && tags_.size() <= most_exact_; }
   bool is_stale(Slot slot) const { return slot < tags_.size() && tags_[slot] != now(); }
@@ -145,12 +136,14 @@ class LazyColumns {
   template <class SlotOf>
   bool catch_up(const BlockStore<T>& blocks, size_t n, const SlotOf& slot_of, Room& room) {
     constexpr size_t kAtOnce = 64;
-    Row<T>& row = some_;
-    row.reserve(kAtOnce);
+    Slot slots[kAtOnce];
+    Row<T> row;
+    row.blocks.resize(kAtOnce);
+    row.slots = slots;
     for (size_t i = 0; i < n; i += kAtOnce) {
       row.size = std::min(kAtOnce, n - i);
-      for (size_t j = 0; j < row.size; ++j) row.slots[j] = slot_of(i + j);
-      blocks.locate(row.slots.data(), row.size, row.blocks.data());
+      for (size_t j = 0; j < row.size; ++j) slots[j] = slot_of(i + j);
+      blocks.locate(slots, row.size, row.blocks.data());
       if (catch_up_features(row, 0, room) == kDoesNotFit) return false;
     }
     return true;
@@ -171,19 +164,17 @@ class LazyColumns {
   }
 
   // Whether a fold of this size keeps its digits beside the folds of the generation so far. If z
-  // has grown since, it does not, and a new generation must begin. Weights k with heeds(k) decide.
-  template <class Heeds>
-  bool can_fold(const Matrix& b, Heeds&& heeds) const {
-    constexpr double kMost = 1e4;
+  // has grown since, it does not, and a new generation must begin.
+  bool can_fold(const Matrix& b) const {
+    constexpr double kLargestRatio = 1e4;
     const auto larger = [](double a, double c) { return std::max(a, std::fabs(c)); };
     const double* last = fold_at(fold_.back());
     double before = 0, size = 0;
     for (size_t k = 0; k < K_; ++k) {
-      if (!heeds(k)) continue;
       before = std::accumulate(last + k * row_, last + (k + 1) * row_, before, larger);
       size = std::accumulate(b[k], b[k] + b.cols(), size, larger);
     }
-    return before <= kMost * size;
+    return before <= kLargestRatio * size;
   }
 
   // w̄ ← w̄ + b z; b has K rows of which the first `columns` numbers count.
@@ -201,49 +192,15 @@ class LazyColumns {
   // w̄ ← w̄ + C_w z, z ← C_z z. C has K rows and then one for each new column that is not zero, and
   // `columns` columns.
   void next_generation(const Matrix& C, size_t columns) {
-    maps_.resize(maps_.size() + m_ * width_);
-    double* map = maps_.data() + maps_.size() - m_ * width_;
     const double* r = fold_at(fold_.back());
-    for (size_t j = 0; j < columns; ++j)
-      for (size_t i = 0; i < C.rows(); ++i) map[j * width_ + i] = C(i, j);
-    for (size_t j = 0; j < m_; ++j)
-      for (size_t k = 0; k < K_; ++k) map[j * width_ + k] += r[k * row_ + j];
-    multiply_out(generations() + 1);
+    maps_.add([&](double* map) {
+      for (size_t j = 0; j < columns; ++j)
+        for (size_t i = 0; i < C.rows(); ++i) map[j * width_ + i] = C(i, j);
+      for (size_t j = 0; j < m_; ++j)
+        for (size_t k = 0; k < K_; ++k) map[j * width_ + k] += r[k * row_ + j];
+    });
     generation_.push_back(generation_.back() + 1);
     fold_.push_back(0);
-  }
-
-  // Takes over the events of columns with other weights: weight k was there weight from[k].
-  void take_over(const LazyColumns& other, const std::vector<size_t>& from) {
-    const auto moved = [&](const auto& numbers) {
-      std::remove_cvref_t<decltype(numbers)> to(numbers.size() / other.width_ * width_, 0);
-      for (size_t j = 0; j < numbers.size() / other.width_; ++j)
-        other.take_feature(&numbers[j * other.width_], from, m_, &to[j * width_]);
-      return to;
-    };
-    tags_ = other.tags_;
-    generation_ = other.generation_;
-    fold_ = other.fold_;
-    folds_.clear();
-    for (size_t at = 0; at < other.folds_.size(); at += other.K_ * row_)
-      for (const size_t k : from) {
-        const double* row = &other.folds_[at + k * row_];
-        folds_.insert(folds_.end(), row, row + row_);
-      }
-    maps_ = moved(other.maps_);
-    levels_.clear();
-    for (const auto& [exact, rounded] : other.levels_)
-      levels_.push_back(
-          {{moved(exact.recent), moved(exact.ups)}, {moved(rounded.recent), moved(rounded.ups)}});
-    for (Path& path : paths_) path.count = 0;
-    exact_ = moved(other.exact_);
-  }
-
-  // [w̄ | z] of one feature with other weights; z has n numbers.
-  template <class U>
-  void take_feature(const U* numbers, const std::vector<size_t>& from, size_t n, U* to) const {
-    for (size_t k = 0; k < from.size(); ++k) to[k] = numbers[from[k]];
-    std::copy_n(numbers + K_, n, to + from.size());
   }
 
   // After all features have caught up: there are no events any more.
@@ -252,9 +209,7 @@ class LazyColumns {
     generation_.assign(1, 0);
     fold_.assign(1, 0);
     folds_.assign(K_ * row_, 0.0);
-    maps_.clear();
-    levels_.assign(1, Level{});
-    for (Path& path : paths_) path.count = 0;
+    maps_.forget();
   }
 
   template <class Archive>
@@ -273,44 +228,13 @@ class LazyColumns {
     archive.array_of(exact_.size(), "sketch.exact", exact_);
     const size_t folds = 1 + *std::max_element(fold_.begin(), fold_.end());
     archive.array_of(folds * K_ * row_, "sketch.folds", folds_);
-    archive.array_of(generations() * m_ * width_, "sketch.maps", maps_);
-    if constexpr (Archive::reading) {
-      levels_.assign(1, Level{});
-      for (size_t g = 1; g <= generations(); ++g) multiply_out(g);
-    }
+    maps_.state(archive, generations());
   }
 
  private:
   static constexpr size_t kMostEvents = size_t{1} << 31;
-  static constexpr size_t kUnitBits = 4,
-                          kUnits = size_t{1} << kUnitBits;  // of a level in a unit of the next
-  static constexpr size_t kMostMaps = 16;                   // 16¹⁵ is more than kMostEvents
-  static constexpr size_t kKnownPaths = 72;
-
-  // A unit of level l is 16ˡ generations and starts at a multiple of 16ˡ.
-  template <class U>
-  struct Products {
-    std::vector<U> recent;  // from the start of each of the last whole units to now; the last first
-    std::vector<U> ups;     // of each unit: from its start to the next unit of the level above
-  };
-  struct Level {
-    Products<double> exact;
-    Products<T> rounded;  // if T is not double
-  };
-  template <class U>
-  static const Products<U>& products(const Level& level) {
-    if constexpr (std::is_same_v<U, double>)
-      return level.exact;
-    else
-      return level.rounded;
-  }
-  size_t numbers_of_map() const { return m_ * width_; }
-
-  // The way from an older generation to the current one.
-  struct Path {
-    size_t count = 0;  // of maps; 0 if it is not known yet
-    const T* maps[kMostMaps];
-  };
+  using Maps = GenerationMaps<T>;
+  using Path = typename Maps::Path;
 
   template <class Archive>
   void check_events(Archive& archive, size_t slots) const {
@@ -343,13 +267,16 @@ class LazyColumns {
   [[gnu::always_inline]] inline size_t catch_up_row(const Row<T>& row, size_t first, Room& room) {
     // All in local variables: to the compiler, writing a block might change any member.
     const uint32_t event = now(), last = generation_.back(), *generation = generation_.data();
-    const size_t size = row.size, most_exact = M > 0 && !any_folds() ? most_exact_ : ~size_t{0};
+    const size_t size = row.size,
+                 most_exact = M > 0 && fold_.back() == 0 ? most_exact_ : ~size_t{0};
+    const uint32_t* fold = fold_.data();
     const size_t last_of_block = K_ + m_ - 1, K = K_;
-    const Slot* slots = row.slots.data();
+    const Slot* slots = row.slots;
     T* const* blocks = row.blocks.data();
     uint32_t* tags = tags_.data();
-    Path* paths = paths_.data();
-    const auto keep = detail::Strip<T, W>::load(this->template keep<T>());
+    constexpr size_t kKnownPaths = Maps::kKnownPaths;
+    Path* paths = maps_.paths();
+    const auto keep = detail::Strip<T, W>::load(maps_.template keep<T>());
     // Which they are cannot be guessed by the processor: a loop without a branch finds them first.
     stale_.resize(std::max(stale_.size(), size + 1));
     uint32_t* stale = stale_.data();
@@ -365,16 +292,17 @@ class LazyColumns {
       __builtin_prefetch(ahead + last_of_block, 1);
       const size_t i = stale[s];
       const Slot slot = slots[i];
-      if (slot >= most_exact) {  // neither in double nor has it missed folds: the common case
+      // Neither in double nor are there folds to mind: the common case.
+      if (slot >= most_exact && fold[tags[slot]] == 0) {
         const size_t g = generation[tags[slot]], missed = last - g;
         Path& path = paths[missed < kKnownPaths ? missed : kKnownPaths];
-        if (path.count == 0 || missed >= kKnownPaths) path.count = this->path(g, path.maps);
+        if (path.count == 0 || missed >= kKnownPaths) path.count = maps_.path(g, path.maps);
         alignas(32) T now[std::max<size_t>(W, 1)];
         auto sums = detail::Strip<T, W>::load(blocks[i]);
         for (size_t l = 0; l < path.count; ++l) {
           sums.store(now);
           sums.multiply(keep);
-          add_columns<M>(path.maps[l], W, now + K, sums);
+          maps_.template add_columns<M>(path.maps[l], W, now + K, sums);
         }
         if (sums.fit()) {
           sums.store(blocks[i]);
@@ -390,32 +318,6 @@ class LazyColumns {
   template <size_t W, size_t M>
   SONLINE_AVX2 size_t catch_up_row_avx2(const Row<T>& row, size_t first, Room& room) {
     return catch_up_row<W, M>(row, first, room);
-  }
-
-  bool any_folds() const { return folds_.size() > K_ * row_; }
-
-  // Two chains of additions. M is the number of columns, or 0.
-  template <size_t M, class U, size_t W>
-  [[gnu::always_inline]] inline void add_columns(const U* map, size_t width, const U* z,
-                                                 detail::Strip<U, W>& numbers) const {
-    using Strip = detail::Strip<U, W>;
-    const size_t m = M > 0 ? M : m_;
-    const auto column = [&](size_t j)
-                            __attribute__((always_inline)) { return Strip::load(map + j * width); };
-    if (m < 2) {
-      if (m > 0) numbers.add(z[0], column(0));
-      return;
-    }
-    Strip even = Strip::product(z[0], column(0)), odd = Strip::product(z[1], column(1));
-    size_t j = 2;
-#pragma GCC unroll 8
-    for (; j + 1 < m; j += 2) {
-      even.add(z[j], column(j));
-      odd.add(z[j + 1], column(j + 1));
-    }
-    if (j < m) even.add(z[j], column(j));
-    even.add(odd);
-    numbers.add(even);  // last, so that it is rounded once
   }
 
   bool is_of_last_generation(uint32_t event) const {
@@ -447,61 +349,13 @@ class LazyColumns {
     if (fold_[event] > 0) fold(0, fold_[event], numbers);
     U *from = numbers, *to = numbers + width_;
     std::fill(from + K_ + m_, to, U{0});
-    const U* maps[kMostMaps];
-    for (size_t i = 0, count = path(generation_[event], maps); i < count; ++i) {
-      apply(maps[i], from, to);
+    const U* maps[Maps::kMostMaps];
+    for (size_t i = 0, count = maps_.path(generation_[event], maps); i < count; ++i) {
+      maps_.apply(maps[i], from, to);
       std::swap(from, to);
     }
     if (fold_.back() > 0) fold(fold_.back(), 0, from);
     return from;
-  }
-
-  // The maps that lead from a generation to the current one, in order; returns their number.
-  template <class U>
-  size_t path(size_t g, const U** maps) const {
-    const size_t end = generation_.back();
-    size_t count = 0;
-    for (size_t level = 0, bits = 0; g < end;) {  // a unit is 2^bits generations
-      const Products<U>& at = products<U>(levels_[level]);
-      const size_t units = (end >> bits) - (g >> bits);
-      if (units == 0) {  // it is the start of the last unit, which is not over
-        --level;
-        bits -= kUnitBits;
-      } else if (units * numbers_of_map() <= at.recent.size()) {
-        maps[count++] = at.recent.data() + (units - 1) * numbers_of_map();
-        break;
-      } else {
-        maps[count++] = at.ups.data() + (g >> bits) * numbers_of_map();
-        ++level;
-        bits += kUnitBits;
-        g = ((g >> bits) + 1) << bits;
-      }
-    }
-    return count;
-  }
-
-  // out = [w̄ | 0] + map · z.
-  template <class U>
-  [[gnu::always_inline]] inline void apply(const U* map, const U* now, U* out) const {
-    size_t i = 0;
-    for (; i + 16 <= width_; i += 16) apply_strip<16>(map, now, i, out);
-    for (; i + 12 <= width_; i += 12) apply_strip<12>(map, now, i, out);
-    for (; i < width_; i += 4) apply_strip<4>(map, now, i, out);
-  }
-  template <size_t W, class U>
-  [[gnu::always_inline]] inline void apply_strip(const U* map, const U* now, size_t at,
-                                                 U* out) const {
-    auto sums = detail::Strip<U, W>::load(now + at);
-    sums.multiply(detail::Strip<U, W>::load(keep<U>() + at));
-    add_columns<0>(map + at, width_, now + K_, sums);
-    sums.store(out + at);
-  }
-  template <class U>
-  const U* keep() const {
-    if constexpr (std::is_same_v<U, double>)
-      return exact_keep_.data();
-    else
-      return keep_.data();
   }
 
   const double* fold_at(size_t number) const { return folds_.data() + number * K_ * row_; }
@@ -522,79 +376,17 @@ class LazyColumns {
     }
   }
 
-  // Brings the products up to date with the last map, which ends generation `end`.
-  void multiply_out(size_t end) {
-    const size_t n = numbers_of_map();
-    const double* map = maps_.data() + (end - 1) * n;
-    for (Level& level : levels_) multiply(map, level.exact.recent);
-    // The first unit of a level is over, and perhaps the first of the next, and so on.
-    Vector over(map, map + n);
-    for (size_t level = 0, unit = 1;; ++level, unit *= kUnits) {
-      if (level == levels_.size()) levels_.emplace_back();
-      Vector& recent = levels_[level].exact.recent;
-      recent.insert(recent.begin(), over.begin(), over.end());
-      recent.resize(std::min(recent.size(), kUnits * n));
-      if (end % (unit * kUnits) != 0) break;
-      over.assign(recent.end() - static_cast<std::ptrdiff_t>(n), recent.end());
-      add_ups(levels_[level]);
-    }
-    if constexpr (!std::is_same_v<T, double>)
-      for (Level& level : levels_) {
-        level.rounded.recent.clear();
-        add_rounded(level.exact.recent.data(), level.exact.recent.size(), level.rounded.recent);
-      }
-    for (Path& path : paths_) path.count = 0;
-  }
-  void add_ups(Level& level) const {
-    const auto n = static_cast<std::ptrdiff_t>(numbers_of_map());
-    for (auto up = level.exact.recent.end(); up != level.exact.recent.begin();) {
-      up -= n;
-      if (std::is_same_v<T, double> || most_exact_ > 0)
-        level.exact.ups.insert(level.exact.ups.end(), up, up + n);
-      if constexpr (!std::is_same_v<T, double>)
-        add_rounded(&*up, numbers_of_map(), level.rounded.ups);
-    }
-  }
-  // Maps in T hold what they change: a 1 less a little would be rounded to 1 every time, and the
-  // directions would become longer.
-  void add_rounded(const double* maps, size_t n, std::vector<T>& to) const {
-    for (size_t i = 0; i < n; ++i) {
-      const size_t column = i / width_ % m_;
-      to.push_back(static_cast<T>(maps[i] - (i % width_ == K_ + column ? 1.0 : 0.0)));
-    }
-  }
-
-  // Each of the maps, and then `after`: each column is one more feature.
-  void multiply(const double* after, Vector& maps) {
-    scratch_.resize(maps.size());
-    has_avx2() ? multiply_avx2(after, maps) : multiply_any(after, maps);
-    maps.swap(scratch_);
-  }
-  [[gnu::always_inline]] inline void multiply_any(const double* after, const Vector& maps) {
-    for (size_t j = 0; j < maps.size(); j += width_)
-      apply(after, maps.data() + j, scratch_.data() + j);
-  }
-  SONLINE_AVX2 void multiply_avx2(const double* after, const Vector& maps) {
-    multiply_any(after, maps);
-  }
-
   size_t K_, m_;
   size_t width_;  // of a column of a map: w̄'s numbers and then z's
   size_t row_;    // of a fold, for each of the K weights
   size_t most_exact_;
-  Vector exact_;                              // the numbers of the first features, `width_` of each
-  std::vector<uint32_t> tags_;                // by slot: the last event that the feature has seen
-  std::vector<uint32_t> generation_;          // of each event
-  std::vector<uint32_t> fold_;                // of each event: which r below
-  Vector folds_;                              // r, K rows each; the first is 0
-  Vector maps_;                               // of the generations in turn
-  std::vector<Level> levels_;                 // and their products
-  std::vector<Path> paths_{kKnownPaths + 1};  // by how many generations were missed; one for others
-  Vector scratch_;
-  std::vector<uint32_t> stale_;  // where in the row at hand
-  Row<T> some_;
-  std::vector<T> keep_;  // 1 for what a map adds to, and 0 for what it replaces; in double, below
-  Vector exact_keep_;
+  Vector exact_;                      // the numbers of the first features, `width_` of each
+  std::vector<uint32_t> tags_;        // by slot: the last event that the feature has seen
+  std::vector<uint32_t> generation_;  // of each event
+  std::vector<uint32_t> fold_;        // of each event: which r below
+  Vector folds_;                      // r, K rows each; the first is 0
+  Maps maps_;                         // of the generations in turn
+  std::vector<uint32_t> stale_;       // where in the row at hand
 };
 
 }  // namespace sonline

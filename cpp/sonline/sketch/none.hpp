@@ -29,13 +29,14 @@ class NoRule {
   void rebased(const Matrix&, size_t) {}
   void forget(size_t) {}
   void undo() {}
+  void pass(double) {}
   template <class Archive>
-  void write_knowledge(Archive&) const {}
+  void write_knowledge(Archive&, double) const {}
   template <class Archive>
   void read_knowledge(Archive&, const Vector&) {}
 
   template <class Archive>
-  void state(Archive&) {}
+  void state(Archive&, size_t) {}
 
  private:
   Vector ev_;

@@ -50,9 +50,9 @@ class OjaRule {
     if (scale_free_) {
       gamma = static_cast<double>(m_) / total_;
     } else {
-      gamma = std::min(step_ / in.t, 1.0);
+      gamma = std::min(step_ / in.t, 1 / in.unit);
       if (step_ != 1.0) {
-        decay = in.t > 1 ? (1 - gamma) * (in.t / (in.t - 1)) : 0.0;
+        decay = in.t > in.unit ? (1 - gamma * in.unit) * (in.t / (in.t - in.unit)) : 0.0;
         gain = gamma * in.t;
       }
     }
@@ -120,6 +120,10 @@ class OjaRule {
       }
   }
 
+  void pass(double factor) {
+    for (double& value : ev_) value *= factor;
+    total_ *= factor;
+  }
   void accept(const Transition&) { growth_ = next_growth_; }
   void undo() {
     ev_ = ev_before_;
@@ -127,8 +131,8 @@ class OjaRule {
     growth_ = growth_before_;
   }
   template <class Archive>
-  void write_knowledge(Archive& archive) const {
-    archive.scalar("total", total_);
+  void write_knowledge(Archive& archive, double counted) const {
+    archive.scalar("total", counted * total_);
   }
   template <class Archive>
   void read_knowledge(Archive& archive, const Vector& ev) {
@@ -142,7 +146,7 @@ class OjaRule {
   }
 
   template <class Archive>
-  void state(Archive& archive) {
+  void state(Archive& archive, size_t) {
     archive.array("sketch.ev", ev_);
     archive.scalar("sketch.total", total_);
     archive.scalar("sketch.growth", growth_);

@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "sonline/ablation.hpp"
 #include "sonline/secular.hpp"
 #include "sonline/sketch/factored.hpp"
 
@@ -58,7 +59,7 @@ class Spectrum {
     for (size_t j = 0; j < most; ++j)
       ev[j] = kind_ == Truncation::isotropic ? eigen.values[j] : eigen.values[j] - lambda;
     if (kind_ == Truncation::rfd) tail += lambda / 2;
-    if (kind_ == Truncation::isotropic)
+    if (kind_ == Truncation::isotropic && SONLINE_KEEPS(isotropic_tail))
       tail += in.stands_for * lambda / std::max(in.features - static_cast<double>(m_), 1.0);
     size_t rank = most;
     while (rank > 0 && !(ev[rank - 1] > kNegligible * eigen.values[0])) ev[--rank] = 0;
@@ -69,6 +70,11 @@ class Spectrum {
   void undo() {
     ev.swap(old_ev);
     tail = old_tail_;
+  }
+
+  void pass(double factor) {
+    for (double& value : ev) value *= factor;
+    tail *= factor;
   }
 
   // Direction i was rounding only.
@@ -124,7 +130,7 @@ class PushRule {
   // replace that one at once, which needs a dense step. The rest of it counts in
   // the tail.
   double times_counted(double energy, size_t k, double times) const {
-    if (k < m_ || m_ == 0) return times;
+    if (k < m_ || m_ == 0 || !SONLINE_KEEPS(repeated_row)) return times;
     return std::clamp(spectrum_.ev[k - 1] / energy, 1.0, times);
   }
 
@@ -173,9 +179,10 @@ class PushRule {
 
   void forget(size_t i) { spectrum_.forget(i); }
   void undo() { spectrum_.undo(); }
+  void pass(double factor) { spectrum_.pass(factor); }
   template <class Archive>
-  void write_knowledge(Archive& archive) const {
-    archive.scalar("tail", spectrum_.tail);
+  void write_knowledge(Archive& archive, double counted) const {
+    archive.scalar("tail", counted * spectrum_.tail);
   }
   template <class Archive>
   void read_knowledge(Archive& archive, const Vector& ev) {
@@ -190,8 +197,9 @@ class PushRule {
   }
 
   template <class Archive>
-  void state(Archive& archive) {
+  void state(Archive& archive, size_t rank) {
     spectrum_.state(archive);
+    if constexpr (!Archive::reading) inverse_.clear_beyond(rank, rank);
     Matrix F_inverse = transposed(inverse_);
     archive.matrix("sketch.F_inverse", F_inverse);
     if constexpr (Archive::reading) inverse_ = transposed(F_inverse);

@@ -131,6 +131,14 @@ struct Upkeep {
     return work >= each * features;
   }
 
+  // Counts those of another sketch, too.
+  void add(const Upkeep& other) {
+    sweeps += other.sweeps;
+    generations += other.generations;
+    folds += other.folds;
+    caught_up += other.caught_up;
+  }
+
   void swept() {
     work = 0;
     strain = 1;
@@ -145,6 +153,9 @@ struct Upkeep {
     archive.scalar("sketch.generations", generations);
     archive.scalar("sketch.folds_made", folds);
     archive.scalar("sketch.caught_up", caught_up);
+    if constexpr (Archive::reading)  // sums over many outputs must not overflow
+      for (const int64_t count : {sweeps, generations, folds, caught_up})
+        if (count > int64_t{1} << 44) archive.fail("sketch.sweeps", "is out of range");
   }
 };
 

@@ -28,6 +28,7 @@ struct RowHead {
   double label = std::numeric_limits<double>::quiet_NaN();
   int64_t label_code = -1;
   double weight = 1;
+  double offset = 0;
   std::string_view tag = {};
 };
 
@@ -44,7 +45,8 @@ struct Batch {
   size_t unlabelled = 0;
 
   OptionalColumn<double> weights{1};
-  Strings tags;  // empty, or one for each row
+  OptionalColumn<double> offsets{0};  // NaN where the column is missing
+  Strings tags;                       // empty, or one for each row
 
   Column<int64_t> lines;  // the line number of each row
   Column<int64_t> ends;   // the offset of the byte after each row's line: where to resume

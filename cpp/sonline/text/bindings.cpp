@@ -21,6 +21,7 @@
 #include "sonline/names.hpp"
 #include "sonline/py_model.hpp"
 #include "sonline/text/cells.hpp"
+#include "sonline/text/csv_sample.hpp"
 #include "sonline/text/parser.hpp"
 
 namespace nb = nanobind;
@@ -205,6 +206,7 @@ void set_columns(PyParser& self, const std::vector<std::string>& names,
                                         {"unknown", CellKind::kUnknown},
                                         {"label", CellKind::kLabel},
                                         {"weight", CellKind::kWeight},
+                                        {"offset", CellKind::kOffset},
                                         {"tag", CellKind::kTag}});
     layout.columns.push_back({names[i], kind, ngrams[i]});
   }
@@ -232,6 +234,7 @@ void set_json_columns(PyParser& self, std::map<std::string, std::string> roles,
                                           {{"ignored", CellKind::kIgnored},
                                            {"label", CellKind::kLabel},
                                            {"weight", CellKind::kWeight},
+                                           {"offset", CellKind::kOffset},
                                            {"tag", CellKind::kTag}});
   }
   for (const auto& [name, kind] : kinds) {
@@ -346,6 +349,7 @@ void bind_batch(nb::module_& m) {
          "Label of each row as a code, -1 where it has none, if labels are tokens.");
   batch.def_ro("unlabelled", &Batch::unlabelled, "Number of rows without label.");
   column("weights", &Batch::weights, "Weight of each row; None if all are 1.");
+  column("offsets", &Batch::offsets, "Offset of each row; None if all are 0.");
   batch.def_prop_ro(
       "tags",
       [](const Batch& self) -> std::optional<Names> {

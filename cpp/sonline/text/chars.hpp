@@ -33,6 +33,7 @@ inline bool is_any_of(char c, uint8_t classes) {
   return (kClasses[static_cast<uint8_t>(c)] & classes) != 0;
 }
 
+inline bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 inline bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 inline const char* skip_blanks(const char* p) {

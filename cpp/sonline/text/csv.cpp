@@ -1,8 +1,7 @@
 // CSV:  cell,cell,"a cell with , or ""quotation marks"" or line breaks",...
 //
-// A quotation mark has a meaning at the start of a cell only, so that 5" pipe is a cell. A column
-// of numbers is one feature with its name; a cell of text is the feature column=cell of value 1 (or
-// its n-grams, with their counts). Missing cells and zeros are absent.
+// A column of numbers is one feature with its name; a cell of text is the feature column=cell of
+// value 1 (or its n-grams, with their counts). Missing cells and zeros are absent.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -13,6 +12,7 @@
 #include <vector>
 
 #include "sonline/text/cells.hpp"
+#include "sonline/text/csv_cells.hpp"
 #include "sonline/text/line_parser.hpp"
 #include "sonline/text/ngrams.hpp"
 #include "sonline/text/number.hpp"
@@ -20,72 +20,6 @@
 namespace sonline::text {
 
 namespace {
-
-constexpr char kQuote = '"';
-
-// The state after a byte of a row.
-enum class At : uint8_t {
-  kStart,       // at the start of a cell
-  kPlain,       // in a cell
-  kQuoted,      // between quotation marks
-  kAfterQuote,  // after a quotation mark, which closes the cell or is the first of a pair
-};
-
-inline At after(At at, char byte, char delimiter) {
-  if (at == At::kQuoted) return byte == kQuote ? At::kAfterQuote : At::kQuoted;
-  if (byte == delimiter) return At::kStart;
-  if (byte == kQuote && at != At::kPlain) return At::kQuoted;
-  return At::kPlain;
-}
-
-struct Cell {
-  std::string_view text;
-  const char* end;  // the delimiter after it, or the end of the row
-  bool open = false;
-};
-
-// The cell at p. Quotation marks are removed from it: then the text is in `scratch`.
-Cell read_cell(const char* p, const char* last, char delimiter, std::string& scratch) {
-  if (p == last || *p != kQuote) {
-    const auto size = static_cast<size_t>(last - p);
-    const auto* end =
-        static_cast<const char*>(size == 0 ? nullptr : std::memchr(p, delimiter, size));
-    if (end == nullptr) end = last;
-    return {{p, static_cast<size_t>(end - p)}, end};
-  }
-  scratch.clear();
-  At at = At::kQuoted;
-  for (++p; p != last; ++p) {
-    const At next = after(at, *p, delimiter);
-    if (next == At::kStart) break;
-    // Drops the first mark of a pair, and the mark that closes the cell.
-    if (next != At::kAfterQuote) scratch += *p;
-    at = next;
-  }
-  return {scratch, p, at == At::kQuoted};
-}
-
-size_t count_cells(const char* p, const char* last, char delimiter) {
-  size_t count = 1;
-  At at = At::kStart;
-  for (; p != last; ++p) {
-    at = after(at, *p, delimiter);
-    count += at == At::kStart;
-  }
-  return count;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && is_space(text.front())) text.remove_prefix(1);
-  while (!text.empty() && is_space(text.back())) text.remove_suffix(1);
-  return text;
-}
-
-bool is_word(std::string_view text, std::string_view lower) {
-  return text.size() == lower.size() &&
-         std::equal(text.begin(), text.end(), lower.begin(),
-                    [](char a, char b) { return (a >= 'A' && a <= 'Z' ? a + 32 : a) == b; });
-}
 
 // A short number: digits, perhaps with a point, up to the delimiter or the end of the row.
 inline bool read_short_cell(const char*& p, const char* last, char delimiter, double& value) {
@@ -252,6 +186,9 @@ class CsvParser final : public LineParser {
         if (reason != Reason::kNone) return reason;
         return head.weight >= 0 ? Reason::kNone : Reason::kNegativeWeight;
       }
+      case CellKind::kOffset:
+        p = start;
+        return read_number(p, last, head.offset);
       case CellKind::kUnknown:
         return add_missing(number, batch);  // any other cell would have decided the kind
       default:
@@ -432,97 +369,6 @@ class CsvParser final : public LineParser {
 std::unique_ptr<LineParser> make_csv_parser(const Options& options, Dictionaries& dictionaries) {
   if (options.double_values) return std::make_unique<CsvParser<double>>(options, dictionaries);
   return std::make_unique<CsvParser<float>>(options, dictionaries);
-}
-
-// The end of the row at p: its line break, or `last`.
-static const char* row_end(const char* p, const char* last, char delimiter) {
-  At at = At::kStart;
-  for (; p != last && (*p != '\n' || at == At::kQuoted); ++p) at = after(at, *p, delimiter);
-  return p;
-}
-
-std::pair<std::vector<std::vector<std::string>>, size_t> split_csv(std::string_view text,
-                                                                   char delimiter, size_t most) {
-  std::vector<std::vector<std::string>> rows;
-  std::string scratch;
-  const char* p = text.data();
-  const char* const last = p + text.size();
-  while (p != last && rows.size() < most) {
-    const char* end = row_end(p, last, delimiter);
-    if (end == last && !rows.empty()) break;
-    const char* const next = end == last ? last : end + 1;
-    if (end != p && end[-1] == '\r') --end;
-    if (end != p) {
-      std::vector<std::string>& row = rows.emplace_back();
-      for (;; ++p) {
-        const Cell cell = read_cell(p, end, delimiter, scratch);
-        row.emplace_back(cell.text);
-        p = cell.end;
-        if (p == end) break;
-      }
-    }
-    p = next;
-  }
-  return {std::move(rows), static_cast<size_t>(p - text.data())};
-}
-
-namespace {
-
-bool is_number(std::string_view cell) {
-  const std::string_view word = trimmed(cell);
-  if (is_word(word, "true") || is_word(word, "false")) return true;
-  double value;
-  return read_any_number(word.data(), word.data() + word.size(), value) != Reason::kNotANumber;
-}
-
-bool has_decimal_comma(std::string_view cell) {
-  std::string word(trimmed(cell));
-  const size_t comma = word.find(',');
-  if (comma == 0 || comma == std::string::npos || comma + 1 == word.size()) return false;
-  word[comma] = '.';
-  return word.find_first_not_of("+-.0123456789") == std::string::npos && is_number(word) &&
-         word[comma - 1] >= '0' && word[comma - 1] <= '9';
-}
-
-}  // namespace
-
-std::vector<CsvCells> describe_csv(std::string_view text, char delimiter, size_t columns,
-                                   const std::vector<std::string>& na_values) {
-  std::vector<CsvCells> found(columns);
-  std::vector<std::pair<size_t, size_t>> cells;  // of a row, in `row`
-  std::string row, scratch;
-  const char* p = text.data();
-  const char* const last = p + text.size();
-  while (p != last) {
-    const char* end = row_end(p, last, delimiter);
-    if (end == last) break;
-    const char* const next = end + 1;
-    if (end != p && end[-1] == '\r') --end;
-    cells.clear();
-    row.clear();
-    for (; p != end || !cells.empty(); ++p) {
-      const Cell cell = read_cell(p, end, delimiter, scratch);
-      cells.push_back({row.size(), cell.text.size()});
-      row += cell.text;
-      p = cell.end;
-      if (p == end) break;
-    }
-    p = next;
-    if (cells.size() != columns) continue;
-    for (size_t i = 0; i < columns; ++i) {
-      const std::string_view cell =
-          trimmed(std::string_view(row).substr(cells[i].first, cells[i].second));
-      if (cell.empty()) continue;
-      CsvCells& column = found[i];
-      if (std::find(na_values.begin(), na_values.end(), cell) != na_values.end()) continue;
-      const bool number = is_number(cell);
-      ++column.count;
-      if (number) continue;
-      if (column.words++ == 0) column.word = cell;
-      column.decimal_commas += has_decimal_comma(cell);
-    }
-  }
-  return found;
 }
 
 }  // namespace sonline::text

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-namespace sonline::text {
+#include "sonline/text/chars.hpp"
 
-inline bool is_space(char c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+namespace sonline::text {
 
 class WordCounts {
  public:

@@ -60,6 +60,7 @@ enum class CellKind : uint8_t {
   kUnknown,  // the first cell that is not missing decides: kNumber, kDate or kText
   kLabel,
   kWeight,
+  kOffset,
   kTag,
 };
 

@@ -169,6 +169,7 @@ void Parser::add_row(const RowHead& head, size_t features, int64_t end, Batch& b
     batch.unlabelled += head.label_code < 0;
   }
   batch.weights.append(rows, head.weight);
+  batch.offsets.append(rows, head.offset);
   if (!head.tag.empty() || batch.tags.size() != 0) {
     while (batch.tags.size() < rows) batch.tags.push_back({});
     batch.tags.push_back(head.tag);

@@ -2,8 +2,8 @@
 
 Three rungs, each tested against the one before it: the algorithms as printed (`paper`,
 `epochs`), the same in factored sparse form (`sparse_oja`, `sparse_fd`), and the sketches in the
-form and with the conventions of the library (`sketches`, `learner`), of which `ReferenceLearner`
-is the oracle of the native `sonline.OnlineLearner`.
+form and with the conventions of the library (`sketches`, `inputs`, `warm_up`, `learner`), of which
+`ReferenceLearner` is the oracle of the native `sonline.OnlineLearner` with one weight vector.
 
 Algorithms are counted as in "Efficient Second Order Online Learning by Sketching" with its
 appendix: 1 SON, 2 FD, 3 Oja, 4 sparse SON with Oja, 5 sparse Oja, 6 FD in epochs,
@@ -11,8 +11,6 @@ appendix: 1 SON, 2 FD, 3 Oja, 4 sparse SON with Oja, 5 sparse Oja, 6 FD in epoch
 11 Decompose.
 """
 
-from sonline.paper.reference.classes import ReferenceClass
-from sonline.paper.reference.ensemble import ReferenceEnsemble
 from sonline.paper.reference.epochs import (
     BlockOja,
     EpochFrequentDirections,
@@ -21,7 +19,6 @@ from sonline.paper.reference.epochs import (
 )
 from sonline.paper.reference.learner import ReferenceLearner
 from sonline.paper.reference.losses import LOSSES, Loss, make_loss
-from sonline.paper.reference.merging import merged_sketch, merged_weights
 from sonline.paper.reference.paper import (
     DiagonalAdaptation,
     OnlineNewton,
@@ -61,8 +58,6 @@ __all__ = [
     "OnlineNewton",
     "PaperFrequentDirections",
     "PaperOja",
-    "ReferenceClass",
-    "ReferenceEnsemble",
     "ReferenceLearner",
     "RobustFrequentDirections",
     "Sketch",
@@ -74,8 +69,6 @@ __all__ = [
     "compute_sparse_eigen_system",
     "decompose",
     "make_loss",
-    "merged_sketch",
-    "merged_weights",
     "oja_rotation",
     "orthonormalise",
     "random_start",

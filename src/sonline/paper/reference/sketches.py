@@ -84,6 +84,10 @@ class Sketch(ABC):
         self.update(math.sqrt(times) * ghat)
 
     @abstractmethod
+    def forget(self, kept: float) -> None:
+        """Let all that was absorbed count ``kept`` times as much."""
+
+    @abstractmethod
     def solve(self, v: Array) -> Array:
         """Return ``A^-1 v``."""
 
@@ -138,6 +142,11 @@ class LowRank(Sketch):
             r = np.zeros_like(r)
         return r / self.alpha + (p / (self.alpha + self.ev)) @ self.V
 
+    def forget(self, kept: float) -> None:
+        """Shrink the eigenvalues and the tail."""
+        self.ev = kept * self.ev
+        self.tail *= kept
+
     def update(self, ghat: Array) -> None:
         """Absorb nothing: with ``m = 0`` SON is online gradient descent with step 1/alpha."""
 
@@ -152,6 +161,10 @@ class AdaGrad(Sketch):
     def __init__(self, d: int, alpha: float) -> None:
         super().__init__(d, alpha)
         self.G: Array = np.zeros(d)
+
+    def forget(self, kept: float) -> None:
+        """Shrink the root of G, which is A."""
+        self.G = kept**2 * self.G
 
     def update(self, ghat: Array) -> None:
         """Add the squares of a gradient."""
@@ -266,11 +279,17 @@ class Oja(LowRank):
         super().__init__(d, alpha)
         self.m = m
         self.step = step
-        self.t = 0  # Alg. 3 Init l.1
+        self.t = 0.0  # Alg. 3 Init l.1
         self.energy = 0.0
         if V0 is not None:
             self.V = np.array(V0, dtype=np.float64)  # Alg. 3 Init l.1: any orthonormal rows
             self.ev = np.zeros(m)  # Alg. 3 Init l.1: Lambda = 0
+
+    def forget(self, kept: float) -> None:
+        """Shrink what the steps are divided by, too."""
+        super().forget(kept)
+        self.t *= kept
+        self.energy *= kept
 
     def update(self, ghat: Array) -> None:
         """Update eigenvalues and eigenvectors by equation 4; a zero vector only counts."""
@@ -420,6 +439,10 @@ class FullMatrix(Sketch):
         """Whether ``v`` is outside the span of all that was absorbed."""
         _, r = split(self.Q, v)
         return float(r @ r) > GROWTH_TOLERANCE * float(v @ v)
+
+    def forget(self, kept: float) -> None:
+        """Shrink the root."""
+        self.R = math.sqrt(kept) * self.R
 
     def update(self, ghat: Array) -> None:
         """Add ``ghat ghat'``."""

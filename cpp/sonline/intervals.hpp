@@ -1,0 +1,359 @@
+// How far labels are from predictions, so that an interval holds the label as often as it says.
+//
+// Adaptive conformal inference (Gibbs & Candès 2021): for an error rate a, the interval before each
+// row is what holds a part 1 - α of the last scores, and afterwards
+//
+//   α ← α + γ (a − 1[the label was outside])
+//
+// So α cannot go far from [0, 1], and after T rows of any stream |errors / T − a| is at most
+// (max(a, 1 − a) + γ) / (γ T). The score of a number is |y − prediction| / s, with s of that row
+// (Spread); that of a class is how far the prediction of this class is below 0.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <iterator>
+#include <limits>
+#include <utility>
+
+#include "sonline/archive.hpp"
+#include "sonline/exponential.hpp"
+#include "sonline/matrix.hpp"
+
+namespace sonline {
+
+// The distribution of the last scores: how many are in each bucket, four an octave on both sides of
+// 0. When there are kMost, all count half.
+class Ranks {
+ public:
+  static constexpr size_t kBuckets = 132;
+
+  void add(double score) {
+    const size_t bucket = bucket_of(score);
+    counts_[bucket] += kRow;
+    groups_[bucket / kGroup] += kRow;
+    total_ += kRow;
+    if (total_ < kMost * kRow) return;
+    for (uint32_t& count : counts_) count /= 2;
+    sum_up();
+  }
+
+  // The part of the scores that is less; one more, which is not known yet, is not.
+  double rank(double score) const {
+    const size_t bucket = bucket_of(score);
+    uint32_t below = 0;
+    for (size_t g = 0; g < bucket / kGroup; ++g) below += groups_[g];
+    for (size_t b = bucket / kGroup * kGroup; b < bucket; ++b) below += counts_[b];
+    double part = 0;
+    if (bucket > 0 && bucket + 1 < kBuckets)
+      part = (score - edge(bucket)) / (edge(bucket + 1) - edge(bucket));
+    return (below + part * counts_[bucket]) / (total_ + double{kRow});
+  }
+  // The smallest score with this rank.
+  double quantile(double rank) const {
+    constexpr double kAny = std::numeric_limits<double>::infinity();
+    if (rank <= 0) return -kAny;
+    const double wanted = rank * (total_ + double{kRow});
+    if (wanted > total_) return kAny;
+    uint32_t below = 0;
+    size_t bucket = 0;
+    for (size_t g = 0; g + 1 < kGroups && below + groups_[g] < wanted; ++g) {
+      below += groups_[g];
+      bucket += kGroup;
+    }
+    for (; bucket + 1 < kBuckets && below + counts_[bucket] < wanted; ++bucket)
+      below += counts_[bucket];
+    if (bucket == 0) return edge(1);
+    if (bucket + 1 == kBuckets) return kAny;
+    const double part = (wanted - below) / counts_[bucket];
+    return edge(bucket) + part * (edge(bucket + 1) - edge(bucket));
+  }
+
+  void write(double* to) const { std::copy(counts_.begin(), counts_.end(), to); }
+  void read(const double* from) {
+    for (size_t b = 0; b < kBuckets; ++b)
+      counts_[b] = static_cast<uint32_t>(std::clamp(from[b], 0.0, double{kMost * kRow}) + 0.5);
+    sum_up();
+  }
+
+ private:
+  static constexpr uint32_t kRow = 1024,
+                            kMost = 1000;  // a row counts so much that it can be halved
+  static constexpr size_t kGroup = 4, kGroups = kBuckets / kGroup, kHalf = kBuckets / 2;
+  static constexpr uint64_t kFirst = (1023 - 5) * 4;  // of the upper bits: 2⁻⁵
+  static constexpr int kShift = 50;                   // to exponent and two more bits
+
+  static size_t bucket_of(double score) {
+    const uint64_t bits = std::bit_cast<uint64_t>(std::fabs(score)) >> kShift;
+    const size_t size =
+        bits < kFirst ? 0 : std::min<size_t>(static_cast<size_t>(bits - kFirst) + 1, kHalf - 1);
+    return score >= 0 ? kHalf + size : kHalf - 1 - size;
+  }
+  // Where a bucket begins, but the first.
+  static double edge(size_t bucket) {
+    const size_t size = bucket >= kHalf ? bucket - kHalf : kHalf - bucket;
+    const double edge =
+        size == 0 ? 0.0 : std::bit_cast<double>((kFirst + uint64_t{size} - 1) << kShift);
+    return bucket >= kHalf ? edge : -edge;
+  }
+
+  void sum_up() {
+    groups_.fill(0);
+    total_ = 0;
+    for (size_t b = 0; b < kBuckets; ++b) {
+      groups_[b / kGroup] += counts_[b];
+      total_ += counts_[b];
+    }
+  }
+
+  std::array<uint32_t, kBuckets> counts_{};
+  std::array<uint32_t, kGroups> groups_{};  // their sums
+  uint32_t total_ = 0;
+};
+
+// Scores up to which a label counts as expected, for several error rates at once.
+class Coverage {
+ public:
+  static constexpr std::array<double, 5> kErrors = {0.01, 0.05, 0.1, 0.2, 0.5};
+  static constexpr size_t kWidth = Ranks::kBuckets + kErrors.size();
+
+  // Takes in the score of a row. `known`: it can be compared with those of other rows.
+  void learn(double score, bool known) {
+    const double rank = ranks_.rank(score);
+    for (size_t i = 0; i < kErrors.size(); ++i) {
+      const bool outside = alphas_[i] > 0 && (alphas_[i] >= 1 || rank > 1 - alphas_[i]);
+      alphas_[i] += kRate * kErrors[i] * (kErrors[i] - (outside ? 1.0 : 0.0));
+    }
+    if (known) ranks_.add(score);
+  }
+
+  // The largest score of labels inside; for other error rates than the above, α is in between.
+  double limit(double error) const {
+    double low = 0, alpha_low = 0;
+    for (size_t i = 0; i < kErrors.size(); ++i) {
+      if (error <= kErrors[i])
+        return limit_at(alpha_low + (error - low) / (kErrors[i] - low) * (alphas_[i] - alpha_low));
+      low = kErrors[i];
+      alpha_low = alphas_[i];
+    }
+    return limit_at(alpha_low + (error - low) / (1 - low) * (1 - alpha_low));
+  }
+
+  void keep_alphas_of(const Coverage& other) { alphas_ = other.alphas_; }
+
+  void write(double* to) const {
+    std::copy(alphas_.begin(), alphas_.end(), to);
+    ranks_.write(to + alphas_.size());
+  }
+  void read(const double* from) {
+    std::copy_n(from, alphas_.size(), alphas_.begin());
+    ranks_.read(from + alphas_.size());
+  }
+
+ private:
+  static constexpr double kRate = 0.1;  // γ in units of the error rate
+
+  double limit_at(double alpha) const {
+    constexpr double kAny = std::numeric_limits<double>::infinity();
+    if (alpha <= 0) return kAny;
+    return alpha >= 1 ? -kAny : ranks_.quantile(1 - alpha);
+  }
+
+  Ranks ranks_;
+  std::array<double, kErrors.size()> alphas_ = kErrors;
+};
+
+// The size s of the errors of a regression, row by row: the mean square of the last ones, times a
+// factor for how uncertain the prediction is and one for how large it is. Both factors are curves:
+// lines between knots, learned by the gradient of the normal likelihood.
+class Spread {
+ public:
+  static constexpr size_t kWidth = 44;
+
+  // For predictions for the next row and for later rows, with xᵀA⁻¹x. Infinite before there is one
+  // label to predict from and one to compare with.
+  Pair sizes(double next, double later, double uncertainty) const {
+    if (rows_ < 2) return all<Pair>(std::numeric_limits<double>::infinity());
+    const Hat u = hat_of(uncertainty_at(uncertainty));
+    const Pair logs{at(of_uncertainty_, u) + at(of_size_, hat_of(size_at(next))),
+                    at(of_uncertainty_, u) + at(of_size_, hat_of(size_at(later)))};
+    const Pair squares = Pair{squares_[0], squares_[1]} * exp_of(logs);
+    return Pair{std::sqrt(squares[0]), std::sqrt(squares[1])};
+  }
+
+  // Takes in a row, with what sizes() returned.
+  void learn(double next, double later, double uncertainty, double label, Pair sizes) {
+    const Pair errors{label - next, label - later};
+    const Pair errors2 = errors * errors, sizes2 = sizes * sizes;
+    if (!std::isfinite(errors2[0] + errors2[1])) return;
+    const Hat u = hat_of(uncertainty_at(uncertainty)), z = hat_of(size_at(next));
+    if (rows_ > 1 && sizes2[0] > 0) {
+      const double excess = std::min(errors2[0] / sizes2[0], kLargestSquare) - 1;
+      move(of_uncertainty_, rows_of_uncertainty_, u, excess);
+      move(of_size_, rows_of_size_, z, excess);
+    }
+    if (rows_ > 0)  // before the first label there is nothing to predict from
+      for (size_t use = 0; use < 2; ++use) {
+        double square = errors2[use], &memory = memories_[use];
+        if (rows_ > 1 && sizes2[use] > 0) square *= squares_[use] / sizes2[use];
+        // An outlier counts for little. If more follow at once, the stream has changed.
+        if (memory >= kYoung && squares_[use] > 0 && square > kOutlier * squares_[use]) {
+          square = kOutlier * squares_[use];
+          memory = std::max(memory / 2, kYoung);
+        }
+        memory = std::min(memory + 1, kMemory);
+        squares_[use] += (square - squares_[use]) / memory;
+      }
+    ++rows_;
+    const double rows = std::min(rows_, kLongMemory);
+    mean_ += (next - mean_) / rows;
+    deviation_ += (std::fabs(next - mean_) - deviation_) / rows;
+    usual_ += (log_of(uncertainty) - usual_) / rows;
+  }
+
+  template <class Archive>
+  void state(Archive& archive) {
+    Vector numbers(kWidth);
+    double* number = numbers.data();
+    each_number([&](double& own) { *number++ = own; });
+    archive.array("spread", numbers);
+    if constexpr (Archive::reading) {
+      number = numbers.data();
+      each_number([&](double& own) { own = *number++; });
+      if (*std::min_element(std::begin(squares_), std::end(squares_)) < 0 ||
+          *std::min_element(std::begin(memories_), std::end(memories_)) < 0 || rows_ < 0 ||
+          deviation_ < 0)
+        archive.fail("spread", "has a negative number");
+    }
+  }
+
+ private:
+  static constexpr size_t kKnots = 9;
+  static constexpr double kLargestSquare = 9, kOutlier = 30;  // of the usual square
+  static constexpr double kYoung = 16, kMemory = 200, kLongMemory = 1000, kFirstRows = 10;
+  static constexpr double kLargestLog = 6;  // of a factor
+  using Knots = std::array<double, kKnots>;
+
+  struct Hat {
+    size_t knot;  // and the next one
+    double part;  // of the next one
+  };
+  // Of numbers from -1 to 1.
+  static Hat hat_of(double at) {
+    const double position = (at + 1) / 2 * (kKnots - 1);
+    const size_t knot = std::min(static_cast<size_t>(position), kKnots - 2);
+    return {knot, position - static_cast<double>(knot)};
+  }
+  static double at(const Knots& knots, Hat hat) {
+    return knots[hat.knot] * (1 - hat.part) + knots[hat.knot + 1] * hat.part;
+  }
+  static void move(Knots& knots, Knots& rows, Hat hat, double excess) {
+    for (size_t i = 0; i < 2; ++i) {
+      const double part = i == 0 ? 1 - hat.part : hat.part;
+      double &knot = knots[hat.knot + i], &seen = rows[hat.knot + i];
+      seen = std::min(seen + part, kLongMemory);
+      knot = std::clamp(knot + part * excess / (seen + kFirstRows), -kLargestLog, kLargestLog);
+    }
+  }
+
+  // Where a prediction and a logarithm are among those before, from -1 to 1.
+  static double within(double x) { return x / (1 + std::fabs(x)); }
+  double size_at(double z) const { return deviation_ > 0 ? within((z - mean_) / deviation_) : 0.0; }
+  double uncertainty_at(double uncertainty) const {
+    return rows_ > 0 ? within(log_of(uncertainty) - usual_) : 0.0;
+  }
+  static double log_of(double uncertainty) {
+    return rough_log(all<Pair>(uncertainty > 1e-30 ? std::min(uncertainty, 1e30) : 1e-30))[0];
+  }
+
+  template <class Visit>
+  void each_number(Visit&& visit) {
+    for (Knots* knots : {&of_uncertainty_, &rows_of_uncertainty_, &of_size_, &rows_of_size_})
+      for (double& number : *knots) visit(number);
+    for (double* number : {&squares_[0], &squares_[1], &memories_[0], &memories_[1], &rows_, &mean_,
+                           &deviation_, &usual_})
+      visit(*number);
+  }
+
+  Knots of_uncertainty_{}, rows_of_uncertainty_{}, of_size_{}, rows_of_size_{};
+  // For the next row and for later rows: mean squares, and of how many rows.
+  double squares_[2] = {0, 0}, memories_[2] = {0, 0};
+  double rows_ = 0;
+  double mean_ = 0, deviation_ = 0;  // of predictions
+  double usual_ = 0;                 // logarithm of xᵀA⁻¹x
+};
+
+// What an output knows about its errors.
+class Intervals {
+ public:
+  explicit Intervals(bool numbers) : numbers_(numbers) {}
+
+  // The size of an error at predictions for both uses.
+  Pair sizes(double next, double later, double uncertainty) const {
+    return spread_.sizes(next, later, uncertainty);
+  }
+
+  // Before a row is learned: what is predicted for both uses, and, for numbers, xᵀA⁻¹x.
+  void expect(double next, double later, double uncertainty) {
+    expected_ = Pair{next, later};
+    uncertainty_ = uncertainty;
+  }
+  // After that: its label.
+  void learn(double label) {
+    if (!numbers_) {
+      for (size_t use = 0; use < 2; ++use)
+        of(label > 0, use).learn(label > 0 ? -expected_[use] : expected_[use], true);
+      return;
+    }
+    const Pair sizes = spread_.sizes(expected_[0], expected_[1], uncertainty_);
+    for (size_t use = 0; use < 2; ++use) {
+      const double error = std::fabs(label - expected_[use]);
+      const bool known = error == 0 || (sizes[use] > 0 && std::isfinite(sizes[use]));
+      const double score = error == 0 ? 0.0
+                           : known    ? error / sizes[use]
+                                      : std::numeric_limits<double>::infinity();
+      of(false, use).learn(score, known);
+    }
+    spread_.learn(expected_[0], expected_[1], uncertainty_, label, sizes);
+  }
+
+  // See Coverage::limit(); classes have one for labels 1 and one for -1.
+  double limit(bool positive, bool later, double error) const {
+    return coverages_[2 * positive + later].limit(error);
+  }
+
+  // Labels are the opposite ones.
+  void mirror() {
+    std::swap(coverages_[0], coverages_[2]);
+    std::swap(coverages_[1], coverages_[3]);
+  }
+  void forget(bool positive) { of(positive, false) = of(positive, true) = Coverage(); }
+  void keep_alphas_of(const Intervals& other) {
+    for (size_t i = 0; i < coverages_.size(); ++i)
+      coverages_[i].keep_alphas_of(other.coverages_[i]);
+  }
+
+  template <class Archive>
+  [[gnu::cold]] void state(Archive& archive) {
+    Matrix numbers(numbers_ ? 2 : 4, Coverage::kWidth);
+    for (size_t i = 0; i < numbers.rows(); ++i) coverages_[i].write(numbers[i]);
+    archive.matrix("intervals", numbers);
+    if constexpr (Archive::reading)
+      for (size_t i = 0; i < numbers.rows(); ++i) coverages_[i].read(numbers[i]);
+    if (numbers_) spread_.state(archive);
+  }
+
+ private:
+  Coverage& of(bool positive, bool later) { return coverages_[2 * positive + later]; }
+
+  bool numbers_;
+  std::array<Coverage, 4> coverages_;
+  Spread spread_;
+  Pair expected_{};
+  double uncertainty_ = 0;
+};
+
+}  // namespace sonline
