@@ -34,7 +34,52 @@ class SonlineError(Exception):
 
 
 class InvalidInputError(SonlineError, ValueError):
-    """An argument has a value, shape or type that cannot be used."""
+    """An argument has a value, shape or type that cannot be used.
+
+    Parameters
+    ----------
+    message : str
+        What is wrong and what to do; without the row.
+    argument : str, optional
+        The argument that holds the row, such as X or y.
+    row : int, optional
+        Number of the row that is wrong, counted from 0; None if the error is not about one row.
+    field : str or int, optional
+        The column or feature that is wrong; by default the argument.
+
+    Examples
+    --------
+    >>> from sonline.errors import InvalidInputError
+    >>> error = InvalidInputError("-1 is negative", argument="y", row=3)
+    >>> print(error)
+    y, row 3: -1 is negative
+    >>> error.row, error.field, error.numbered(1)
+    (3, 'y', 'y, row 4: -1 is negative')
+    """
+
+    def __init__(
+        self,
+        message: str = "",
+        *,
+        argument: str = "",
+        row: int | None = None,
+        field: str | int | None = None,
+    ) -> None:
+        super().__init__(message)  # all else is in __dict__, which pickle carries, too
+        self.message = message
+        self.argument = argument
+        self.row = row
+        self.field = (argument or None) if field is None else field
+
+    def numbered(self, first: int) -> str:
+        """Return the message with the number of the row, where the first row has this number."""
+        if self.row is None:
+            return f"{self.argument}: {self.message}" if self.argument else self.message
+        where = f"{self.argument}, row" if self.argument else "row"
+        return f"{where} {self.row + first}: {self.message}"
+
+    def __str__(self) -> str:
+        return self.numbered(0)
 
 
 class ParameterError(InvalidInputError):
@@ -78,23 +123,17 @@ class DataFormatError(InvalidInputError):
         column: int | None = None,
         text: str | None = None,
     ) -> None:
-        # Only the message is in `args`; `__reduce__` carries the rest, so that the error survives
-        # pickling on its way out of a worker process.
         super().__init__(message)
-        self.message = message
         self.file = file
         self.line = line
         self.column = column
         self.text = text
 
-    def __str__(self) -> str:
+    def numbered(self, first: int) -> str:
+        """Return the message with the location, whose lines are always counted from 1."""
         location = self._location()
         quoted = "" if self.text is None else f" (found {self.text!r})"
         return f"{location}: {self.message}{quoted}" if location else f"{self.message}{quoted}"
-
-    def __reduce__(self) -> tuple[object, ...]:
-        state = {name: getattr(self, name) for name in ("file", "line", "column", "text")}
-        return type(self), (self.message,), state
 
     def _location(self) -> str:
         """Return ``file:line:column`` as far as it is known, in the form editors understand."""

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.base import is_classifier
 
 from sonline.errors import InvalidInputError, require
+from sonline.rows.sides import Sides
 
 require("onnx", "onnx")
 
@@ -30,8 +31,9 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
     classifier gives "labels", "scores" (those of `decision_function`, always with a column per
     class: for two classes minus and plus the score) and, with the logistic loss, "probabilities".
 
-    Predictions are linear in a feature once it has occurred 16 times. A model without such a
-    feature cannot be exported; if it has others, they are counted in a warning.
+    Columns with curves (``curves``) keep them: a curve is a sum of lines between two knots.
+    Predictions are linear or piecewise linear in a feature once it has occurred 16 times. A model
+    without such a feature cannot be exported; if it has others, they are counted in a warning.
 
     Parameters
     ----------
@@ -53,14 +55,16 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
         raise InvalidInputError(
             f"estimator: expected a fitted SONClassifier or SONRegressor, got {estimator!r}"
         )
-    if estimator.bound is not None and estimator.experts > 1:
+    if estimator.bound is not None and estimator.members > 1:
         raise InvalidInputError(
             f"estimator: with alpha={estimator.alpha!r} and a bound, the prediction is a blend of "
-            f"{estimator.experts} linear models, each bounded, which is not a linear model; fit it "
+            f"{estimator.members} linear models, each bounded, which is not a linear model; fit it "
             "with one alpha, such as 'relative:0.1', or without the bound"
         )
     _check_young(estimator)
     graph = _Graph(estimator.value_centres(), *estimator.value_limits())
+    graph.hats = estimator.column_hats()
+    graph.pairs = estimator.column_pairs()
     if is_classifier(estimator):
         _classifier(graph, estimator)
     else:
@@ -92,6 +96,8 @@ def _check_young(estimator: Any) -> None:
 def _regressor(graph: _Graph, estimator: Any) -> None:
     raw = graph.linear(estimator.coef_[:, np.newaxis], estimator.intercept_)
     raw = graph.limited(raw, *estimator.prediction_range())
+    if estimator.model.parameters.log_link:
+        raw = graph.add("Exp", raw)
     flat = graph.add("Reshape", raw, graph.constant(np.array([-1], dtype=np.int64)))
     graph.output("predictions", flat, TensorProto.FLOAT, ["rows"])
 
@@ -102,6 +108,8 @@ def _classifier(graph: _Graph, estimator: Any) -> None:
     labels = estimator.classes_
     if labels.size == 2:
         coef, intercept = np.hstack([-coef, coef]), np.hstack([-intercept, intercept])
+        graph.hats = [(column, knots, np.vstack([-v, v])) for column, knots, v in graph.hats]
+        graph.pairs = [(columns, sides, np.vstack([-v, v])) for columns, sides, v in graph.pairs]
         low, high = np.hstack([-high, low]), np.hstack([-low, high])
     scores = graph.limited(graph.linear(coef, intercept), low, high)
     best = graph.add("ArgMax", scores, axis=1, keepdims=0)
@@ -130,6 +138,8 @@ class _Graph:
 
     def __init__(self, centres: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> None:
         self._features = centres.size
+        self.hats: list[tuple[int, NDArray[Any], NDArray[Any]]] = []
+        self.pairs: list[tuple[tuple[int, int], tuple[Sides, Sides], NDArray[Any]]] = []
         self._centres = centres
         seen = low < high
         self._low, self._high = np.where(seen, low, -np.inf), np.where(seen, high, np.inf)
@@ -153,7 +163,81 @@ class _Graph:
             values = self.add("Sub", values, self.constant(self._centres.astype(np.float32)))
             intercept = intercept + self._centres @ coef
         product = self.add("MatMul", values, self.constant(coef.astype(np.float32)))
+        if self.hats:
+            product = self.add("Add", product, self._curved())
+            intercept = intercept + sum(values[:, 0] for _, _, values in self.hats)
+        if self.pairs:
+            product = self.add("Add", product, self._paired())
         return self.add("Add", product, self.constant(intercept.astype(np.float32)))
+
+    def _curved(self) -> str:
+        """Add what curves rise from their first knots on, piece by piece."""
+        columns = np.repeat([column for column, _, _ in self.hats],
+                            [knots.size - 1 for _, knots, _ in self.hats])  # fmt: skip
+        left = np.concatenate([knots[:-1] for _, knots, _ in self.hats])
+        widths = np.concatenate([np.diff(knots) for _, knots, _ in self.hats])
+        rises = np.concatenate([np.diff(values, axis=1).T for _, _, values in self.hats])
+        x = self.add("Gather", "X", self.constant(columns.astype(np.int64)), axis=1)
+        x = self.add("Sub", x, self.constant(left.astype(np.float32)))
+        x = self.add("Div", x, self.constant(widths.astype(np.float32)))
+        zero, one = (self.constant(np.array(end, np.float32)) for end in (0.0, 1.0))
+        x = self.add("Clip", x, zero, one)
+        return self.add("MatMul", x, self.constant(rises.astype(np.float32)))
+
+    def _paired(self) -> str:
+        """Add what pairs of columns do: products of how much both count on their sides."""
+        sides = {
+            column: side
+            for columns, both, _ in self.pairs
+            for column, side in zip(columns, both, strict=True)
+        }
+        heights, first, behind = [], {}, 0  # first: where the sides of a column begin
+        for column, side in sides.items():
+            first[column] = behind
+            behind += side.corners.size
+            heights.append(self._heights(column, side))
+        all_heights = self.add("Concat", *heights, axis=1)
+        factors = []
+        for number in range(2):
+            cells = []
+            for columns, both, _ in self.pairs:
+                shape = both[0].corners.size, both[1].corners.size
+                cells.append(first[columns[number]] + np.indices(shape)[number].ravel())
+            chosen = self.constant(np.concatenate(cells).astype(np.int64))
+            factors.append(self.add("Gather", all_heights, chosen, axis=1))
+        weights = np.hstack([values for _, _, values in self.pairs]).T
+        product = self.add("Mul", *factors)
+        return self.add("MatMul", product, self.constant(weights.astype(np.float32)))
+
+    def _heights(self, column: int, side: Sides) -> str:
+        """Return how much a column counts on each of its sides; nothing where it is 0."""
+
+        def numbers(values: Any) -> str:
+            return self.constant(np.asarray(values, dtype=np.float32))
+
+        def as_numbers(value: str) -> str:
+            return self.add("Cast", value, to=TensorProto.FLOAT)
+
+        x = self.add("Gather", "X", self.constant(np.array([column], np.int64)), axis=1)
+        points = side.points
+        if side.few:
+            limits = 0.5 * points[:-1] + 0.5 * points[1:]
+            above, below = np.append(-np.inf, limits), np.append(limits, np.inf)
+            heights = self.add(
+                "Sub",
+                as_numbers(self.add("GreaterOrEqual", x, numbers(above))),
+                as_numbers(self.add("GreaterOrEqual", x, numbers(below))),
+            )
+            heights = self.add("Mul", heights, numbers(side.heights(side.corners).max(axis=0)))
+        else:
+            heights = self.add("Sub", x, numbers(points[1:2]))
+            heights = self.add("Div", heights, numbers(side.corners - points[1]))
+            heights = self.add("Clip", heights, numbers(0.0), numbers(1.0))
+        centre = self._centres[column]
+        if np.float32(centre) != centre:
+            return heights  # no number in X is exactly there
+        absent = self.add("Equal", x, numbers(centre))
+        return self.add("Mul", heights, as_numbers(self.add("Not", absent)))
 
     def limited(self, value: str, low: NDArray[Any], high: NDArray[Any]) -> str:
         """Clip columns, each to its range."""

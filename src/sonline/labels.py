@@ -18,8 +18,8 @@ Label: TypeAlias = Hashable
 Codes: TypeAlias = NDArray[np.int64]
 
 NEW = -1  # the code of a label that the table does not have
-MOST_TEXT = 1 << 20  # characters in an array; beyond, objects take less
-FEW = 16  # labels that are looked up faster one by one
+ARRAY_TEXT = 1 << 20  # characters in an array; beyond, objects take less
+LOOP_UP_TO = 16  # labels that are looked up faster one by one
 _STORED = (bool, int, float, str)
 
 
@@ -215,7 +215,7 @@ class ClassTable:
                 if any(isinstance(v, np.generic) and plain(v) in numbers for v in new):
                     codes = np.array([numbers.get(plain(v), NEW) for v in listed], np.int64)
             return codes
-        if labels.size <= FEW and labels.dtype.kind != "M":
+        if labels.size <= LOOP_UP_TO and labels.dtype.kind != "M":
             numbers = self._found
             return np.array([numbers.get(label, NEW) for label in labels.tolist()], np.int64)
         if not self.labels or _is_text(labels) != _is_text(self.array):
@@ -252,19 +252,11 @@ class ClassTable:
     def added(self, labels: Iterable[Any], dtype: str | None = None) -> ClassTable:
         """Return the table with these labels at its end."""
         new = tuple(labels)
-        existing = self.labels
+        table = self
         for label in new:
-            nan = label != label  # noqa: PLR0124 - as nothing else is
-            if nan or label in (None, math.inf, -math.inf):
-                raise InvalidInputError(
-                    f"y: {label!r} is not a label; leave rows without a label out"
-                )
-            if existing and isinstance(label, str) != isinstance(existing[0], str):
-                raise InvalidInputError(
-                    f"y: label {shown(label)} is of another type than the classes, such as "
-                    f"{shown(existing[0])}; use text or numbers throughout"
-                )
-            existing = existing or (label,)
+            if reason := table.reason(label):
+                raise InvalidInputError(reason, argument="y")
+            table = table if table.labels else replace(table, labels=(label,))
         return replace(self, labels=(*self.labels, *new), dtype=self._widened(dtype))
 
     def _widened(self, dtype: str | None) -> str | None:
@@ -283,23 +275,52 @@ class ClassTable:
             return replace(self, labels=(0, 1), undecided=False)
         return self.refuse(labels, codes)
 
+    def reason(self, label: Any, advice: str = "") -> str | None:
+        """Return why a model with these classes cannot learn a label; None if it can.
+
+        ``advice`` says how to have other classes.
+
+        Examples
+        --------
+        >>> ClassTable(("no", "yes")).reason("maybe", "add it")
+        "label 'maybe' is not among the classes ['no', 'yes']; add it"
+        """
+        if label is None or label != label or label in (math.inf, -math.inf):  # noqa: PLR0124 - NaN
+            return f"{label!r} is not a label; leave rows without a label out"
+        if label in self._found or (self.undecided and label == 0):
+            return None
+        if self.signs and label in (-1, 0):
+            return (
+                f"label {label}: the model has the labels {self.labels[0]} and {self.labels[1]}; "
+                "write this label as one of them"
+            )
+        if self.signs:
+            return (
+                f"label {shown(label)}: labels must be -1 and 1, or 0 and 1; "
+                f"{advice or 'other labels need a classifier'}"
+            )
+        if not self.growing:
+            known = ", ".join(shown(plain(each)) for each in self.labels[:20])
+            more = ", ..." if len(self.labels) > 20 else ""
+            return (
+                f"label {shown(label)} is not among the classes [{known}{more}]; "
+                f"{advice or self.advice}"
+            )
+        if self.labels and isinstance(label, str) != self.text:
+            return (
+                f"label {shown(label)} is of another type than the classes, such as "
+                f"{shown(self.labels[0])}; use text or numbers throughout"
+            )
+        return None
+
     def refuse(self, labels: Any, codes: Codes) -> NoReturn:
         """Raise an error about the first label that is new."""
         row = int(np.argmax(codes == NEW))
         label = plain(labels[row])
         if isinstance(label, float) and label.is_integer() and abs(label) < 1e15:
             label = int(label)
-        if self.signs:
-            raise InvalidInputError(
-                f"y: label {shown(label)} in row {row}; labels must be +1 and -1 (or 1 and 0, "
-                "but not all three); other labels need a classifier"
-            )
-        classes = ", ".join(shown(plain(known)) for known in self.labels[:20])
-        more = ", ..." if len(self.labels) > 20 else ""
-        raise InvalidInputError(
-            f"y: label {shown(label)} in row {row} is not among the classes [{classes}{more}]; "
-            f"{self.advice}"
-        )
+        decided = replace(self, undecided=False, growing=False)
+        raise InvalidInputError(decided.reason(label) or "", argument="y", row=row)
 
     @property
     def advice(self) -> str:
@@ -387,9 +408,9 @@ def _stored_dtype(name: Any, labels: tuple[Any, ...]) -> str | None:
         raise ModelFileError(f"labels cannot be of type {dtype}")
     if dtype.kind == "U":  # do not trust the length that the file claims
         longest = max((len(label) for label in labels), default=0)
-        if longest * len(labels) > MOST_TEXT:
+        if longest * len(labels) > ARRAY_TEXT:
             return "object"
-        if dtype.itemsize > 4 * max(longest, 1) * FEW:
+        if dtype.itemsize > 4 * max(longest, 1) * LOOP_UP_TO:
             return None
     return str(dtype)
 

@@ -7,24 +7,37 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from sonline.constructors import LearnerConstructor
 from sonline.errors import InvalidInputError
 from sonline.evaluate import Progress
 from sonline.labels import label_array
 from sonline.model import Model, to_merge
-from sonline.model.face import Face, Feature
+from sonline.model.asking import Asking
+from sonline.model.face import Face, Feature, Intervals, Sets
+from sonline.model.views import LearnerView
 from sonline.parameters import Parameters, documented
 from sonline.persistence import Tensors
-from sonline.rows import LARGEST, UNIT, CoreRows, Floats, Rows, one_number, row_weights, vector
+from sonline.rows import (
+    LABEL_ADVICE,
+    LARGEST,
+    LARGEST_WEIGHT,
+    UNIT,
+    CoreRows,
+    Floats,
+    Rows,
+    one_number,
+    row_weights,
+    vector,
+)
 
 if TYPE_CHECKING:
     from sonline.streams import Batch
 
 
 @documented
-class OnlineLearner(Face, LearnerConstructor):
+class OnlineLearner(LearnerView, Asking, Intervals, Sets, Face, LearnerConstructor):
     """Linear model for streams: classification or regression, row by row, in one pass.
 
     Features need no scaling, and there is no learning rate to tune. A row takes time in proportion
@@ -64,6 +77,8 @@ class OnlineLearner(Face, LearnerConstructor):
         self._plain = model.table is None or model.table.signs
         self._learns = self._plain and not model.only_predicts
         self._binary = model.table is not None
+        self._log_link = model.parameters.log_link
+        self._positive = model.parameters.least_label == "above 0"
         self._negative: Any = None  # 0 or -1: the label that is not 1, once it is known
         if model.table is not None and model.table.signs and not model.table.undecided:
             self._negative = model.table.labels[0]
@@ -91,6 +106,7 @@ class OnlineLearner(Face, LearnerConstructor):
         X: Rows | Batch,
         y: ArrayLike | None = None,
         sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
     ) -> Floats:
         """Train on rows, one after another, and return the predictions made before each of them.
 
@@ -106,12 +122,17 @@ class OnlineLearner(Face, LearnerConstructor):
         sample_weight : array of n numbers, optional
             How much each row counts. The model predicts a row of weight 0, but does not train on
             it.
+        offset : array of n numbers, optional
+            For numbers: what is added to the raw prediction of each row. With the losses "poisson",
+            "gamma" and "tweedie", whose raw prediction is a logarithm, it is the logarithm of the
+            exposure: how long, or how large, what was counted is.
 
         Returns
         -------
         predictions : array of n floats
-            The raw prediction for each row, made before the model was trained on it. Of two classes
-            it is that of the second of `classes`; of more there is a column for each.
+            The prediction for each row, made before the model was trained on it. For classes it is
+            the raw prediction: of two, that of the second of `classes`; of more there is a column
+            for each.
 
         Raises
         ------
@@ -127,11 +148,13 @@ class OnlineLearner(Face, LearnerConstructor):
         if y is None:
             if not hasattr(X, "indptr") or not hasattr(X, "new_names"):
                 raise InvalidInputError("y is missing: only a Batch of a stream has labels")
+            if offset is not None:
+                raise InvalidInputError("offset: a Batch of a stream has its own")
             return self._shaped(self._learn_batch(X, sample_weight))
         try:
             labels: Any = vector("y", y) if self._plain else label_array(y)
             weights = row_weights(sample_weight, len(labels))
-            learned = model.learn(X, labels, weights)
+            learned = model.learn(X, labels, weights, offset=offset)
         except KeyboardInterrupt as error:
             if not hasattr(error, "rows_done"):  # it came before the first row
                 vars(error).update(rows_done=0, predictions=np.empty(0))
@@ -160,6 +183,8 @@ class OnlineLearner(Face, LearnerConstructor):
             self._negative = table.labels[0]
 
     def _shaped(self, raw: Floats) -> Floats:
+        if self._log_link:
+            return self._model.means(raw[0])
         raw = self._model.in_order(raw)
         return raw[0] if raw.shape[0] == 1 else raw.T
 
@@ -169,6 +194,7 @@ class OnlineLearner(Face, LearnerConstructor):
         *,
         label: str | None = None,
         weight: str | None = None,
+        offset: str | None = None,
         passes: int = 1,
         shuffle: int = 0,
         classes: str | Sequence[Any] = "auto",
@@ -189,8 +215,9 @@ class OnlineLearner(Face, LearnerConstructor):
         ----------
         source : name or sequence of names
             Files (plain or compressed), globs, URLs, or "-" for standard input.
-        label, weight : str, optional
-            Columns of tables: the label (default "label"), and the weight of each row.
+        label, weight, offset : str, optional
+            Columns of tables: the label (default "label"), the weight of each row, and what is
+            added to its raw prediction.
         passes : int, default=1
             Number of passes over the files.
         shuffle : int, default=0
@@ -249,7 +276,7 @@ class OnlineLearner(Face, LearnerConstructor):
             model, interrupted = learn_stream(
                 before,
                 source,
-                options={"label": label, "weight": weight, **options},
+                options={"label": label, "weight": weight, "offset": offset, **options},
                 passes=passes,
                 shuffle=shuffle,
                 classes=classes,
@@ -270,7 +297,13 @@ class OnlineLearner(Face, LearnerConstructor):
             raise KeyboardInterrupt
         return self.progress
 
-    def learn_one(self, x: Mapping[Feature, float | str], y: Any, w: float = UNIT) -> Any:
+    def learn_one(
+        self,
+        x: Mapping[Feature, float | str],
+        y: Any,
+        w: float = UNIT,
+        offset: float | None = None,
+    ) -> Any:
         """Train on one row given as a mapping, and return the prediction made before.
 
         Parameters
@@ -282,61 +315,119 @@ class OnlineLearner(Face, LearnerConstructor):
             The label.
         w : float, default=1
             How much the row counts.
+        offset : float, optional
+            What is added to the raw prediction; see `learn`.
         """
-        if not self._learns:
-            return self._learn_one_class(x, y, w)
+        if not self._learns or offset is not None:
+            return self._learn_one_checked(x, y, w, offset)
         if type(y) is not float and type(y) is not int:
-            y = one_number("y", y, "labels of text and other classes are for SONClassifier")
+            y = one_number("y", y, LABEL_ADVICE)
         if self._binary:
             if y != 1:
                 if y != self._negative:
                     self._model.targets([y])
-                    return self._learn_one_class(x, y, w)
-                y = -1.0
-        elif not -LARGEST <= y <= LARGEST:
+                    return self._learn_one_checked(x, y, w)
+                y = 0.0
+        elif not -LARGEST <= y <= LARGEST or (self._log_link and y <= 0):
             self._model.targets([y])
         if w is not UNIT:
             if type(w) is not float and type(w) is not int:
                 w = one_number("w", w, "it is the importance of the row")
-            if not 0 <= w <= LARGEST:
+            if not 0 <= w <= LARGEST_WEIGHT:
                 row_weights([w], 1)
         try:
-            return self._core.learn_one(x, y, w)
+            raw = self._core.learn_one(x, y, w)
         except InvalidInputError as error:
-            return self._core.learn_one(self._model.cleaned(x, error), y, w)
+            raw = self._core.learn_one(self._model.cleaned(x, error), y, w)
+        return self._model.mean_one(raw) if self._log_link else raw
 
-    def _learn_one_class(self, x: Mapping[Feature, float | str], y: Any, w: float) -> Any:
+    def _learn_one_checked(
+        self, x: Mapping[Feature, float | str], y: Any, w: float, offset: Any = None
+    ) -> Any:
         weights = row_weights(w, 1, "w")
         targets, table = self._model.targets([y])
+        offsets = self._model.offsets(offset, 1)
         rows = CoreRows("rows", ([x],), 1, missing=self._model.parameters.missing)
-        learned = self._model.learn_targets(rows, targets, table, weights)
+        learned = self._model.learn_targets(rows, targets, table, weights, offsets=offsets)
         self._settle()
         return self._shaped_one(learned.raw)
 
     def _shaped_one(self, raw: Floats) -> Any:
+        if self._log_link:
+            return self._model.mean_one(float(raw[0, 0]))
         ordered = self._model.in_order(raw)[:, 0]
         return float(ordered[0]) if ordered.size == 1 else ordered
 
     # -- predicting ------------------------------------------------------------------------------
 
-    def predict(self, X: Rows | Batch) -> Floats:
-        """Return the raw prediction ``w.x`` for each row; changes nothing.
+    def predict(
+        self,
+        X: Rows | Batch,
+        offset: ArrayLike | None = None,
+        *,
+        return_std: bool = False,
+        interval: float | None = None,
+    ) -> Any:
+        """Return the prediction for each row; changes nothing.
+
+        It is the raw prediction ``w.x``. With the losses "poisson", "gamma" and "tweedie" it is the
+        predicted number, whose logarithm is the raw prediction.
 
         Parameters
         ----------
         X : array, sparse matrix, data frame, sequence of mappings, or Batch
             Features that the model has never seen are ignored.
-        """
-        return self._shaped(self._model.predict(X))
+        offset : array of n numbers, optional
+            What is added to the raw prediction of each row; see `learn`.
+        return_std : bool, default=False
+            Whether to return the standard deviation of each prediction, too: of a number that of
+            the label about the prediction, of classes that of the raw prediction.
+        interval : float, optional
+            Between 0 and 1: return an interval for each number that holds the label so often, too.
 
-    def predict_one(self, x: Mapping[Feature, float | str]) -> Any:
-        """Return the raw prediction for one row given as a mapping; changes nothing."""
+        Returns
+        -------
+        predictions : array of n floats
+        std : array of n floats
+            If ``return_std``.
+        intervals : array of shape (n, 2)
+            With ``interval``: the lower and the upper end. If each row is predicted and then
+            learned, the part of the labels inside is as wanted on any stream, up to
+            ``10 / (1 - interval)`` rows that are outside or inside too often (for intervals of 0.5,
+            0.8, 0.9, 0.95 and 0.99; those in between are interpolated).
+        """
+        if not return_std and interval is None:
+            return self._shaped(self._model.predict(X, offset=offset))
+        raw, *others = self._model.predicted(X, return_std, interval, offset)
+        if return_std:
+            others[0] = np.abs(self._shaped(others[0]))
+        return self._shaped(raw), *others
+
+    def predict_set(self, X: Rows | Batch, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Return which classes are possible for each row, a column for each of `classes`.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, sequence of mappings, or Batch
+            The rows.
+        coverage : float, default=0.9
+            The part of the rows of each class whose label is to be among them, at least. The most
+            likely class always is.
+        """
+        with self._core.hold():  # no other thread may add a class
+            return self._model.sets(self._model.predict(X), coverage).T
+
+    def predict_one(self, x: Mapping[Feature, float | str], offset: float | None = None) -> Any:
+        """Return the prediction for one row given as a mapping, as `predict`; changes nothing."""
         try:
-            if self._plain:
-                return self._core.predict_one(x)
-            return self._shaped_one(np.array(self._model.predict_one(x))[:, np.newaxis])
+            if self._plain and not self._log_link and offset is None:
+                return self._core.predict_number(x)
+            raw = np.array(self._model.predict_one(x))[:, np.newaxis]
+            if offset is not None:
+                raw = raw + self._model.offsets(offset, 1)
+            return self._shaped_one(raw)
         except InvalidInputError as error:
-            return self.predict_one(self._model.cleaned(x, error))
+            return self.predict_one(self._model.cleaned(x, error), offset)
 
     def predict_proba(self, X: Rows | Batch) -> Floats:
         """Return the probability of each class, a column for each of `classes`.
@@ -438,6 +529,20 @@ class OnlineLearner(Face, LearnerConstructor):
         """
         return self.spectra()[0]
 
+    def shares(self, later: bool = True) -> Floats:
+        """Return the share of each member of the mixture (``alpha="auto"``) in a prediction.
+
+        Those over the sketch come first, in the order of their alphas, then those with a step per
+        feature. With several classes, they are those of the first one.
+
+        Parameters
+        ----------
+        later : bool, default=True
+            True: in what `predict` returns, for later rows. False: in what `learn` returns, for the
+            next row.
+        """
+        return self._core.shares(0, later)
+
     def basis(self) -> Floats:
         """Return the directions of the sketch as orthonormal rows, in the order of `spectrum`.
 
@@ -468,8 +573,3 @@ class OnlineLearner(Face, LearnerConstructor):
         model = Model.__new__(Model)
         model.__setstate__(state)
         self._take(model)
-
-    def __repr__(self) -> str:
-        default = Parameters().as_dict()
-        changed = [f"{k}={v!r}" for k, v in self.params.items() if v != default[k]]
-        return f"OnlineLearner({', '.join(changed)})"

@@ -29,19 +29,29 @@ CURVATURES = ("auto", "gradient", "hessian")
 DTYPES = ("float32", "float64")
 RELATIVE = "relative"
 AUTO = "auto"
+PAIRS = "pairs"  # curves as with "auto", and pairs of columns
 SCALE_FREE = "scale-free"
 CONVEX = "convex"
 STEPS = ("implicit", "explicit")
 MISSING = ("absent", "mark", "refuse")
 DEFAULT_RELATIVE_ALPHA = 0.1
-# alpha="auto": (relative alpha, memory in rows) of the weight vectors that share the sketch. With a
-# memory, steps keep their size once the stream is longer than it; 0 means steps that decay for
-# ever. docs/decisions/what-was-tried.md has the evidence.
-EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (0.01, 100.0))
-# Regression targets may change their level, which the last rows show. The larger alpha keeps the
-# short memory from learning what few rows cannot show, such as the slope of a slow trend.
-REGRESSION_EXPERTS = ((0.0001, 0.0), (0.003, 3000.0), (1.0, 50.0))
-PLAIN_EXPERTS = ((0.02, 0.0), (0.1, 0.0), (0.5, 0.0), (2.0, 0.0))
+# alpha="auto": the members that are mixed. Over the sketch: (relative alpha, memory in rows, use).
+# With a memory, steps keep their size once the stream is longer than it; 0 is plain gradient
+# descent. "next" members predict the next row only, "later" ones rows that come later
+# (docs/decisions/one-mixture.md has the evidence).
+ALL_ROWS = math.inf
+MEMBERS = (
+    (1e-4, ALL_ROWS, "both"),
+    (1e-2, ALL_ROWS, "both"),
+    (1e-2, 100.0, "next"),
+    (0.1, 0.0, "next"),
+    (1e-2, 100.0, "later"),
+)
+# The same over a sketch of the rows with curves (docs/decisions/curves.md).
+CURVED = ((1e-2, ALL_ROWS, "both"),)
+# Relative alpha of the members with a step per feature.
+DIAGONAL = (0.25,)
+PLAIN_MEMBERS = tuple((alpha, 0.0, "both") for alpha in (0.02, 0.1, 0.5, 2.0))
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.
 SINGLE = {"adagrad": 0.5, "fd": 1.0, "rfd": 0.1, "full": 0.1}
 # Sketches that must not miss a row.
@@ -49,6 +59,7 @@ EXACT = ("adagrad", "full")
 MAX_SKETCH_SIZE = 1024
 MAX_SKETCH_EVERY = 2**20
 MAX_HASH_BITS = 62
+LEAST_HALF_LIFE = 16  # rows: scales and typical losses rest on as many
 
 
 def _parameter(default: Any, kind: str | tuple[str, ...], text: str) -> Any:
@@ -71,8 +82,9 @@ class Parameters:
         "str",
         "The loss to minimise: " + ", ".join(f'"{name}"' for name in LOSSES) + ". Use "
         '"logistic" for classification with probabilities, "squared" for regression, "quantile" '
-        'for medians and other quantiles, "hinge" or "squared_hinge" for classification without '
-        "probabilities.",
+        'for medians and other quantiles, "poisson" for counts, "gamma" for amounts above 0, '
+        '"tweedie" for amounts that are often 0, "huber" for labels with outliers, "hinge" or '
+        '"squared_hinge" for classification without probabilities.',
     )
     sketch: str = _parameter(
         "isotropic",
@@ -89,7 +101,7 @@ class Parameters:
         "int",
         "Number of directions that the sketch keeps: by default ten, and one for the intercept."
         " Increase it if many features are correlated; time and memory grow with it. More than "
-        "two classes share one sketch if rows are wide, with three times as many directions. The "
+        "two classes do without sketches if rows are wide, as texts are. The "
         "paper calls it m.",
     )
     alpha: float | str = _parameter(
@@ -114,13 +126,6 @@ class Parameters:
         "bool",
         "Keep predictions within the range of the labels seen so far. The gradient is taken at "
         "the clipped prediction.",
-    )
-    follow_labels: bool = _parameter(
-        False,
-        "bool",
-        "Blend the predictions that `learn` returns with a guess based on the last labels only."
-        " For streams in which equal labels come in runs and each label is known before the "
-        "next row. Does not change the model, and so not `predict`.",
     )
     step: str = _parameter(
         "implicit",
@@ -199,7 +204,26 @@ class Parameters:
     quantile: float = _parameter(
         0.5,
         "float",
-        'With loss="quantile": the quantile to predict; 0.5 is the median.',
+        'With loss="quantile": the quantile to predict; 0.5 is the median. With loss="expectile": '
+        "the expectile; 0.5 is the mean.",
+    )
+    power: float = _parameter(
+        1.5,
+        "float",
+        'With loss="tweedie": the variance of a label grows like its mean to this power, which '
+        "lies between 1 (counts) and 2 (amounts above 0).",
+    )
+    delta: float = _parameter(
+        1.345,
+        "float",
+        'With loss="huber": from which size on errors count like their size instead of its square, '
+        'relative to the typical error with alpha="auto", otherwise in the unit of the label.',
+    )
+    epsilon: float = _parameter(
+        0.1,
+        "float",
+        'With loss="epsilon_insensitive": the size of errors that do not count, in the unit of the '
+        "label.",
     )
     missing: str = _parameter(
         "absent",
@@ -208,6 +232,27 @@ class Parameters:
         '"absent": the row has no such feature, as if it were 0. "mark": the row has the feature '
         '"name=(missing)" instead, which gets its own weight. "refuse": the row is an error that '
         "names it.",
+    )
+    curves: bool | str = _parameter(
+        AUTO,
+        'bool, "auto" or "pairs"',
+        "Whether columns of numbers may have curves instead of straight lines: beside the linear "
+        "weight vectors, one learns a weight for each of several knots of a column. They are "
+        'blended by how well they predict. "auto": for the rows of tables (arrays, frames, '
+        "mappings, CSV, Parquet) with up to 256 features, not for sparse matrices, svmlight and "
+        'VW files, and words. "pairs": in the same rows, there are pairs of columns, too, chosen '
+        "by the rows, which learn what two columns (one may be a category) do together. Only "
+        'alpha="auto" with the default sketch and scaling, an '
+        "intercept and no hashing can have them.",
+    )
+
+    half_life: float | None = _parameter(
+        None,
+        "float",
+        "Forget old rows: a row counts half as much after half_life rows, a quarter after twice as "
+        "many, and so on, in the sketch, the scales, the base rate and what the weight vectors "
+        "are judged by. At least 16. For streams whose rule changes; alpha is not forgotten. None "
+        "forgets nothing.",
     )
 
     def __post_init__(self) -> None:
@@ -238,7 +283,11 @@ class Parameters:
                     f"{AUTO!r}, got {self.sketch_every!r}"
                 )
         _number("quantile", self.quantile, above=0, below=1)
-        for name in ("clip", "follow_labels", "intercept"):
+        self._check_half_life()
+        _number("power", self.power, above=1, below=2)
+        _number("delta", self.delta, above=0)
+        _number("epsilon", self.epsilon, least=0)
+        for name in ("clip", "intercept"):
             if not isinstance(getattr(self, name), (bool, int)):
                 raise ParameterError(f"{name} must be True or False, got {getattr(self, name)!r}")
         relative, alpha = self.relative_alpha
@@ -259,6 +308,40 @@ class Parameters:
                 f"loss={self.loss!r}; use curvature='gradient' or 'auto'"
             )
 
+        self._check_curves()
+
+    def _check_half_life(self) -> None:
+        if self.half_life is None:
+            return
+        nothing = "None to forget nothing"
+        _number("half_life", self.half_life, least=LEAST_HALF_LIFE, instead=nothing)
+        if self.scaling == "gradient":
+            raise ParameterError(
+                "half_life needs scaling='auto', 'rms' or 'none': the sums of scaling='gradient' "
+                "are the paper's and forget nothing"
+            )
+
+    def _check_curves(self) -> None:
+        if self.curves in (0, 1):
+            object.__setattr__(self, "curves", bool(self.curves))
+        elif self.curves not in (AUTO, PAIRS):
+            raise ParameterError(
+                f"curves must be True, False, {AUTO!r} or {PAIRS!r}, got {self.curves!r}"
+            )
+        if self.curves is True and self._why_no_curves:
+            raise ParameterError(f"curves=True needs {self._why_no_curves}; or use curves='auto'")
+
+    @property
+    def _why_no_curves(self) -> str:
+        """What a model with curves must have and this one has not."""
+        if not self.several or self.sketch != "isotropic" or self.sketch_size == 0:
+            return "alpha='auto' and sketch='isotropic', whose weight vectors are blended"
+        if self.scaling != AUTO:
+            return "scaling='auto'"
+        if not self.intercept:
+            return "an intercept"
+        return "" if self.hash_bits is None else "features that are not hashed (hash_bits=None)"
+
     def _convert_scalars(self) -> None:
         for parameter in fields(self):
             if parameter.name != "dtype":
@@ -278,9 +361,27 @@ class Parameters:
         return bool(LOSSES[self.loss]["binary"])
 
     @property
+    def log_link(self) -> bool:
+        """Whether raw predictions are logarithms of the predicted numbers."""
+        return bool(LOSSES[self.loss]["log_link"])
+
+    @property
+    def least_label(self) -> str:
+        """What labels must be for a loss of means above 0; empty for other losses."""
+        if not self.log_link:
+            return ""
+        return "above 0" if LOSSES[self.loss]["positive"] else "0 or more"
+
+    @property
     def core_loss(self) -> _core.Loss:
         """The loss with its parameter, as the core has it."""
-        return _core.Loss(self.loss, float(self.quantile))
+        return _core.Loss(
+            self.loss,
+            float(self.quantile),
+            float(self.power),
+            float(self.delta),
+            float(self.epsilon),
+        )
 
     @property
     def hessian(self) -> bool:
@@ -311,13 +412,16 @@ class Parameters:
         return False, float(self.alpha)
 
     @property
-    def experts(self) -> tuple[tuple[float, float], ...]:
-        """The alpha of each weight vector, and its memory in rows (0: all)."""
+    def members(self) -> tuple[tuple[float, float, str], ...]:
+        """Alpha, memory in rows and use of each weight vector over the sketch."""
         if not self.several:
-            return ((self.relative_alpha[1], 0.0),)
-        if self.sketch == "none":
-            return PLAIN_EXPERTS
-        return EXPERTS if LOSSES[self.loss]["binary"] else REGRESSION_EXPERTS
+            return ((self.relative_alpha[1], ALL_ROWS, "both"),)
+        return PLAIN_MEMBERS if self.sketch == "none" else MEMBERS
+
+    @property
+    def diagonal(self) -> tuple[float, ...]:
+        """Alpha of each weight vector with a step per feature."""
+        return DIAGONAL if self.several and self.sketch != "none" and not self.clip else ()
 
     @property
     def counts_rows(self) -> bool:
@@ -333,8 +437,14 @@ class Parameters:
     def _sketch_every_for_core(self) -> int:
         """0 where the core chooses: the steps of a lone weight vector need each row in A."""
         if self.sketch_every == AUTO:
-            return 0 if len(self.experts) > 1 else 1
+            return 0 if self.several else 1
         return int(self.sketch_every)
+
+    @property
+    def _curves_for_core(self) -> str:
+        if self._why_no_curves or self.curves is False:
+            return "off"
+        return "on" if self.curves is True else AUTO
 
     def for_core(self) -> dict[str, Any]:
         """Return the parameters in the form that the core takes."""
@@ -349,12 +459,15 @@ class Parameters:
             "loss": self.loss,
             "sketch": self.sketch,
             "sketch_size": int(self.sketch_size),
-            "experts": list(self.experts),
+            "members": list(self.members),
+            "diagonal": list(self.diagonal),
+            "curved": list(CURVED),
+            "curves": self._curves_for_core,
+            "pairs": self.curves == PAIRS,
             "relative": self.relative_alpha[0],
             "root": self.sketch == "adagrad",
             "bound": bound,
             "clip": bool(self.clip),
-            "follow_labels": bool(self.follow_labels),
             "unit_free": not self.binary and self.alpha == AUTO and self.bound is None,
             "explicit_step": self.step == "explicit",
             "hessian": self.hessian,
@@ -366,9 +479,13 @@ class Parameters:
             "scale_free": self.oja_step == SCALE_FREE,
             "scaling": self.scaling,
             "intercept": bool(self.intercept),
+            "half_life": 0.0 if self.half_life is None else float(self.half_life),
             "hash_bits": -1 if self.hash_bits is None else int(self.hash_bits),
             "hash_seed": int(self.seed),
             "quantile": float(self.quantile),
+            "power": float(self.power),
+            "delta": float(self.delta),
+            "epsilon": float(self.epsilon),
         }
 
     def as_dict(self) -> dict[str, Any]:

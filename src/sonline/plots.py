@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sonline.errors import InvalidInputError, require
 from sonline.evaluate import Curve
 
@@ -21,7 +23,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = ["largest_weights", "loss_curve", "report", "spectrum"]
+__all__ = ["curves", "largest_weights", "loss_curve", "overview", "report", "spectrum"]
+
+_ACROSS = 4  # panels beside each other
+_ROOM = 0.4  # of a panel, for the density of its column
+_NAME = 26  # characters of a column that are shown
 
 
 def report(model: Any) -> Figure:
@@ -41,15 +47,161 @@ def report(model: Any) -> Figure:
     >>> [axes.get_title() for axes in figure.axes]
     ['Progressive loss', 'Spectrum of the sketch', 'Largest weights']
     """
-    drawings: list[Callable[..., Axes]] = [spectrum, largest_weights]
-    if _curve_of(model) is not None:
-        drawings.insert(0, loss_curve)
-    figure, axes = plt.subplots(
-        1, len(drawings), figsize=(4.5 * len(drawings), 3.6), layout="constrained"
-    )
-    for draw, axis in zip(drawings, axes, strict=True):
-        draw(model, ax=axis)
+    figure = plt.figure(figsize=(4.5 * len(_drawings(model)), 3.6), layout="constrained")
+    _draw_report(model, figure)
     return figure
+
+
+def overview(model: Any) -> Figure:
+    """Draw what `report` draws and, if there are any, the curves of the 8 most important columns.
+
+    Parameters
+    ----------
+    model : estimator or OnlineLearner
+        What to look at.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sonline import SONClassifier, plots
+    >>> model = SONClassifier().fit(*load_breast_cancer(return_X_y=True))
+    >>> figure = plots.overview(model)
+    >>> len(figure.axes)
+    11
+    >>> plots.plt.close(figure)
+    """
+    columns = _columns_of(model, None)[:8]
+    if not columns:
+        return report(model)
+    lines = -(-len(columns) // _ACROSS)
+    figure = plt.figure(figsize=(13.5, 3.6 + 2.4 * lines + 0.6), layout="constrained")
+    parts: Any = figure.subfigures(2, 1, height_ratios=[3.6, 2.4 * lines + 0.6])
+    _draw_report(model, parts[0])
+    _draw_curves(model, None, columns, parts[1])
+    return figure
+
+
+def _drawings(model: Any) -> list[Callable[..., Axes]]:
+    drawings: list[Callable[..., Axes]] = [spectrum, largest_weights]
+    return drawings if _curve_of(model) is None else [loss_curve, *drawings]
+
+
+def _draw_report(model: Any, figure: Any) -> None:
+    drawings = _drawings(model)
+    for draw, axis in zip(drawings, figure.subplots(1, len(drawings)), strict=True):
+        draw(model, ax=axis)
+
+
+def curves(model: Any, label: Any = None, *, count: int = 12) -> Figure:
+    """Draw the curves of the most important columns, each over the density of its rows.
+
+    All panels have the same vertical axis, so a flat curve is that of a column that does little.
+    Values that fewer than 1 % of the rows are beyond are left out. Grey bars show where the rows
+    are: one for each piece, one at each end for all rows beyond, and a narrow one for the rows in
+    which the column is 0 or missing. Bars that would be more than five times as high as the middle
+    one are cut.
+
+    Parameters
+    ----------
+    model : estimator or OnlineLearner
+        What to look at.
+    label : optional
+        The class. Without it, curves of all classes are drawn if there are up to ten.
+    count : int, default=12
+        How many columns.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sonline import SONRegressor, plots
+    >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+    >>> model = SONRegressor(random_state=0).fit(X, X[:, 0] ** 2 + X[:, 1])
+    >>> figure = plots.curves(model)
+    >>> [axes.get_title() for axes in figure.axes[:2]]
+    ['0', '1']
+    >>> plots.plt.close(figure)
+    """
+    columns = _columns_of(model, label)[:count]
+    if not columns:
+        raise InvalidInputError(
+            f"model: this {type(model).__name__} has no curves: they begin after 32 rows of a "
+            "table, with curves='auto' or True; largest_weights draws its weights"
+            if label is not None or model.model.outputs <= model.model.CLASSES_SHOWN
+            else "label: name the class, there are too many to draw all of them"
+        )
+    across, down = min(len(columns), _ACROSS), -(-len(columns) // _ACROSS)
+    figure = plt.figure(figsize=(1.2 + 2.6 * across, 0.8 + 2.2 * down), layout="constrained")
+    _draw_curves(model, label, columns, figure)
+    return figure
+
+
+def _draw_curves(model: Any, label: Any, columns: list[Any], figure: Any) -> None:
+    """Draw columns into a figure, or a part of one."""
+    across, down = min(len(columns), _ACROSS), -(-len(columns) // _ACROSS)
+    low, high = model.model.span(columns)
+    edge = 0.06 * (high - low or 1.0)
+    bottom = high + edge - (high - low + 2 * edge) / (1 - _ROOM)
+    axes = figure.subplots(down, across, sharey=True, squeeze=False).flat
+    for number, axis in enumerate(axes):
+        if number >= len(columns):
+            axis.set_axis_off()
+            continue
+        feature, found = columns[number]
+        _draw_column(feature, found, axis)
+        axis.set_ylim(bottom, high + edge)
+        axis.yaxis.set_major_locator(_Above(low - edge))
+    labels = list(columns[0][1])
+    if len(labels) > 1:
+        lines = axes[0].get_lines()[1:]
+        figure.legend(
+            lines, [_short(one) for one in labels], loc="outside right upper", fontsize="small"
+        )
+    figure.supylabel(f"adds, {model.model.unit(label)}", fontsize="medium")
+
+
+class _Above(MaxNLocator):
+    """Ticks that are not beside the density."""
+
+    def __init__(self, lowest: float) -> None:
+        super().__init__(nbins=7, steps=[1, 2, 2.5, 5, 10])
+        self._lowest = lowest
+
+    def tick_values(self, vmin: float, vmax: float) -> Any:
+        """Return the places of the ticks."""
+        ticks = np.asarray(super().tick_values(vmin, vmax))
+        return ticks[ticks >= self._lowest]
+
+
+def _draw_column(feature: Any, found: dict[Any, Any], ax: Axes) -> None:
+    """Draw the curves of one column, for all classes, over the density."""
+    first = next(iter(found.values()))
+    for start, end, height in first.bars():
+        ax.axvspan(
+            start, end, 0, 0.9 * _ROOM * height, facecolor="0.5", alpha=0.35, edgecolor="none"
+        )
+    ax.axhline(0, color="0.5", linewidth=0.8, linestyle=":")
+    for curve in found.values():
+        shown = curve.shown()
+        ax.plot(curve.values[shown], curve.contributions[shown], linewidth=1.6)
+    ax.set_xlim(*first.ends())
+    ax.xaxis.set_major_locator(MaxNLocator(nbins=4))
+    ax.tick_params(labelsize="small")
+    ax.set_title(_short(feature), fontsize="medium")
+
+
+def _short(name: Any) -> str:
+    """Return a name in one line that fits over a panel; dollars are no mathematics."""
+    text = str(name) if len(str(name)) <= _NAME else f"{str(name)[: _NAME - 1]}…"
+    return text.replace("$", r"\$").replace("\n", " ")
+
+
+def _columns_of(model: Any, label: Any) -> list[Any]:
+    """Return the curves of each column by class; none if there are too many classes."""
+    inner = model.model
+    if label is None and inner.outputs > inner.CLASSES_SHOWN:
+        return []
+    columns: list[Any] = inner.column_curves(label)
+    return columns
 
 
 def loss_curve(model: Any, ax: Axes | None = None) -> Axes:

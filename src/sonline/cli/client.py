@@ -138,10 +138,10 @@ def learn(
 def _located(error: SonlineError, file: str, lines: list[int]) -> SonlineError:
     """Return an error with the line of the row that the service refused, if it is known."""
     row = getattr(error, "row", None)
-    if row is None or not lines:
+    reason = getattr(error, "reason", None)  # of a ServiceError
+    if row is None or reason is None or not lines:
         return error
-    message = str(error).partition(" of the input: ")[2]
-    return DataFormatError(message, file=file, line=lines[row - 1])
+    return DataFormatError(reason, file=file, line=lines[row - 1])
 
 
 @app.command()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json as jsonlib
 import logging
 import math
@@ -24,15 +23,16 @@ from sonline.cli import INTERRUPTED
 from sonline.cli.outputs import check_outputs
 from sonline.cli.train import summary
 from sonline.distributed.checkpoints import Checkpoints
-from sonline.distributed.progress import watching
-from sonline.distributed.rounds import Outcome, Task, train_rounds
-from sonline.distributed.shards import Figures, Shard, moved_bytes
-from sonline.errors import DataFormatError, DivergenceError, ParameterError, require
+from sonline.distributed.partition import train_part
+from sonline.distributed.rounds import Task, TrainedRounds, train_rounds
+from sonline.distributed.shards import Figures, Shard
+from sonline.distributed.watching import watching
+from sonline.errors import ParameterError, require
 from sonline.evaluate import Progress
 from sonline.live import LastingConsole
 from sonline.model import Model
 from sonline.streams.sources import STDIN, expand, fingerprint, is_remote
-from sonline.training import ENDING, Settings, Training
+from sonline.training import ENDING, RunSettings, Training
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -53,7 +53,7 @@ LOCAL_CLUSTER = {
 }
 
 
-def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: bool) -> None:
+def train_on_cluster(settings: RunSettings, cluster: str, *, json: bool, quiet: bool) -> None:
     """Train on a cluster, save the model and report."""
     started = time.monotonic()
     _check(settings, cluster)
@@ -78,10 +78,10 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
             signal.signal(sig, signal.default_int_handler)
     try:
         with client_of(cluster) as client, watching(not silent, len(files), console) as watch:
-            from sonline.distributed.dask.engine import DaskEngine  # noqa: PLC0415 - an extra
+            from sonline.distributed.dask.runner import DaskRunner  # noqa: PLC0415 - an extra
 
             outcome = train_rounds(
-                DaskEngine(client),
+                DaskRunner(client),
                 tasks,
                 start,
                 continuing=settings.initial is not None,
@@ -108,56 +108,37 @@ def train_on_cluster(settings: Settings, cluster: str, *, json: bool, quiet: boo
         typer.echo(f"{summary(result)}\n{workers_table(result)}")
 
 
-def train_file(model: Model, number: int, name: str, settings: Settings) -> Shard:
+def train_file(model: Model, number: int, name: str, settings: RunSettings) -> Shard:
     """Train a copy of the model on one file, on a worker."""
-    from sonline.distributed.dask.engine import worker_name  # noqa: PLC0415 - an extra
+    from sonline.distributed.dask.runner import worker_name  # noqa: PLC0415 - an extra
 
-    started = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="sonline-") as folder:
-        bad = None if settings.bad_rows is None else Path(folder, "bad")
-        run = Training(
-            replace(settings, data=[name], bad_rows=bad, initial=None),
-            model=copy.deepcopy(model),
-        )
-        try:
+    figures = Figures(number, name, worker_name())
+
+    def learn(copied: Model) -> Model:
+        with tempfile.TemporaryDirectory(prefix="sonline-") as folder:
+            bad = None if settings.bad_rows is None else Path(folder, "bad")
+            on_file = replace(settings, data=[name], bad_rows=bad, initial=None)
+            run = Training(on_file, model=copied)
             trained = run.run()
-        except DataFormatError as error:
-            raise DataFormatError(
-                f"partition {number}: {error.message}",
-                file=error.file,
-                line=error.line,
-                column=error.column,
-                text=error.text,
-            ) from None
-        except DivergenceError as error:
-            raise DivergenceError(f"partition {number}, {name}: {error}") from None
-        bad_text = "" if bad is None else bad.read_text(encoding="utf-8", errors="surrogateescape")
-    held, classes = run.held, trained.table is not None
-    figures = Figures(
-        number,
-        name,
-        worker_name(),
-        rows=run.rows,
-        skipped=run.skipped,
-        held_weight=held.loss.weight,
-        held_loss=held.loss.total,
-        held_wrong=held.error.total if classes else math.nan,
-        seconds=time.perf_counter() - started,
-        bytes=moved_bytes(trained),
-        bad=bad_text,
-    )
-    figures.take(run.progress, Progress(), classes)
-    return Shard(trained if run.rows else None, [figures])
+            if bad is not None:
+                figures.bad = bad.read_text(encoding="utf-8", errors="surrogateescape")
+        figures.rows, figures.skipped = run.rows, run.skipped
+        figures.held_weight, figures.held_loss = run.held.loss.weight, run.held.loss.total
+        figures.held_wrong = run.held.error.total if trained.table is not None else math.nan
+        return trained
+
+    # A run measures its own rows only.
+    return train_part(model, figures, learn, before=Progress())
 
 
-def _start(settings: Settings, first: str) -> tuple[Model, str]:
+def _start(settings: RunSettings, first: str) -> tuple[Model, str]:
     """Return the model to start from, and a sentence about the input."""
     if settings.initial is not None:
         return Model.load(settings.initial), ""
     return Training(replace(settings, data=[first])).look()
 
 
-def _check(settings: Settings, cluster: str) -> None:
+def _check(settings: RunSettings, cluster: str) -> None:
     refused = {
         "--predictions": (
             settings.predictions is not None,
@@ -190,7 +171,7 @@ def _check(settings: Settings, cluster: str) -> None:
         raise ParameterError(f"{folder}: there is no folder {folder.absolute().parent}; make it")
 
 
-def _description(settings: Settings, start: Model, files: list[str]) -> dict[str, Any]:
+def _description(settings: RunSettings, start: Model, files: list[str]) -> dict[str, Any]:
     """Return the settings that a resumed run must share."""
     return {
         "parameters": start.parameters.as_dict(),
@@ -198,7 +179,7 @@ def _description(settings: Settings, start: Model, files: list[str]) -> dict[str
         "contents": [fingerprint(name) for name in files],
         "passes": settings.passes,
         "holdout": settings.holdout,
-        "stream": settings.stream,
+        "stream": settings.stream.chosen(),
         "classes": settings.classes,
         "from": None if settings.initial is None else str(settings.initial),
     }
@@ -245,7 +226,7 @@ def _ignore_interrupts() -> None:
 
 
 def report(
-    settings: Settings, outcome: Outcome, description: str, seconds: float
+    settings: RunSettings, outcome: TrainedRounds, description: str, seconds: float
 ) -> dict[str, Any]:
     """Return the result as values that JSON can hold."""
     model: Model = outcome.model

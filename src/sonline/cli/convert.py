@@ -16,7 +16,7 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs
-from sonline.cli.progress import watched
+from sonline.cli.watching import watched
 from sonline.errors import DataFormatError, ParameterError
 from sonline.files import is_replaced, replacing
 from sonline.labels import label_of
@@ -127,7 +127,7 @@ def _output(path: Path) -> Iterator[IO[bytes]]:
 
 def _batches(data: list[str], options: dict[str, Any], *, shown: bool = False) -> Iterator[Batch]:
     with streams.open(data, **options) as stream:
-        stream.refuse_columns_of_text(options)
+        stream.refuse_columns_of_text(stream.options)
         with watched(stream, shown=shown) as batches:
             yield from batches
 

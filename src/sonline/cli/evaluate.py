@@ -14,8 +14,8 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs, model_file
-from sonline.cli.progress import watched
 from sonline.cli.unknown import Unknown
+from sonline.cli.watching import watched
 from sonline.display import number
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import AUC, R2, Confusion, Curve, measures
@@ -59,8 +59,9 @@ class Scores:
         classes = model.classes if classes is None else classes
         if model.table is None:
             self._loss.update(measures(model.parameters, raw, targets, 0)[0], weights)
-            self._square.update((raw[0] - targets) ** 2, weights)
-            self._r2.update(targets, raw[0], weights)
+            means = model.means(raw[0])
+            self._square.update((means - targets) ** 2, weights)
+            self._r2.update(targets, means, weights)
             return
         has_target = targets != NEW
         self.unknown += int((~has_target).sum())
@@ -214,7 +215,7 @@ def evaluate(
                         scores.add(raw, learned.targets[rows], weights, classes)
                 else:
                     unknown.add(batch)
-                    raw = loaded.predict(batch, threads=THREADS)
+                    raw = loaded.predict(batch)
                     scores.add(raw, targets_of(loaded, batch), batch.weights)
     for line in [] if quiet else unknown.lines(stream):
         typer.echo(line, err=True)

@@ -16,6 +16,7 @@ from sonline.cli.inspect import one_line
 from sonline.cli.outputs import model_file
 from sonline.labels import label_of
 from sonline.model import Model
+from sonline.read_options import ReadOptions
 from sonline.rows import NAMED
 from sonline.streams import Batch
 from sonline.training import stream_options
@@ -60,7 +61,7 @@ def explain(
         loaded.output_of(chosen)  # raises an error about an unknown class
     explained = Explanations(loaded, chosen)
     with streams.open(data, **reading) as stream:
-        stream.refuse_columns_of_text({"tag": tag})
+        stream.refuse_columns_of_text(ReadOptions(tag=tag))
         if not (quiet or json):
             typer.echo(stream.description, err=True)
         for batch in stream:

@@ -41,7 +41,9 @@ def inspect(
     top: Annotated[int, typer.Option(min=0, help="Number of weights to show.")] = 20,
     plot: Annotated[
         Path | None,
-        typer.Option(help=f"Plot loss, spectrum and weights to this file ({', '.join(PICTURES)})."),
+        typer.Option(
+            help=f"Plot loss, spectrum, weights and curves to this file ({', '.join(PICTURES)})."
+        ),
     ] = None,
     json: shared.Json = False,
     quiet: shared.Quiet = False,
@@ -106,6 +108,10 @@ def describe(model: Model, path: Path | None, top: int) -> dict[str, Any]:
         },
         "spectrum": [spectrum.tolist() for spectrum in model.spectra()],
         "largest_weights": largest[:top],
+        "curves": [
+            {"feature": name, "importance": max(curve.importance for curve in found.values())}
+            for name, found in (model.column_curves()[:top] if len(classes) <= SPECTRA else [])
+        ],
     }
 
 
@@ -135,6 +141,11 @@ def text_of(facts: dict[str, Any]) -> str:
         out.append("spectrum    " + " ".join(f"{value:.3g}" for value in values) + whose)
     if len(facts["spectrum"]) > SPECTRA:
         out.append(f"            and {len(facts['spectrum']) - SPECTRA} more, which --json shows")
+    if facts["curves"]:
+        parts = (
+            f"{one_line(curve['feature'])} {curve['importance']:.3g}" for curve in facts["curves"]
+        )
+        out.append(f"curves      {', '.join(parts)}")
     if facts["largest_weights"]:
         out.append("largest weights: scaled to compare features, and for the values as they are")
     for entry in facts["largest_weights"]:
@@ -162,7 +173,7 @@ def draw(model: Model, path: Path, title: str, text: str) -> None:
     mpl.use("agg")
     from sonline import plots  # noqa: PLC0415 - needs matplotlib
 
-    figure = plots.report(OnlineLearner.from_model(model))
+    figure = plots.overview(OnlineLearner.from_model(model))
     if path.suffix.lower() != ".html":
         figure.savefig(path, dpi=150)
         return

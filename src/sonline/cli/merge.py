@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json as jsonlib
 from pathlib import Path
 from typing import Annotated
@@ -44,9 +45,15 @@ def merge(
     if len(models) < 2:
         raise ParameterError("name two models or more")
     check_outputs([*map(str, models), *([] if start is None else [str(start)])], output=output)
-    first, *others = [Model.load(path) for path in models]
+    origin = None if start is None else Model.load(start)
+    _refuse_same(models, 0 if origin is None else origin.stats()["rounds"])
+    loaded = [Model.load(path) for path in models]
+    for path, model in zip(models, loaded, strict=True):
+        if model.only_predicts:
+            raise ParameterError(f"{path} is a compact model, which only predicts")
+    first, *others = loaded
     check_same_parameters(first.parameters, [other.parameters for other in others], models)
-    merged = first.merge(others, None if start is None else Model.load(start))
+    merged = first.merge(others, origin)
     merged.save(output, {"name": "command line"})
     stats = merged.stats()
     result = {
@@ -61,3 +68,18 @@ def merge(
     elif not quiet:
         rows, features = result["rounds"], result["features"]
         typer.echo(f"{output}: {len(models)} models, {rows:,} rows, {features:,} features")
+
+
+def _refuse_same(paths: list[Path], learned: int) -> None:
+    """Raise an error if two files hold the same model, and it has more rows than ``learned``."""
+    seen: dict[bytes, Path] = {}
+    for path in paths:
+        if not path.is_file():
+            continue
+        with path.open("rb") as file:
+            digest = hashlib.file_digest(file, "blake2b").digest()
+        other = seen.setdefault(digest, path)
+        if other is not path and Model.load(path).stats()["rounds"] > learned:
+            raise ParameterError(
+                f"{other} and {path} hold the same model: its rows would count twice"
+            )

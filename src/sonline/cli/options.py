@@ -72,6 +72,14 @@ WeightColumn = Annotated[
         "LABEL:WEIGHT.",
     ),
 ]
+OffsetColumn = Annotated[
+    str | None,
+    typer.Option(
+        "--offset",
+        help="Tables: the column of what is added to the raw prediction, such as the logarithm of "
+        "the exposure for --loss poisson.",
+    ),
+]
 TagColumn = Annotated[
     str | None,
     typer.Option("--tag", help="Tables: the column with a name for each row. predict prints it."),
@@ -147,6 +155,7 @@ READING: dict[str, tuple[Any, Any]] = {
     "format": (Format, "auto"),
     "label": (LabelColumn, None),
     "weight": (WeightColumn, None),
+    "offset": (OffsetColumn, None),
     "tag": (TagColumn, None),
     "text": (TextColumns, None),
     "ignore": (IgnoredColumns, None),
@@ -185,7 +194,7 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
 
     The argument is a dict of the options that the user set, by field of `Parameters`.
     """
-    added = []
+    added, values_of = [], {}  # flags that stand for a value of a parameter
     for field in fields(Parameters):
         flag = field.name.replace("_", "-")
         settings: dict[str, Any] = {
@@ -197,9 +206,14 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
         names = [f"--{flag}"]
         if field.name in CHOICES:
             kind = choice(field.name, CHOICES[field.name])
-        elif isinstance(field.default, bool):
+        elif field.metadata["kind"].startswith("bool"):
             kind = bool
             names = [f"--{flag}/--no-{flag}"]
+            for word in set(re.findall(r'"(.+?)"', field.metadata["kind"])) - {AUTO}:
+                text = f"The same as {field.name}={word!r} in Python."
+                option = typer.Option(f"--{word}", help=text, rich_help_panel="Learner")
+                added.append(_option(word, Annotated[bool, option], False))
+                values_of[word] = field.name
         else:
             number = "INTEGER" if field.name in INTEGERS else "NUMBER"
             words = re.findall(r'"(.+?)"', field.metadata["kind"])  # such as int or "auto"
@@ -209,6 +223,9 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
         )
 
     def collected(values: dict[str, Any]) -> dict[str, Any]:
+        for word, name in values_of.items():
+            if values.pop(word):
+                values[name] = word
         return {name: parsed(name, value) for name, value in values.items() if value is not None}
 
     return _with_options(command, "parameters", added, collected)

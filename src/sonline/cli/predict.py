@@ -15,17 +15,19 @@ from sonline import streams
 from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.outputs import check_outputs, model_file
-from sonline.cli.progress import watched
 from sonline.cli.unknown import Unknown
-from sonline.errors import ParameterError
+from sonline.cli.watching import watched
+from sonline.errors import InvalidInputError, ParameterError
 from sonline.files import discard_output, replacing
 from sonline.model import Model
-from sonline.training import THREADS, prediction_lines, prediction_objects, stream_options
+from sonline.read_options import ReadOptions
+from sonline.rows import Floats
+from sonline.training import interval_lines, prediction_lines, prediction_objects, stream_options
 from sonline.training.outputs import STDOUT, GrowingFiles
 
 app = command_app()
 
-KINDS = ("auto", "probability", "label", "raw")
+KINDS = ("auto", "probability", "label", "mean", "raw")
 
 
 @app.command()
@@ -41,9 +43,10 @@ def predict(
         str,
         typer.Option(
             "--as",
-            help="What to print: probability, label or raw. With two classes, probability is that "
-            "of the class that sorts last, such as 1 or yes; with more, one number per class. "
-            "auto: probability for the logistic loss, raw otherwise.",
+            help="What to print: probability, label, mean or raw. With two classes, probability is "
+            "that of the class that sorts last, such as 1 or yes; with more, one number per class. "
+            "mean: numbers in the unit of the label. auto: probability for the logistic loss, mean "
+            "for poisson, gamma and tweedie, raw otherwise.",
         ),
     ] = "auto",
     label: shared.OtherLabelColumn = None,
@@ -53,6 +56,14 @@ def predict(
             "--tag",
             help="Tables: the column whose value is printed after the prediction of each row "
             "[default: as in training].",
+        ),
+    ] = None,
+    interval: Annotated[
+        float | None,
+        typer.Option(
+            "--interval",
+            help="Numbers: also print the ends of an interval that holds this part of the labels, "
+            "such as 0.9.",
         ),
     ] = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
@@ -71,6 +82,11 @@ def predict(
     """
     check_outputs([*data, model_file(model)], output=output, bad_rows=bad_rows)
     loaded = Model.load(model)
+    if interval is not None:
+        try:
+            loaded.check_interval(interval, "--interval")
+        except InvalidInputError as error:
+            raise ParameterError(str(error)) from None
     if kind not in KINDS:
         raise ParameterError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}")
     _run(
@@ -81,6 +97,7 @@ def predict(
         {"format": str(format), "on_error": str(on_error)},
         label=label,
         tag=tag,
+        interval=interval,
         bad_rows=bad_rows,
         json=json,
         quiet=quiet,
@@ -96,6 +113,7 @@ def _run(
     *,
     label: str | None,
     tag: str | None,
+    interval: float | None,
     bad_rows: Path | None,
     json: bool,
     quiet: bool,
@@ -115,7 +133,7 @@ def _run(
             streams.open(data, **(reading | options)) as stream,
             _predictions_file(output) as target,
         ):
-            stream.refuse_columns_of_text({"tag": tag})
+            stream.refuse_columns_of_text(ReadOptions(tag=tag))
             if not (quiet or json):
                 typer.echo(stream.description, err=True)
             if not (quiet or json) and kind != "label" and model.classes == 2:
@@ -125,9 +143,11 @@ def _run(
                 typer.echo(f"{what} are those of the class {name}", err=True)
             with watched(stream, shown=shown) as batches:
                 for batch in batches:
-                    raw = model.predict(batch, threads=THREADS)
+                    raw, ends = _with_intervals(model, batch, interval)
                     if json:
-                        target.write(prediction_objects(model, raw, batch.tags))
+                        target.write(prediction_objects(model, raw, batch.tags, ends))
+                    elif ends is not None:
+                        target.write(interval_lines(raw, ends, batch.tags))
                     else:
                         target.write(prediction_lines(model, raw, kind, batch.tags))
                     target.flush()
@@ -141,6 +161,15 @@ def _run(
         typer.echo(f"{skipped} bad rows skipped: they have no line in the output", err=True)
     for line in [] if quiet else lines:
         typer.echo(line, err=True)
+
+
+def _with_intervals(
+    model: Model, batch: Any, interval: float | None
+) -> tuple[Floats, Floats | None]:
+    if interval is None:
+        return model.predict(batch), None
+    raw, ends = model.predicted(batch, False, interval)
+    return raw, ends
 
 
 @contextmanager
@@ -160,9 +189,10 @@ def _predictions_file(output: Path | None) -> Iterator[IO[str]]:
 
 
 def check_kind(model: Model, kind: str) -> str:
-    """Return what to print: "probability", "label" or "raw"."""
+    """Return what to print: "probability", "label", "mean" or "raw"."""
     if kind == "auto":
-        return "probability" if model.probabilistic else "raw"
+        with_link = "mean" if model.parameters.log_link else "raw"
+        return "probability" if model.probabilistic else with_link
     if kind == "probability" and not model.probabilistic:
         raise ParameterError(
             "probabilities need loss='logistic' and classes; this model has "
@@ -170,4 +200,6 @@ def check_kind(model: Model, kind: str) -> str:
         )
     if kind == "label" and model.table is None:
         raise ParameterError("this model predicts numbers, not labels: use --as raw")
+    if kind == "mean" and model.table is not None:
+        raise ParameterError("this model predicts classes, not numbers: use --as label or --as raw")
     return kind

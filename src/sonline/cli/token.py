@@ -43,8 +43,7 @@ def add(
 
     Example: sonline token add --data service --scope predict --scope learn
     """
-    with _tokens(data, create=True) as tokens:
-        secret = tokens.add(scope or ["predict", "learn"], note)
+    secret = _tokens(data, create=True).add(scope or ["predict", "learn"], note)
     typer.echo(jsonlib.dumps({"token": secret}) if json else secret)
 
 
@@ -54,8 +53,7 @@ def list_(*, data: Data, json: shared.Json = False, quiet: shared.Terse = False)
 
     Example: sonline token list --data service
     """
-    with _tokens(data) as known:
-        tokens = known.all()
+    tokens = _tokens(data).all()
     if json:
         typer.echo(jsonlib.dumps([asdict(token) for token in tokens]))
         return
@@ -76,9 +74,10 @@ def remove(
 
     Example: sonline token remove --data service 1f0c2a9b7d3e
     """
-    with _tokens(data) as known:
-        removed = known.remove(token)
-    if not removed:
+    known = _tokens(data)
+    if not known.remove(token):
         raise ParameterError(f"there is no token {token!r}; 'sonline token list' shows them")
+    if not known.all() and not quiet:
+        typer.echo("it was the last token: nobody can use the service until you add one", err=True)
     if json:
         typer.echo(jsonlib.dumps({"removed": token}))

@@ -21,13 +21,14 @@ from sonline.display import Display, number, open_console
 from sonline.errors import ParameterError, require
 from sonline.labels import label_of
 from sonline.model import Model
+from sonline.read_options import ReadOptions
 from sonline.rows import check_class_weights
 from sonline.streams.sources import expand
 from sonline.training import (
     ENDING,
     EVERY_SECONDS,
     NO_CACHE,
-    Settings,
+    RunSettings,
     Training,
     checkpoint_times,
 )
@@ -141,11 +142,11 @@ def train(
         check_outputs(data, save_config=save_to)
         save_config(save_to, context)
     every_rows, every_seconds = checkpoint_times(checkpoint_every, checkpoint is not None)
-    settings = Settings(
+    settings = RunSettings(
         data=data,
         output=output,
         parameters=parameters,
-        stream=reading | {"features": features},
+        stream=ReadOptions(**reading, features=features),
         classes=classes,
         class_weights=_class_weights(class_weight or []),
         validation=expand(validation) if validation else [],
@@ -178,7 +179,7 @@ def train(
 
 
 def start(
-    settings: Settings,
+    settings: RunSettings,
     *,
     json: bool,
     quiet: bool,
@@ -222,7 +223,7 @@ def start(
             f"  sonline {again}\n"
         )
         raise typer.Exit(SIGNALLED + run.interrupted)
-    if (unused := run.unused_class_weights()) and not quiet:
+    if (unused := run.class_weights.unused(model.table)) and not quiet:
         sys.stderr.write(f"warning: --class-weight: no row has the label {', '.join(unused)}\n")
     if (label := _only_label(model)) is not None and not quiet:
         sys.stderr.write(
@@ -286,7 +287,7 @@ def _class_weights(words: list[str]) -> dict[Any, float]:
     return weights
 
 
-def _check(settings: Settings) -> None:
+def _check(settings: RunSettings) -> None:
     if str(settings.output) == STDOUT:
         raise ParameterError("--output -: a model needs a file; name one")
     if settings.validation and settings.resume and settings.checkpoint is None:
@@ -342,8 +343,8 @@ def summary(result: dict[str, Any]) -> str:
         + (f" ({result['skipped']:,} bad, skipped)" if result["skipped"] else "")
     ]
     several = len(result["passes"]) > 1
-    for turn, measures in enumerate(result["passes"], 1):
-        where = f" pass {turn}" if several else ""
+    for count, measures in enumerate(result["passes"], 1):
+        where = f" pass {count}" if several else ""
         what = f"{number(measures.get('loss'))} ({result['loss_name']}, progressive)"
         if "error" in measures:
             what += f", error {number(measures['error'])}"
@@ -351,7 +352,7 @@ def summary(result: dict[str, Any]) -> str:
         if "holdout_loss" in measures:
             lines.append(f"{'held out' + where:<15} {_loss_and_error(measures, 'holdout')}")
         if "validation_loss" in measures:
-            best = ", the best pass" if several and turn == result.get("best_pass") else ""
+            best = ", the best pass" if several and count == result.get("best_pass") else ""
             values = _loss_and_error(measures, "validation")
             lines.append(f"{'validation' + where:<15} {values}{best}")
     if "frozen_loss" in result:

@@ -67,7 +67,7 @@ def _columns(model: Model, columns: list[str]) -> str:
         return ""
     shown = ", ".join(others[:5]) + (", ..." if len(others) > 5 else "")
     text = f", in column{'s' * (len(others) > 1)} {shown}"
-    if model.reading.table.get("label"):
+    if model.reading.table.label:
         return text
     which, name = ("it", others[0]) if len(others) == 1 else ("one of them", "NAME")
     return f"{text}; if {which} is the label, use --label {name}"

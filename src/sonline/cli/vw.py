@@ -24,7 +24,8 @@ from sonline.cli.vw_training import VWTraining, loss_scale, start_range
 from sonline.display import number
 from sonline.errors import ParameterError
 from sonline.model import Model
-from sonline.training import Settings, prediction_lines, stream_options, targets_of
+from sonline.read_options import ReadOptions
+from sonline.training import RunSettings, prediction_lines, stream_options, targets_of
 from sonline.training.outputs import open_output
 from sonline.training.task import have_targets
 
@@ -95,7 +96,7 @@ def _train(arguments: argparse.Namespace) -> None:
         names = None
         if name == "invert_hash":
             bits = model.parameters.hash_bits or 18
-            options = {k: v for k, v in settings.stream.items() if k != "features"}
+            options = settings.stream.chosen()
             names = vw_text.names_of_slots(arguments.data, options, bits)
         vw_text.write_weights(model, path, names)
 
@@ -230,7 +231,7 @@ def _check(options: argparse.Namespace) -> None:
         )
 
 
-def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
+def settings_of(arguments: argparse.Namespace) -> tuple[RunSettings, str]:
     """Return the settings of the training run, and the kind of predictions to write."""
     parameters: dict[str, Any] = {}
     initial = None
@@ -254,11 +255,11 @@ def settings_of(arguments: argparse.Namespace) -> tuple[Settings, str]:
     if arguments.quantile_tau is not None:
         parameters["quantile"] = arguments.quantile_tau
     target = arguments.predictions or arguments.raw_predictions
-    settings = Settings(
+    settings = RunSettings(
         data=[arguments.data],
         output=None if arguments.final_regressor is None else Path(arguments.final_regressor),
         parameters=parameters,
-        stream=_reading(arguments),
+        stream=ReadOptions(**_reading(arguments)),
         classes="binary" if arguments.oaa is None else [*range(1, arguments.oaa + 1)],
         limit=arguments.examples,
         passes=arguments.passes,

@@ -15,9 +15,9 @@ from sonline.files import replacing
 
 RUN = "run.json"
 MERGED = "merged"
-OURS = {"format": "sonline checkpoints"}  # marks a folder that sonline made
+FORMAT = {"format": "sonline checkpoints"}  # marks a folder that sonline made
 # Files that a run leaves, also unfinished ones if it was killed while it wrote them.
-LEFT = re.compile(r"\.?(partition-\d+|merged)\.(sonline|json)(\..*\.part)?")
+RUN_FILES = re.compile(r"\.?(partition-\d+|merged)\.(sonline|json)(\..*\.part)?")
 
 
 class Checkpoints:
@@ -56,9 +56,9 @@ class Checkpoints:
                 f"{self.folder} is a file; checkpoints of partitions need a folder"
             )
         self.folder.mkdir(parents=True, exist_ok=True)
-        expected = OURS | json.loads(json.dumps(description))
+        expected = FORMAT | json.loads(json.dumps(description))
         stored = self._read(self.folder / RUN)
-        foreign = stored is None or stored.get("format") != OURS["format"]
+        foreign = stored is None or stored.get("format") != FORMAT["format"]
         for path in (self.folder / RUN, *self.folder.glob("round-*")) if foreign else ():
             if path.exists():
                 raise ParameterError(
@@ -74,13 +74,13 @@ class Checkpoints:
                     )
         else:
             for path in sorted(self.folder.glob("round-*/*")):
-                if LEFT.fullmatch(path.name):
+                if RUN_FILES.fullmatch(path.name):
                     path.unlink()
             _write_atomically(self.folder / RUN, json.dumps(expected, indent=1))
 
-    def save(self, turn: int, name: str, shard: Shard) -> None:
+    def save(self, round_number: int, name: str, shard: Shard) -> None:
         """Store the shard of a partition (see `name_of`) or of a whole round (`MERGED`)."""
-        model, figures = self._paths(turn, name)
+        model, figures = self._paths(round_number, name)
         model.parent.mkdir(exist_ok=True)
         if shard.model is not None:
             shard.model.save(model)
@@ -90,9 +90,9 @@ class Checkpoints:
         }
         _write_atomically(figures, json.dumps(plain))
 
-    def load(self, turn: int, name: str) -> Shard | None:
+    def load(self, round_number: int, name: str) -> Shard | None:
         """Return a stored shard; None if it is missing or damaged."""
-        model, figures = self._paths(turn, name)
+        model, figures = self._paths(round_number, name)
         plain = self._read(figures)
         if plain is None:
             return None
@@ -103,8 +103,8 @@ class Checkpoints:
             return None
         return Shard(loaded, parts)
 
-    def _paths(self, turn: int, name: str) -> tuple[Path, Path]:
-        base = self.folder / f"round-{turn + 1}"
+    def _paths(self, round_number: int, name: str) -> tuple[Path, Path]:
+        base = self.folder / f"round-{round_number + 1}"
         return base / f"{name}.sonline", base / f"{name}.json"
 
     @staticmethod

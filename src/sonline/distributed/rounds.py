@@ -19,7 +19,7 @@ class NoRowsError(InvalidInputError):
 class Task:
     """A partition to train on: ``train(model, *arguments)`` returns a `Shard`.
 
-    The engine may evaluate the arguments first, such as a delayed array.
+    The runner may evaluate the arguments first, such as a delayed array.
     """
 
     number: int
@@ -30,7 +30,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Round:
-    """The work of an engine in one round.
+    """The work of a runner in one round.
 
     Parameters
     ----------
@@ -56,7 +56,7 @@ class Round:
     keep: bool
 
 
-class Engine(Protocol):
+class Runner(Protocol):
     """Runs tasks."""
 
     def run(self, current: Round) -> Shard:
@@ -64,7 +64,7 @@ class Engine(Protocol):
 
 
 @dataclass
-class Outcome:
+class TrainedRounds:
     """The model, and the merged shard of each round, for its figures."""
 
     model: Any
@@ -72,7 +72,7 @@ class Outcome:
 
 
 def train_rounds(
-    engine: Engine,
+    runner: Runner,
     tasks: Sequence[Task],
     model: Any,
     *,
@@ -80,13 +80,13 @@ def train_rounds(
     rounds: int = 1,
     checkpoints: Checkpoints | None = None,
     watch: Callable[[int, Shard], None] | None = None,
-) -> Outcome:
-    """Train on partitions with an engine.
+) -> TrainedRounds:
+    """Train on partitions with a runner.
 
     Parameters
     ----------
-    engine : Engine
-        The engine.
+    runner : Runner
+        The runner.
     tasks : sequence of Task
         The partitions, in their order.
     model : model
@@ -105,16 +105,18 @@ def train_rounds(
     NoRowsError
         If there are no rows at all.
     """
-    outcome = Outcome(model)
-    for turn in range(rounds):
-        merged = None if checkpoints is None else checkpoints.load(turn, MERGED)
+    outcome = TrainedRounds(model)
+    for number in range(rounds):
+        merged = None if checkpoints is None else checkpoints.load(number, MERGED)
         if merged is None:
-            merged = _one_round(engine, tasks, outcome.model, continuing, turn, checkpoints, watch)
+            merged = _one_round(
+                runner, tasks, outcome.model, continuing, number, checkpoints, watch
+            )
             if checkpoints is not None:
-                checkpoints.save(turn, MERGED, merged)
+                checkpoints.save(number, MERGED, merged)
         elif watch is not None:
             for part in merged.figures:
-                watch(turn, Shard(None, [part]))
+                watch(number, Shard(None, [part]))
         if merged.model is None:
             skipped = int(merged.total("skipped"))
             raise NoRowsError(f"there are no rows to learn from ({skipped} bad rows skipped)")
@@ -124,30 +126,30 @@ def train_rounds(
 
 
 def _one_round(  # noqa: PLR0917 - the body of the loop above
-    engine: Engine,
+    runner: Runner,
     tasks: Sequence[Task],
     model: Any,
     continuing: bool,
-    turn: int,
+    number: int,
     checkpoints: Checkpoints | None,
     watch: Callable[[int, Shard], None] | None,
 ) -> Shard:
     done: dict[int, Shard] = {}
     for task in tasks:
-        shard = None if checkpoints is None else checkpoints.load(turn, name_of(task.number))
+        shard = None if checkpoints is None else checkpoints.load(number, name_of(task.number))
         if shard is not None:
             done[task.number] = shard
             if watch is not None:
-                watch(turn, shard)
+                watch(number, shard)
 
     def finished(shard: Shard, whole: bool) -> None:
         if checkpoints is not None and whole:
-            checkpoints.save(turn, name_of(shard.figures[0].partition), shard)
+            checkpoints.save(number, name_of(shard.figures[0].partition), shard)
         if watch is not None:
-            watch(turn, shard)
+            watch(number, shard)
 
     start = model if continuing else None
-    return engine.run(Round(tasks, model, start, done, finished, keep=checkpoints is not None))
+    return runner.run(Round(tasks, model, start, done, finished, keep=checkpoints is not None))
 
 
 def name_of(number: int) -> str:

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from numbers import Integral
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 
 from sonline import persistence
@@ -27,18 +26,15 @@ from sonline.errors import (
     ParameterError,
 )
 from sonline.estimators.files import FitsFiles
+from sonline.estimators.inspection import COMPARED_ROWS, Inspected
 from sonline.estimators.rows import Order, known_rows
-from sonline.evaluate import Curve, Progress
 from sonline.labels import ClassTable, plain
 from sonline.model import Model, NextRows, to_merge
 from sonline.model.face import Face
+from sonline.model.views import EstimatorView
 from sonline.parameters import RENAMED, Parameters, check_integer, check_loss
 from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-    from onnx import ModelProto
 
 FACE = {
     "name": str,
@@ -48,10 +44,8 @@ FACE = {
     "n_iter": COUNT,
 }
 
-FEW_ROWS = 20  # of a batch
 
-
-class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(FitsFiles, Inspected, EstimatorView, Face, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
 
     face: ClassVar[str]  # the name of this class in model files
@@ -121,7 +115,13 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
 
     # -- learning --------------------------------------------------------------------------------
 
-    def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Self:
         """Train on rows, ``max_iter`` times.
 
         Parameters
@@ -143,7 +143,8 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
             self._parameters()
             continuing = self.warm_start and self.__sklearn_is_fitted__()
             rows, labels = self._checked(X, y, reset=not continuing)
-            self._learn_passes(rows, labels, sample_weight, self._table(labels, continuing))
+            table = self._table(labels, continuing)
+            self._learn_passes(rows, labels, sample_weight, table, offset)
         return self
 
     @abstractmethod
@@ -177,7 +178,12 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
             raise DivergenceError(f"pass {number + 1} of fit, rows {where}: {error}") from error
 
     def _learn_passes(
-        self, X: Any, labels: Any, sample_weight: ArrayLike | None, table: ClassTable | None
+        self,
+        X: Any,
+        labels: Any,
+        sample_weight: ArrayLike | None,
+        table: ClassTable | None,
+        offset: ArrayLike | None = None,
     ) -> None:
         """Train on all rows ``max_iter`` times: `fit`, after labels have been checked."""
         parameters = self._parameters()
@@ -196,14 +202,22 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
                 "sample_weight: all are zero, so there is nothing to learn from"
             )
         weights = self._weights(sample_weights, labels)
-        rows = model.rows(X, add=True, bounded=True)
+        offsets = model.offsets(offset, count)
+        if model.parameters.least_label:
+            model.targets(labels)  # all are checked before the first is learned
+        rows = model.rows(X, add=True)
         for number, order in enumerate(self._orders(count)):
             for part, piece in pieces(rows, order):
                 targets, classes = model.targets(labels[part])
                 with self._name_pass(number, part):
                     part_weights = None if weights is None else weights[part]
                     learned = model.learn_targets(
-                        piece, targets, classes, part_weights, self._threads(model)
+                        piece,
+                        targets,
+                        classes,
+                        part_weights,
+                        self._threads(model),
+                        offsets=None if offsets is None else offsets[part],
                     )
                 if number == 0:
                     model.update_progress(
@@ -212,18 +226,24 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
         self._model = model
         self.n_iter_ = self.max_iter
 
-    def _learn_rows(self, X: Any, labels: Any, sample_weight: ArrayLike | None) -> None:
+    def _learn_rows(
+        self,
+        X: Any,
+        labels: Any,
+        sample_weight: ArrayLike | None,
+        offset: ArrayLike | None = None,
+    ) -> None:
         """Train on rows once: `partial_fit`, after rows and labels have been checked."""
         model = self._model
         sample_weights = row_weights(sample_weight, len(labels))
         weights = self._weights(sample_weights, labels)
-        rows, threads = model.rows(X, add=True, bounded=True), self._threads(model)
+        rows, threads = model.rows(X, add=True), self._threads(model)
         next_rows: NextRows = self.__dict__.setdefault("_next_rows", NextRows())
         # In a batch of few rows the frozen model is as good as the one that learns.
         seen = model.progress.loss.rows
-        compared = len(labels) >= FEW_ROWS and next_rows.is_due(len(labels), seen)
-        frozen = model.predict(rows, threads=threads) if compared else None
-        learned = model.learn(rows, labels, weights, threads=threads)
+        compared = len(labels) >= COMPARED_ROWS and next_rows.is_due(len(labels), seen)
+        frozen = model.predict(rows, offset=offset) if compared else None
+        learned = model.learn(rows, labels, weights, offset=offset, threads=threads)
         model.update_progress(learned, sample_weights)
         if frozen is not None:
             next_rows.compare(model, learned, frozen, sample_weights)
@@ -241,21 +261,11 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
     def _threads(self, model: Model) -> int:
         return 1
 
-    def _raw(self, X: Any) -> Floats:
+    def _raw(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Return the raw predictions, a line per output."""
         model = self._fitted()
-        rows = model.rows(known_rows(self, X), add=False, bounded=True)
-        return model.predict(rows, threads=self._threads(model))
-
-    def _fitted(self) -> Model:
-        """Return the model; raise an error if the estimator is not fitted."""
-        try:
-            return self.__dict__["_model"]  # type: ignore[no-any-return]
-        except KeyError:
-            raise NotFittedError(
-                f"This {type(self).__name__} instance is not fitted yet. Call 'fit' or "
-                "'partial_fit' first."
-            ) from None
+        rows = model.rows(known_rows(self, X), add=False)
+        return model.predict(rows, offset=offset)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_model" in self.__dict__
@@ -302,150 +312,20 @@ class OnlineEstimator(FitsFiles, Face, BaseEstimator):  # type: ignore[misc]  # 
             )
 
     def _check_columns(self, other: Self) -> None:
-        ours, theirs = (getattr(estimator, "n_features_in_", None) for estimator in (self, other))
+        """Raise an error if another estimator has other columns; those with names in any order."""
+        ours, theirs = ({*map(str, getattr(one, "feature_names_in_", ()))} for one in (self, other))
         if ours != theirs:
+            names = ", ".join(map(repr, sorted(ours ^ theirs)[:3]))
             raise InvalidInputError(
-                f"one of the estimators to be merged has {theirs} features, another {ours}; all "
+                f"the estimators to be merged have different names of columns: {names} not in "
+                "all of them"
+            )
+        count, others = (getattr(one, "n_features_in_", None) for one in (self, other))
+        if count != others:
+            raise InvalidInputError(
+                f"one of the estimators to be merged has {others} features, another {count}; all "
                 "need the same columns"
             )
-        ours, theirs = (
-            getattr(estimator, "feature_names_in_", None) for estimator in (self, other)
-        )
-        if not np.array_equal([] if ours is None else ours, [] if theirs is None else theirs):
-            raise InvalidInputError("the estimators to be merged have different names of columns")
-
-    # -- inspection ------------------------------------------------------------------------------
-
-    @property
-    def model(self) -> Model:
-        """The `Model` that this estimator uses."""
-        return self._fitted()
-
-    @property
-    def progress_(self) -> Curve:
-        """`progressive_loss_` after 1, 2, 4, 8, ... rows."""
-        return self._attribute("progress_").progress.loss
-
-    @property
-    def progressive_loss_(self) -> float:
-        """Mean loss of the predictions made before each row was learned for the first time."""
-        return self._attribute("progressive_loss_").progress.loss.average
-
-    @property
-    def frozen_loss_(self) -> float:
-        """Mean loss of batches of `partial_fit` that the model predicted before learning them."""
-        return self._frozen("frozen_loss_").loss.average
-
-    def _frozen(self, name: str) -> Progress:
-        """Return the measures of the frozen model; without any, the attribute does not exist."""
-        measures: Progress = self.__dict__.get("_next_rows", NextRows()).frozen
-        if measures.loss.weight == 0:
-            raise AttributeError(
-                f"{type(self).__name__} has no {name!r} before some batches of partial_fit: they "
-                f"need {FEW_ROWS} rows each, and ten times as many rows before them"
-            )
-        return measures
-
-    def _attribute(self, name: str) -> Model:
-        """Return the model for an attribute that exists only after fitting."""
-        if "_model" not in self.__dict__:
-            raise AttributeError(f"{type(self).__name__} has no {name!r} before it is fitted")
-        return self._model
-
-    def _coefficients(self, weights: Floats) -> Floats:
-        """Return `_by_column`; without it, the attribute ``coef_`` does not exist."""
-        try:
-            return self._by_column(weights)
-        except InvalidInputError as error:
-            raise AttributeError(f"there is no coef_: {error}") from None
-
-    def _by_column(self, weights: Floats) -> Floats:
-        """Return weights of features as weights of all columns of X."""
-        names = getattr(self, "feature_names_in_", None)
-        numbers = {} if names is None else {name: column for column, name in enumerate(names)}
-        chosen = []
-        for feature in self._model.features():
-            column = feature if isinstance(feature, int) else numbers.get(feature)
-            if column is None and names is None:
-                raise InvalidInputError(
-                    f"coef_ and ONNX need one weight per column of X, and this model knows "
-                    f"features by name (such as {feature!r}) but no columns yet: call partial_fit "
-                    "with a data frame; weights() returns the weights by feature"
-                )
-            if column is None:
-                raise InvalidInputError(
-                    f"feature {feature!r} is not a column of X: coef_ and ONNX need one weight per "
-                    "column, so encode text first (OneHotEncoder); weights() returns the weights "
-                    "by feature"
-                )
-            chosen.append(column)
-        width = getattr(self, "n_features_in_", max(chosen, default=-1) + 1)
-        try:
-            table = np.zeros((weights.shape[0], width))
-        except (MemoryError, ValueError):  # sparse rows may have any column
-            raise InvalidInputError(
-                f"{width:,} columns do not fit into memory; weights() has the weights by feature"
-            ) from None
-        table[:, chosen] = weights
-        return table
-
-    def explain_one(self, row: Any, label: Any = None) -> dict[str | int, float]:
-        """Return what each feature of a row adds to its raw prediction, largest first.
-
-        The intercept is the part ``"(intercept)"``; the sum of all parts is the prediction of
-        regression, or the `decision_function`. Values beyond `value_limits` count as large as the
-        limit, so for such rows the sum differs from ``row @ coef_ + intercept_``.
-
-        Parameters
-        ----------
-        row : mapping, or sequence of numbers
-            By name or column, or all columns.
-        label : optional
-            The class, as in `weights`.
-        """
-        return self._fitted().explain(self._mapping(row), label)
-
-    def _mapping(self, row: Any) -> Any:
-        """Return one row as a mapping by name or column."""
-        if hasattr(row, "items"):
-            return row
-        names = getattr(self, "feature_names_in_", None)
-        return dict(enumerate(row) if names is None else zip(names, row, strict=True))
-
-    @property
-    def experts(self) -> int:
-        """How many weight vectors are blended: more than one with ``alpha="auto"``."""
-        return len(self._parameters().experts)
-
-    def value_limits(self) -> tuple[Floats, Floats]:
-        """Return the lowest and highest value of each column that `predict` uses as it is.
-
-        Values beyond are cut (see `scaling`). Both are 0 for columns that were always 0.
-        """
-        low, high = self._by_column(np.array(self._fitted().limits())[:, 1:])
-        return low, high
-
-    def value_centres(self) -> Floats:
-        """Return the centre of each column with a large offset, and 0 for all others."""
-        return self._by_column(self._fitted().centres()[np.newaxis, 1:]).ravel()
-
-    def report(self) -> Figure:
-        """Draw the progressive loss, the spectrum of the sketch and the largest weights.
-
-        Needs matplotlib (``pip install "sonline[plot]"``); `sonline.plots` has single plots.
-        """
-        from sonline import plots  # noqa: PLC0415 - matplotlib is an extra
-
-        return plots.report(self)
-
-    def to_onnx(self, path: str | os.PathLike[str] | None = None) -> ModelProto:
-        """Return the fitted model in ONNX, and write it to ``path`` if there is one.
-
-        Needs onnx (``pip install "sonline[onnx]"``); see `sonline.export.to_onnx`.
-        """
-        from sonline import export  # noqa: PLC0415 - onnx is an extra
-
-        return export.to_onnx(self, path)
 
     # -- files -----------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from sonline.errors import InvalidInputError, shown
 from sonline.labels import ClassTable, refuse_masked
-from sonline.rows import is_missing
+from sonline.rows.checks import is_missing, label_reasons
 
 Labels: TypeAlias = NDArray[Any]
 
@@ -22,38 +22,32 @@ def as_labels(name: str, values: Any) -> Labels:
         _refuse_mixture(name, values)
     if type(values) is not np.ndarray or values.ndim != 1:
         refuse_masked(name, values)
+        if hasattr(getattr(values, "dtype", None), "numpy_dtype"):
+            values = values.to_numpy(dtype=object)  # scikit-learn would make floats of booleans
         values = column_or_1d(values, warn=True)
+    label_reasons(name, values).raise_first()
     kind = values.dtype.kind
-    if kind in "biuU":
-        return values  # type: ignore[no-any-return]
-    if kind == "f":
-        finite = np.isfinite(values)
-        if not finite.all():
-            row = int(np.argmin(finite))
-            raise InvalidInputError(f"{name}: {values[row]} in row {row}; not a label")
-        if (np.trunc(values) == values).all():
-            return values  # type: ignore[no-any-return]
     if kind == "O":
         _refuse_mixture(name, values.tolist())
+        if not isinstance(next(iter(values), ""), str):  # booleans and numbers as objects
+            plain = np.array(values.tolist())
+            values = plain if plain.dtype.kind in "biuf" and plain.ndim == 1 else values
+            kind = values.dtype.kind
+    if kind in "biuU" or (kind == "f" and (np.trunc(values) == values).all()):
+        return values  # type: ignore[no-any-return]
     # Slow, so only for types that may not be labels: objects, and numbers with fractions.
     check_classification_targets(values)
     return values  # type: ignore[no-any-return]
 
 
 def _refuse_mixture(name: str, values: Any) -> None:
-    """Raise an error if labels are missing, or some are text and others numbers."""
-    examples: dict[str, Any] = {}
-    for row, value in enumerate(values):
-        if isinstance(value, str):
-            examples.setdefault("text", value)
-        elif is_missing(value):
-            raise InvalidInputError(f"{name}: {value} in row {row}; not a label")
-        else:
-            examples.setdefault("numbers", value)
-    if len(examples) > 1:
+    """Raise an error if some labels are text and others numbers."""
+    text = next((value for value in values if isinstance(value, str)), None)
+    number = next((v for v in values if not isinstance(v, str) and not is_missing(v)), None)
+    if text is not None and number is not None:
         raise InvalidInputError(
-            f"{name} mixes labels of different types, such as {shown(examples['text'])} and "
-            f"{shown(examples['numbers'])}; use text or numbers throughout"
+            f"{name} mixes labels of different types, such as {shown(text)} and {shown(number)}; "
+            "use text or numbers throughout"
         )
 
 

@@ -10,6 +10,7 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
 from sonline.constructors import RegressorConstructor
+from sonline.errors import InvalidInputError, shown
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.rows import (
     CHECKS,
@@ -17,13 +18,15 @@ from sonline.estimators.rows import (
     by_name,
     checked_rows,
     is_named,
+    known_rows,
     more_rows,
     refuse_rows,
     text_without_names,
 )
 from sonline.model import Model
 from sonline.parameters import REGRESSION_LOSSES, documented
-from sonline.rows import Floats, contiguous, refuse_unusable
+from sonline.rows import LABEL_ADVICE, Floats, contiguous, refuse_unusable
+from sonline.rows.checks import first_word
 
 
 @documented
@@ -36,7 +39,8 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
     Parameters
     ----------
     loss : str, default="squared"
-        "squared" (half the squared error) or "quantile".
+        "squared" (half the squared error), "quantile", or one for counts and amounts, which is
+        half the deviance: "poisson", "gamma" or "tweedie".
     {parameters}
     max_iter : int, default=1
         Number of passes of `fit` over the data.
@@ -90,7 +94,42 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
     face: ClassVar[str] = "SONRegressor"
     losses: ClassVar[tuple[str, ...]] = REGRESSION_LOSSES
 
-    def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
+    def fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Self:
+        """Train on rows, ``max_iter`` times.
+
+        Parameters
+        ----------
+        X : array, sparse matrix or data frame of shape (n_samples, n_features)
+            The rows.
+        y : array of shape (n_samples,)
+            The labels.
+        sample_weight : array of shape (n_samples,), optional
+            How much each row counts. The model predicts rows of weight 0, but does not train on
+            them.
+        offset : array of shape (n_samples,), optional
+            What is added to the raw prediction of each row: with the losses "poisson", "gamma" and
+            "tweedie" the logarithm of the exposure.
+
+        Returns
+        -------
+        self : SONRegressor
+            The fitted estimator. After an error it is as it was before.
+        """
+        return super().fit(X, y, sample_weight, offset)
+
+    def partial_fit(
+        self,
+        X: Any,
+        y: ArrayLike,
+        sample_weight: ArrayLike | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Self:
         """Continue training with more rows, once and in their order.
 
         Parameters
@@ -102,6 +141,8 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
         sample_weight : array of shape (n_samples,), optional
             How much each row counts. The model predicts rows of weight 0, but does not train on
             them.
+        offset : array of shape (n_samples,), optional
+            As in `fit`.
 
         Returns
         -------
@@ -116,7 +157,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
                 parameters = self._parameters()
                 rows, labels = self._checked(X, y, reset=True, least=0)
                 self._begin(Model(parameters))
-            self._learn_rows(rows, labels, sample_weight)
+            self._learn_rows(rows, labels, sample_weight, offset)
         return self
 
     def _checked(self, X: Any, y: Any, reset: bool, least: int = 1) -> tuple[Any, Floats]:
@@ -124,22 +165,50 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
             return checked_rows(self, X, reset), _numbers(y)
         refuse_rows(X)
         numbers = y if y is None else _numbers(y)
-        with beyond_all_floats(), text_without_names():
+        with beyond_all_floats(), text_without_names(X):
             rows, labels = validate_data(
                 self, X, numbers, reset=reset, y_numeric=True, ensure_min_samples=least, **CHECKS
             )
         return by_name(self, rows), contiguous(labels, np.float64)
 
-    def predict(self, X: Any) -> Floats:
-        """Return the prediction for each row.
+    def predict(
+        self,
+        X: Any,
+        return_std: bool = False,
+        interval: float | None = None,
+        offset: ArrayLike | None = None,
+    ) -> Any:
+        """Return the prediction for each row, in the unit of the labels.
 
         Parameters
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             The rows.
+        return_std : bool, default=False
+            Whether to return the standard deviation of the label about each prediction, too.
+        interval : float, optional
+            Between 0 and 1: return an interval for each row that holds the label so often, too.
+            It is learned from the predictions made before each row was learned.
+        offset : array of shape (n_samples,), optional
+            As in `fit`.
+
+        Returns
+        -------
+        predictions : array of shape (n_samples,)
+        std : array of shape (n_samples,)
+            If ``return_std``.
+        intervals : array of shape (n_samples, 2)
+            With ``interval``: the lower and the upper end.
         """
-        predictions: Floats = self._raw(X)[0]
-        return predictions
+        if not return_std and interval is None:
+            raw: Floats = self._raw(X, offset)[0]
+            return self._model.means(raw)
+        model = self._fitted()
+        rows = model.rows(known_rows(self, X), add=False)
+        predictions, *others = model.predicted(rows, return_std, interval, offset)
+        if return_std:
+            others[0] = others[0][0]
+        return predictions[0], *others
 
     # -- inspection ------------------------------------------------------------------------------
 
@@ -155,7 +224,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
 
     @property
     def coef_(self) -> Floats:
-        """Weights of the features."""
+        """Weights of the features; of curves, the linear part."""
         return self._coefficients(self._attribute("coef_").weights()[:, 1:]).ravel()
 
     @property
@@ -174,6 +243,8 @@ def _numbers(y: Any) -> Floats:
     if type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biuf":
         return y.astype(np.float64, copy=False)  # the learner looks at the numbers
     refuse_unusable("y", y)
+    if (word := first_word(y)) is not None:
+        raise InvalidInputError(f"y has text ({shown(word)}) and must be numbers; {LABEL_ADVICE}")
     with beyond_all_floats():
         numbers = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
     return column_or_1d(numbers, warn=True)  # type: ignore[no-any-return]

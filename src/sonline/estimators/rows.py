@@ -13,7 +13,6 @@ from sklearn.utils.validation import validate_data
 
 from sonline.errors import InvalidInputError
 from sonline.rows import (
-    TEXT_ADVICE,
     Column,
     Rows,
     has_names,
@@ -21,6 +20,8 @@ from sonline.rows import (
     names_of,
     refuse_unusable,
 )
+from sonline.rows.arrays import text_error
+from sonline.rows.checks import first_word
 
 Order: TypeAlias = "NDArray[np.intp] | None"
 
@@ -45,7 +46,7 @@ def checked_rows(estimator: Any, X: Any, reset: bool, least: int = 1) -> Rows:
             validate_data(estimator, X, reset=reset, skip_check_array=True)
         return X
     refuse_rows(X)
-    with beyond_all_floats(), text_without_names():
+    with beyond_all_floats(), text_without_names(X):
         rows = validate_data(estimator, X, reset=reset, ensure_min_samples=least, **CHECKS)
     return by_name(estimator, rows)
 
@@ -62,14 +63,15 @@ def beyond_all_floats() -> Iterator[None]:
 
 
 @contextmanager
-def text_without_names() -> Iterator[None]:
+def text_without_names(X: Any) -> Iterator[None]:
     """Turn scikit-learn's error about text that is no number into one that says what to do."""
     try:
         yield
     except ValueError as error:
-        if "could not convert string to float" not in str(error):
+        word = None if isinstance(error, InvalidInputError) or sp.issparse(X) else first_word(X)
+        if word is None:
             raise
-        raise InvalidInputError(f"X has text ({error}); {TEXT_ADVICE}") from error
+        raise text_error(word) from error
 
 
 def refuse_rows(X: Any) -> None:

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from sonline.errors import ModelFileError
 from sonline.evaluate.metrics import R2
-from sonline.evaluate.sums import FEW, running_sums, to_json
+from sonline.evaluate.sums import LOOP_UP_TO, running_sums, to_json
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Curve:
         """Add the losses of a batch of rows; return the points that they completed."""
         losses = np.asarray(values, dtype=np.float64)
         first = len(self.points)
-        if losses.size <= FEW:
+        if losses.size <= LOOP_UP_TO:
             importances = [1.0] * losses.size if weights is None else np.asarray(weights).tolist()
             for value, importance in zip(losses.tolist(), importances, strict=True):
                 self.rows += 1

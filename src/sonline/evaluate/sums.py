@@ -8,7 +8,7 @@ import numpy as np
 
 from sonline.rows import Floats
 
-FEW = 4  # up to this many rows, a loop is faster than NumPy
+LOOP_UP_TO = 4  # up to this many rows, a loop is faster than NumPy
 
 
 def to_json(number: float) -> float | str:
@@ -18,7 +18,7 @@ def to_json(number: float) -> float | str:
 
 def running_sum(start: float, values: Floats) -> float:
     """Return ``start`` and the values, added one after another."""
-    if values.size <= FEW:
+    if values.size <= LOOP_UP_TO:
         for value in values.tolist():
             start += value
         return start

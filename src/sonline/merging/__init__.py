@@ -26,13 +26,27 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from sonline import _core
 from sonline.errors import DivergenceError, InvalidInputError, ParameterError, SonlineError
+from sonline.merging.curved import CurvedLearners
+from sonline.merging.curves import read_curves
 from sonline.merging.features import NameTable, translated, united
 from sonline.merging.precision import combined
-from sonline.merging.state import SHRINKING, State, rank_of, read, with_opposite_labels, write
+from sonline.merging.state import (
+    OF_ERRORS,
+    State,
+    averaged,
+    forgotten,
+    outputs_of,
+    rank_of,
+    read,
+    together,
+    with_opposite_labels,
+    without_sketch,
+    write,
+)
 from sonline.merging.tree import FAN_IN, groups, merge_tree
 from sonline.parameters import AUTO, Parameters
 from sonline.persistence import NAMES
-from sonline.rows import Keys
+from sonline.rows import Floats, Keys
 
 __all__ = [
     "FAN_IN",
@@ -42,7 +56,10 @@ __all__ = [
     "groups",
     "merge_learners",
     "merge_tree",
+    "outputs_of",
+    "together",
     "with_opposite_labels",
+    "without_sketch",
 ]
 
 
@@ -53,8 +70,8 @@ def merge_learners(
 ) -> list[State]:
     """Return the knowledge of the merged learner; many learners are merged as in `merge_tree`.
 
-    For each learner there is what `_core.Model.knowledge` returned for each of its outputs; the
-    first has the names. ``start`` is the same for the learner that all of them continued from.
+    For each learner there are the states of its outputs (`outputs_of`); the first has the names.
+    ``start`` is the same for the learner that all of them continued from.
     """
     table = NameTable()
     first = None if start is None else (start, table.add(start[0]))
@@ -106,8 +123,11 @@ def _too_large() -> Iterator[None]:
 def _rounded(parameters: Parameters, state: State) -> State:
     """Return knowledge as a model of these parameters rounds it."""
     model = _core.Model(parameters.for_core(), parameters.dtype == "float32")
-    model.set_knowledge(state)
-    return model.knowledge()
+    of_errors = {name: state[name] for name in OF_ERRORS if name in state}  # also of classes
+    others = {name: state[name] for name in state if name not in of_errors}
+    model.set_knowledge(together([others]))
+    rounded = outputs_of(model.knowledge())[0]
+    return {name: rounded[name] for name in rounded if name not in OF_ERRORS} | of_errors
 
 
 def _merge_models(
@@ -116,6 +136,8 @@ def _merge_models(
     start: tuple[State, Keys] | None,
 ) -> State:
     """Merge models in one step; each comes with the ids of its names in the merged model."""
+    if start is not None and parameters.half_life:
+        start = forgotten(start[0], _kept(parameters.half_life, models, start)), start[1]
     learners = [*models, *([] if start is None else [start])]
     union, positions = united([translated(state["features"], ids) for state, ids in learners])
     ranks = [rank_of(state) for state, _ in learners]
@@ -126,6 +148,10 @@ def _merge_models(
             learners, positions, np.split(directions, np.cumsum(ranks)[:-1]), strict=True
         )
     ]
+    states = [state for state, _ in learners]
+    curved = None  # before the rest changes what is known
+    if any(state["curves"] for state in states):
+        curved = CurvedLearners(states, knowledge, positions, start is not None)
     origin = knowledge.pop() if start is not None else None
     if origin is not None:
         for learner in knowledge:
@@ -134,7 +160,11 @@ def _merge_models(
                     f"start has learned {origin.rounds:.0f} rows, but one of the learners to be "
                     f"merged only {learner.rounds:.0f}: it cannot have continued from it"
                 )
-    merged = write(parameters, combined(parameters, knowledge, origin, directions))
+    total = combined(parameters, knowledge, origin, directions)
+    merged = write(parameters, total)
+    merged |= averaged(states[: len(models)])
+    if curved is not None:
+        merged |= curved.merged(parameters, total)
     for name, values in merged.items():
         if not np.isfinite(values).all():
             raise DivergenceError(
@@ -142,6 +172,14 @@ def _merge_models(
                 "scale the features or use scaling='auto'"
             )
     return merged
+
+
+def _kept(
+    half_life: float, models: Sequence[tuple[State, Keys]], start: tuple[State, Keys]
+) -> float:
+    """Return how much the rows before the start count in the learners, in the mean."""
+    rows = [max(float(state["rounds"]) - float(start[0]["rounds"]), 0.0) for state, _ in models]
+    return float(np.mean(np.exp2(-np.array(rows) / half_life)))
 
 
 def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
@@ -155,21 +193,65 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
         | {"step": Parameters.step}
     )
     none = {"directions": np.zeros((0, state["features"].size)), "ev": np.zeros(0)}
+    none["diagonal"] = state["diagonal.later"]
     knowledge = read(parameters, state | none, state["features"])
-    empty = _core.Model(small.for_core(), small.dtype == "float32").knowledge()
-    weights = knowledge.share @ knowledge.weights
-    if parameters.several:
-        weights *= float(knowledge.shrinkage @ SHRINKING)
+    empty = outputs_of(_core.Model(small.for_core(), small.dtype == "float32").knowledge())[0]
+    numbers = knowledge.numbers | dict.fromkeys(("tail", "total", "capacity", "wide"), 0.0)
+    shares, factors = knowledge.shares["later.members"], knowledge.shares["later.factors"]
+    rest = 0.0
+    if shares.size > 1:  # a single member is not calibrated
+        rest = float(shares @ (1 - factors))
+        shares = shares * factors
+    weights = shares[: len(knowledge.weights)] @ knowledge.weights
+    hats = None
+    if state["curves"]:
+        curves = read_curves(state)
+        curved = shares[len(knowledge.weights) :] @ state["curved.weights"]
+        weights += curved[curves.own]
+        hats = curved
+        hats[curves.own] = 0.0
+    if rest:
+        weights[0] += rest * _base(parameters, numbers) * np.sqrt(knowledge.effective[0])
     blend = replace(
         knowledge,
-        numbers=knowledge.numbers | dict.fromkeys(("tail", "total", "capacity"), 0.0),
-        share=np.ones(1),
-        experts=empty["ensemble.experts"],
+        numbers=numbers,
+        shares={name: empty[name] for name in knowledge.shares},
         weights=weights[np.newaxis],
         dense=None,
         gradients=None,
     )
-    return small, {**write(small, blend), **{name: state[name] for name in NAMES}}
+    written = write(small, blend)
+    if hats is not None:
+        written |= _compact_curves(state, written["weights"], hats)
+    kept = (*NAMES, *OF_ERRORS)
+    return small, written | {name: state[name] for name in kept if name in state}
+
+
+def _compact_curves(state: State, weights: Floats, hats: Floats) -> State:
+    """Return the fields of a compact model with curves: two weight vectors that count half each."""
+    half = np.array([0.5, 0.5])
+    plain = np.ones(2)  # nothing is left to calibrate
+    return {name: state[name] for name in state if name.startswith("curves")} | {
+        "weights": 2 * weights,
+        "curved.weights": 2 * hats[np.newaxis],
+        "curved.directions": np.zeros((0, hats.size)),
+        "curved.ev": np.zeros(0),
+        "next.members": half,
+        "later.members": half,
+        "next.factors": plain,
+        "later.factors": plain,
+    }
+
+
+def _base(parameters: Parameters, numbers: dict[str, float]) -> float:
+    """Return the base rate, from which calibration starts: see targets.hpp."""
+    mean, weight = numbers["label.mean"], numbers["label.weight"]
+    if not parameters.intercept or weight == 0:
+        return 0.0
+    if not parameters.binary:
+        return 0.0
+    unit = numbers["label.unit"]
+    return float(np.log((1 + mean) * weight + unit) - np.log((1 - mean) * weight + unit))
 
 
 def check_same_parameters(

@@ -19,9 +19,10 @@ feature by feature, by what each learner has seen of it. If that is the same for
 prediction is the mean of their predictions, and its loss, being convex, at most the mean of their
 losses. A learner that has not seen a feature says nothing about it in any case.
 
-With alpha="auto" each of the weight vectors (experts) is merged by itself. One that failed has a
-small share in the blend of its learner, and little weight here. All others count alike: shares say
-which of them was a little better over many rows, not how good they are.
+With alpha="auto" each of the weight vectors (members) is merged by itself; plain ones and those
+with a step per feature are averaged. One that failed has a small share in the mixture of its
+learner, and little weight here. All others count alike: shares say which of them was a little
+better over many rows, not how good they are.
 
 With a start that has learned before (a further round), counters, scales and sketches count it once.
 The weights do so with the full matrix only: what a sketch has lost of the start cannot be taken
@@ -45,7 +46,7 @@ TRACKING = ("isotropic", "rfd", "full")  # alpha grows with the discarded direct
 # Weights are averaged by A_i; with other sketches, by how much each learner saw of a feature.
 SOLVED = (*TRACKING, "fd")
 SMALLEST = 1e-9  # share of a learner, so that a feature that only one learner saw is never lost
-FAILED = 0.01  # an expert with this share in the blend of its learner counts half
+FAILED = 0.01  # a member with this share in the mixture of its learner counts half
 
 
 def combined(
@@ -63,13 +64,13 @@ def combined(
     centres = _common_centres([*learners, zero])
     for learner in (*learners, zero):
         _move_centres(learner, centres)
-    numbers = _numbers(learners, zero)
+    numbers = _numbers(parameters, learners, zero)
     squares, counts = _scales(parameters, learners, zero)
     numbers["features"] = float(zero.keys.size - (not parameters.intercept))
     merged_scales = replace(zero, numbers=numbers, squares=squares, counts=counts, centres=centres)
     root = np.sqrt(merged_scales.effective)
     for learner in (*learners, zero):
-        _move_offset(learner, numbers["label_offset"])
+        _move_offset(learner, numbers["label.offset"])
     models = [_rescaled(learner, root) for learner in learners]
     origin = zero if start is None else _rescaled(zero, root)
     evidence = _evidence(parameters, models, origin)
@@ -80,21 +81,24 @@ def combined(
         counts=counts,
         limits=np.max([learner.limits for learner in learners], axis=0),
         centres=centres,
-        share=_shares(learners, zero),
-        shrinkage=_mean_shrinkage(learners, zero),
+        shares=_shares(learners, zero),
+        seen=np.unique(np.concatenate([learner.seen for learner in learners])),
     )
     total = _Sum(parameters, models, origin, merged, evidence, _rows(learners, zero), fresh)
+    if merged.gradients is not None:
+        merged.gradients = total.gradients()
     if parameters.sketch == "adagrad":
-        return total.adagrad()
+        merged.weights = total.averaged(0)[np.newaxis]
+        return merged
     if parameters.sketch == "full":
         return total.full()
     stack = Stack(directions, [*models, origin])
     merged.weights = np.array(
         [
             total.solved(number, stack)
-            if _precise(parameters, merged.capacity)
+            if _precise(parameters, merged.capacity) and _curved(parameters, merged, number)
             else total.averaged(number)
-            for number in range(len(parameters.experts))
+            for number in range(len(merged.weights))
         ]
     )
     # Each learner has counted the common start.
@@ -109,15 +113,20 @@ def _precise(parameters: Parameters, capacity: int) -> bool:
     return matrix and parameters.scaling != "gradient"
 
 
+def _curved(parameters: Parameters, merged: Knowledge, number: int) -> bool:
+    """Return whether a member takes its steps by the sketch."""
+    sketched = len(merged.weights) - len(parameters.diagonal)
+    return number < sketched and parameters.members[number][1] > 0
+
+
 def _nothing(like: Knowledge) -> Knowledge:
     """Return the knowledge of an untrained learner."""
     zeros = np.zeros(like.keys.size)
     return Knowledge(
         like.keys,
         dict.fromkeys(like.numbers, 0.0),
-        like.share,
-        like.shrinkage,
-        like.experts,
+        like.shares,
+        like.seen[:0],
         np.zeros_like(like.weights),
         zeros,
         None if like.counts is None else zeros,
@@ -147,10 +156,12 @@ def _total(values: Sequence[Floats]) -> Floats:
     return total
 
 
-# -- counters, scales and experts ------------------------------------------------------------------
+# -- counters, scales and members ------------------------------------------------------------------
 
 
-def _numbers(learners: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]:
+def _numbers(
+    parameters: Parameters, learners: Sequence[Knowledge], zero: Knowledge
+) -> dict[str, float]:
     def added(name: str) -> float:
         first = zero.numbers[name]
         return first + sum(learner.numbers[name] - first for learner in learners)
@@ -158,27 +169,31 @@ def _numbers(learners: Sequence[Knowledge], zero: Knowledge) -> dict[str, float]
     def mean(name: str, count: str) -> float:
         total = zero.numbers[count] * zero.numbers[name]
         total += sum(learner.numbers[count] * learner.numbers[name] - total for learner in learners)
-        return max(total, 0.0) / max(added(count), 1.0)
-
-    def label(name: str) -> float:
-        rounds = sum(learner.rounds for learner in learners)
-        total = sum(learner.rounds * learner.numbers[name] for learner in learners)
-        return total / max(rounds, 1.0)
+        return total / added(count) if added(count) > 0 else 0.0
 
     learned = [learner for learner in learners if learner.rounds > 0] or list(learners)
     return {
         "rounds": added("rounds"),
-        "mean_energy": mean("mean_energy", "rounds"),
-        "label_low": min(learner.numbers["label_low"] for learner in learned),
-        "label_high": max(learner.numbers["label_high"] for learner in learned),
-        "label_offset": _heaviest(learners).numbers["label_offset"],
+        "mean_energy": mean("mean_energy", "recent.rows" if parameters.half_life else "rounds"),
         "nonzeros": added("nonzeros"),
+        "recent.rows": added("recent.rows"),
+        "recent.values": added("recent.values"),
         "scales.unit": _unit(learned),
-        "labels.recent": label("labels.recent"),
-        "labels.usual": label("labels.usual"),
-        "follower.margin": 0.0,
-        "ensemble.mean_loss": mean("ensemble.mean_loss", "ensemble.rounds"),
-        "ensemble.rounds": added("ensemble.rounds"),
+        "wide": max(learner.numbers["wide"] for learner in learners),
+        "label.low": min(learner.numbers["label.low"] for learner in learned),
+        "label.high": max(learner.numbers["label.high"] for learner in learned),
+        "label.offset": _heaviest(learners).numbers["label.offset"],
+        "label.mean": mean("label.mean", "label.weight"),
+        "label.weight": added("label.weight"),
+        "label.positives": added("label.positives"),
+        "label.gap": mean("label.gap", "label.weight"),
+        "label.unit": max(learner.numbers["label.unit"] for learner in learners),
+        "loss.mean": max(mean("loss.mean", "loss.rows"), 0.0),
+        "loss.rows": added("loss.rows"),
+        "later.loss.mean": max(mean("later.loss.mean", "later.loss.rows"), 0.0),
+        "later.loss.rows": added("later.loss.rows"),
+        "base.loss.mean": max(mean("base.loss.mean", "base.loss.rows"), 0.0),
+        "base.loss.rows": added("base.loss.rows"),
         "weights.sum": added("weights.sum"),
         "weights.squares": added("weights.squares"),
         "tail": max(added("tail"), zero.tail),
@@ -228,20 +243,18 @@ def _rows(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
     return rows / rows.mean() if rows.any() else np.ones(rows.size)
 
 
-def _shares(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
-    """Return the experts' shares, averaged by the rows that each learner has seen.
+def _shares(learners: Sequence[Knowledge], zero: Knowledge) -> dict[str, Floats]:
+    """Return shares and factors, averaged by the rows that each learner has seen.
 
-    A product, as of likelihoods, would follow the favourite expert of a single learner. Merged
-    weights are less noisy, which helps the other experts more.
+    A product, as of likelihoods, would follow the favourite member of a single learner. Merged
+    weights are less noisy, which helps the other members more.
     """
-    share = _rows(learners, zero) @ np.array([learner.share for learner in learners])
-    return np.asarray(share / share.sum())
-
-
-def _mean_shrinkage(learners: Sequence[Knowledge], zero: Knowledge) -> Floats:
-    """Return the shares of the factors of predictions, averaged in the same way."""
-    share = _rows(learners, zero) @ np.array([learner.shrinkage for learner in learners])
-    return np.asarray(share / share.sum())
+    rows = _rows(learners, zero)
+    rows = rows / rows.sum()
+    return {
+        name: np.asarray(rows @ np.array([learner.shares[name] for learner in learners]))
+        for name in learners[0].shares
+    }
 
 
 def _heaviest(learners: Sequence[Knowledge]) -> Knowledge:
@@ -267,9 +280,9 @@ def _move_centres(knowledge: Knowledge, centres: Floats) -> None:
     knowledge.weights[:, 0] += knowledge.weights[:, moved] @ shift
     knowledge.V[:, moved] -= np.outer(knowledge.V[:, 0], shift)
     if knowledge.dense is not None:
-        turn = np.eye(knowledge.keys.size)
-        turn[moved, 0] = -shift
-        knowledge.dense = turn @ knowledge.dense @ turn.T
+        shear = np.eye(knowledge.keys.size)
+        shear[moved, 0] = -shift
+        knowledge.dense = shear @ knowledge.dense @ shear.T
     knowledge.squares[moved] += distance[moved] ** 2
     knowledge.limits[moved] = 0.0
     knowledge.centres = centres
@@ -287,7 +300,7 @@ def _move_offset(knowledge: Knowledge, offset: float) -> None:
     """Correct the weights of the intercept for another offset of the labels."""
     if knowledge.rounds > 0:
         scale = np.sqrt(knowledge.effective[0])
-        knowledge.weights[:, 0] += (knowledge.numbers["label_offset"] - offset) * scale
+        knowledge.weights[:, 0] += (knowledge.numbers["label.offset"] - offset) * scale
 
 
 def _rescaled(knowledge: Knowledge, root: Floats) -> Knowledge:
@@ -341,6 +354,11 @@ def _seen(knowledge: Knowledge) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
     return np.asarray(moved | (knowledge.squares > 0))
 
 
+def _dispersion(numbers: dict[str, float]) -> float:
+    """Return the unit of alpha with a log link, see targets.hpp."""
+    return (2 * numbers["loss.mean"] * numbers["loss.rows"] + 16) / (numbers["loss.rows"] + 16)
+
+
 @dataclass
 class _Sum:
     """Learners in the merged coordinates, their common start, and the merged learner."""
@@ -354,13 +372,17 @@ class _Sum:
     fresh: bool  # whether the start was untrained
 
     def credits(self, number: int) -> Floats:
-        """Return the factor of an expert in each learner; its mean over the rows is 1."""
-        share = np.maximum([learner.share[number] for learner in self.models], SMALLEST)
+        """Return the factor of a member in each learner; its mean over the rows is 1."""
+        shares = [
+            max(learner.shares["next.members"][number], learner.shares["later.members"][number])
+            for learner in self.models
+        ]
+        share = np.maximum(shares, SMALLEST)
         credit = share / (share + FAILED)
         return np.asarray(credit * self.rows.sum() / (self.rows @ credit))
 
     def averaged(self, number: int) -> Floats:
-        """Return the weights of an expert, averaged feature by feature."""
+        """Return the weights of a member, averaged feature by feature."""
         first = self.origin.weights[number]
         total, change = np.zeros(first.size), np.zeros(first.size)
         weighted, moved = np.empty(first.size), np.empty(first.size)
@@ -431,22 +453,22 @@ class _Sum:
         merged.weights = (first + change)[np.newaxis]
         return merged
 
-    def adagrad(self) -> Knowledge:
+    def gradients(self) -> Floats:
         """G is summed, but it is not a precision: a learner that diverged has the largest G."""
         squares = [learner.gradients for learner in self.models if learner.gradients is not None]
         first = self.origin.gradients
-        assert first is not None  # noqa: S101 - AdaGrad has them
-        self.merged.weights = self.averaged(0)[np.newaxis]
-        self.merged.gradients = np.maximum(_beyond(squares, first), first)
-        return self.merged
+        assert first is not None  # noqa: S101 - there are steps per feature
+        return np.asarray(np.maximum(_beyond(squares, first), first))
 
     def _alpha(self, number: int, knowledge: Knowledge) -> float:
-        """Return alpha of an expert without the part that the sketch adds."""
+        """Return alpha of a member without the part that the sketch adds."""
         relative, _ = self.parameters.relative_alpha
         unit = knowledge.numbers["mean_energy"] if relative else 1.0
-        if len(self.parameters.experts) > 1:
+        if self.parameters.several:
             unit *= knowledge.unit_of_weights
-        return self.parameters.experts[number][0] * unit
+        if self.parameters.log_link:
+            unit *= _dispersion(knowledge.numbers)
+        return self.parameters.members[number][0] * unit
 
     def _diagonals(self, number: int, factors: Floats) -> tuple[list[Floats], Floats]:
         """Return the diagonal part of each A_i, times a factor, and of the merged A."""

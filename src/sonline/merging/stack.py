@@ -67,11 +67,11 @@ class Stack:
         independent = size > PARALLEL * present.size
         basis = (mix[:, independent] / np.sqrt(size[independent])).T
         inside = (mix[:, independent] * np.sqrt(size[independent])).T
-        eigenvalues, turn = np.linalg.eigh((inside * values[present] * lengths**2) @ inside.T)
+        eigenvalues, vectors = np.linalg.eigh((inside * values[present] * lengths**2) @ inside.T)
         # Directions that only the start had get 0, not a negative value.
         positive = np.flatnonzero(eigenvalues > NEGLIGIBLE * max(eigenvalues[-1], 0.0))[::-1]
         T = np.zeros((positive.size, self.values.size))
-        T[:, present] = (turn[:, positive].T @ basis) / lengths
+        T[:, present] = (vectors[:, positive].T @ basis) / lengths
         return T, eigenvalues[positive]
 
 

@@ -1,11 +1,13 @@
-"""The knowledge of a learner, as returned by `_core.Model.knowledge` and taken by `set_knowledge`.
+"""The knowledge of an output, as returned by `_core.Model.knowledge` and taken by `set_knowledge`.
 
 The core returns weights, scales, directions and eigenvalues in a form that does not depend on the
-sketch (cpp/sonline/knowledge.hpp).
+sketch (cpp/sonline/knowledge.hpp): fields of the inputs, and with the prefix ``"k."`` those of
+output k. Here a `State` has both, for one output.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 
 from sonline.merging.features import Positions
 from sonline.parameters import Parameters
+from sonline.persistence import NAMES
 from sonline.rows import Floats, Keys
 
 State: TypeAlias = dict[str, NDArray[Any]]
@@ -23,25 +26,65 @@ FIRST_SQUARE = 0.1  # D₁ of the paper's diagonal adaptation
 RANGE = 1e-12  # eigenvalues below, relative to the largest, are rounding (relative length 1e-6)
 COMMON = 4.0  # times the mean count: see scales.hpp
 ALIKE, NOT_ALIKE = 16.0, 64.0  # times the common unit, of squares: the same
-SHRINKING = np.array([1.0, 0.5, 0.25, 0.1])  # factors of predictions: see ensemble.hpp
 CENTRED = 4.0  # squared scales of centred features, in mean squares: the same
 
-# Counters and means; not every sketch has the optional ones.
-_SCALARS = (
-    "rounds",
-    "mean_energy",
-    "label_low",
-    "label_high",
-    "label_offset",
-    "nonzeros",
-    "scales.unit",
-    "ensemble.mean_loss",
-    "ensemble.rounds",
-    "weights.sum",
-    "weights.squares",
-    "follower.margin",
+# Counters and means of the inputs and of an output; not every sketch has the optional ones.
+_OF_INPUTS = (
+    *("rounds", "mean_energy", "nonzeros", "scales.unit"),
+    *("weights.sum", "weights.squares", "wide"),
 )
-_OPTIONAL = ("tail", "total", "capacity", "labels.recent", "labels.usual")
+_OF_OUTPUT = (
+    *("label.low", "label.high", "label.offset", "label.mean", "label.weight", "label.unit"),
+    *("loss.mean", "loss.rows", "later.loss.mean", "later.loss.rows"),
+    *("base.loss.mean", "base.loss.rows"),
+)
+_OF_COUNTS = ("label.positives", "label.gap")  # of an output with a log link
+_OPTIONAL = ("tail", "total", "capacity", *_OF_COUNTS)
+# With a half-life: what is left of the rows and of their values.
+_LEFT = ("recent.rows", "recent.values")
+_COUNTS = ("rounds", "nonzeros", "wide", "capacity")  # whole numbers
+SHARES = ("next.members", "next.factors", "later.members", "later.factors")
+OF_ERRORS = ("intervals", "spread")  # what an output knows about its errors
+ALPHAS = 5  # of the numbers in "intervals", before the counts: see intervals.hpp
+# All fields of the inputs.
+INPUT_FIELDS = (
+    *_OF_INPUTS,
+    *_LEFT,
+    *("scales.limited", "scales.limits", "scales.centres"),
+    *("features", "squares", "counts", "classes.seen", "diagonal.squares"),
+)
+
+
+def outputs_of(knowledge: State) -> list[State]:
+    """Return the state of each output; the first has the names."""
+    common = {name: knowledge[name] for name in INPUT_FIELDS if name in knowledge}
+    common |= {name: knowledge[name] for name in knowledge if name.startswith("curves")}
+    states: list[State] = []
+    while f"{len(states)}.weights" in knowledge:
+        prefix = f"{len(states)}."
+        own = {
+            name.removeprefix(prefix): field
+            for name, field in knowledge.items()
+            if name.startswith(prefix)
+        }
+        states.append(common | own)
+    states[0] |= {name: knowledge[name] for name in NAMES}
+    return states
+
+
+def together(states: Sequence[State]) -> State:
+    """Return what `outputs_of` has taken apart."""
+    curves = [name for name in states[0] if name.startswith("curves")]
+    knowledge = {
+        name: states[0][name] for name in (*INPUT_FIELDS, *NAMES, *curves) if name in states[0]
+    }
+    for number, state in enumerate(states):
+        # These are of the inputs, but for the paper's diagonal adaptation.
+        also = ("squares", "mean_energy")
+        own = {name: state[name] for name in state if name not in INPUT_FIELDS or name in also}
+        own = {name: own[name] for name in own if not name.startswith("curves")}
+        knowledge |= {f"{number}.{name}": own[name] for name in own if name not in NAMES}
+    return knowledge
 
 
 @dataclass
@@ -51,16 +94,15 @@ class Knowledge:
     ``squares`` are the squared scales (0 for features without one yet) and ``counts`` the rows in
     which each feature was not zero (where scaling counts them, by a sample late in a stream).
     ``limits`` are the squares up to which values count as they are, 0 where that follows from the
-    scale. Both are those of x - centre. A = αI + Vᵀdiag(ev)V + `dense`, or, for AdaGrad,
-    `gradients` is G.
+    scale. Both are those of x - centre. A = αI + Vᵀdiag(ev)V + `dense`; where there are steps per
+    feature, `gradients` is G.
     """
 
     keys: Keys
     numbers: dict[str, float]  # counters and means
-    share: Floats  # of each expert
-    shrinkage: Floats  # shares of the factors by which predictions are shrunk
-    experts: Floats  # alpha and kind of each, as the core writes them
-    weights: Floats  # a row per expert
+    shares: dict[str, Floats]  # and factors of the members, for both uses: see mixture.hpp
+    seen: NDArray[np.int64]  # classes that rows have had
+    weights: Floats  # a row per member, those with a step per feature last
     squares: Floats
     counts: Floats | None
     limits: Floats
@@ -78,7 +120,7 @@ class Knowledge:
 
     @property
     def unit_of_weights(self) -> float:
-        """The weight of one effective row, see ensemble.hpp."""
+        """The weight of one effective row, see rows_seen.hpp."""
         squares = self.numbers["weights.squares"]
         normal = np.finfo(np.float64).tiny <= squares < np.inf
         return squares / self.numbers["weights.sum"] if normal else 1.0
@@ -92,7 +134,8 @@ class Knowledge:
         squares[0] = self.squares[0]  # the intercept has no unit
         centred = self.centres != 0
         squares[centred] = CENTRED * self.squares[centred]
-        mean_count = self.numbers["nonzeros"] / max(self.numbers["features"], 1.0)
+        values = self.numbers["recent.values"] or self.numbers["nonzeros"]
+        mean_count = values / max(self.numbers["features"], 1.0)
         if mean_count == 0:
             return squares
         relative = self.counts / (COMMON * mean_count)
@@ -146,16 +189,15 @@ def read(
         out[:, positions] = rows
         return out
 
-    numbers = {name: float(state[name]) for name in _SCALARS}
-    numbers |= {name: float(state[name]) if name in state else 0.0 for name in _OPTIONAL}
+    numbers = {name: float(state[name]) for name in (*_OF_INPUTS, *_OF_OUTPUT)}
+    numbers |= {name: float(state[name]) if name in state else 0.0 for name in (*_OPTIONAL, *_LEFT)}
     numbers["features"] = float(len(state["features"]) - (not parameters.intercept))
     knowledge = Knowledge(
         keys,
         numbers,
-        state["ensemble.share"].astype(np.float64),
-        state["shrinkage.share"].astype(np.float64),
-        state["ensemble.experts"],
-        spread(state["weights"]),
+        {name: _in_order(state, name) for name in SHARES},
+        state["classes.seen"],
+        spread(np.concatenate([state["weights"], state["diagonal"]])),
         spread(state["squares"][np.newaxis])[0],
         spread(state["counts"][np.newaxis])[0] if parameters.counts_rows else None,
         spread(_limits(state)[np.newaxis])[0],
@@ -166,11 +208,23 @@ def read(
     )
     if "gradients" in state:
         knowledge.gradients = spread(state["gradients"])[0]
+    elif len(state["diagonal"]):
+        knowledge.gradients = spread(state["diagonal.squares"][np.newaxis])[0]
     if "dense" in state:
         columns = positions[: len(state["dense"])]
         knowledge.dense = np.zeros((keys.size, keys.size))
         knowledge.dense[np.ix_(columns, columns)] = state["dense"]
     return knowledge
+
+
+def _in_order(state: State, name: str) -> Floats:
+    """Return shares or factors in the order of the weights: with curves, those of hats are last."""
+    shares = state[name].astype(np.float64)
+    curved = len(state["curved.weights"]) if "curved.weights" in state else 0
+    if not curved:
+        return shares
+    first = len(state["weights"])
+    return np.concatenate([shares[:first], shares[first + curved :], shares[first:][:curved]])
 
 
 def _limits(state: State) -> Floats:
@@ -188,26 +242,38 @@ def _centres(state: State) -> Floats:
 
 def write(parameters: Parameters, knowledge: Knowledge) -> State:
     """Return the argument of `_core.Model.set_knowledge`, without names."""
-    state: State = {name: np.array(knowledge.numbers[name]) for name in (*_SCALARS, *_OPTIONAL)}
-    for name in ("rounds", "nonzeros", "capacity"):
+    names = (*_OF_INPUTS, *_LEFT, *_OF_OUTPUT, *_OPTIONAL)
+    state: State = {name: np.array(knowledge.numbers[name]) for name in names}
+    for name in _COUNTS:
         state[name] = np.array(int(knowledge.numbers[name]), dtype=np.int64)
     limited = np.flatnonzero(knowledge.limits)
+    sketched = len(knowledge.weights) - len(parameters.diagonal)
+    zeros = np.zeros(knowledge.keys.size)
+    state |= knowledge.shares
+    for name in SHARES:
+        shares = knowledge.shares[name]
+        curved = shares[len(knowledge.weights) :]  # not in the order of `read`
+        state[name] = np.concatenate(
+            [shares[:sketched], curved, shares[sketched : len(knowledge.weights)]]
+        )
+    state["curves"] = np.array(0, dtype=np.int64)
     state |= {
         "scales.limited": limited.astype(np.uint64),
         "scales.limits": knowledge.limits[limited],
         "scales.centres": np.trim_zeros(knowledge.centres, "b"),
-        "follower.share": np.array([0.5, 0.5]),
-        "ensemble.share": knowledge.share,
-        "shrinkage.share": knowledge.shrinkage,
-        "ensemble.experts": knowledge.experts,
+        "classes.seen": knowledge.seen,
         "features": knowledge.keys,
-        "weights": np.ascontiguousarray(knowledge.weights),
+        "weights": np.ascontiguousarray(knowledge.weights[:sketched]),
+        "diagonal": np.ascontiguousarray(knowledge.weights[sketched:]),
+        "diagonal.squares": zeros,
         "directions": np.ascontiguousarray(knowledge.V),
         "ev": knowledge.ev,
         "squares": knowledge.squares,
-        "counts": np.zeros(knowledge.keys.size) if knowledge.counts is None else knowledge.counts,
+        "counts": zeros if knowledge.counts is None else knowledge.counts,
     }
-    if knowledge.gradients is not None:
+    if knowledge.gradients is not None and parameters.diagonal:
+        state["diagonal.squares"] = knowledge.gradients
+    elif knowledge.gradients is not None:
         state["gradients"] = knowledge.gradients[np.newaxis]
     if knowledge.dense is not None:
         state["dense"] = knowledge.dense
@@ -218,13 +284,61 @@ def write(parameters: Parameters, knowledge: Knowledge) -> State:
     return state
 
 
+def averaged(states: Sequence[State]) -> State:
+    """Return what outputs know about their errors, averaged by their rows: see intervals.hpp."""
+    rows = [float(state["rounds"]) for state in states]
+    if not sum(rows):
+        rows = [1.0] * len(rows)
+    average = {
+        name: np.average([state[name] for state in states], axis=0, weights=rows)
+        for name in OF_ERRORS
+        if name in states[0]
+    }
+    if "intervals" in average:  # counts are whole numbers
+        counts = average["intervals"][:, ALPHAS:]
+        counts[:] = np.floor(counts + 0.5)
+    return average
+
+
+def forgotten(state: State, kept: float) -> State:
+    """Return the knowledge of a learner whose rows count ``kept`` times as much."""
+    sums = ("weights.sum", "weights.squares", "counts", "ev", "dense", "tail", "total", *_LEFT)
+    losses = ("loss.rows", "later.loss.rows", "base.loss.rows")
+    of_output = ("label.weight", *losses, "curved.ev", "curved.tail")
+    powers = dict.fromkeys((*sums, *of_output), 1) | {"gradients": 2, "diagonal.squares": 2}
+    less = {name: kept**power * state[name] for name, power in powers.items() if name in state}
+    return state | less
+
+
 def with_opposite_labels(state: State) -> State:
-    """Return the knowledge of a learner of the same rows with opposite labels."""
+    """Return the knowledge of an output of the same rows with opposite labels."""
+    if "intervals" in state:
+        state = state | {"intervals": np.roll(state["intervals"], 2, axis=0)}
+    if "curved.weights" in state:
+        state = state | {"curved.weights": -state["curved.weights"]}
     return state | {
         "weights": -state["weights"],
-        "label_low": -state["label_high"],
-        "label_high": -state["label_low"],
-        "labels.recent": -state["labels.recent"],
-        "labels.usual": -state["labels.usual"],
-        "follower.margin": -state["follower.margin"],
+        "diagonal": -state["diagonal"],
+        "diagonal.later": -state["diagonal.later"],
+        "label.low": -state["label.high"],
+        "label.high": -state["label.low"],
+        "label.mean": -state["label.mean"],
+    }
+
+
+def without_sketch(state: State) -> State:
+    """Return the knowledge of an output with steps per feature only, see Output::drop_sketch."""
+    members = len(state["diagonal"])
+    shares = state["next.members"][-members:]
+    shares = shares / shares.sum()
+    slots = state["features"].size
+    nothing = {"weights": np.zeros((0, slots)), "directions": np.zeros((0, slots))}
+    dropped = state | nothing | {"next.members": shares, "later.members": shares}
+    factors = state["next.factors"][-members:] if members > 1 else np.ones(1)
+    dropped |= {"next.factors": factors, "later.factors": factors}
+    dropped["curves"] = np.array(0, dtype=np.int64)
+    return {
+        name: dropped[name]
+        for name in dropped
+        if name not in ("ev", *_OPTIONAL) and not name.startswith(("curved.", "curves."))
     }

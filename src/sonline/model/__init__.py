@@ -7,13 +7,15 @@
 - `predictions`: the result of learning a batch, and probabilities;
 - `batches`: rows of streams;
 - `next_rows`: how the frozen model does on the next rows;
+- `views`: a model at a glance;
 - `merge`: merged models, models with other classes, compact models;
 - `schema`: the document of a model file.
 """
 
 from sonline.model.features import known_by
 from sonline.model.files import Reading
-from sonline.model.model import PROBABILISTIC, Model, to_merge
+from sonline.model.inspection import PROBABILISTIC
+from sonline.model.model import Model, to_merge
 from sonline.model.next_rows import NextRows
 from sonline.model.predictions import LearnResult, probabilities
 

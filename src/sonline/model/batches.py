@@ -9,7 +9,8 @@ import numpy as np
 from sonline import _core
 from sonline.errors import InvalidInputError
 from sonline.labels import NEW, ClassTable, Codes
-from sonline.rows import NAMED, UNKNOWN, CoreRows, Keys
+from sonline.rows import NAMED, CoreRows, Keys
+from sonline.rows.cells import SparseRows
 
 
 class StreamKeys:
@@ -25,18 +26,12 @@ class StreamKeys:
 
     def rows(self, core: _core.Model, batch: Any, add: bool) -> CoreRows:
         """Return the rows of a batch; new names are added to the model if ``add``."""
-        if not batch.named:
-            return CoreRows("csr", (batch.values, batch.indices, batch.indptr), len(batch))
-        self._update(core, batch, add)
-        if self._keys is None:
-            keys = batch.indices.view(np.uint64) | NAMED
-            return CoreRows("csr", (batch.values, keys, batch.indptr), len(batch))
-        keys = self._keys[batch.indices]
-        known = keys != UNKNOWN
-        if known.all():
-            return CoreRows("csr", (batch.values, keys, batch.indptr), len(batch))
-        ends = np.concatenate([[0], np.cumsum(known)])[batch.indptr]
-        return CoreRows("csr", (batch.values[known], keys[known], ends), len(batch))
+        keys = batch.indices
+        if batch.named:
+            self._update(core, batch, add)
+            keys = keys.view(np.uint64) | NAMED if self._keys is None else self._keys[keys]
+        rows = SparseRows(batch.indptr, keys, batch.values)
+        return CoreRows.of_sparse(rows, table=batch.table)
 
     def _update(self, core: _core.Model, batch: Any, add: bool) -> None:
         """Take in the new names of a batch."""
@@ -79,5 +74,5 @@ def batch_codes(table: ClassTable, batch: Any) -> tuple[Codes, ClassTable]:
             table, codes = table.encode(batch.label_values())
         except InvalidInputError as error:
             row = int(np.argmax(codes == NEW))
-            raise batch.error(row, str(error).removeprefix("y: ")) from None
+            raise batch.error(row, error.message) from None
     return codes, table.decided_by(codes)

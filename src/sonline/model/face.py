@@ -6,11 +6,19 @@ import copy
 import os
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+
+import numpy as np
 
 from sonline import persistence
+from sonline.model.curves import Curve
 from sonline.model.model import Model
+from sonline.model.pairs import Pair
 from sonline.rows import Floats
+from sonline.rows.columns import each_row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Feature: TypeAlias = str | int
 
@@ -56,8 +64,9 @@ class Face:
     def weights(self, label: Any = None, *, scaled: bool = False) -> dict[Feature, float]:
         """Return the weight of each feature seen.
 
-        Predictions are linear in a feature once it has occurred 16 times. Until then its scale
-        includes the row that is predicted (`scaling` "auto" and "rms").
+        In a model with curves (parameter ``curves``) they are the linear part: `curve` returns all
+        that a column adds. Predictions are linear in other features once they have occurred 16
+        times. Until then the scale includes the row that is predicted (`scaling` "auto" and "rms").
 
         Parameters
         ----------
@@ -69,6 +78,81 @@ class Face:
             mean square, which you can compare even if features have different units.
         """
         return self.model.weights_of(label, scaled)
+
+    def curve(self, feature: Feature, label: Any = None) -> Curve:
+        """Return what a column adds to a prediction, as a function of its value.
+
+        Parameters
+        ----------
+        feature : str or int
+            The name of the column, or its index.
+        label : optional
+            The class that is predicted; needed if there are more than two.
+
+        Returns
+        -------
+        Curve
+            Its knots (``values``), what the column adds there (``contributions``, in log odds or
+            in the unit of the target, less their mean) and the number of ``rows`` in each piece.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sonline import OnlineLearner
+        >>> x = np.random.default_rng(0).normal(size=(2000, 1))
+        >>> learner = OnlineLearner(loss="squared")
+        >>> predictions = learner.learn(x, x[:, 0] ** 2)
+        >>> low, zero, high = learner.curve(0).at([-1.5, 0.0, 1.5])
+        >>> bool(zero < low and zero < high)
+        True
+        """
+        return self.model.curve(feature, label)
+
+    def all_curves(self, label: Any = None) -> list[Curve]:
+        """Return the curves of all columns that have one, the most important first.
+
+        Parameters
+        ----------
+        label : optional
+            The class that is predicted; needed if there are more than two.
+        """
+        return self.model.curves(label)
+
+    def all_pairs(self, label: Any = None) -> list[Pair]:
+        """Return the pairs of columns (``curves="pairs"``), the most important first.
+
+        Parameters
+        ----------
+        label : optional
+            The class that is predicted; needed if there are more than two.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sonline import OnlineLearner
+        >>> X = np.random.default_rng(0).normal(size=(2000, 3))
+        >>> learner = OnlineLearner(loss="squared", curves="pairs")
+        >>> predictions = learner.learn(X, X[:, 0] * X[:, 2])
+        >>> learner.all_pairs()[0].features
+        (0, 2)
+        """
+        return self.model.pairs(label)
+
+    def plot_curves(self, label: Any = None, *, count: int = 12) -> Figure:
+        """Draw the curves of the most important columns, each over the density of its rows.
+
+        Needs matplotlib (``pip install "sonline[plot]"``); see `sonline.plots.curves`.
+
+        Parameters
+        ----------
+        label : optional
+            The class. Without it, curves of all classes are drawn if there are up to ten.
+        count : int, default=12
+            How many columns.
+        """
+        from sonline import plots  # noqa: PLC0415 - matplotlib is an extra
+
+        return plots.curves(self, label, count=count)
 
     def explain_one(self, x: Mapping[Any, Any], label: Any = None) -> dict[Feature, float]:
         """Return what each feature of a row adds to its raw prediction, largest first.
@@ -103,8 +187,8 @@ class Face:
 
         Parameters
         ----------
-        X : sequence of mappings, or a data frame
-            The rows; the columns of a data frame are features.
+        X : data frame, array, sparse matrix, or sequence of mappings
+            The rows.
         label : optional
             The class, as in `weights`.
 
@@ -118,8 +202,13 @@ class Face:
         [['(intercept)', 'rooms'], ['(intercept)', 'rooms']]
         """
         explain = self.model.explainer(label)
-        rows = X.to_dict("records") if hasattr(X, "iloc") else X
-        return [explain(row) for row in rows]
+        return [explain(self._mapping(row)) for row in each_row(X)]
+
+    def _mapping(self, row: Any) -> Any:
+        """Return one row as a mapping; a row of an array or of a sparse matrix by index."""
+        if hasattr(row, "tocsr"):
+            return dict(zip(row.indices.tolist(), row.data.tolist(), strict=True))
+        return dict(enumerate(row)) if isinstance(row, (list, tuple, np.ndarray)) else row
 
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues of the sketch of each output, largest first."""
@@ -133,3 +222,90 @@ class Face:
         next. ``sweeps`` over all features restore orthonormality from time to time.
         """
         return self.model.stats()
+
+
+class Intervals:
+    """How far off the prediction for one row may be; of faces that predict numbers."""
+
+    _model: Model
+    _later: ClassVar[bool] = True  # whether predictions are for later rows, or for the next one
+
+    def std_one(self, x: Mapping[Any, Any]) -> Any:
+        """Return the standard deviation of the prediction for one row.
+
+        Of a number it is that of the label about the prediction, in the unit of the label; it is
+        infinite before the second label. Of classes it is that of the raw prediction.
+
+        Parameters
+        ----------
+        x : mapping
+            From feature to number or text.
+
+        Examples
+        --------
+        >>> from sonline import OnlineLearner
+        >>> learner = OnlineLearner(loss="squared")
+        >>> for number in range(100):
+        ...     before = learner.learn_one({"rooms": number % 7}, number % 7 + number % 2)
+        >>> 0.3 < learner.std_one({"rooms": 3}) < 0.7
+        True
+        """
+        sizes = self._model.sized_one(x, self._later)[1][:, np.newaxis]
+        of_classes = np.abs(self._model.in_order(sizes))[:, 0]
+        return float(of_classes[0]) if of_classes.size == 1 else of_classes
+
+    def interval_one(self, x: Mapping[Any, Any], interval: float = 0.9) -> tuple[float, float]:
+        """Return the ends of an interval for the label of one row.
+
+        Parameters
+        ----------
+        x : mapping
+            From feature to number or text.
+        interval : float, default=0.9
+            The part of the labels that are to be inside, whatever the stream is: see `predict` of
+            `sonline.OnlineLearner`.
+
+        Examples
+        --------
+        >>> from sonline import OnlineLearner
+        >>> learner = OnlineLearner(loss="squared")
+        >>> for number in range(100):
+        ...     before = learner.learn_one({"rooms": number % 7}, number % 7 + number % 2)
+        >>> low, high = learner.interval_one({"rooms": 3})
+        >>> low < 3 and 4 < high
+        True
+        """
+        with self._model.core.hold():
+            raw, sizes = self._model.sized_one(x, self._later)
+            ends = self._model.intervals(raw[:, np.newaxis], sizes[:, np.newaxis], interval,
+                                         self._later)  # fmt: skip
+        low, high = ends[0].tolist()
+        return low, high
+
+
+class Sets:
+    """Which classes are possible for one row; of faces that predict classes."""
+
+    _model: Model
+    _later: ClassVar[bool] = True
+
+    def predict_set_one(self, x: Mapping[Any, Any], coverage: float = 0.9) -> set[Any]:
+        """Return the labels that are possible for one row.
+
+        Parameters
+        ----------
+        x : mapping
+            From feature to number or text.
+        coverage : float, default=0.9
+            The part of the rows of each class whose label is to be in the set, at least.
+
+        Examples
+        --------
+        >>> from sonline import OnlineLearner
+        >>> learner = OnlineLearner()
+        >>> for number in range(200):
+        ...     before = learner.learn_one({"red": number % 2}, number % 2)
+        >>> learner.predict_set_one({"red": 1})
+        {1}
+        """
+        return self._model.set_one(x, coverage, self._later)

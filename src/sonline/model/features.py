@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sonline.errors import InvalidInputError
+from sonline.read_options import ReadOptions
 from sonline.rows import Rows, is_frame, names_of
 
 if TYPE_CHECKING:
@@ -21,7 +22,6 @@ def check_features(model: Model, X: Rows, add: bool) -> None:
         for used, message in file_columns(model.reading.table):
             if columns.issuperset(used):
                 raise InvalidInputError(message)
-        refuse_dates(model, X)
     if model.parameters.hash_bits is not None:
         return
     if add and type(X) is np.ndarray and not model.core.name_count():
@@ -39,20 +39,6 @@ def check_features(model: Model, X: Rows, add: bool) -> None:
         raise InvalidInputError(
             "this model knows its features by name, X has none; pass a data frame or mappings"
         )
-
-
-def refuse_dates(model: Model, frame: Any) -> None:
-    """Raise an error about a column of a data frame that the model was trained on as dates.
-
-    Its texts would be unknown categories, and predictions would ignore them.
-    """
-    dates = [name for name, kind in model.reading.columns.items() if kind == "date"]
-    for name in dates:
-        if name in frame and getattr(frame[name].dtype, "kind", "O") not in "iuf":
-            raise InvalidInputError(
-                f"X: column {name!r} holds dates, which the model reads from files: write the "
-                "frame to Parquet and use that file"
-            )
 
 
 def check_stream_features(model: Model, named: bool, names: Sequence[str] = ()) -> None:
@@ -100,14 +86,14 @@ def known_by(model: Model) -> str:
     return "index" if model.core.stats()["features"] > 1 else ""  # the first is the intercept
 
 
-def file_columns(table: dict[str, Any]) -> list[tuple[list[str], str]]:
+def file_columns(table: ReadOptions) -> list[tuple[list[str], str]]:
     """Return groups of columns that only streams split into words or multiply.
 
     With each comes the error about other rows that have them.
     """
     groups = []
     for option, separator in (("ngrams", ":"), ("interactions", "*")):
-        for each in table.get(option, []):
+        for each in getattr(table, option):
             used = each.split(separator)
             message = (
                 f"this model was trained on files with {option}=[{each!r}], which applies to "

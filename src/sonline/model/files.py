@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Self, cast
 
@@ -15,18 +15,30 @@ from sonline.labels import ClassTable
 from sonline.model.batches import StreamKeys
 from sonline.model.features import file_columns
 from sonline.model.inspection import Inspection
-from sonline.model.learners import numbered, restored_learners
 from sonline.model.schema import check_document
 from sonline.parameters import Parameters
+from sonline.read_options import ReadOptions
 
 
-@dataclass
+@dataclass(frozen=True)
 class Reading:
     """How a stream of rows for a model is read."""
 
     features: str = ""  # "index", "name" or "hash"; "" as long as no stream was read
-    columns: dict[str, str] = field(default_factory=dict)  # of tables: "number" or "text"
-    table: dict[str, Any] = field(default_factory=dict)  # special columns: label, weight, ...
+    columns: dict[str, str] = field(default_factory=dict)  # of tables: "number", "text" or "date"
+    table: ReadOptions = field(default_factory=ReadOptions)  # that decide what a row holds
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as values that JSON can hold."""
+        return vars(self) | {"table": self.table.of_rows()}
+
+
+def new_core(parameters: Parameters, table: ClassTable | None) -> _core.Model:
+    """Return an empty model of the core for numbers, or for these classes."""
+    single = parameters.dtype == "float32"
+    if table is None:
+        return _core.Model(parameters.for_core(), single)
+    return _core.Model(parameters.for_core(), single, len(table), table.growing)
 
 
 class ModelFiles(Inspection):
@@ -48,12 +60,17 @@ class ModelFiles(Inspection):
     @reading.setter
     def reading(self, reading: Reading) -> None:
         self._reading = reading
-        if "learners" in vars(self):
-            self.core.refuse_columns(file_columns(reading.table))
+        if "core" in vars(self):
+            self._set_columns()
+
+    def _set_columns(self) -> None:
+        """Tell the core what columns of mappings are."""
+        self.core.refuse_columns(file_columns(self.reading.table))
+        self.core.read_as_text(self.text_columns)
 
     @abstractmethod
-    def _set_learners(self, learners: list[_core.Model], signs: Sequence[float]) -> None:
-        """Use these learners."""
+    def _set_core(self, core: _core.Model) -> None:
+        """Use this model of the core."""
 
     def document(self, pickled: bool = False) -> dict[str, Any]:
         """Return everything but the arrays, as values that JSON, or only a pickle, can hold."""
@@ -62,8 +79,7 @@ class ModelFiles(Inspection):
         return {
             "parameters": self.parameters.as_dict(),
             "classes": table if as_it_is else cast(ClassTable, table).as_dict(),
-            "signs": self.signs,
-            "reading": vars(self.reading),
+            "reading": self.reading.as_dict(),
             "only_predicts": self.only_predicts,
             "progress": self.progress.as_dict(),
             "run": self.run,
@@ -72,7 +88,7 @@ class ModelFiles(Inspection):
 
     def tensors(self) -> persistence.Tensors:
         """Return the arrays, all of the same moment."""
-        return numbered(_core.Classes.states(self.learners, knowledge=False))
+        return self.core.save()
 
     def _snapshot(self, pickled: bool = False) -> tuple[dict[str, Any], persistence.Tensors]:
         """Return document and arrays of the same moment, also if another thread adds a class."""
@@ -125,15 +141,12 @@ class ModelFiles(Inspection):
             classes = ClassTable.from_dict(dict(classes))
         self.parameters = Parameters(**document["parameters"])
         self.table = classes
-        self.reading = Reading(**document["reading"])
+        table = ReadOptions(**document["reading"]["table"])
+        self.reading = Reading(**(document["reading"] | {"table": table}))
         self.progress = Progress.from_dict(document["progress"])
         self.run, self.face = dict(document["run"]), dict(document["face"])
         self.only_predicts = bool(document["only_predicts"])
         self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
-        signs = [float(sign) for sign in document["signs"]]
-        growing = self.growing and self.classes > 1
-        if len(signs) != max(self.outputs, 1) + growing or not set(signs) <= {1.0, -1.0}:
-            raise ModelFileError(f"classes and signs {signs} of the learners do not fit together")
-        several = self.growing or self.classes > 2
-        learners = restored_learners(self.parameters, tensors, len(signs), several)
-        self._set_learners(learners, signs)
+        core = new_core(self.parameters, classes)
+        core.restore(tensors)
+        self._set_core(core)

@@ -11,26 +11,34 @@ from numpy.typing import NDArray
 from sonline import _core
 from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable
+from sonline.model.curves import Curve, curve_of
+from sonline.model.pairs import Pair, pair_of
 from sonline.parameters import Parameters
 from sonline.rows import Floats, cleaned
+from sonline.rows.columns import MISSING_WORD, one_row
+from sonline.rows.dates import expanded
+from sonline.rows.sides import Sides
 
 COUNTING = ("auto", "rms")  # ways of scaling by the mean square of the values
+PROBABILISTIC = "logistic"  # the loss whose predictions are logarithms of odds
 INTERCEPT = "(intercept)"  # its name among the parts of a prediction
 
 
 class Inspection:
     """The part of `Model` that only looks at its learners."""
 
+    CLASSES_SHOWN = 10  # of a model whose curves are shown without naming a class
+
     parameters: Parameters
     table: ClassTable | None
-    learners: list[_core.Model]
-    signs: list[float]
-    predict_one: Callable[[Any], list[float]]
+    core: _core.Model
+    predict_one: Callable[..., list[float]]
+    reading: Any
 
     @property
-    def core(self) -> _core.Model:
-        """The first learner: the only one for numbers and for two classes that cannot grow."""
-        return self.learners[0]
+    def text_columns(self) -> set[str]:
+        """The columns whose texts are categories, also if they are dates."""
+        return {name for name, kind in self.reading.columns.items() if kind == "text"}
 
     @property
     def classes(self) -> int:
@@ -62,16 +70,14 @@ class Inspection:
         mean square: what a feature of its usual size adds to a prediction. With scaling="none" or
         "gradient" the root mean squares are not known, and both are the same.
         """
-        lines = []
-        for learner, sign in zip(self.learners[: self.outputs], self.signs, strict=False):
-            weights = sign * learner.weights()
-            lines.append(weights * learner.scales() if scaled else weights)
-        return np.array(lines).reshape(self.outputs, -1)
+        lines = np.array([self.core.weights(line) for line in range(self.outputs)])
+        lines = lines.reshape(self.outputs, -1)
+        return lines * self.core.scales() if scaled else lines
 
     def limits(self) -> tuple[Floats, Floats]:
         """Return, for each feature, the values beyond which it is cut, the intercept's first."""
         centres = self.centres()
-        limits: Floats = np.max([learner.limits() for learner in self.learners], axis=0)
+        limits: Floats = self.core.limits()
         return centres - limits, centres + limits
 
     def young(self) -> NDArray[np.bool_]:
@@ -82,13 +88,13 @@ class Inspection:
         """
         if self.parameters.scaling not in COUNTING:
             return np.zeros(self.centres().size, np.bool_)
-        limits: Floats = np.max([learner.limits() for learner in self.learners], axis=0)
+        limits: Floats = self.core.limits()
         limits[0] = 0
         return np.isinf(limits)
 
     def centres(self) -> Floats:
         """Return what is subtracted from the values of each feature, the intercept's first."""
-        return np.asarray(self.learners[0].centres())
+        return np.asarray(self.core.centres())
 
     def output_of(self, label: Any = None) -> tuple[int, float]:
         """Return the output that predicts a class, and 1, or -1 if it predicts the other class.
@@ -116,9 +122,140 @@ class Inspection:
         # Another thread may have added features since.
         return dict(zip(self.features(), weights, strict=False))
 
+    def hats(self, output: int) -> dict[int, tuple[Floats, Floats]]:
+        """Return knots of each column with a curve, and what the curve adds there to its line.
+
+        Columns are known by their position among the weights, in which the intercept is first.
+        """
+        return {slot: (knots, values) for slot, knots, values, _ in self.core.curves(output)}
+
+    def curves(self, label: Any = None) -> list[Curve]:
+        """Return the curves of all columns that have one, the most important first."""
+        output, sign = self.output_of(label)
+        drawn = self.core.curves(output)
+        if not drawn:
+            return []
+        weights = sign * self.weights()[output]
+        centres, limits = self.centres(), self.core.limits()
+        features, counts = [INTERCEPT, *self.features()], self._counts()
+        rounds = self.stats()["rounds"]
+        positions = {feature: slot for slot, feature in enumerate(features)}
+        curves = []
+        for slot, knots, values, rows in drawn:
+            centre, limit, feature = centres[slot], limits[slot], features[slot]
+            line = weights[slot] * np.clip(knots - centre, -limit, limit)
+            marked = (
+                counts[positions[mark]]
+                if (mark := f"{feature}={MISSING_WORD}") in positions
+                else 0.0
+            )
+            curves.append(
+                curve_of(
+                    feature,
+                    knots,
+                    line + sign * values,
+                    rows,
+                    slope=float(weights[slot]),
+                    zeros=rounds - float(rows.sum()) - float(marked),
+                    limits=(float(centre - limit), float(centre + limit)),
+                )
+            )
+        return sorted(curves, key=lambda curve: -curve.importance)
+
+    def maps(
+        self, output: int
+    ) -> list[tuple[tuple[int, int], tuple[Sides, Sides], Floats, Floats]]:
+        """Return columns and sides of each pair, and weight and rows for each two sides."""
+        return [
+            ((a, b), (Sides(of_a, few_a), Sides(of_b, few_b)), weights, rows)
+            for a, of_a, few_a, b, of_b, few_b, weights, rows in self.core.pairs(output)
+        ]
+
+    def pairs(self, label: Any = None) -> list[Pair]:
+        """Return the pairs of columns, the most important first."""
+        output, sign = self.output_of(label)
+        features = [INTERCEPT, *self.features()]
+        pairs = [
+            pair_of((features[a], features[b]), sides, sign * weights, rows)
+            for (a, b), sides, weights, rows in self.maps(output)
+        ]
+        return sorted(pairs, key=lambda pair: -pair.importance)
+
+    def curve(self, feature: Any, label: Any = None) -> Curve:
+        """Return the curve of a column; a line through two points if it has none."""
+        for curve in self.curves(label):
+            if curve.feature == feature:
+                return curve
+        features = self.features()
+        if feature not in features:
+            raise InvalidInputError(f"the model knows no feature {feature!r}")
+        output, sign = self.output_of(label)
+        slot, rounds = features.index(feature) + 1, self.stats()["rounds"]
+        slope, centre = sign * float(self.weights()[output, slot]), float(self.centres()[slot])
+        size = float(self.core.scales()[slot]) or 1.0
+        limit = float(self.core.limits()[slot])
+        # All that is known is how often it occurred, and its root mean square then.
+        count = min(float(self._counts()[slot]), rounds)
+        values = np.array([centre - size if centre else 0.0, centre + size])
+        rows = np.array([count / 2, 0.0, count / 2] if centre else [0.0, 0.0, count])
+        return curve_of(
+            feature,
+            values,
+            slope * (values - centre),
+            rows,
+            slope=slope,
+            zeros=rounds - count,
+            limits=(centre - limit, centre + limit),
+        )
+
+    def column_curves(self, label: Any = None) -> list[tuple[Any, dict[Any, Curve]]]:
+        """Return the curves of each column by their classes, the most important column first.
+
+        Without a label there are those of all classes, or those of the only output.
+        """
+        labels: list[Any] = [label]
+        if label is None and self.outputs > 1:
+            labels = cast(ClassTable, self.table).sorted_labels()
+        elif label is None and self.classes == 2:
+            labels = cast(ClassTable, self.table).sorted_labels()[1:]
+        columns: dict[Any, dict[Any, Curve]] = {}
+        for one in labels if self.outputs else []:
+            for curve in self.curves(one):
+                columns.setdefault(curve.feature, {})[one] = curve
+        most = {
+            name: max(curve.importance for curve in found.values())
+            for name, found in columns.items()
+        }
+        return sorted(columns.items(), key=lambda item: -most[item[0]])
+
+    @staticmethod
+    def span(columns: list[tuple[Any, dict[Any, Curve]]]) -> tuple[float, float]:
+        """Return the lowest and the highest contribution in a picture of columns; 0 is within."""
+        parts = [
+            curve.contributions[curve.shown()] for _, curves in columns for curve in curves.values()
+        ]
+        every = np.concatenate([[0.0], *parts])
+        return float(every.min()), float(every.max())
+
+    def unit(self, label: Any = None) -> str:
+        """Return what contributions to a raw prediction are measured in."""
+        if self.table is None:
+            return "in the unit of the target"
+        if label is None and self.classes == 2:
+            label = self.table.sorted_labels()[1]
+        what = "log odds" if self.parameters.loss == PROBABILISTIC else "raw prediction"
+        return f"in {what}" + ("" if label is None else f" of {label}")
+
+    def _counts(self) -> Floats:
+        """Return in how many rows each feature was there, the intercept first."""
+        return np.asarray(self.core.knowledge()["counts"], dtype=np.float64)
+
     def cleaned(self, x: Mapping[Any, Any], error: InvalidInputError) -> dict[Any, Any]:
         """Return a row without missing values after an error of the core; see `rows.cleaned`."""
-        return cleaned(x, self.parameters.missing, error)
+        row = cleaned(x, self.parameters.missing)
+        if row is x:
+            raise error from None
+        return cast(dict[Any, Any], row)
 
     def predict_row(self, x: Mapping[Any, Any]) -> list[float]:
         """Return the raw predictions of one mapping; missing values are absent, or an error."""
@@ -140,37 +277,51 @@ class Inspection:
         """
         output, sign = self.output_of(label)
         bias, *weights = (sign * self.weights()[output]).tolist()
-        limits = self.learners[output].limits()[1:].tolist()
-        centres = self.learners[output].centres()[1:].tolist()
-        features = zip(weights, limits, centres, self.young()[1:].tolist(), strict=False)
+        limits = self.core.limits()[1:].tolist()
+        centres = self.core.centres()[1:].tolist()
+        hats = self.hats(output)
+        drawn = [hats.get(slot + 1) for slot in range(len(weights))]
+        pairs = self.pairs(label)
+        features = zip(weights, limits, centres, self.young()[1:].tolist(), drawn, strict=False)
         # Another thread may have added features since.
         known = dict(zip(self.features(), features, strict=False))
-        bias += sum(weight * centre for weight, _, centre, _ in known.values())
+        bias += sum(weight * centre for weight, _, centre, _, _ in known.values())
         intercept = INTERCEPT
         while intercept in known:
             intercept = f"({intercept})"
-        absent = {feature: 0.0 for feature, (_, _, centre, _) in known.items() if centre != 0}
+        absent = {feature: 0.0 for feature, (_, _, centre, _, _) in known.items() if centre}
         bounded = self.parameters.bound is not None or self.parameters.clip
 
         def explain(x: Mapping[Any, Any]) -> dict[Any, float]:
+            x = one_row(x)
             try:
                 self.predict_one(x)  # raises the errors about rows that cannot be used
             except InvalidInputError as error:
                 x = self.cleaned(x, error)
                 self.predict_one(x)
+            x = expanded(x, self.text_columns)
             parts: dict[Any, float] = {intercept: bias} if self.parameters.intercept else {}
-            for name, value in (absent | dict(x)).items():
+            given: dict[Any, tuple[Any, float]] = {}  # names and values, but 0
+            for name, value in (absent | x).items():
                 feature = f"{name}={value}" if isinstance(value, str) else name
                 key = self._hashed(feature)
                 if key not in known:
                     continue
                 number = 1.0 if isinstance(value, str) else float(value)
-                weight, limit, centre, young = known[key]
+                weight, limit, centre, young, curve = known[key]
+                if number != centre:
+                    given[key] = feature, number
                 if young and centre == 0 and not bounded:  # its scale depends on the value
                     alone = self.predict_one({name: value})[output] - self.predict_one({})[output]
                     parts[feature] = sign * alone
                 else:
                     parts[feature] = weight * min(max(number - centre, -limit), limit)
+                    if curve is not None:
+                        parts[feature] += sign * float(np.interp(number, *curve))
+            for pair in pairs:
+                if all(feature in given for feature in pair.features):
+                    (a, x_a), (b, x_b) = (given[feature] for feature in pair.features)
+                    parts[f"{a} × {b}"] = float(pair.at(np.array([x_a]), np.array([x_b]))[0])
             return dict(sorted(parts.items(), key=lambda item: -abs(item[1])))
 
         return explain
@@ -183,27 +334,22 @@ class Inspection:
 
     def spectra(self) -> list[Floats]:
         """Return the eigenvalues of the sketch of each output, largest first; sorted by class."""
-        outputs = self.learners[: self.outputs]
+        outputs = list(range(self.outputs))
         if self.classes > 2:
-            outputs = [outputs[number] for number in cast(ClassTable, self.table).order]
-        return [np.sort(learner.spectrum())[::-1] for learner in outputs]
+            outputs = cast(ClassTable, self.table).order.tolist()
+        return [np.sort(self.core.spectrum(line))[::-1] for line in outputs]
 
     def ranges(self) -> Floats:
         """Return the lowest and the highest raw prediction of each output, as two lines."""
         bound = np.inf if self.parameters.bound is None else float(self.parameters.bound)
-        ranges = []
-        for learner, sign in zip(self.learners[: self.outputs], self.signs, strict=False):
-            ends = np.array([-bound, bound])
-            low, high = learner.label_range()
-            if self.parameters.clip and low <= high:
-                ends = np.clip([low, high], -bound, bound)
-            ranges.append(np.sort(sign * ends))
-        return np.array(ranges).reshape(-1, 2).T
+        ends = np.array([-bound, bound])
+        low, high = self.core.label_range()
+        if self.parameters.clip and low <= high:
+            if self.parameters.log_link:
+                low, high = np.log(np.maximum([low, high], 1e-300))
+            ends = np.clip([low, high], -bound, bound)
+        return np.repeat(ends[:, np.newaxis], max(self.outputs, 1), axis=1)
 
     def stats(self) -> dict[str, Any]:
-        """Return counters; bytes and the upkeep of sketches over all learners."""
-        learners = [learner.stats() for learner in self.learners]
-        return learners[0] | {
-            name: sum(stats[name] for stats in learners)
-            for name in ("sweeps", "generations", "folds", "caught_up", "bytes")
-        }
+        """Return counters; bytes and the upkeep of sketches over all outputs."""
+        return self.core.stats()

@@ -1,53 +1,41 @@
 """`Model`: learns, predicts, merges and saves, behind every face of sonline.
 
-A model is one learner of the core for numbers and for two classes, and one per class ("this class
-or not") for more, with the labels of its classes, the names of its features, and what is needed to
-read more rows for it. Where rows are wide, the learners of several classes share one sketch in the
-core. All faces share its file.
+A model is one object of the core (cpp/sonline/model_of.hpp), with the labels of its classes, the
+names of its features, and what is needed to read more rows for it. It has one output for numbers
+and for two classes, and one per class ("this class or not") for more. All faces share its file.
 
-Classes may also emerge. Then one more learner takes every row as "not this class": the learner that
-a class would have by now if it had been declared at the start. A new class starts as its copy, so
-the result is the same, bit for bit, as if all classes had been known from the beginning.
+Classes may also emerge: the result is the same, bit for bit, as if all classes had been known from
+the beginning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
+from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline import _core, persistence
+from sonline import _core
 from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, shown
 from sonline.evaluate import Progress, measures
 from sonline.labels import SIGNS, ClassTable, Codes
 from sonline.model.batches import StreamKeys, batch_codes
-from sonline.model.features import check_features, check_stream_features, file_columns
-from sonline.model.files import ModelFiles, Reading
-from sonline.model.learners import group_with, learners_with
+from sonline.model.features import check_features, check_stream_features
+from sonline.model.files import ModelFiles, Reading, new_core
+from sonline.model.inspection import PROBABILISTIC
 from sonline.model.predictions import (
     LearnResult,
     class_counts,
     probabilities,
     probabilities_one,
 )
+from sonline.model.uncertainty import Uncertainty
 from sonline.parameters import Parameters
-from sonline.persistence import NAMES
-from sonline.rows import (
-    LARGEST_VALUES,
-    CoreRows,
-    Floats,
-    Rows,
-    check_finite,
-    rows_of,
-    vector,
-)
-
-NEVER = -1  # the target of the learner that takes every row as "not this class"
-PROBABILISTIC = "logistic"  # the loss whose predictions are logarithms of odds
+from sonline.rows import CoreRows, Floats, Rows, row_offsets, rows_of, vector
+from sonline.rows.checks import Reasons, mean_reasons, number_reasons, warn_if_skewed
 
 
 def to_merge(others: Any, start: Any) -> list[Any]:
@@ -64,13 +52,13 @@ def to_merge(others: Any, start: Any) -> list[Any]:
     return listed or []
 
 
-class Model(ModelFiles):
-    """One or several learners of the core with labels, names and files.
+class Model(Uncertainty, ModelFiles):
+    """A model of the core with labels, names and files.
 
     Parameters
     ----------
     parameters : Parameters
-        Of each learner.
+        Of each output.
     table : ClassTable, optional
         The classes; without, numbers are predicted.
 
@@ -109,50 +97,30 @@ class Model(ModelFiles):
         self.face = {}
         self.only_predicts = False
         self._learned_stream, self._predicted_stream = StreamKeys(), StreamKeys()
-        several = table is not None and _several(table)
-        single = parameters.dtype == "float32"
-        first = _core.Model(parameters.for_core(), single, several=several)
-        others = _number_of_learners(table) - 1
-        self._set_learners([first, *(first.copy() for _ in range(others))])
+        self._set_core(new_core(parameters, table))
 
     @classmethod
     def for_labels(cls, parameters: Parameters) -> Self:
         """Make the model of an `OnlineLearner`: for numbers, or for -1 and 1."""
         return cls(parameters, SIGNS if parameters.binary else None)
 
-    def _set_learners(
-        self, learners: list[_core.Model], signs: Sequence[float] | None = None
-    ) -> None:
-        """Use these learners; one with the sign -1 learns the opposite of its class."""
-        self.learners = learners
-        classes = self.classes
-        if self.table is None:
-            targets, self.signs = [0], [1.0]
-        elif classes <= 1:
-            # Only the learner of "not this class": with opposite labels it predicts class 0.
-            targets, self.signs = [0], [-1.0]
-        else:
-            targets = [1] if classes == 2 else list(range(classes))
-            targets += [NEVER] * self.table.growing
-            self.signs = list(signs) if signs is not None else [1.0] * len(learners)
-        if self.table is not None and not _several(self.table):
-            _core.Classes.separate(learners)
-        self.group = _core.Classes(learners, targets, self.signs)
-        outputs = slice(0, max(self.outputs, 1))
-        self.predictors = _core.Classes(learners[outputs], targets[outputs], self.signs[outputs])
-        # For one mapping: learn_one(x, number of the class, weight) of all learners,
-        # predict_one(x), a list of raw predictions, and choose_one(x), the number of a class.
-        # Attributes, because the cost of one more Python call per row can be measured.
-        self.learn_one = self.group.learn_one
-        self.predict_one = self.predictors.predict_one
-        self.choose_one = self.predictors.choose_one
+    def _set_core(self, core: _core.Model) -> None:
+        """Use this model of the core."""
+        self.core = core
+        # For one mapping. Attributes, because the cost of one more Python call per row can be
+        # measured: learn_one(x, label or number of the class, weight), predict_one(x), a list of
+        # raw predictions, and choose_one(x), the number of a class.
+        self.learn_one: Callable[..., Any] = core.learn_one
+        self.predict_one = core.predict_one
+        self.choose_one = core.choose_one
         if self.only_predicts:
             self.learn_one = lambda *_: self.refuse_if_compact()
         self._set_labels(self.table)
-        self.core.refuse_columns(file_columns(self.reading.table))
+        self._set_columns()
 
     def _set_labels(self, table: ClassTable | None) -> None:
-        """Keep labels and their numbers as attributes, for single rows."""
+        """Use these classes; labels and their numbers are attributes, for single rows."""
+        self.table = table
         self.numbers: dict[Any, int] = {} if table is None else table.numbers
         self.known_labels: tuple[Any, ...] = () if table is None else table.labels
 
@@ -194,11 +162,8 @@ class Model(ModelFiles):
 
     # -- rows, labels and names ------------------------------------------------------------------
 
-    def rows(self, X: Rows, add: bool, bounded: bool = False) -> CoreRows:
-        """Return rows as the core takes them; new names are entered if ``add``.
-
-        If ``bounded``, the indices of a sparse matrix must stay below its number of columns.
-        """
+    def rows(self, X: Rows, add: bool) -> CoreRows:
+        """Return rows as the core takes them; new names are entered if ``add``."""
         if isinstance(X, CoreRows):
             return X
         if hasattr(X, "indptr") and hasattr(X, "new_names"):
@@ -206,16 +171,14 @@ class Model(ModelFiles):
             stream = self._learned_stream if add else self._predicted_stream
             return stream.rows(self.core, X, add)
         check_features(self, X, add)
-        largest = LARGEST_VALUES[self.parameters.dtype]
         hashed = self.parameters.hash_bits is not None
         return rows_of(
             X,
             lambda names: self.core.name_keys(names, add),
             known_keys_of=None if hashed else lambda names: self.core.name_keys(names, False),
             types=self.reading.columns,
-            largest=largest,
+            dtype=self.parameters.dtype,
             missing=self.parameters.missing,
-            bounded=bounded,
             training=add,
         )
 
@@ -229,10 +192,25 @@ class Model(ModelFiles):
         """
         if self.table is None:
             numbers = vector("y", y)
-            check_finite("y", numbers)
+            self.label_reasons("y", numbers).raise_first()
             return numbers, None
         table, codes = self.table.encode(vector("y", y) if self.table.signs else y)
         return codes, table.decided_by(codes)
+
+    def label_reasons(self, name: str, labels: Floats) -> Reasons:
+        """Return which labels that are numbers this model cannot learn."""
+        reasons = number_reasons(name, labels)
+        if least := self.parameters.least_label:
+            reasons.join(mean_reasons(name, labels, least))
+        return reasons
+
+    def offsets(self, offset: Any, count: int) -> Floats | None:
+        """Return the offsets of rows, checked; None if there are none."""
+        if offset is not None and self.table is not None:
+            raise InvalidInputError(
+                f"an offset needs a loss for numbers, this model has {self.parameters.loss!r}"
+            )
+        return row_offsets(offset, count, self.parameters.log_link)
 
     def names(self) -> list[str]:
         """Return the names of features in the order of their ids."""
@@ -246,6 +224,7 @@ class Model(ModelFiles):
         y: Any,
         weights: Floats | None = None,
         *,
+        offset: Any = None,
         threads: int = 1,
     ) -> LearnResult:
         """Learn rows with labels, one after another.
@@ -258,6 +237,8 @@ class Model(ModelFiles):
             Numbers, or labels of the classes.
         weights : array of floats, optional
             Importance of each row, checked.
+        offset : array of floats, optional
+            What is added to the raw prediction of each row.
         threads : int, default=1
             How many threads may share the work of several outputs; the result does not depend on
             it.
@@ -268,7 +249,9 @@ class Model(ModelFiles):
             If anything cannot be used; then nothing has been learned.
         """
         targets, table = self.targets(y)
-        return self.learn_targets(self.rows(X, add=True), targets, table, weights, threads)
+        offsets = self.offsets(offset, targets.size)
+        rows = self.rows(X, add=True)
+        return self.learn_targets(rows, targets, table, weights, threads, offsets=offsets)
 
     def learn_targets(
         self,
@@ -277,10 +260,15 @@ class Model(ModelFiles):
         table: ClassTable | None,
         weights: Floats | None = None,
         threads: int = 1,
+        *,
+        offsets: Floats | None = None,
     ) -> LearnResult:
-        """Learn rows with targets as `targets` returned them, with the table."""
+        """Learn rows with targets as `targets` returned them, with the table.
+
+        ``offsets`` are those that `offsets` returned.
+        """
         try:
-            learned = self._learn_targets(rows, targets, table, weights, threads)
+            learned = self._learn_targets(rows, targets, table, weights, threads, offsets=offsets)
         except InvalidInputError:
             raise
         except BaseException:  # some rows have been learned
@@ -296,6 +284,8 @@ class Model(ModelFiles):
         table: ClassTable | None,
         weights: Floats | None,
         threads: int,
+        *,
+        offsets: Floats | None,
     ) -> LearnResult:
         self.refuse_if_compact()
         if rows.count != targets.size:
@@ -303,12 +293,31 @@ class Model(ModelFiles):
         if self.table is None or table is None:
             out = np.empty((1, rows.count))
             fresh = self.core.stats()["rounds"] == 0
-            with _interrupts(out, self.core, 1):
-                rows.call(self.core, "learn", targets, weights, out[0])
+            if fresh and self.parameters.loss == "squared":
+                warn_if_skewed(targets)
+            labels = targets
+            if offsets is not None:
+                labels, weights = self._without_offsets(targets, weights, offsets)
+            with _interrupts(out, self.core):
+                rows.call(self.core, "learn", labels, weights, out)
+            if offsets is not None:
+                out += offsets
             return LearnResult(out, targets, [(0, 0)], fresh)
         # No other thread may add classes meanwhile, or learn without the new ones.
         with self.core.hold(alone=True):
             return self._learn_classes(rows, *self._with_added(table, targets), weights, threads)
+
+    def _without_offsets(
+        self, targets: Floats, weights: Floats | None, offsets: Floats
+    ) -> tuple[Floats, Floats]:
+        """Return labels and weights of rows without offsets that tell the same.
+
+        A count y of exposure e is, for the model, a rate of y / e with the weight e.
+        """
+        labels, factors = np.empty(targets.size), np.empty(targets.size)
+        self.parameters.core_loss.without_offsets(targets, offsets, labels, factors)
+        number_reasons("y", labels).raise_first()
+        return labels, factors if weights is None else weights * factors
 
     def _with_added(self, table: ClassTable, codes: Codes) -> tuple[ClassTable, Codes]:
         """Return a table and its numbers with the classes that other threads have added since."""
@@ -323,41 +332,33 @@ class Model(ModelFiles):
     def _learn_classes(
         self, rows: CoreRows, table: ClassTable, codes: Codes, weights: Floats | None, threads: int
     ) -> LearnResult:
-        grown = self
-        if self.growing and not table.growing:  # the first label fixes the classes
-            grown = self.rebuilt(table, self.learners)
-        for label in table.labels[grown.classes :]:
-            grown = grown.with_class(label)
-        out = np.empty((len(grown.learners), rows.count))
+        out = np.empty((1 if len(table) == 2 else len(table), rows.count))
         counts = class_counts(codes, self.classes, len(table))
-        grown.group.set_rows_of_two(
-            next((row for row, classes in counts if classes > 2), rows.count)
-        )
+        before = self.core.stats()["rounds"]
         try:
-            keep = partial(self._add_classes, table, grown)
-            with _interrupts(out, grown.core, grown.outputs, keep, table):
-                rows.call(grown.group, "learn", codes, weights, out, threads)
-        except DivergenceError:
-            if len(grown.learners) > 1:  # they have learned the other rows
-                self._add_classes(table, grown)
+            with _interrupts(out, self.core, table):
+                labels = codes.astype(np.float64)
+                rows.call(
+                    self.core, "learn", labels, weights, out, threads, len(table), table.growing
+                )
+        except InvalidInputError:  # nothing has been learned
             raise
-        self._add_classes(table, grown)
-        return LearnResult(out[: grown.outputs], codes, counts)
+        except DivergenceError:
+            done = self.core.stats()["rounds"] - before
+            if table.signs and self.table is not None:  # it stops before the row
+                table = self.table.decided_by(codes[:done])
+            self._set_labels(table)
+            raise
+        except BaseException:
+            self._set_labels(table)
+            raise
+        self._set_labels(table)
+        return LearnResult(out, codes, counts)
 
     def _add_types(self, rows: CoreRows) -> None:
         """Store the types of columns that are new, so that streams read them alike."""
         if rows.types:
-            self.reading.columns = rows.types | self.reading.columns
-
-    def _add_classes(self, table: ClassTable, grown: Self) -> None:
-        """Use the learners of a model that has more classes."""
-        self._set_labels(table)
-        self.table = table
-        if grown is not self:
-            self.learners, self.signs = grown.learners, grown.signs
-            self.predictors = grown.predictors
-            self.predict_one, self.choose_one = grown.predict_one, grown.choose_one
-            self.group.become(grown.group)
+            self.reading = replace(self.reading, columns=rows.types | self.reading.columns)
 
     def learn_batch(
         self,
@@ -371,10 +372,11 @@ class Model(ModelFiles):
         ``before`` is called with the rows before they are learned.
         """
         targets, table = self._batch_targets(batch)
+        offsets = self.offsets(batch.offsets, targets.size)
         rows = self.rows(batch, add=True)
         if before is not None:
             before(rows)
-        return self.learn_targets(rows, targets, table, weights, threads)
+        return self.learn_targets(rows, targets, table, weights, threads, offsets=offsets)
 
     def _batch_targets(self, batch: Any) -> tuple[NDArray[Any], ClassTable | None]:
         """Return the labels of a batch as `targets` does."""
@@ -387,15 +389,32 @@ class Model(ModelFiles):
             )
         return self.targets(batch.labels)
 
-    def predict(self, X: Rows, *, threads: int = 1) -> Floats:
-        """Return the raw predictions, a line per output; changes nothing."""
-        rows, predictors = self.rows(X, add=False), self.predictors
-        out = np.empty((len(predictors), rows.count))
-        if self.table is None:
-            rows.call(self.core, "predict", out[0])
-        else:
-            rows.call(predictors, "predict", out, threads)
-        return out
+    def predict(self, X: Rows, *, later: bool = True, offset: Any = None) -> Floats:
+        """Return the raw predictions, a line per output; changes nothing.
+
+        They are for rows that come later, or else for the next row, as those of `learn` are. The
+        batch of a stream has its own offsets.
+        """
+        rows = self.rows(X, add=False)
+        if hasattr(X, "new_names"):
+            offset = X.offsets
+        offsets = self.offsets(offset, rows.count)
+        with self.core.hold():  # no other thread may add a class
+            out = np.empty((self.core.lines(), rows.count))
+            rows.call(self.core, "predict", out, later)
+        return out if offsets is None else out + offsets
+
+    def means(self, raw: Floats) -> Floats:
+        """Return predicted numbers in the unit of the labels, for raw predictions of one output."""
+        if not self.parameters.log_link:
+            return raw
+        means = np.empty(raw.shape)
+        self.parameters.core_loss.means(raw, means)
+        return means
+
+    def mean_one(self, raw: float) -> float:
+        """Return `means` of one number, to the same bits."""
+        return float(self.means(np.array([raw]))[0]) if self.parameters.log_link else raw
 
     def measures(self, learned: LearnResult) -> tuple[Floats, NDArray[np.bool_] | None]:
         """Return the loss of each prediction, and for classes whether it was wrong."""
@@ -427,7 +446,7 @@ class Model(ModelFiles):
         weights = learned.counted(weights)
         progress.update(loss, wrong, weights)
         if self.table is None:
-            progress.r2.update(learned.targets, learned.raw[0], weights)
+            progress.r2.update(learned.targets, self.means(learned.raw[0]), weights)
 
     def choose(self, raw: Floats) -> Codes:
         """Return the number of the predicted class of each row."""
@@ -438,7 +457,7 @@ class Model(ModelFiles):
     def labels(self, raw: Floats) -> list[Any]:
         """Return the predicted label of each row."""
         if self.table is None:
-            return list(raw[0].tolist())
+            return list(self.means(raw[0]).tolist())
         return [self.table.labels[number] for number in self.choose(raw).tolist()]
 
     def probabilities(self, raw: Floats) -> Floats:
@@ -450,38 +469,28 @@ class Model(ModelFiles):
         self.check_probabilistic()
         return probabilities(raw, self.classes)
 
-    def probabilities_one(self, x: Mapping[Any, Any]) -> dict[Any, float]:
+    def probabilities_one(self, x: Mapping[Any, Any], *, later: bool = True) -> dict[Any, float]:
         """Return the probability of each label for one mapping, sorted by label."""
         try:
             with self.core.hold():  # no other thread may add a class
                 table = self.table
                 if table is None or self.parameters.loss != PROBABILISTIC:
                     raise self._without_probabilities()
-                labels, chances = table.labels, probabilities_one(self.predict_one(x), len(table))
+                raw = self.predict_one(x, later)
+                labels, chances = table.labels, probabilities_one(raw, len(table))
                 return {labels[number]: chances[number] for number in table.sorted_numbers}
         except InvalidInputError as error:
-            return self.probabilities_one(self.cleaned(x, error))
+            return self.probabilities_one(self.cleaned(x, error), later=later)
 
-    # -- classes ---------------------------------------------------------------------------------
+    # -- other models ----------------------------------------------------------------------------
 
-    def rebuilt(
-        self,
-        table: ClassTable,
-        learners: list[_core.Model],
-        signs: Sequence[float] | None = None,
-    ) -> Self:
-        """Return a model with other classes and learners, and all else of this one."""
+    def rebuilt(self, table: ClassTable | None, core: _core.Model) -> Self:
+        """Return a model with other classes and another core, and all else of this one."""
         model = type(self).__new__(type(self))
         model.__dict__.update(self.__dict__)
         model.table = table
-        model._set_learners(learners, signs)  # noqa: SLF001 - of the same class
+        model._set_core(core)  # noqa: SLF001 - of the same class
         return model
-
-    def with_class(self, label: Any) -> Self:
-        """Return a model with one class more, to be used instead of this one."""
-        from sonline.model.merge import with_class  # noqa: PLC0415 - imports merging
-
-        return with_class(self, label)
 
     def compact(self) -> Self:
         """Return a model that predicts like this one and holds nothing that only learning needs.
@@ -511,48 +520,13 @@ class Model(ModelFiles):
 
         return merge([self, *others], start)
 
-    def set_knowledge(self, states: Sequence[persistence.Tensors], signs: Sequence[float]) -> None:
-        """Use learners with this knowledge, as merging returns it; the first has the names.
-
-        If there is one more state than learners, it is that of the sketch which they share.
-        """
-        grouped = len(states) > len(signs)
-        make = group_with if grouped else learners_with
-        self._set_learners(make(self.parameters, states), signs)
-
     def start_label_range(self, low: float, high: float) -> None:
         """Set the range of labels that ``clip`` starts with."""
-        for learner in self.learners:
-            state = {name: field for name, field in learner.save().items() if name not in NAMES}
-            for name, label in (("label_low", low), ("label_high", high)):
-                state[name] = np.full_like(state[name], label)
-            learner.restore(state)
-
-
-def _several(table: ClassTable) -> bool:
-    """Return whether there are, or may be, more than two classes."""
-    return table.growing or len(table) > 2
-
-
-def _number_of_learners(table: ClassTable | None) -> int:
-    """Return how many learners a model has: one for numbers and two classes, else one a class.
-
-    A growing model has another one, for the classes to come.
-    """
-    classes = 0 if table is None else len(table)
-    if table is None or classes <= 1:
-        return 1
-    return (1 if classes == 2 else classes) + table.growing
+        self.core.start_label_range(low, high)
 
 
 @contextmanager
-def _interrupts(
-    out: Floats,
-    core: _core.Model,
-    outputs: int,
-    on_interrupt: Callable[[], None] = lambda: None,
-    table: ClassTable | None = None,
-) -> Iterator[None]:
+def _interrupts(out: Floats, core: _core.Model, table: ClassTable | None = None) -> Iterator[None]:
     """After Ctrl-C keep the rows learned so far, and attach their predictions to the error."""
     before = core.stats()["rounds"]
     try:
@@ -562,8 +536,7 @@ def _interrupts(
         if late and not hasattr(error, "rows_done"):  # it came after the last check for Ctrl-C
             vars(error)["rows_done"] = out.shape[1]
         if hasattr(error, "rows_done"):
-            done = out[: max(outputs, 1), : error.rows_done]
+            done = out[:, : error.rows_done]
             done = done if table is None else table.in_order(done)
-            vars(error)["predictions"] = done[0] if outputs == 1 else done.T
-            on_interrupt()
+            vars(error)["predictions"] = done[0] if len(done) == 1 else done.T
         raise

@@ -7,29 +7,17 @@ from typing import Any
 from sonline import persistence
 from sonline.evaluate import Progress
 from sonline.persistence import COUNT
+from sonline.read_options import ReadOptions
 
 CURVE = {"points": list, "rows": COUNT, "total": object, "weight": object, "last": list}
 MEASURES = {"loss": CURVE, "error": CURVE, "r2": dict}
 DOCUMENT: dict[str, Any] = {
     "parameters": dict,
     "classes": (None, dict),
-    "signs": [float],
     "reading": {
         "features": {"", "index", "name", "hash"},
         "columns": {...: {"number", "text", "date"}},
-        "table": {
-            "label?": str,
-            "weight?": str,
-            "tag?": str,
-            "text?": [str],
-            "ignore?": [str],
-            "delimiter?": str,
-            "na_values?": [str],
-            "amounts?": [str],
-            "interactions?": [str],
-            "ngrams?": [str],
-            "header?": bool,
-        },
+        "table": ReadOptions.SCHEMA,
     },
     "only_predicts": bool,
     "progress": MEASURES,
@@ -55,7 +43,7 @@ RUN: dict[str, Any] = {
         },
     ),
     "class_weights": [{"label": object, "weight": float}],
-    "options?": {...: [str]},
+    "options": ReadOptions.SCHEMA,
     "rows": COUNT,
     "turn_rows": COUNT,
     "skipped": COUNT,

@@ -1,7 +1,7 @@
-"""Estimators for River: `SONClassifier` and `SONRegressor`.
+"""Estimators for River: `SONClassifier` and `SONRegressor`, and `LabelSampler`.
 
-Both learn from dictionaries, one at a time, by the names of the features; a text value is part
-of the feature's name (``{"colour": "red"}`` is ``{"colour=red": 1}``). `learn_many` is the
+Both estimators learn from dictionaries, one at a time, by the names of the features; a text value
+is part of the feature's name (``{"colour": "red"}`` is ``{"colour=red": 1}``). `learn_many` is the
 same as a loop over `learn_one`, bit for bit.
 """
 
@@ -11,5 +11,6 @@ require("river", "river")
 
 from sonline.river.classifier import SONClassifier  # noqa: E402 - says what is missing first
 from sonline.river.regressor import SONRegressor  # noqa: E402
+from sonline.river.sampler import LabelSampler  # noqa: E402
 
-__all__ = ["SONClassifier", "SONRegressor"]
+__all__ = ["LabelSampler", "SONClassifier", "SONRegressor"]

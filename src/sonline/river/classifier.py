@@ -12,16 +12,20 @@ from sonline.constructors import RiverClassifierConstructor
 from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable, plain
 from sonline.model import PROBABILISTIC
+from sonline.model.asking import Asking
+from sonline.model.face import Sets
 from sonline.parameters import CLASSIFICATION_LOSSES, documented
 from sonline.river.common import RiverEstimator
-from sonline.rows import LARGEST, UNIT, row_weights
+from sonline.rows import LARGEST_WEIGHT, UNIT, row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @documented
-class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchClassifier):
+class SONClassifier(
+    Sets, RiverEstimator, Asking, RiverClassifierConstructor, base.MiniBatchClassifier
+):
     """Linear classifier for River, without feature scaling or a learning rate.
 
     Labels can be any dictionary keys and can appear at any time: the result is the same, bit for
@@ -48,6 +52,7 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
     """
 
     face = "river.SONClassifier"
+    _later = False
     losses = CLASSIFICATION_LOSSES
 
     @property
@@ -73,7 +78,7 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
         except (KeyError, TypeError):  # new, or not hashable, which is an error in what follows
             self._learn([x], [y], w)
             return
-        if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST):
+        if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST_WEIGHT):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         learn = model.learn_one  # not a method, and slow to call in the same line
         try:
@@ -106,9 +111,9 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
         """
         model = self._model
         try:
-            number = model.choose_one(x)
+            number = model.choose_one(x, False)
         except InvalidInputError as error:
-            number = model.choose_one(model.cleaned(x, error))
+            number = model.choose_one(model.cleaned(x, error), False)
         labels = model.known_labels
         return labels[number] if labels else None
 
@@ -124,7 +129,7 @@ class SONClassifier(RiverEstimator, RiverClassifierConstructor, base.MiniBatchCl
 
         """
         self._refuse_without_probabilities()
-        return self._model.probabilities_one(x)
+        return self._model.probabilities_one(x, later=False)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the most likely label of each row.

@@ -9,22 +9,24 @@ from river import base
 
 from sonline.constructors import RiverRegressorConstructor
 from sonline.errors import InvalidInputError
+from sonline.model.face import Intervals
 from sonline.parameters import REGRESSION_LOSSES, documented
 from sonline.river.common import RiverEstimator
-from sonline.rows import LARGEST, UNIT, row_weights
+from sonline.rows import LARGEST, LARGEST_WEIGHT, UNIT, row_weights
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
 @documented
-class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegressor):
+class SONRegressor(Intervals, RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegressor):
     """Linear regression for River, without feature scaling or a learning rate.
 
     Parameters
     ----------
     loss
-        "squared" (half the squared error) or "quantile".
+        "squared" (half the squared error), "quantile", or one for counts and amounts: "poisson",
+        "gamma" or "tweedie".
     {parameters}
     dtype
         Precision of the numbers stored per feature. "float64", so that the order of the features in
@@ -40,9 +42,12 @@ class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegr
     """
 
     face = "river.SONRegressor"
+    _later = False
     losses = REGRESSION_LOSSES
 
-    def learn_one(self, x: Mapping[Any, Any], y: float, w: float = UNIT) -> None:
+    def learn_one(
+        self, x: Mapping[Any, Any], y: float, w: float = UNIT, offset: float | None = None
+    ) -> None:
         """Learn from one row.
 
         Parameters
@@ -53,31 +58,44 @@ class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegr
             The label.
         w
             Importance of the row.
+        offset
+            What is added to the raw prediction: with the losses "poisson", "gamma" and "tweedie"
+            the logarithm of the exposure.
 
         """
-        if type(y) is not float or not -LARGEST <= y <= LARGEST:
+        if offset is not None:
+            weights = row_weights([w], 1, "w")
+            self._model.learn([x], [y], weights, offset=offset)
+            return
+        if self._model.parameters.log_link or type(y) is not float or not -LARGEST <= y <= LARGEST:
             y = float(self._model.targets([y])[0][0])
-        if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST):
+        if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST_WEIGHT):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
-        core = self._model.learners[0]
+        core = self._model.core
         try:
             core.learn_one(x, y, w)
         except InvalidInputError as error:
             core.learn_one(self._model.cleaned(x, error), y, w)
 
-    def predict_one(self, x: Mapping[Any, Any]) -> float:
+    def predict_one(self, x: Mapping[Any, Any], offset: float | None = None) -> float:
         """Return the prediction for one row.
 
         Parameters
         ----------
         x
             From feature to number or text.
+        offset
+            As in `learn_one`.
 
         """
+        model = self._model
         try:
-            return self._model.core.predict_one(x)
+            raw = model.core.predict_number(x, False)
         except InvalidInputError as error:
-            return self._model.core.predict_one(self._model.cleaned(x, error))
+            raw = model.core.predict_number(model.cleaned(x, error), False)
+        if offset is not None:
+            raw += float(model.offsets(offset, 1)[0])  # type: ignore[index]  # not None
+        return model.mean_one(raw)
 
     def predict_many(self, X: pd.DataFrame) -> pd.Series:
         """Return the prediction for each row.
@@ -91,4 +109,5 @@ class SONRegressor(RiverEstimator, RiverRegressorConstructor, base.MiniBatchRegr
         import pandas as pd  # noqa: PLC0415 - River itself does without it
 
         rows = self._records(X)
-        return pd.Series(self._model.predict(rows)[0], index=X.index, dtype=float)
+        means = self._model.means(self._model.predict(rows, later=False)[0])
+        return pd.Series(means, index=X.index, dtype=float)

@@ -9,9 +9,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -30,10 +32,10 @@ from sonline.service.outcomes import (
     UnknownIdError,
 )
 from sonline.service.pending import PendingRow, Remembered, Waiting
-from sonline.service.records import ARROW, KEEP, LEARN, LINES, Record
+from sonline.service.records import AS_ARROW, AS_LINES, KEEP, LEARN, Record
 from sonline.service.settings import SLICE, Settings
 
-_FEW = 8  # rows
+_ROWS_IN_A_LOOP = 8  # checked one by one, which is faster for a few
 NO_LIMITS = bodies.Limits(*[1 << 62] * 4)  # events in the log were checked before they were written
 
 
@@ -55,6 +57,7 @@ class Ticket(msgspec.Struct):
     added: Sequence[str] = ()  # ids that are now remembered
     stored: Sequence[str] = ()  # ids of rows that now wait for a label
     taken: Sequence[tuple[str, PendingRow]] = ()  # rows that no longer wait
+    reading: Reading | None = None  # with the types of columns before this request, if it has some
 
 
 class Admission:
@@ -107,7 +110,7 @@ class Admission:
             self._check_open(len(logged))
             names = self._keep(logged, self.next, self.clock.now())
             return self._admit(
-                Record(KEEP, LINES, len(logged), payload), None, Outcome(), stored=names
+                Record(KEEP, AS_LINES, len(logged), payload), None, Outcome(), stored=names
             )
 
     def _keep(self, rows: Sequence[LoggedRow], seq: int, now: float) -> list[str]:
@@ -127,31 +130,53 @@ class Admission:
             If no events are admitted now.
         """
         self._check_open(rows.count)
-        self._check_rows(rows)
+        types = self._check_rows(rows)
         with self.gate:
             self._check_open(rows.count)
             if not rows.identified:
-                return self._take_in(rows, Outcome())
+                return self._take_in(rows, Outcome(), types)
             new, outcome = self._new_rows(rows)
             joined = [name for row in new if (name := rows.ids[row]) and name in self.waiting]
             if len(new) < rows.count or joined:
                 rows = self._chosen(rows, new, joined)
             if not rows.count:
                 return self._admit(None, None, outcome)
-            return self._take_in(rows, outcome)
+            return self._take_in(rows, outcome, types)
 
-    def _check_rows(self, rows: Rows) -> None:
-        """Raise an error about rows that cannot be learned: an empty model predicts them."""
+    def _check_rows(self, rows: Rows) -> dict[str, str]:
+        """Raise an error about rows that cannot be learned: an empty model predicts them.
+
+        Returns the types of columns that are new.
+        """
         model = self._checked_rows
         if rows.count == 1 and isinstance(rows.x, list):
             model.predict_row(rows.x[0])
-            return
-        if rows.count <= _FEW and isinstance(rows.x, list):  # faster for a few
+            return {}
+        if rows.count <= _ROWS_IN_A_LOOP and isinstance(rows.x, list):  # faster for a few
             with suppress(InvalidInputError):  # which `predict` raises with the number of the row
                 for row in rows.x:
                     model.core.predict_one(row)
-                return
-        model.predict(rows.x)
+                return {}
+        checked = model.rows(rows.x, add=False)
+        model.predict(checked)
+        return checked.types
+
+    def _note_types(self, rows: Rows, types: Mapping[str, str]) -> Reading | None:
+        """Remember the types of columns, which later events must have; the gate is held.
+
+        Returns what was known before, to undo it.
+        """
+        if not types:
+            return None
+        before = self._checked_rows.reading
+        if any(before.columns.get(name, kind) != kind for name, kind in types.items()):
+            self._check_rows(rows)  # other events came first, and it says which column differs
+        self._set_reading(replace(before, columns={**types, **before.columns}))
+        return before
+
+    def _set_reading(self, reading: Reading) -> None:
+        self._checked_rows = Model(self._checked_rows.parameters)
+        self._checked_rows.reading = reading
 
     def label(self, labels: Sequence[LabelRow]) -> Promise:
         """Admit the labels of rows that wait; the promise is done when they are on disk.
@@ -216,7 +241,7 @@ class Admission:
         """Return some of the rows, with the predictions served for those that wait."""
         if not new:
             return Rows([], 0, [])
-        if rows.encoding == ARROW:
+        if rows.encoding == AS_ARROW:
             if len(new) == rows.count:
                 return rows
             payload = arrow.chosen(rows.payload, new)
@@ -230,8 +255,10 @@ class Admission:
             payload = b"\n".join(map(bodies.encode, decoded))
         return _logged_rows(payload)
 
-    def _take_in(self, rows: Rows, outcome: Outcome) -> Promise:
-        """Record ids and classes of rows that will be learned, and queue them."""
+    def _take_in(
+        self, rows: Rows, outcome: Outcome, types: Mapping[str, str] = MappingProxyType({})
+    ) -> Promise:
+        """Record ids, classes and types of columns of rows that will be learned, and queue them."""
         table = self._checked_labels.table
         grown = table
         if not self._labels_known(rows):
@@ -239,14 +266,17 @@ class Admission:
             try:
                 _, grown = self._checked_labels.targets(rows.y)
             except InvalidInputError as error:
-                raise InvalidInputError(_about(rows.y, self._checked_labels, error)) from None
+                raise _about(rows.y, self._checked_labels, error) from None
         if grown is not None and len(grown) > self.settings.classes:
             raise InvalidInputError(f"a model has at most {self.settings.classes} classes")
+        before = self._note_types(rows, types)
         names, taken = self._note_ids(rows, outcome) if rows.identified else ((), ())
         self._checked_labels.table = grown
         outcome.seq, outcome.learned = self.next, rows.count
         record = Record(LEARN, rows.encoding, rows.count, rows.payload)
-        return self._admit(record, rows, outcome, added=names, taken=taken, table=table)
+        return self._admit(
+            record, rows, outcome, added=names, taken=taken, table=table, reading=before
+        )
 
     def _note_ids(
         self, rows: Rows, outcome: Outcome
@@ -267,7 +297,12 @@ class Admission:
     def _labels_known(self, rows: Rows) -> bool:
         """Return whether these are a few labels of known classes, which need no other check."""
         table = self._checked_labels.table
-        if rows.count > _FEW or table is None or table.undecided or not isinstance(rows.y, list):
+        if (
+            rows.count > _ROWS_IN_A_LOOP
+            or table is None
+            or table.undecided
+            or not isinstance(rows.y, list)
+        ):
             return False
         return all(type(label) is not bool and label in table.numbers for label in rows.y)
 
@@ -365,6 +400,9 @@ class Admission:
                     self.held -= ticket.record.count
                     self._held_bytes -= ticket.size
             self._checked_labels.table = group[0].table
+            first = next((one.reading for one in group if one.reading is not None), None)
+            if first is not None:
+                self._set_reading(first)
             self.next = next_
         for ticket in group:
             ticket.future.set_exception(UnavailableError(str(error)))
@@ -389,19 +427,21 @@ class Admission:
 def _refuse_blank(labels: Any) -> None:
     for row, label in enumerate(labels if isinstance(labels, list) else ()):
         if isinstance(label, str) and not label.strip():
-            raise InvalidInputError(f"y: there is no label in row {row}")
+            raise InvalidInputError("there is no label", argument="y", row=row)
 
 
-def _about(labels: Any, model: Model, error: InvalidInputError) -> str:
+def _about(labels: Any, model: Model, error: InvalidInputError) -> InvalidInputError:
     """Return an error about labels, in the terms of the service."""
     if model.task == "binary" and isinstance(labels, list):
         for row, label in enumerate(labels):
             if label not in {-1, 0, 1}:
-                return (
-                    f"y: labels of a model with task 'binary' are -1 and 1, or 0 and 1; got "
-                    f"{label!r} in row {row}. Create a model with task 'classes' for other labels"
+                return InvalidInputError(
+                    f"labels of a model with task 'binary' are -1 and 1, or 0 and 1; got "
+                    f"{label!r}. Create a model with task 'classes' for other labels",
+                    argument="y",
+                    row=row,
                 )
-    return str(error)
+    return error
 
 
 def together(records: Iterable[Record], breaks: Container[int]) -> Iterator[list[Record]]:
@@ -412,7 +452,7 @@ def together(records: Iterable[Record], breaks: Container[int]) -> Iterator[list
     group: list[Record] = []
     count = 0
     for record in records:
-        joins = (record.kind, record.encoding) == (LEARN, LINES)
+        joins = (record.kind, record.encoding) == (LEARN, AS_LINES)
         if group and (
             not joins
             or count + record.count > SLICE
@@ -432,7 +472,7 @@ def together(records: Iterable[Record], breaks: Container[int]) -> Iterator[list
 
 def rows_of(records: Sequence[Record]) -> Rows:
     """Return the rows of records with labels."""
-    if records[0].encoding == ARROW:
+    if records[0].encoding == AS_ARROW:
         return arrow.read(records[0].payload, labelled=True, limits=NO_LIMITS)
     return _logged_rows(b"\n".join([record.payload for record in records]))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import re
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
@@ -21,7 +20,6 @@ from sonline.service.security import DeniedError, Guard
 from sonline.service.service import ConflictError, UnknownModelError
 
 log = logging.getLogger("sonline.service")
-_ROW = re.compile(r"(^row |^\w+, row |\bin row )(\d+)(?=[:;,. ]|$)")
 
 _STATUS: dict[type[Exception], int] = {  # the first that fits; all others are 503
     UnknownIdError: 404,
@@ -133,10 +131,11 @@ def refusal(error: SonlineError) -> Reply:
     else:
         status = next((code for kind, code in _STATUS.items() if isinstance(error, kind)), 503)
         retry = 1.0 if status in (429, 503) else None
-    message = str(error)
-    if isinstance(error, InvalidInputError):  # Python counts rows from 0, files and users from 1
-        message = _ROW.sub(lambda found: f"{found[1]}{int(found[2]) + 1}", message, 1)
+    # Python counts rows from 0, files and users from 1.
+    message, where = str(error), {}
+    if isinstance(error, InvalidInputError) and error.row is not None:
+        message, where = error.numbered(1), {"row": error.row + 1, "field": error.field}
     headers = {} if retry is None else {"retry-after": f"{max(1, round(retry))}"}
     if status == 401:
         headers["www-authenticate"] = "Bearer"
-    return error_reply(status, message, headers)
+    return error_reply(status, message, headers, **where)

@@ -17,7 +17,7 @@ from sonline.service.exchange import Receive, Reply, Request, Scope, Send, as_js
 from sonline.service.metrics import Metrics
 from sonline.service.model_handlers import ModelHandlers
 from sonline.service.openapi import OPERATIONS, document
-from sonline.service.reading import Reader
+from sonline.service.reading import BodyReader
 from sonline.service.row_handlers import RowHandlers
 from sonline.service.security import Guard
 from sonline.service.service import Service
@@ -102,7 +102,7 @@ class App:
     def __init__(self, service: Service, limits: Limits, guard: Guard) -> None:
         self.service = service
         self._guard = guard
-        reader = Reader(limits)
+        reader = BodyReader(limits)
         self.each_second: Callable[[], None] = lambda: None  # for the server
         metrics = Metrics(service)
         self._answers = Answers(guard, metrics)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from sonline.errors import InvalidInputError, require
-from sonline.rows import Floats
-from sonline.service.bodies import Limits, MediaTypeError, Rows, TooLargeError, checked_weights
-from sonline.service.records import ARROW
+from sonline.rows import Floats, row_weights
+from sonline.service.bodies import Limits, MediaTypeError, Rows, TooLargeError
+from sonline.service.records import AS_ARROW
 
 SPECIAL = ("id", "y", "weight")  # columns that are not features
 PAIRS = ("indices", "values")  # columns with features by index
@@ -64,12 +64,12 @@ def _arrow_rows(body: bytes, labelled: bool, limits: Limits) -> Rows:
             raise InvalidInputError("the labels are missing: column 'y'")
         y = _labels(table.column("y"))
         if "weight" in names:
-            weights = checked_weights(_numbers(table.column("weight"), "weight"), count)
+            weights = row_weights(_numbers(table.column("weight"), "weight"), count, "weight")
     rest = [name for name in names if name not in SPECIAL]
     if not labelled and ("y" in names or "weight" in names):
         raise InvalidInputError("columns 'y' and 'weight' are for /learn; leave them out")
     x = _pairs(table) if tuple(sorted(rest)) == PAIRS else table.select(rest)
-    return Rows(x, count, ids, y, weights, None, body, ARROW)
+    return Rows(x, count, ids, y, weights, None, body, AS_ARROW)
 
 
 def _arrow_table(body: bytes, limits: Limits) -> Any:

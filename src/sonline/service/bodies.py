@@ -18,7 +18,7 @@ import msgspec
 from sonline.errors import InvalidInputError
 from sonline.rows import Floats, row_weights
 from sonline.service.explain import reason
-from sonline.service.records import LINES, NAME
+from sonline.service.records import AS_LINES, NAME
 
 Value: TypeAlias = float | str | bool | None
 Features: TypeAlias = Annotated[
@@ -40,7 +40,6 @@ Learner: TypeAlias = Annotated[
 Served: TypeAlias = dict[str, list[float]]
 
 
-LARGEST_WEIGHT = 1e9
 TASKS = ("binary", "regression", "classes")
 
 
@@ -164,7 +163,7 @@ class Rows(msgspec.Struct):
     weights: Floats | None = None
     served: Sequence[Served | None] | None = None
     payload: bytes = b""
-    encoding: int = LINES
+    encoding: int = AS_LINES
 
     @property
     def identified(self) -> bool:
@@ -185,10 +184,10 @@ def decode_lines(body: bytes, kind: type[Kind], limits: Limits = Limits()) -> li
         rows: list[Kind] = _DECODERS[kind].decode_lines(body)
     except _UNUSABLE:
         number, line = _bad_line(body, kind)
-        raise InvalidInputError(f"row {number}: {reason(line, _FIELDS[kind])}") from None
+        raise InvalidInputError(reason(line, _FIELDS[kind]), row=number) from None
     if _may_repeat(body, rows):
         for number, line in enumerate(line for line in body.split(b"\n") if line.strip()):
-            _refuse_repeated(line, f"row {number}: ")
+            _refuse_repeated(line, number)
     if not rows:
         raise InvalidInputError("the body has no rows")
     if len(rows) > limits.rows:
@@ -213,6 +212,8 @@ def _may_repeat(body: bytes, rows: Sequence[_Row]) -> bool:
     Each key has a colon, so a body with no more colons than keys has none. Rows of the log were
     checked when they came.
     """
+    if rows and isinstance(rows[0], LoggedRow):
+        return False
     colons, keys = body.count(b":"), 0
     if len(rows) == 1 and isinstance(rows[0], (PredictRow, LearnRow)):  # the usual case, quickly
         least = 1 if isinstance(rows[0], PredictRow) else 2
@@ -229,13 +230,13 @@ def _may_repeat(body: bytes, rows: Sequence[_Row]) -> bool:
     return colons > keys + body.count(b'"id":') + body.count(b'"weight":')
 
 
-def _refuse_repeated(body: bytes, where: str = "") -> None:
+def _refuse_repeated(body: bytes, row: int | None = None) -> None:
     def check(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         found = dict(pairs)
         if len(found) < len(pairs):
             names = [name for name, _ in pairs]
             twice = next(name for name in names if names.count(name) > 1)
-            raise InvalidInputError(f"{where}{twice!r} occurs twice")
+            raise InvalidInputError(f"{twice!r} occurs twice", row=row, field=twice)
         return found
 
     json.loads(body, object_pairs_hook=check)
@@ -276,17 +277,6 @@ def as_json(x: Any) -> list[Features]:
     return [pairs[start:end] for start, end in itertools.pairwise(ends)]
 
 
-def checked_weights(weights: Any, count: int) -> Floats | None:
-    """Return the weights of rows; one that is too large would decide all means for ever."""
-    checked = row_weights(weights, count, "weight")
-    if checked is not None and count and checked.max() > LARGEST_WEIGHT:
-        row = int(checked.argmax())
-        raise InvalidInputError(
-            f"weight: {checked[row]:g} in row {row}; a weight is at most {LARGEST_WEIGHT:g}"
-        )
-    return checked
-
-
 def rows_to_learn(
     rows: Sequence[LearnRow | LoggedRow], payload: bytes, limit: int = Limits.features
 ) -> Rows:
@@ -302,7 +292,7 @@ def rows_to_learn(
         len(rows),
         [row.id for row in rows],
         [row.y for row in rows],
-        None if plain else checked_weights(weights, len(rows)),
+        None if plain else row_weights(weights, len(rows), "weight"),
         [row.served if isinstance(row, LoggedRow) else None for row in rows],
         payload,
     )

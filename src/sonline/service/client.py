@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import time
 import uuid
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -26,9 +25,10 @@ class ServiceError(SonlineError):
     that was refused, counted from 1, if `Client.learn_many` knows it.
     """
 
-    def __init__(self, status: int, message: str, row: int | None = None) -> None:
+    def __init__(self, status: int, message: str, row: int | None = None, reason: str = "") -> None:
         super().__init__(f"{message} (status {status})" if status else message)
         self.status, self.message, self.row = status, message, row
+        self.reason = reason or message  # without the row
 
 
 class Client:
@@ -123,12 +123,12 @@ class Client:
         try:
             return self._answer("POST", path, content=body.encode(), headers=headers).content
         except ServiceError as error:
-            found = re.search(r"(?:^|^\w+, |\bin )row (\d+)", error.message)
-            row = None if found is None else before + int(found[1])
+            row = None if error.row is None else before + error.row
             where = f"row {row}" if row else f"rows {before + 1} to {before + len(rows)}"
             again = f"{before} rows before were sent" if before else "nothing was learned"
+            reason = f"{error.reason}; {again}"
             raise ServiceError(
-                error.status, f"{where} of the input: {error.message}; {again}", row
+                error.status, f"{where} of the input: {reason}", row, reason
             ) from None
 
     def create(
@@ -179,8 +179,8 @@ class Client:
         self, method: str, path: str, base: str | None = None, **rest: Any
     ) -> httpx.Response:
         wait = 0.1
-        for turn in range(self._retries + 1):
-            last = turn == self._retries
+        for attempt in range(self._retries + 1):
+            last = attempt == self._retries
             try:
                 answer = self._http.request(method, (base or self._path) + path, **rest)
             except httpx.TransportError as error:
@@ -190,11 +190,11 @@ class Client:
                 if answer.is_success:
                     return answer
                 if last or answer.status_code not in _AGAIN:
-                    raise ServiceError(answer.status_code, _message(answer))
+                    raise ServiceError(answer.status_code, *_message(answer))
                 wait = max(wait, float(answer.headers.get("retry-after", 0)))
             time.sleep(min(wait, 5.0))
             wait *= 2
-        raise AssertionError  # the last turn returns or raises
+        raise AssertionError  # the last attempt returns or raises
 
     def close(self) -> None:
         """Close the connections."""
@@ -217,10 +217,15 @@ def _batches(
         sent += len(part)
 
 
-def _message(answer: httpx.Response) -> str:
+def _message(answer: httpx.Response) -> tuple[str, int | None]:
+    """Return what the service says, and the number of the row that it is about."""
     if answer.status_code == 401 and "authorization" not in answer.request.headers:
-        return "the service needs a token: Client(..., token=...), or SONLINE_TOKEN in a shell"
+        return (
+            "the service needs a token: Client(..., token=...), or SONLINE_TOKEN in a shell",
+            None,
+        )
     try:
-        return str(answer.json()["error"])
+        content = answer.json()
+        return str(content["error"]), content.get("row")
     except (ValueError, KeyError, TypeError):
-        return answer.text[:200]
+        return answer.text[:200], None

@@ -78,10 +78,10 @@ class Database(DatabaseView):
     --------
     >>> import tempfile
     >>> from pathlib import Path
-    >>> from sonline.service.records import LEARN, LINES
+    >>> from sonline.service.records import LEARN, AS_LINES
     >>> path = Path(tempfile.mkdtemp()) / "clicks.db"
     >>> database = Database.create(path, b"a model file")
-    >>> database.append([Record(LEARN, LINES, 2, b"two rows")], time=1.0)
+    >>> database.append([Record(LEARN, AS_LINES, 2, b"two rows")], time=1.0)
     1
     >>> database.release()
     >>> again = Database(path)

@@ -1,7 +1,8 @@
 """A demonstration: a stream with drift, so that there is something to see on the page.
 
-Rows have ten features of very different sizes that move together, and a word. The weights
-behind the labels drift slowly, and jump every minute. Half of the labels arrive at once, the others
+Rows have ten features of very different sizes that move together, a word, and a temperature that is
+best in the middle. The weights behind the labels drift slowly, and jump every minute, and so does
+the best temperature. Half of the labels arrive at once, the others
 after a second or so. A second version without a sketch learns from the same rows.
 """
 
@@ -36,24 +37,33 @@ class Stream:
         self._sizes = np.geomspace(0.01, 1000.0, FEATURES)
         self._truth = self._rng.normal(size=FEATURES)
         self._aim = self._truth
+        self._best = self._best_aim = 18.0
 
     def jump(self) -> None:
         """Change the weights behind the labels."""
         self._aim = self._rng.normal(size=FEATURES)
+        self._best_aim = 34.0 - self._best_aim
 
     def rows(self, count: int) -> list[tuple[dict[str, Any], int]]:
         """Return rows with labels."""
-        self._truth = self._truth + (self._aim - self._truth) * min(1.0, count / 2000)
+        step = min(1.0, count / 2000)
+        self._truth = self._truth + (self._aim - self._truth) * step
+        self._best += (self._best_aim - self._best) * step
         hidden = self._rng.normal(size=(count, FEATURES))
         seen = hidden @ self._mixing.T * self._sizes
         cities = self._rng.integers(len(CITIES), size=count)
+        warm = np.round(self._rng.normal(15.0, 8.0, size=count), 1)
         score = hidden @ self._truth + (cities - 1.0) + 0.5 * self._rng.logistic(size=count)
+        score += 2.0 - ((warm - self._best) / 5.0) ** 2
         return [
             (
-                {f"sensor {j}": float(v) for j, v in enumerate(row)} | {"city": CITIES[city]},
+                {f"sensor {j}": float(v) for j, v in enumerate(row)}
+                | {"temperature": degrees, "city": CITIES[city]},
                 1 if value > 0 else -1,
             )
-            for row, city, value in zip(seen, cities.tolist(), score, strict=True)
+            for row, degrees, city, value in zip(
+                seen, warm.tolist(), cities.tolist(), score, strict=True
+            )
         ]
 
 

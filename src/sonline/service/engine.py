@@ -30,12 +30,12 @@ from sonline.service.gathering import Gathering
 from sonline.service.outcomes import Promise, UnavailableError
 from sonline.service.pending import Waiting
 from sonline.service.pool import LEARNERS, SAVERS, WRITERS
-from sonline.service.records import ARROW, CHAMPION, SHADOW, StoreError, Version
+from sonline.service.records import AS_ARROW, CHAMPION, SHADOW, StoreError, Version
 from sonline.service.settings import Settings
 from sonline.service.versions import Answer, Live, Part, check_alike, check_servable, packed
 
-_REST = 0.03  # seconds that a few events wait for others: learning them together is cheaper
-_FEW_EVENTS = 256
+_GATHER_SECONDS = 0.03  # that a few events wait for others: learning them together is cheaper
+_GATHERED_EVENTS = 256
 _REPLAYED = 64  # groups of records that are learned at a time
 
 
@@ -182,7 +182,7 @@ class Engine:
 
     def learn(self, rows: Rows) -> Promise:
         """Admit rows with labels; see `Admission.learn`."""
-        if rows.encoding == ARROW and self.ready:
+        if rows.encoding == AS_ARROW and self.ready:
             # Only the model knows whether its features have names or indices.
             first = rows.x.slice(0, 1) if hasattr(rows.x, "slice") else rows.x[:1]
             self.versions[self.champion].model.rows(first, add=False)
@@ -250,8 +250,8 @@ class Engine:
             return
         self._learning = True
         count = sum(ticket.record.count for ticket in self._written if ticket.record)
-        few = count < _FEW_EVENTS and not (self._closing or asked)
-        LEARNERS.submit(self._learn_next, _REST if few else 0.0)
+        few = count < _GATHERED_EVENTS and not (self._closing or asked)
+        LEARNERS.submit(self._learn_next, _GATHER_SECONDS if few else 0.0)
 
     def _learn_next(self) -> None:
         """Learn what has been written, and let other models learn before the rest."""

@@ -118,6 +118,8 @@ def as_json(content: Any, status: int = 200) -> Reply:
     return Reply(encode(content), status)
 
 
-def error_reply(status: int, message: str, headers: dict[str, str] | None = None) -> Reply:
-    """Return an error as JSON."""
-    return Reply(encode({"error": message[:1000]}), status, headers=headers)
+def error_reply(
+    status: int, message: str, headers: dict[str, str] | None = None, **where: Any
+) -> Reply:
+    """Return an error as JSON; ``where`` are the row and the field, if it is about one row."""
+    return Reply(encode({"error": message[:1000], **where}), status, headers=headers)

@@ -14,7 +14,7 @@ from sonline.service import bodies
 from sonline.service.bodies import NewModel, NewVersion
 from sonline.service.exchange import FILE, JSON, Reply, Request, as_json
 from sonline.service.metrics import Metrics
-from sonline.service.reading import Reader
+from sonline.service.reading import BodyReader
 from sonline.service.service import Service, UnknownModelError
 from sonline.service.versions import new_model
 
@@ -22,7 +22,7 @@ from sonline.service.versions import new_model
 class ModelHandlers:
     """Handlers of requests about models, versions and metrics."""
 
-    def __init__(self, service: Service, reader: Reader, metrics: Metrics) -> None:
+    def __init__(self, service: Service, reader: BodyReader, metrics: Metrics) -> None:
         self._service = service
         self._reader = reader
         self._metrics = metrics

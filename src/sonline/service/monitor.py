@@ -66,6 +66,9 @@ class Monitor:
             self._sum = float(sums[-1])
             known = self.events + np.arange(targets.size)
             means = np.where(known > 0, sums[:-1] / np.maximum(known, 1), targets[0])
+            if model.parameters.log_link:  # a prediction of 0 would be infinitely wrong
+                least = np.maximum(0.01 * means, 1e-100)
+                before, means = (np.log(np.maximum(guess, least)) for guess in (before, means))
             last, prior = (
                 measures(model.parameters, guess[np.newaxis], targets, 0)[0]
                 for guess in (before, means)

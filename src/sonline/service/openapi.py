@@ -70,6 +70,18 @@ _ARROW_ROWS, _MODEL_FILE = (
     {kind: {"schema": {"type": "string", "format": "binary"}}} for kind in (ARROW, FILE)
 )
 _QUERY_NAME = {"name": "name", "in": "query", "schema": {"type": "string"}}
+_LABEL = {
+    "name": "label",
+    "in": "query",
+    "description": "The class to explain; by default the predicted one, of two the second.",
+    "schema": {"type": "string"},
+}
+_CLASS = {
+    "name": "label",
+    "in": "query",
+    "description": "The class; by default all of them, if there are up to ten.",
+    "schema": {"type": "string"},
+}
 _DURABLE = {
     "name": "durable",
     "in": "query",
@@ -139,6 +151,19 @@ OPERATIONS = (
         _rows(Prediction),
         _rows(PredictRow) | _ARROW_ROWS,
         parameters=(_DURABLE,),
+    ),
+    Operation(
+        *("explain", "POST", f"{_MODEL}/explain", "predict"),
+        "What each feature of a row adds to its raw prediction, largest first.",
+        _with("parts", "array"),
+        _json(PredictRow),
+        parameters=(_LABEL,),
+    ),
+    Operation(
+        *("curves", "GET", f"{_MODEL}/curves", "predict"),
+        "What each column adds to raw predictions, as a function of its value.",
+        _with("columns", "array"),
+        parameters=(_CLASS,),
     ),
     Operation(
         *("learn", "POST", f"{_MODEL}/learn", "learn"),

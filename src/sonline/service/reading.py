@@ -8,7 +8,7 @@ from sonline.errors import SonlineError
 from sonline.service.bodies import Limits, MediaTypeError, TooLargeError
 from sonline.service.exchange import FILE, LINES, Request
 
-MANY = (LINES, "application/jsonl", "application/ndjson")
+ROW_LINES = (LINES, "application/jsonl", "application/ndjson")
 MODEL_BYTES = 256 << 20  # of a model file
 
 
@@ -16,7 +16,7 @@ class DisconnectError(SonlineError):
     """The client closed the connection before its request was complete."""
 
 
-class Reader:
+class BodyReader:
     """Reads bodies.
 
     Parameters

@@ -16,7 +16,7 @@ from sonline.errors import InvalidInputError, SonlineError
 NAME = "[a-z0-9][a-z0-9_-]{0,62}"  # of a model
 CHAMPION, SHADOW = "champion", "shadow"
 LEARN, KEEP = 1, 2  # rows with labels; rows that wait for their labels
-LINES, ARROW = 1, 2  # encodings of payloads: JSON lines, Arrow IPC
+AS_LINES, AS_ARROW = 1, 2  # encodings of payloads: JSON lines, Arrow IPC
 _HEAD = struct.Struct("<qqqqd")
 _END = struct.Struct("<16sQ")
 

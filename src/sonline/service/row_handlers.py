@@ -18,10 +18,10 @@ from sonline.service.bodies import (
 )
 from sonline.service.exchange import ARROW, JSON, LINES, Reply, Request
 from sonline.service.metrics import Metrics
-from sonline.service.outcomes import Outcome, Promise
-from sonline.service.reading import MANY, Reader
+from sonline.service.outcomes import Outcome, Promise, UnavailableError
+from sonline.service.reading import ROW_LINES, BodyReader
 from sonline.service.service import Service
-from sonline.service.versions import Answer
+from sonline.service.versions import Answer, Live
 
 LARGE_BODY = 1 << 16  # bytes that are decoded, checked and predicted in another thread
 
@@ -29,7 +29,7 @@ LARGE_BODY = 1 << 16  # bytes that are decoded, checked and predicted in another
 class RowHandlers:
     """Handlers of requests with rows or labels."""
 
-    def __init__(self, service: Service, reader: Reader, metrics: Metrics) -> None:
+    def __init__(self, service: Service, reader: BodyReader, metrics: Metrics) -> None:
         self._service = service
         self._reader = reader
         self._limits = reader.limits
@@ -37,7 +37,7 @@ class RowHandlers:
 
     async def predict(self, request: Request) -> Reply | Later:
         """Predict one row or many."""
-        body, kind = await self._reader.read(request, (JSON, *MANY, ARROW))
+        body, kind = await self._reader.read(request, (JSON, *ROW_LINES, ARROW))
         started, name = time.perf_counter(), request.parameters["name"]
         engine = self._service.engine(name)
         if len(body) <= LARGE_BODY:
@@ -56,6 +56,25 @@ class RowHandlers:
         self._metrics.predicted(name, rows.count, seconds)
         return reply if stored is None else _when_stored(request, stored, reply)
 
+    async def explain(self, request: Request) -> Reply:
+        """Explain the prediction of one row; nothing is kept."""
+        body, _ = await self._reader.read(request, (JSON,))
+        row = bodies.features(bodies.decode_one(body, PredictRow).x, self._limits.features)
+        live, label = self._champion(request), request.query.get("label")
+        return Reply(bodies.encode(await asyncio.to_thread(live.explain, row, label)))
+
+    async def curves(self, request: Request) -> Reply:
+        """Return what each column adds to predictions, as a function of its value."""
+        live, label = self._champion(request), request.query.get("label")
+        return Reply(bodies.encode(await asyncio.to_thread(live.curves, label)))
+
+    def _champion(self, request: Request) -> Live:
+        engine = self._service.engine(request.parameters["name"])
+        live = engine.versions.get(engine.champion)
+        if live is None:
+            raise UnavailableError("the events are being replayed; try again later")
+        return live
+
     def _rows_to_predict(self, body: bytes, kind: str) -> Rows:
         if kind == ARROW:
             return arrow.read(body, labelled=False, limits=self._limits)
@@ -64,7 +83,7 @@ class RowHandlers:
 
     async def learn(self, request: Request) -> Later:
         """Learn one row or many."""
-        body, kind = await self._reader.read(request, (JSON, *MANY, ARROW))
+        body, kind = await self._reader.read(request, (JSON, *ROW_LINES, ARROW))
         engine = self._service.writer(request.parameters["name"])
         if len(body) <= LARGE_BODY:
             promise = engine.learn(self._rows_to_learn(body, kind))
@@ -82,7 +101,7 @@ class RowHandlers:
 
     async def label(self, request: Request) -> Later:
         """Learn rows that were predicted, with their labels."""
-        body, kind = await self._reader.read(request, (JSON, *MANY))
+        body, kind = await self._reader.read(request, (JSON, *ROW_LINES))
         engine = self._service.writer(request.parameters["name"])
         if len(body) <= LARGE_BODY:
             promise = engine.label(self._decoded(body, kind, LabelRow))

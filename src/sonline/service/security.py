@@ -18,7 +18,7 @@ from sonline.service.tokens import Token, Tokens
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CACHED = 5.0  # seconds after which a token that was removed is refused
-_MOST = 10_000  # tokens or clients that are remembered
+_REMEMBERED = 10_000  # tokens or clients that are remembered
 
 
 class DeniedError(SonlineError):
@@ -63,7 +63,7 @@ class Rates:
         level = min(full, level + (now - last) * self.per_second)
         allowed = level >= 1.0
         self._buckets[client] = (level - 1.0 if allowed else level, now)
-        if len(self._buckets) > _MOST:
+        if len(self._buckets) > _REMEMBERED:
             self._buckets.popitem(last=False)
         return 0.0 if allowed else round((1.0 - level) / self.per_second, 3)
 
@@ -77,7 +77,7 @@ class Guard:
         Known tokens.
     required : bool
         Whether requests always need a token: if the service listens on other addresses than
-        localhost. Otherwise they need one as soon as a token exists.
+        localhost. Otherwise they need one as soon as there has been a token.
     rate : float
         Requests per second and token, or address for requests without a token; 0 is no limit.
     """
@@ -96,7 +96,7 @@ class Guard:
             return True
         now = time.monotonic()
         if now - self._any[0] >= 1.0:
-            self._any = now, bool(self._tokens.all())
+            self._any = now, self._tokens.used
         return self._any[1]
 
     def check(self, request: Request, scope: str) -> str:
@@ -121,7 +121,7 @@ class Guard:
         """Return whether a request is allowed, for paths that tell others less."""
         try:
             self.check(request, scope)
-        except DeniedError:
+        except SonlineError:
             return False
         return True
 
@@ -149,7 +149,7 @@ class Guard:
                 raise DeniedError(429, "too many wrong tokens", wait)
             raise DeniedError(401, "this token is not known")
         self._known[key] = now, token
-        if len(self._known) > _MOST:
+        if len(self._known) > _REMEMBERED:
             self._known.popitem(last=False)
         return token
 

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import fcntl
 import logging
+import os
+import re
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.model import Model
+from sonline.model.pictures import as_data
 from sonline.rows import Floats
 from sonline.service import tokens
+from sonline.service.admission import Clock
 from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError
-from sonline.service.records import End, StoreError, check_name, set_aside
+from sonline.service.records import NAME, End, StoreError, check_name, set_aside
 from sonline.service.settings import Settings
 from sonline.service.versions import check_servable, packed
 from sonline.service.view import DatabaseView
@@ -30,6 +34,7 @@ from sonline.service.view import DatabaseView
 HISTORY = 600  # samples that a page shows when it is opened, one a second
 MOST_FEATURES = 20_000  # weights of larger models are not shown: reading so many takes 5 ms
 _MOVED = 12  # weights that are shown
+_CURVES = 8  # columns that are shown as curves
 _READ_ONLY = "this process only predicts (--follow); send this request to the one that writes"
 log = logging.getLogger("sonline.service")
 
@@ -91,7 +96,7 @@ class Service:
         if follow and not (folder / tokens.FILE).is_file():
             raise InvalidInputError(f"{folder}: there is no service to follow")
         self._models.mkdir(parents=True, exist_ok=True)
-        self._lock = None if follow else self._locked(folder / "lock")
+        self._lock = None if follow else self._locked(folder)
         try:
             self._check_tokens()
             self.tokens = tokens.Tokens(folder)
@@ -100,20 +105,22 @@ class Service:
             raise
 
     @staticmethod
-    def _locked(path: Path) -> TextIO:
-        file = path.open("w")
+    def _locked(folder: Path) -> int:
+        """Lock the folder itself: a file in it could be removed, and locked once more."""
+        descriptor = os.open(folder, os.O_RDONLY)
         try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            file.close()
+            os.close(descriptor)
             raise InUseError(
-                f"{path.parent} is served by another process; --follow serves predictions beside it"
+                f"{folder} is served by another process; --follow serves predictions beside it"
             ) from None
-        return file
+        return descriptor
 
     def _unlock(self) -> None:
         if self._lock is not None:
-            self._lock.close()
+            os.close(self._lock)
+            self._lock = None
 
     def _check_tokens(self) -> None:
         """Refuse to start without the tokens that there were: anybody here could enter."""
@@ -173,15 +180,23 @@ class Service:
         self._closed = True
         for engine in self.engines.values():
             engine.close()
-        self.tokens.close()
         self._unlock()
 
     def refresh(self) -> None:
-        """Follow models that the writer has created meanwhile."""
-        if self.follow and not self._closed:
-            for name in sorted(path.stem for path in self._models.glob("*.db")):
-                if name not in self.engines:
-                    self._add(Follower(DatabaseView(self._models / f"{name}.db")))
+        """Follow models that the writer has created meanwhile.
+
+        What is gone and was never a model is forgotten; a model whose file is gone is a problem.
+        """
+        if not self.follow or self._closed:
+            return
+        there = sorted(path.stem for path in self._models.glob("*.db"))
+        for name in there:
+            if name not in self.engines and re.fullmatch(NAME, name):
+                self._add(Follower(DatabaseView(self._models / f"{name}.db")))
+        for name, engine in list(self.engines.items()):
+            if name not in there and not engine.versions:
+                self.engines = {other: e for other, e in self.engines.items() if other != name}
+                self.watched.pop(name).engine.close()
 
     def wake_with(self, wake: Callable[[Callable[[], None]], None]) -> None:
         """Set how writers are woken (`Engine.wake`)."""
@@ -242,6 +257,23 @@ class Service:
         return engine
 
 
+def _members(model: Model) -> list[list[Any]]:
+    """Return name and share, for the next row and for later ones, of each member of an output."""
+    if not model.outputs:
+        return []
+    names = []
+    shares = [model.core.shares(0, later).tolist() for later in (False, True)]
+    for alpha, memory, _ in model.parameters.members:
+        rows = "all rows" if np.isinf(memory) else f"{memory:.0f} rows"
+        names.append(f"alpha {alpha:g}, {rows if memory else 'plain'}")
+    diagonal = [f"alpha {alpha:g}, per feature" for alpha in model.parameters.diagonal]
+    if len(shares[0]) > len(names) + len(diagonal):
+        names.append("curves")
+    names += diagonal
+    names = names[len(names) - len(shares[0]) :]  # wide rows of several classes have no sketch
+    return [list(member) for member in zip(names, *shares, strict=True)]
+
+
 class Watched:
     """Samples of an engine, taken once a second, and the inside of its champion, for the page."""
 
@@ -251,7 +283,8 @@ class Watched:
         self.delays: deque[float] = deque(maxlen=4096)  # seconds, of labels
         self.history: deque[bytes] = deque(maxlen=HISTORY)  # samples as JSON
         self.pages = 0  # that are open
-        self.started = time.time()
+        self._clock = Clock()
+        self.started = self._clock.now()
         self._before: tuple[float, int] | None = None
         self._weights: tuple[int, Floats] = (0, np.zeros(0))
         self._seen: tuple[float, dict[str, Any]] = (0.0, {})
@@ -276,7 +309,7 @@ class Watched:
             rate = (events - self._before[1]) / (now - self._before[0])
         self._before = now, events
         state: dict[str, Any] = {
-            "time": time.time(),
+            "time": self._clock.now(),  # the charts need times in order
             "ready": engine.ready,
             "problem": engine.problem,
             "events": events,
@@ -308,29 +341,32 @@ class Watched:
         with live.paused() if live.model.growing else nullcontext():
             inside = self._inside(engine.champion, live.model)
         marks = [(self.started, "started"), *engine.database.about.changes]
-        return inside | {"calibration": live.monitor.calibration(), "marks": marks}
+        return inside | {
+            "calibration": live.monitor.calibration(),
+            "marks": marks,
+            "columns": live.columns.values(),
+        }
 
     def _inside(self, version: int, model: Model) -> dict[str, Any]:
         stats = model.stats()
-        shares = model.core.expert_shares().tolist()
         inside: dict[str, Any] = {
             "task": model.task,
             "loss": model.parameters.loss,
+            "unit": model.unit(),
             "features": stats["features"] - 1,  # without the intercept
             "bytes": stats["bytes"],
             "rounds": stats["rounds"],
-            "experts": [
-                [alpha, memory, share]
-                for (alpha, memory), share in zip(model.parameters.experts, shares, strict=True)
-            ],
+            "members": _members(model),
             "spectrum": model.spectra()[0].tolist() if model.outputs else [],
             "tail": None,
             "weights": [],
+            "curves": [],
         }
         if stats["features"] <= MOST_FEATURES:
-            tail = float(model.core.knowledge().get("tail", np.nan))
+            tail = float(model.core.knowledge().get("0.tail", np.nan))
             inside["tail"] = tail if np.isfinite(tail) else None
             inside["weights"] = self._moved(version, model)
+            inside["curves"] = as_data(model, count=_CURVES)
         return inside
 
     def _moved(self, version: int, model: Model) -> list[list[Any]]:

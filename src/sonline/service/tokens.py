@@ -5,14 +5,15 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import os
 import secrets
 import sqlite3
-import threading
 import time
 from collections.abc import Iterable
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn, Self
+from typing import Any, NoReturn
 
 from sonline.errors import ParameterError
 from sonline.service.records import StoreError
@@ -41,6 +42,9 @@ class Token:
 class Tokens:
     """The tokens of a service.
 
+    The file is opened for each question: it may be replaced while the service runs, and a token
+    that is no longer in it must not be accepted.
+
     Parameters
     ----------
     folder : Path
@@ -51,10 +55,9 @@ class Tokens:
         self._path = folder / FILE
         if self._path.is_file() and not self._path.stat().st_size:
             self._refuse("empty")
-        self._lock = threading.Lock()
-        self._database = sqlite3.connect(self._path, check_same_thread=False, isolation_level=None)
+        with suppress(FileExistsError):
+            os.close(os.open(self._path, os.O_CREAT | os.O_EXCL, 0o600))
         self._path.chmod(0o600)
-        self._run("pragma synchronous=full")
         self._run(_TABLE)
         if self._run("pragma quick_check(1)") != [("ok",)]:
             self._refuse("damaged")
@@ -65,25 +68,24 @@ class Tokens:
             f"with 'sonline token add --data {self._path.parent}'"
         ) from None
 
-    def close(self) -> None:
-        """Close the file."""
-        with self._lock:
-            self._database.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def _run(self, statement: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    def _run(self, *statements: str, values: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+        """Run statements, the last one with values, and return the rows of the last one."""
         try:
-            with self._lock:
-                return self._database.execute(statement, values).fetchall()
+            address = f"{self._path.absolute().as_uri()}?mode=rw"
+            with closing(sqlite3.connect(address, uri=True, isolation_level=None)) as database:
+                database.execute("pragma synchronous=full")
+                for statement in statements[:-1]:
+                    database.execute(statement)
+                return database.execute(statements[-1], values).fetchall()
         except sqlite3.OperationalError as error:
             raise StoreError(f"{self._path} cannot be used: {error}") from error
         except sqlite3.DatabaseError as error:
             self._refuse(f"damaged ({error})")
+
+    @property
+    def used(self) -> bool:
+        """Whether there are tokens, or were: without the last one nobody enters."""
+        return bool(self._run("pragma user_version")[0][0] or self.all())
 
     def add(self, scopes: Iterable[str], note: str = "") -> str:
         """Create a token and return its secret, which is not stored."""
@@ -93,28 +95,37 @@ class Tokens:
             raise ParameterError(f"scopes are {', '.join(SCOPES)}; got {', '.join(unknown)!r}")
         name, secret = secrets.token_hex(6), secrets.token_urlsafe(32)
         values = (name, note, _digest(secret), json.dumps(chosen), time.time())
-        self._run("insert into tokens values (?, ?, ?, ?, ?)", values)
+        self._run(
+            "pragma user_version = 1", "insert into tokens values (?, ?, ?, ?, ?)", values=values
+        )
         return f"{_PREFIX}{name}.{secret}"
 
     def all(self) -> list[Token]:
         """Return all tokens."""
         rows = self._run("select id, note, scopes, created from tokens order by created")
-        return [Token(name, note, tuple(json.loads(s)), made) for name, note, s, made in rows]
+        return [self._token(*row) for row in rows]
+
+    def _token(self, name: str, note: str, scopes: str, created: float) -> Token:
+        try:
+            return Token(name, note, tuple(map(str, json.loads(scopes))), created)
+        except (TypeError, ValueError):
+            self._refuse(f"damaged (the scopes of {name!r})")
 
     def remove(self, name: str) -> bool:
         """Remove a token, and return whether there was one."""
-        return bool(self._run("delete from tokens where id = ? returning id", (name,)))
+        statement = "delete from tokens where id = ? returning id"
+        return bool(self._run("pragma user_version = 1", statement, values=(name,)))
 
     def check(self, text: str) -> Token | None:
         """Return the token with a secret; None if there is none."""
         name, _, secret = text.removeprefix(_PREFIX).partition(".")
         query = "select id, note, scopes, created, digest from tokens where id = ?"
-        rows = self._run(query, (name,)) if text.startswith(_PREFIX) else []
+        rows = self._run(query, values=(name,)) if text.startswith(_PREFIX) else []
         # The secret has 256 random bits, so the hash need not be slow.
         digest = rows[0][4] if rows else bytes(32)
         if not hmac.compare_digest(_digest(secret), digest) or not rows:
             return None
-        return Token(rows[0][0], rows[0][1], tuple(json.loads(rows[0][2])), rows[0][3])
+        return self._token(*rows[0][:4])
 
 
 def _digest(secret: str) -> bytes:

@@ -22,14 +22,18 @@ from sonline.errors import (
 )
 from sonline.labels import ClassTable, token_of
 from sonline.model import LearnResult, Model
+from sonline.model.pictures import as_data
+from sonline.model.predictions import probabilities_one
 from sonline.parameters import Parameters
 from sonline.rows import Floats
 from sonline.service.bodies import TASKS, Rows, Served
+from sonline.service.columns import Columns
 from sonline.service.monitor import Monitor
-from sonline.service.records import StoreError, Version
+from sonline.service.records import CHAMPION, StoreError, Version
 from sonline.service.settings import SLICE
 from sonline.service.view import DatabaseView
 
+EXPLAINED = 20_000  # features of a model whose predictions are explained: it reads all weights
 FACE = {"name": "OnlineLearner"}  # what a model file of the service is opened as
 
 
@@ -82,7 +86,7 @@ def check_servable(model: Model) -> None:
     if model.only_predicts:
         raise InvalidInputError("this is a compact model, which only predicts")
     for option in ("interactions", "ngrams"):
-        if chosen := model.reading.table.get(option):
+        if chosen := getattr(model.reading.table, option):
             raise InvalidInputError(
                 f"this model was trained with --{option} {chosen[0]}, which applies to files and "
                 f"not to the rows of requests; train it without --{option}"
@@ -156,6 +160,7 @@ class Live:
         self.model = model
         self.next = next_
         self.monitor = Monitor()
+        self.columns = Columns()  # of what it has learned as champion
         self.error: str | None = None  # why it has stopped learning
         self.refused = 0  # events that this version cannot use
         self.refusal = ""  # why it could not use the last of them
@@ -197,6 +202,8 @@ class Live:
                 served = self._served(learned, rows.served)
                 self.model.update_progress(served, rows.weights)
                 self.monitor.update(self.model, served)
+                if self.info.role == CHAMPION:
+                    self.columns.add(rows.x)
         except InvalidInputError as error:  # nothing was learned
             if len(parts) > 1:
                 for part in parts:
@@ -206,6 +213,43 @@ class Live:
             self.refused += rows.count
             self.refusal = str(error)
             self.next = parts[0].end
+
+    def explain(self, row: Any, label: str | None) -> dict[str, Any]:
+        """Return a prediction and what each feature adds to it."""
+        with self._lock:
+            tokens = self._classes_to_explain(label, "explain")
+            if label is None and self.model.outputs > 1:
+                label = token_of(self.model.labels(self.model.predict([row]))[0])
+            chosen = None if label is None else tokens[label]
+            parts = self.model.explain(row, chosen)
+        sums = {"raw": sum(parts.values()), "label": label, "version": self.info.version}
+        return sums | {"parts": [[str(name), part] for name, part in parts.items()]}
+
+    def curves(self, label: str | None) -> dict[str, Any]:
+        """Return the curves of all columns, of one class or of all."""
+        with self._lock:
+            tokens = self._classes_to_explain(label, "inspect")
+            if label is None and self.model.outputs > self.model.CLASSES_SHOWN:
+                raise InvalidInputError(
+                    f"label is missing: there are {self.model.outputs} classes, whose curves are "
+                    "returned one at a time"
+                )
+            chosen = None if label is None else tokens[label]
+            columns = as_data(self.model, chosen)
+            about = {"version": self.info.version, "unit": self.model.unit(chosen)}
+        return about | {"columns": columns}
+
+    def _classes_to_explain(self, label: str | None, command: str) -> dict[str, Any]:
+        """Return the classes by their texts, if the model is not too large to be explained."""
+        if self.model.stats()["features"] > EXPLAINED:
+            raise InvalidInputError(
+                f"models with more than {EXPLAINED:,} features are not explained here: download "
+                f"the version and use 'sonline {command}'"
+            )
+        tokens = {token_of(known): known for known in self.model.known_labels}
+        if label is not None and label not in tokens:
+            raise InvalidInputError(f"label must be one of {', '.join(list(tokens)[:20])}")
+        return tokens
 
     @property
     def problem(self) -> str | None:
@@ -251,7 +295,7 @@ class Live:
             table, seq = model.table, self.next
             if table is not None and model.classes == 2 and model.probabilistic:
                 labels = [table.labels[raw[0] > 0]]
-                shares: list[list[float]] | None = [_two_chances(raw[0])]
+                shares: list[list[float]] | None = [probabilities_one(raw, 2, np.exp)]
             else:
                 labels, shares = self._labelled(np.array(raw)[:, np.newaxis])
         return Answer(self.info.version, seq, [raw], labels, shares, *self._classes(table))
@@ -319,13 +363,6 @@ class Live:
             f"{database.path}: version {info.version} has no good snapshot ({'; '.join(reasons)}); "
             "restore the file from a copy"
         )
-
-
-def _two_chances(margin: float) -> list[float]:
-    """Compute `sonline.model.probabilities` for two classes and one row."""
-    small = float(np.exp(-abs(margin)))
-    low, high = small / (1 + small), 1.0 / (1 + small)
-    return [low, high] if margin > 0 else [high, low if margin < 0 else high]
 
 
 def _cut(part: Part) -> Iterator[Part]:

@@ -10,8 +10,8 @@ r"""Rows from files, pipes and URLs: batches in bounded memory, parsed ahead in 
 [1.0, -1.0] [1, 3, 2] 20
 """
 
+from sonline.read_options import ReadOptions
 from sonline.streams.batch import BadRow, Batch, Position
-from sonline.streams.dates import date_features
 from sonline.streams.formats import FORMATS
 from sonline.streams.stream import (
     ON_ERROR,
@@ -28,8 +28,8 @@ __all__ = [
     "Batch",
     "Options",
     "Position",
+    "ReadOptions",
     "Stream",
-    "date_features",
     "listed",
     "open",
 ]

@@ -13,11 +13,15 @@ from numpy.typing import NDArray
 
 from sonline.errors import DataFormatError
 from sonline.labels import Label, label_or_none
-from sonline.rows import Floats, stored_rows
+from sonline.rows import Floats
 from sonline.rows import Indices as Integers
+from sonline.rows.cells import stored_rows
 
 COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")
-ROW_COLUMNS = ("labels", "codes", "weights", "lines", "ends", "row_ends", "next_lines")
+ROW_COLUMNS = (
+    *("labels", "codes", "weights", "offsets"),
+    *("lines", "ends", "row_ends", "next_lines"),
+)
 NO_LABEL = "a label must be a finite number or a word"
 
 
@@ -111,7 +115,7 @@ class Dictionary:
 
 @dataclass
 class Batch:
-    """Rows of a stream as a sparse matrix (CSR), with their labels and weights.
+    """Rows of a stream as a sparse matrix (CSR), with their labels, weights and offsets.
 
     ``indices`` are feature indices or hash slots, or ids of names if ``named``. Names are numbered
     in the order in which they appear in the stream; ``new_names`` are those that first appear in
@@ -133,12 +137,14 @@ class Batch:
     first_label: int
     start: Position
     end: Position
+    offsets: Floats | None = None
     lines: Integers | None = None  # of each row; None for tables
     ends: Integers | None = None  # the offset after each row
     row_ends: Integers | None = None  # tables: rows of the file up to each row, with bad rows
     next_lines: Integers | None = None  # CSV: the line after each row, which may span several
     bad: list[BadRow] = field(default_factory=list)
     unknown_features: int = 0
+    table: bool = False  # rows of columns, as of CSV
     keeper: object = None  # owns the memory of the arrays
     names: Dictionary = field(default_factory=Dictionary)
     file: str = ""
@@ -191,11 +197,11 @@ class Batch:
             tags=None if self.tags is None else [self.tags[row] for row in numbers.tolist()],
         )
 
-    def without(self, reasons: Mapping[int, str]) -> Batch:
+    def without(self, reasons: Mapping[int, object]) -> Batch:
         """Return the batch without some rows, which become bad rows for these reasons."""
         keep = np.ones(len(self), np.bool_)
         keep[list(reasons)] = False
-        bad = [self._bad(row, reasons[row]) for row in sorted(reasons)]
+        bad = [self._bad(row, str(reasons[row])) for row in sorted(reasons)]
         batch = self.rows(np.flatnonzero(keep))
         batch.bad = sorted([*self.bad, *bad], key=lambda row: row.offset)
         return batch

@@ -14,7 +14,8 @@ import numpy as np
 
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
-from sonline.rows import Column, no_value, warn_about_gaps
+from sonline.rows.checks import no_value
+from sonline.rows.columns import Column, warn_about_gaps, warn_if_unique
 from sonline.streams.batch import BadRow, Position
 from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import (
@@ -27,7 +28,6 @@ from sonline.streams.rows import (
     not_a_date,
     not_indices,
     too_large,
-    warn_about_unique,
 )
 from sonline.streams.sources import refuse_other_files
 from sonline.streams.text import BYTE_ORDER_MARK, TextReader, seek
@@ -43,16 +43,21 @@ NA_VALUES = (
     *("NULL", "null", "None", "none", "1.#IND", "-1.#IND", "1.#QNAN", "-1.#QNAN", r"\N", "<NA>"),
 )
 _HEAD = 1 << 20  # bytes that delimiter and types are detected from
-_MANY = 0.9  # if this fraction of the cells of a column are numbers, it is a column of numbers
-_MOST = 0.8  # if this fraction of its different values are numbers, its words are a mistake
+_NUMBER_SHARE = 0.9  # of the cells of a column, which make it a column of numbers
+_DISTINCT_NUMBER_SHARE = 0.8  # of its different values, where words are a mistake
 _DIFFERENT_ROWS = 5000  # rows whose values are compared
 _SAMPLED_CELLS = 100_000  # that are looked at for missing values
-_SEVERAL = 10  # different values that are enough to tell what they are
+_DISTINCT_VALUES = 10  # different values that are enough to tell what they are
+_READ_AS = ("--amount", "--text", "--ignore")
 _FORMATTED = re.compile(  # 1,234.50, 1.234,50, $1,234.50, 10%
     r"[+-]?[$\u20ac\u00a3\u00a5]? ?[+-]?(\d+|\d{1,3}([., '\u00a0\u202f]\d{3})+)([.,]\d+)?"
     r" ?[%$\u20ac\u00a3\u00a5]?"
 )
-_LOOKED_AT = 20  # rows that the delimiter is detected from
+_DELIMITER_ROWS = 20  # rows that the delimiter is detected from
+_MUST_BE = {
+    "weight": "a weight must be a number of at least 0",
+    "offset": "an offset must be a finite number",
+}
 _NOT_FINITE = ("not_finite", "overflow", "overflow_float32", "value_too_large")
 
 
@@ -103,7 +108,7 @@ class CsvReader(TextReader):
     def _known(self) -> set[str | None]:
         """Return the columns whose type is known."""
         options = self._options
-        special = (options.label or "label", options.weight, options.tag)
+        special = (options.label or "label", options.weight, options.offset, options.tag)
         return {*special, *self._types, *options.text, *options.ignore}
 
     def _first_row(
@@ -145,7 +150,8 @@ class CsvReader(TextReader):
         check_known(options, names, file)
         self._seen.update(names)
         label = label_column(options, names, file)
-        check_columns((options.weight, options.tag, *self._ngrams), names, file)
+        named = (options.weight, options.offset, options.tag, *self._ngrams)
+        check_columns(named, names, file)
         if not self._types and not options.frozen:  # later files may lack them
             check_columns((*options.ignore, *options.text, *options.amounts), names, file)
         if not options.header:
@@ -157,7 +163,12 @@ class CsvReader(TextReader):
                     file=file,
                 )
         self._kinds = dict.fromkeys(names, "ignored")
-        kinds = {label: "label", options.weight: "weight", options.tag: "tag"}
+        kinds = {
+            label: "label",
+            options.weight: "weight",
+            options.offset: "offset",
+            options.tag: "tag",
+        }
         features = [name for name in names if name not in kinds and name not in options.ignore]
         self._kinds |= {name: kind for name, kind in kinds.items() if name is not None}
         text = {*options.text, *self._ngrams}
@@ -168,7 +179,7 @@ class CsvReader(TextReader):
         if unknown:
             cells = _core.describe_csv(sample, delimiter, len(names), self._na_values())
         described = dict(zip(names, cells, strict=False))
-        words = [n for n in unknown if described[n][1] > (1 - _MANY) * described[n][0]]
+        words = [n for n in unknown if described[n][1] > (1 - _NUMBER_SHARE) * described[n][0]]
         dates: set[str] = set()
         if words and not options.frozen:
             dates = self._check_words(words, names, sample, delimiter, file)
@@ -228,6 +239,7 @@ class CsvReader(TextReader):
     ) -> set[str]:
         """Return columns of dates; raise an error about words that seem to be meant as numbers."""
         dates = set()
+        amounts: dict[str, str] = {}  # columns, and a cell of each
         rows, _ = _core.split_csv(sample, delimiter, _DIFFERENT_ROWS)
         missing = {"", *self._na_values()}
         for name in chosen:
@@ -237,20 +249,27 @@ class CsvReader(TextReader):
             if cells and all(_core.read_date(cell) is not None for cell in cells):
                 dates.add(name)
                 continue
-            warn_about_unique(name, len(cells), len(rows), file)
             words = sorted(cell for cell in cells if number_of(cell) is None)
             formatted = [word for word in words if _FORMATTED.fullmatch(word)]
             numbers = len(cells) - len(words)
-            if numbers >= max(_MOST * len(cells), _SEVERAL):
+            if numbers >= max(_DISTINCT_NUMBER_SHARE * len(cells), _DISTINCT_VALUES):
                 raise _words_among_numbers(name, file, words[0])
-            if formatted and numbers + len(formatted) >= max(_MANY * len(cells), _SEVERAL):
-                raise DataFormatError(
-                    f"column {name!r} has numbers with separators or signs: read them as numbers "
-                    f"(--amount {name}) or categories (--text {name}), or leave the column out "
-                    f"(--ignore {name})",
-                    file=file,
-                    text=formatted[0],
-                )
+            likely = numbers + len(formatted)
+            if formatted and likely >= max(_NUMBER_SHARE * len(cells), _DISTINCT_VALUES):
+                amounts[name] = formatted[0]
+            else:
+                warn_if_unique(name, len(cells), len(rows), file)
+        if amounts:
+            several = len(amounts) > 1
+            columns, have = ("columns", "have") if several else ("column", "has")
+            how = {flag: " ".join(f"{flag} {name}" for name in amounts) for flag in _READ_AS}
+            raise DataFormatError(
+                f"{columns} {', '.join(map(repr, amounts))} {have} numbers with separators or "
+                f"signs: read them as numbers ({how['--amount']}) or categories ({how['--text']}), "
+                f"or leave the {columns} out ({how['--ignore']})",
+                file=file,
+                text=next(iter(amounts.values())),
+            )
         return dates
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
@@ -283,11 +302,11 @@ class CsvReader(TextReader):
             commas = re.fullmatch(r'"?[+-]?\d{1,3}(,\d{3})+(\.\d+)?"?', word)
             hint = "; write it without commas" if commas else ""
             return f"column {column!r}: the label is not a finite number{hint}", word
-        if kind == "weight":
+        if kind in _MUST_BE:
             cell = word.strip(' \t\r\n",;|')  # the word of an empty cell is its delimiter
             if not cell or cell in self._na_values():
-                return f"no weight in column {column!r}", ""
-            return f"column {column!r}: a weight must be a number of at least 0", word
+                return f"no {kind} in column {column!r}", ""
+            return f"column {column!r}: {_MUST_BE[kind]}", word
         if error.kind in ("cell_missing", "not_a_date"):
             return (no_value(column) if error.kind == "cell_missing" else not_a_date(column)), ""
         if error.kind in _NOT_FINITE:
@@ -313,9 +332,9 @@ def _kind_of(name: str, file: str, cells: tuple[int, int, int, bytes], frozen: b
     if not words:
         return "number"
     word = first.decode("utf-8", "replace")
-    if words <= (1 - _MANY) * total:
+    if words <= (1 - _NUMBER_SHARE) * total:
         raise _words_among_numbers(name, file, word, frozen)
-    if decimal_commas >= _MANY * total:
+    if decimal_commas >= _NUMBER_SHARE * total:
         raise DataFormatError(
             f"column {name!r} has commas in its numbers: write 1.5 and 1500 instead of 1,5 and "
             "1,500" + ("" if frozen else f", or read the column as categories (--text {name})"),
@@ -358,7 +377,7 @@ def sniffed(head: bytes) -> str:
     """
     best, most = ",", 0
     for delimiter in DELIMITERS:
-        rows, _ = _core.split_csv(head, delimiter, _LOOKED_AT)
+        rows, _ = _core.split_csv(head, delimiter, _DELIMITER_ROWS)
         least = min((len(cells) - 1 for cells in rows), default=0)
         if least > most:
             best, most = delimiter, least

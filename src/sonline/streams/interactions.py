@@ -193,20 +193,3 @@ def column_pairs(
                 )
         pairs.append((numbers[first], numbers[second]))
     return pairs
-
-
-def product(
-    names: list[str], first: Integers, second: Integers, values: Floats
-) -> tuple[Integers, Floats]:
-    """Return the feature number of a product in each row, and its values; names are appended.
-
-    ``first`` and ``second`` are the feature numbers of the factors; ``values`` the products of
-    their values, 0 if one is absent.
-    """
-    cells = np.zeros(values.size, np.int64)
-    present = np.flatnonzero(values)
-    size = len(names)
-    pairs, pair_numbers = np.unique(first[present] * size + second[present], return_inverse=True)
-    cells[present] = pair_numbers + size
-    names += [f"{names[pair // size]}*{names[pair % size]}" for pair in pairs.tolist()]
-    return cells, values

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from sonline import _core
 from sonline.errors import DataFormatError
-from sonline.rows import no_value
+from sonline.rows.checks import no_value
 from sonline.streams.batch import BadRow
 from sonline.streams.interactions import split_pair
 from sonline.streams.rows import ngram_columns, not_a_date, not_indices, too_large
@@ -31,7 +31,12 @@ class JsonReader(TextReader):
         super().__init__(options, columns)
         self._label = options.label or "label"
         roles = dict.fromkeys(options.ignore, "ignored")
-        named = {options.tag: "tag", options.weight: "weight", self._label: "label"}
+        named = {
+            options.tag: "tag",
+            options.weight: "weight",
+            options.offset: "offset",
+            self._label: "label",
+        }
         self._roles = roles | {name: role for name, role in named.items() if name is not None}
         self._parser.set_json_columns(
             self._roles,
@@ -70,7 +75,7 @@ class JsonReader(TextReader):
         elif error.kind == "json_twice":
             reason, shown = f"column {column!r} occurs twice", ""
         elif error.kind == "json_kind":
-            number = self._roles.get(column) == "weight" or not self._options.tokens
+            number = self._roles.get(column) in ("weight", "offset") or not self._options.tokens
             expected = "a number" if number else "text or a number"
             reason = f"column {column!r} holds {_KINDS[word[0]]}, expected {expected}"
         elif error.kind == "json_nested":

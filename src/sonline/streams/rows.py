@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sonline import _core
 from sonline.errors import DataFormatError, ParameterError
-from sonline.rows import LARGEST_VALUES, Floats, contiguous
+from sonline.rows import Floats, contiguous
 from sonline.rows import Indices as Integers
+from sonline.rows.cells import SparseRows
+from sonline.rows.checks import value_text
 from sonline.streams.batch import BadRow, Batch, Dictionary, Position
 
 if TYPE_CHECKING:
     from sonline.streams.stream import Options
 
 UNKNOWN = -1
-UNIQUE_ROWS, UNIQUE_SHARE = 100, 0.9  # from so many rows, this share of different texts is odd
 LABEL_WEIGHTS = "label"  # svmlight: weights follow the labels, as in 1:0.5
 NOT_UTF8 = "not valid UTF-8; convert the file, such as iconv -f ISO-8859-1 -t UTF-8 FILE"
 _REPLACED = "\ufffd"  # Python decodes invalid UTF-8 to this character
@@ -58,6 +57,10 @@ class RowBuilder:
             raise DataFormatError(f"feature {name!r} is not an index; {not_indices(self.options)}")
         return int(name)
 
+    def keys(self, names: Sequence[str]) -> Integers:
+        """Return the keys of features."""
+        return np.array([self.key(name) for name in names], np.int64)
+
     def code(self, label: str) -> int:
         """Return the code of a class label."""
         number = self._labels.get(label)
@@ -69,28 +72,21 @@ class RowBuilder:
     def batch(
         self,
         *,
-        counts: Integers,
-        keys: Integers,
-        values: NDArray[Any],
+        rows: SparseRows,
         labels: list[str | None] | Floats,
         start: Position,
         end: Position,
         weights: Floats | None = None,
+        offsets: Floats | None = None,
         tags: list[str] | None = None,
         bad: Sequence[BadRow] = (),
         row_ends: Integers | None = None,
         file: str = "",
     ) -> Batch:
-        """Return a batch; ``counts`` are the features per row, and unknown keys are dropped."""
-        unknown = 0
-        indptr = np.zeros(counts.size + 1, np.int64)
-        np.cumsum(counts, out=indptr[1:])
-        has_key = keys != UNKNOWN
-        if not has_key.all():
-            unknown = int(keys.size - has_key.sum())
-            known_before = np.zeros(keys.size + 1, np.int64)
-            np.cumsum(has_key, out=known_before[1:])
-            indptr, keys, values = known_before[indptr], keys[has_key], values[has_key]
+        """Return a batch; features with unknown keys are dropped."""
+        unknown = int(rows.keys.size)
+        rows = rows.known()
+        unknown -= int(rows.keys.size)
         codes: Integers | None = None
         numbers: Floats | None = None
         if isinstance(labels, list):
@@ -109,12 +105,13 @@ class RowBuilder:
         if weights is not None and (weights == 1).all():
             weights = None
         return Batch(
-            indptr=indptr,
-            indices=contiguous(keys, np.int64),
-            values=contiguous(values, self.options.dtype),
+            indptr=rows.indptr,
+            indices=contiguous(rows.keys, np.int64),
+            values=contiguous(rows.values, self.options.dtype),
             labels=numbers,
             codes=codes,
             weights=weights,
+            offsets=offsets,
             tags=tags,
             named=self.options.features == "name",
             new_names=new_names,
@@ -126,15 +123,10 @@ class RowBuilder:
             row_ends=row_ends,
             bad=list(bad),
             unknown_features=unknown,
+            table=True,
             names=self._dictionary,
             file=file,
         )
-
-
-def add_bad_weights(weights: Floats, reasons: dict[int, str]) -> None:
-    """Add rows with unusable weights to ``reasons``, which says by row why rows are bad."""
-    for row in np.flatnonzero(~((weights >= 0) & np.isfinite(weights))).tolist():
-        reasons.setdefault(row, f"a weight must be a number of at least 0: {weights[row]:g}")
 
 
 def not_indices(options: Options) -> str:
@@ -146,19 +138,15 @@ def not_indices(options: Options) -> str:
 
 def too_large(column: str, value: str, options: Options) -> str:
     """Return a message about a number in a column that a learner cannot use."""
-    if value.strip().lstrip("+-").lower() in ("nan", "inf", "infinity"):
-        return (
-            f"column {column!r}: {value} is not a finite number; for a missing value, leave the "
-            "cell empty (null in JSON)"
-        )
-    dtype = options.dtype
-    text = (
-        f"column {column!r}: {value} is too large: at most {LARGEST_VALUES[dtype]:g} with {dtype}"
-    )
+    return value_text(f"column {column!r}", value, options.dtype, identifier(column, options))
+
+
+def identifier(column: str, options: Options) -> str:
+    """Return what to do about a column of large numbers."""
     if options.frozen:
-        return text
+        return ""
     return (
-        f"{text}; if it is an identifier, leave the column out (--ignore {column}) or read it as "
+        f"if it is an identifier, leave the column out (--ignore {column}) or read it as "
         f"categories (--text {column})"
     )
 
@@ -227,17 +215,6 @@ def not_a_date(column: str) -> str:
         f"column {column!r} holds dates: expected one such as 2024-05-17 or 2024-05-17T12:30:00; "
         f"to read the column as categories, use --text {column}"
     )
-
-
-def warn_about_unique(name: str, values: int, rows: int, file: str) -> None:
-    """Warn about a column with another text in nearly every row, which are no categories."""
-    if rows >= UNIQUE_ROWS and values >= UNIQUE_SHARE * rows:
-        warnings.warn(
-            f"{file}: column {name!r} has another text in nearly every row ({values:,} in {rows:,} "
-            "rows), which says nothing about other rows: leave it out (--ignore "
-            f"{name}), or split it into words (--ngrams {name}:1)",
-            stacklevel=2,
-        )
 
 
 def check_known(options: Options, columns: list[str], file: str) -> None:

@@ -70,26 +70,35 @@ def _block(batches: list[Batch], seed: int) -> Batch:
     return combined.rows(rng.permutation(len(combined)))
 
 
+def _optional(parts: list[Any], rows: list[int], default: float) -> Any:
+    """Return a column that is None in batches where all its numbers are the default."""
+    if all(part is None for part in parts):
+        return None
+    return np.concatenate(
+        [np.full(n, default) if p is None else p for p, n in zip(parts, rows, strict=True)]
+    )
+
+
 def joined(batches: list[Batch]) -> Batch:
     """Return the rows of several batches, which follow each other, as one."""
     first, last = batches[0], batches[-1]
     sizes = [batch.indptr[-1] for batch in batches]
     starts = np.cumsum([0, *sizes[:-1]])
     indptr = [batch.indptr[:-1] + start for batch, start in zip(batches, starts, strict=True)]
+    rows = [len(batch) for batch in batches]
     tags = [batch.tags or [""] * len(batch) for batch in batches]
-    weights = [np.ones(len(batch)) if batch.weights is None else batch.weights for batch in batches]
-    weighted = any(batch.weights is not None for batch in batches)
     columns: dict[str, Any] = {
         name: None if getattr(first, name) is None else _column(batches, name)
         for name in ("indices", "values", *ROW_COLUMNS)
-        if name != "weights"
+        if name not in ("weights", "offsets")
     }
     return replace(
         first,
         **columns
         | {
             "indptr": np.concatenate([*indptr, [sum(sizes)]]).astype(np.int64),
-            "weights": np.concatenate(weights) if weighted else None,
+            "weights": _optional([batch.weights for batch in batches], rows, 1.0),
+            "offsets": _optional([batch.offsets for batch in batches], rows, 0.0),
             "tags": [*itertools.chain(*tags)] if any(batch.tags for batch in batches) else None,
             "new_names": [name for batch in batches for name in batch.new_names],
             "new_labels": [label for batch in batches for label in batch.new_labels],

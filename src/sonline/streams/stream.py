@@ -13,6 +13,7 @@ from typing import Any, Self
 from sonline import _core
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.parameters import MISSING, check_choice, check_integer
+from sonline.read_options import ReadOptions
 from sonline.streams.batch import Batch, Position
 from sonline.streams.formats import FORMATS, Reader
 from sonline.streams.rows import LABEL_WEIGHTS
@@ -35,84 +36,41 @@ _Item = tuple[Batch, int] | BaseException | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options:
-    """How a stream is read: format, columns, features and bad rows.
+class Options(ReadOptions):
+    """How a stream is read: `ReadOptions`, and what the model or the command decides.
 
     Parameters
     ----------
-    format : str
-        One of `FORMATS`; "auto" detects it from the file name or the content.
-    features : str
-        "index" (feature names must be integers), "name" (exact names) or "hash". "auto" is hash if
-        ``hash_bits`` is given, otherwise index for svmlight and name for all other formats.
     hash_bits, hash_seed : int
         ``hash_bits`` and ``seed`` of `OnlineLearner`.
     dtype : str
         Type of the values.
+    missing : {"absent", "mark", "refuse"}
+        Whether a missing cell of a table is an absent feature or makes its row a bad row.
     tokens : bool
         Whether labels are words (classes) rather than numbers.
     unlabelled : bool
         Whether rows may have no label.
-    on_error : {"stop", "skip"}
-        Whether a bad row stops the stream with an error, or is skipped and counted.
     frozen : bool
         Whether features with unknown names are left out and counted.
     names : list of str, or a model of the core
         Names that are already known, in the order of their ids.
     label_names : list of str
         Labels that are already known, in the order of their codes.
-    label, weight, tag : str, optional
-        Tables: the columns of the label, the sample weight and the name of each row.
-    text : sequence of str
-        Tables: columns to treat as categories, even if they look like numbers.
-    ignore : sequence of str
-        Tables: columns to leave out. Vowpal Wabbit text: first letters of namespaces.
-    delimiter : str, optional
-        CSV: the delimiter; by default it is detected from the first lines.
-    header : bool
-        CSV, TSV: whether the first row has the column names; otherwise they are c1, c2, ...
-    missing : {"absent", "mark", "refuse"}
-        Whether a missing cell of a table is an absent feature or makes its row a bad row.
-    na_values : sequence of str
-        CSV, TSV: more markers of missing cells, in addition to ?, NA, NaN, null and so on.
-    amounts : sequence of str
-        Tables: columns of text that are numbers with separators, signs of currencies or per cent,
-        such as "1,234.50 €" or "12 %".
     columns : dict
         Tables: the type of each column ("number", "text" or "date"), if it is already known.
-    ngrams : sequence of str
-        Text columns to split into words, with the largest number of words per feature:
-        "review:2". For hashed Vowpal Wabbit text, first letters of namespaces, or "*" for all:
-        "a:2", or "a:2:1" for n-grams that may skip one feature.
-    interactions : sequence of str
-        Pairs of columns whose features are multiplied, such as "a*b"; for hashed Vowpal Wabbit
-        text, pairs of first letters of namespaces, such as "ab".
     """
 
-    format: str = "auto"
-    features: str = "auto"
     hash_bits: int | None = None
     hash_seed: int = 0
     dtype: str = "float32"
+    missing: str = "absent"
     tokens: bool = False
     unlabelled: bool = False
-    on_error: str = "stop"
     frozen: bool = False
     names: list[str] | _core.Model = field(default_factory=list)
     label_names: list[str] = field(default_factory=list)
-    label: str | None = None
-    weight: str | None = None
-    tag: str | None = None
-    text: Sequence[str] = ()
-    ignore: Sequence[str] = ()
-    delimiter: str | None = None
-    header: bool = True
-    missing: str = "absent"
-    na_values: Sequence[str] = ()
-    amounts: Sequence[str] = ()
     columns: dict[str, str] = field(default_factory=dict)
-    ngrams: Sequence[str] = ()
-    interactions: Sequence[str] = ()
 
     @property
     def name_count(self) -> int:
@@ -205,15 +163,15 @@ class Stream:
                     "have the same format: convert them, or set it with --format"
                 )
 
-    def refuse_columns_of_text(self, options: dict[str, Any]) -> None:
+    def refuse_columns_of_text(self, options: ReadOptions) -> None:
         """Raise an error if options name columns and the data has none."""
         kind = self.options.format
         if FORMATS[kind].table:
             return
-        if kind == "svmlight" and options.get("weight") == LABEL_WEIGHTS:
-            options = options | {"weight": None}
-        for name in ("label", "weight", "tag", "text", "amounts", "ngrams", "ignore"):
-            if options.get(name) and not (name in ("ignore", "ngrams") and kind == "vw"):
+        if kind == "svmlight" and options.weight == LABEL_WEIGHTS:
+            options = replace(options, weight=None)
+        for name in ("label", "weight", "offset", "tag", "text", "amounts", "ngrams", "ignore"):
+            if getattr(options, name) and not (name in ("ignore", "ngrams") and kind == "vw"):
                 detected = self.description.endswith("(by its content)")
                 if (name, kind) == ("weight", "svmlight"):
                     hint = "use --weight label if weights follow the labels, as in 1:0.5 3:2"
@@ -351,7 +309,7 @@ def open(  # noqa: A001 - as gzip.open is called
     passes : int, default=1
         Number of passes over the files.
     **options
-        The fields of `Options`.
+        The fields of `ReadOptions` and `Options`.
 
     Returns
     -------
@@ -368,12 +326,6 @@ def open(  # noqa: A001 - as gzip.open is called
             "stand for a missing cell are na_values"
         )
     check_choice("on_error", options.get("on_error", "stop"), ON_ERROR)
-    for name in ("text", "ignore", "na_values", "amounts", "ngrams", "interactions"):
-        if isinstance(options.get(name), str):
-            raise ParameterError(
-                f"{name} must be a sequence of names, such as [{options[name]!r}], got "
-                f"{options[name]!r}"
-            )
     check_integer("passes", passes, 1)
     return Stream(expand(listed(sources)), Options(**options), start, passes)
 

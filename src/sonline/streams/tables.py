@@ -19,32 +19,33 @@ from numpy.typing import NDArray
 from sonline import _core
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError, SonlineError
 from sonline.labels import token_of
-from sonline.rows import (
-    LARGEST_VALUES,
-    Column,
-    Floats,
+from sonline.rows import Column, Floats
+from sonline.rows.cells import SparseRows, Table
+from sonline.rows.checks import Reason, Reasons, number_reasons, offset_reasons, weight_reasons
+from sonline.rows.columns import (
     arrow_column,
+    date_parts,
+    days_of,
+    holds_dates,
     marked,
-    no_value,
     warn_about_gaps,
+    warn_if_unique,
 )
+from sonline.rows.dates import numbers_of
 from sonline.streams.batch import BadRow, Batch, Position
-from sonline.streams.dates import days_of, features_of, holds_dates, numbers_of
 from sonline.streams.delimited import number_of
 from sonline.streams.files import SourceFile
-from sonline.streams.interactions import column_pairs, product
+from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import (
     RowBuilder,
-    add_bad_weights,
     check_columns,
     check_known,
     check_names,
+    identifier,
     label_column,
     ngram_columns,
     ngrams,
     not_a_date,
-    too_large,
-    warn_about_unique,
 )
 from sonline.streams.sources import partitions
 
@@ -78,7 +79,6 @@ class TableReader:
         self._checked: set[str] = set()  # columns of text whose number of values was looked at
         self._categories: set[str] = set()
         self._seen: set[str] = set()  # the columns of all files
-        self._largest = LARGEST_VALUES[options.dtype]
         self._ngrams = ngram_columns(options.ngrams)
         for words in options.interactions:
             if set(words.split("*")) & set(self._ngrams):
@@ -165,77 +165,67 @@ class TableReader:
 
     def _batch(self, table: Any, name: str, start: Position) -> Batch:
         options = self._options
-        special = {options.weight, options.tag, *options.ignore}
+        special = {options.weight, options.offset, options.tag, *options.ignore}
         check_names(table.schema.names, name)
         check_known(options, table.schema.names, name)
         self._seen.update(table.schema.names)
         label = label_column(options, table.schema.names, name)
-        reasons: dict[int, str] = {}
-        check_columns((options.weight, options.tag, *self._ngrams), table.schema.names, name)
+        named = (options.weight, options.offset, options.tag, *self._ngrams)
+        check_columns(named, table.schema.names, name)
         if not self._columns and not options.frozen:  # later files may lack them
             named = (*options.ignore, *options.text, *options.amounts)
             check_columns(named, table.schema.names, name)
-        columns = [c for c in table.schema.names if c != label and c not in special]
-        parsed = self._parsed(table, columns, reasons)
-        features = [part for column in columns for part in parsed.get(column, {column: None})]
-        numbers = {part: values for parts in parsed.values() for part, values in parts.items()}
+        features = [c for c in table.schema.names if c != label and c not in special]
         rows = table.num_rows
-        names: list[str] = []  # by number of the cell's feature
-        products = column_pairs(options.interactions, features, name)
-        cells = np.empty((rows, len(features) + len(products)), np.int64)
-        values = np.empty((rows, len(features) + len(products)))
-        for number, column in enumerate(features):
-            if column in numbers:
-                absent = np.isnan(numbers[column])
-                cells[:, number], values[:, number] = self._numbers(
-                    column, numbers[column], names, mark=column in parsed
-                )
-            else:
-                cells[:, number], values[:, number], absent = self._cells(
-                    table.column(column), column, names
-                )
-            if options.missing == "refuse":
-                for row in np.flatnonzero(absent).tolist():
-                    reasons.setdefault(row, no_value(column))
-        self._warn_about_gaps(table, [c for c in features if c not in numbers])
-        for number, (first, second) in enumerate(products, len(features)):
-            cells[:, number], values[:, number] = product(
-                names, cells[:, first], cells[:, second], values[:, first] * values[:, second]
+        columns: list[Column] = []
+        reasons = Reasons()
+        for column in features:
+            columns += self._features(table.column(column), column, reasons)
+        if options.missing == "absent" and not options.frozen and not self._warned:
+            self._warned = True
+            warn_about_gaps(columns, name, stacklevel=2)
+        cells = Table.of(columns, rows, options.missing == "mark")
+        pairs = column_pairs(options.interactions, cells.columns, name)
+        cells.multiply(pairs, options.interactions)
+        reasons.join(
+            cells.reasons(
+                options.dtype, options.missing, lambda column: identifier(column, options)
             )
-        shown = [*features, *options.interactions]
-        for row, why in self._reasons(values, shown).items():
-            reasons.setdefault(row, why)
+        )
         labels = self._labels(table, label, reasons)
         weights = None
         if options.weight:
             weights = _numbers(table.column(options.weight))
-            add_bad_weights(weights, reasons)
+            reasons.join(weight_reasons(options.weight, weights))
+        offsets = None
+        if options.offset:
+            offsets = _numbers(table.column(options.offset))
+            reasons.join(offset_reasons(options.offset, offsets, log_link=False))
         read = rows
         if options.on_error == "stop" and reasons:
             read = min(reasons)  # the stream stops at the first bad row
-            reasons = {read: reasons[read]}
+            reasons = Reasons({read: reasons[read]})
         keep = np.arange(rows) < read
         keep[list(reasons)] = False
         bad = [
-            BadRow.of_table(name, start.rows + row, why, _text_of(table, row))
+            BadRow.of_table(name, start.rows + row, str(why), _text_of(table, row))
             for row, why in sorted(reasons.items())
         ]
-        cells, values = cells[keep], values[keep]
-        present = values != 0
-        counts = present.sum(axis=1).astype(np.int64)
-        used, sizes = cells[present], values[present]
+        sparse = cells.rows(keep)
         for column in self._ngrams:
-            counts, used, sizes = self._split(column, names, counts, used, sizes)
-        keys = self._keys(used, names, name)
+            sparse = self._split(column, cells.names, sparse)
+        try:
+            sparse = sparse.named(cells.names, self._builder.keys)
+        except DataFormatError as error:
+            raise DataFormatError(error.message, file=name) from None
         good_rows = np.flatnonzero(keep)
         return self._builder.batch(
-            counts=counts,
-            keys=keys,
-            values=sizes,
+            rows=sparse,
             labels=[labels[row] for row in good_rows.tolist()]
             if isinstance(labels, list)
             else labels[keep],
             weights=None if weights is None else weights[keep],
+            offsets=None if offsets is None else offsets[keep],
             tags=self._tags(table, good_rows),
             bad=bad,
             file=name,
@@ -244,149 +234,59 @@ class TableReader:
             row_ends=(start.rows + good_rows + 1).astype(np.int64),
         )
 
-    def _parsed(
-        self, table: Any, columns: list[str], reasons: dict[int, str]
-    ) -> dict[str, dict[str, Floats]]:
-        """Return the features of the columns with dates and amounts, by column."""
-        options = self._options
-        parsed: dict[str, dict[str, Floats]] = {}
-        for name in columns:
-            column = table.column(name)
-            known = "text" if name in options.text or name in self._ngrams else None
-            known = known or self._columns.get(name)
-            if name in options.amounts and not _is_number(self._arrow.types, column.type):
-                self._columns.setdefault(name, "number")
-                values, wrong = numbers_of(_core.read_amount, name, column)
-                parsed[name] = {name: values}
-                why = f"column {name!r}: not a number"
-            elif known == "date" or (known is None and holds_dates(self._arrow.types, column)):
-                self._columns[name] = "date"
-                days, wrong = days_of(self._arrow, name, column)
-                parsed[name] = features_of(name, days)
-                why = not_a_date(name)
-            else:
-                continue
-            reasons.update(dict.fromkeys(wrong, why) | reasons)
-        return parsed
+    def _features(self, column: Any, name: str, reasons: Reasons) -> list[Column]:
+        """Return a column, or the parts of its dates; adds the cells that cannot be read.
 
-    def _warn_about_gaps(self, table: Any, columns: list[str]) -> None:
-        """Warn once about columns whose missing cells count as 0, far from the others."""
-        if self._options.missing != "absent" or self._options.frozen or self._warned:
-            return
-        self._warned = True
-        gaps = [
-            Column(column, _numbers(table.column(column)))
-            for column in columns
-            if table.column(column).null_count and self._columns.get(column) == "number"
-        ]
-        warn_about_gaps(gaps, self._file, stacklevel=2)
-
-    def _numbers(
-        self, name: str, numbers: Floats, names: list[str], mark: bool
-    ) -> tuple[NDArray[np.int64] | int, Floats]:
-        """Return the numbers of the features of a column of numbers, and their values."""
-        absent = np.isnan(numbers)
-        cells: NDArray[np.int64] | int = len(names)
-        values: Floats = np.where(absent, 0.0, numbers)
-        names.append(name)
-        if mark and self._options.missing == "mark" and absent.any():
-            cells, values = np.where(absent, len(names), cells), np.where(absent, 1.0, values)
-            names.append(marked(name))
-        return cells, values
-
-    def _cells(
-        self, column: Any, name: str, names: list[str]
-    ) -> tuple[NDArray[np.int64] | int, Floats, NDArray[np.bool_]]:
-        """Return the numbers of a column's features, their values, and which cells are missing.
-
-        The value of a missing cell is 0, or 1 where it is marked.
+        A column keeps its first type.
         """
-        as_text = name in self._options.text or self._columns.get(name) == "text"
-        read = arrow_column(name, column, as_text or name in self._categories)
+        options, known = self._options, self._columns.get(name)
+        if name in options.text or name in self._ngrams:
+            known = "text"
+        amount = name in options.amounts and not _is_number(self._arrow.types, column.type)
+        as_text = known == "text" or name in self._categories or amount
+        read = arrow_column(name, column, as_text)
         if read is None:
             raise DataFormatError(
                 f"column {name!r} has the type {column.type}, which cannot be a feature; "
                 f"leave it out with --ignore {name}, or convert it"
             )
+        if amount:
+            read, wrong = _amounts(read)
+            reasons.join(dict.fromkeys(wrong, Reason(f"column {name!r}: not a number", name)))
+        elif known == "date" or (known is None and holds_dates(read)):
+            read, others = days_of(read)
+            reasons.join(dict.fromkeys(others, Reason(not_a_date(name), name)))
         if not self._arrow.types.is_null(column.type):
-            kind = "text" if read.numbers is None else "number"
-            if self._columns.setdefault(name, kind) == "number" and not as_text and kind == "text":
-                raise DataFormatError(f"column {name!r} was a number before and is text now")
-        if read.numbers is not None:
-            cells, values = self._numbers(name, read.numbers, names, mark=True)
-            return cells, values, np.isnan(read.numbers)
-        assert read.codes is not None  # noqa: S101 - numbers or codes
+            first = self._columns.setdefault(name, known or read.kind)
+            if read.kind not in (first, known):
+                raise DataFormatError(f"column {name!r} was {first} before and is {read.kind} now")
         seen = {*self._checked, *self._ngrams, *self._options.text}
-        if not self._options.frozen and name not in seen:
-            warn_about_unique(name, len(read.words), read.codes.size, self._file)
+        if read.codes is not None and not self._options.frozen and name not in seen:
+            warn_if_unique(name, len(read.words), read.codes.size, self._file)
         self._checked.add(name)
-        absent = read.codes < 0
-        numbers: NDArray[np.int64] = read.codes + len(names)
-        values = (~absent).astype(np.float64)
-        names += [f"{name}={word}" for word in read.words]
-        if self._options.missing == "mark" and absent.any():
-            numbers, values = np.where(absent, len(names), numbers), np.where(absent, 1.0, values)
-            names.append(marked(name))
-        return numbers, values, absent
+        return date_parts([read])
 
-    def _split(
-        self,
-        column: str,
-        names: list[str],
-        counts: NDArray[np.int64],
-        used: NDArray[np.int64],
-        sizes: Floats,
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64], Floats]:
+    def _split(self, column: str, names: list[str], rows: SparseRows) -> SparseRows:
         """Replace the cells of a column by their n-grams."""
         prefix = f"{column}="
-        pieces: dict[int, tuple[list[int], list[float]]] = {}
-        for number in np.unique(used).tolist():
+        grams_of: dict[int, dict[int, float]] = {}
+        for number in np.unique(rows.keys).tolist():
             if names[number].startswith(prefix) and names[number] != marked(column):
                 grams = ngrams(names[number].removeprefix(prefix), self._ngrams[column])
-                first = len(names)
+                grams_of[number] = dict(enumerate(grams.values(), len(names)))
                 names += [f"{prefix}{gram}" for gram in grams]
-                pieces[number] = ([*range(first, len(names))], [*grams.values()])
-        replaced = [pieces.get(number, ([number], None)) for number in used.tolist()]
-        lengths = np.array([len(numbers) for numbers, _ in replaced], np.int64)
-        ends = np.concatenate([[0], np.cumsum(lengths)])
-        rows = np.concatenate([[0], np.cumsum(counts)])
-        values = [
-            counted or [size] * len(numbers)
-            for (numbers, counted), size in zip(replaced, sizes.tolist(), strict=True)
+        cells = [
+            grams_of.get(number, {number: value})
+            for number, value in zip(rows.keys.tolist(), rows.values.tolist(), strict=True)
         ]
-        return (
-            np.diff(ends[rows]).astype(np.int64),
-            np.array([number for numbers, _ in replaced for number in numbers], np.int64),
-            np.array([value for several in values for value in several], np.float64),
+        ends = np.concatenate([[0], np.cumsum([len(cell) for cell in cells], dtype=np.int64)])
+        return SparseRows(
+            ends[rows.indptr],
+            np.array([number for cell in cells for number in cell], np.int64),
+            np.array([value for cell in cells for value in cell.values()], np.float64),
         )
 
-    def _keys(self, used: NDArray[np.int64], names: list[str], file: str) -> NDArray[np.int64]:
-        """Return the key of each cell; new names get theirs in the order of the rows."""
-        if not used.size:
-            return used
-        firsts = np.full(len(names), used.size)
-        firsts[used[::-1]] = np.arange(used.size - 1, -1, -1)  # the last assignment wins
-        order = np.argsort(firsts, kind="stable")
-        keys = np.empty(len(names), np.int64)
-        try:
-            for number in order[: np.count_nonzero(firsts < used.size)].tolist():
-                keys[number] = self._builder.key(names[number])
-        except DataFormatError as error:
-            raise DataFormatError(error.message, file=file) from None
-        return keys[used]
-
-    def _reasons(self, values: Floats, features: list[str]) -> dict[int, str]:
-        """Return, by row, why a value cannot be used."""
-        wrong = np.argwhere(~(np.abs(values) <= self._largest))
-        reasons: dict[int, str] = {}
-        for row, column in wrong.tolist():
-            value = f"{values[row, column]:g}"
-            reasons.setdefault(row, too_large(features[column], value, self._options))
-        return reasons
-
-    def _labels(
-        self, table: Any, label: str | None, reasons: dict[int, str]
-    ) -> list[str | None] | Floats:
+    def _labels(self, table: Any, label: str | None, reasons: Reasons) -> list[str | None] | Floats:
         options = self._options
         if label is None:
             return [None] * table.num_rows if options.tokens else np.full(table.num_rows, np.nan)
@@ -400,16 +300,15 @@ class TableReader:
             if not options.unlabelled:
                 for row, token in enumerate(tokens):
                     if token is None:
-                        reasons.setdefault(row, f"no label in column {label!r}")
+                        reasons.setdefault(row, Reason(f"no label in column {label!r}", label))
             return tokens
         if not _is_number(self._arrow.types, column.type):
             raise DataFormatError(
                 f"the label {label!r} has the type {column.type}, expected numbers"
             )
         numbers = _numbers(column)
-        for row in np.flatnonzero(~np.isfinite(numbers)).tolist():
-            if not (options.unlabelled and np.isnan(numbers[row])):
-                reasons.setdefault(row, f"column {label!r}: the label is not a finite number")
+        allowed = np.isnan(numbers) if options.unlabelled else None
+        reasons.join(number_reasons(label, numbers, allowed))
         return numbers
 
     def _tags(self, table: Any, good_rows: NDArray[np.int64]) -> list[str] | None:
@@ -417,6 +316,13 @@ class TableReader:
             return None
         tags = table.column(self._options.tag).to_pylist()
         return ["" if tags[row] is None else token_of(tags[row]) for row in good_rows.tolist()]
+
+
+def _amounts(column: Column) -> tuple[Column, list[int]]:
+    """Return texts such as 1,234.50 € as numbers, and the rows that are not numbers."""
+    codes = np.full(len(column), -1) if column.codes is None else column.codes
+    numbers = np.append(numbers_of(_core.read_amount, column.words), np.nan)[codes]
+    return Column(column.name, numbers), np.flatnonzero(np.isnan(numbers) & (codes >= 0)).tolist()
 
 
 def _is_number(types: Any, kind: Any) -> bool:

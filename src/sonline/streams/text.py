@@ -10,7 +10,7 @@ import numpy as np
 
 from sonline import _core
 from sonline.errors import DataFormatError
-from sonline.rows import LARGEST_VALUES
+from sonline.rows.checks import LARGEST_VALUES, Reasons, offset_reasons, weight_reasons
 from sonline.streams.batch import BadRow, Batch, Dictionary, Position
 from sonline.streams.formats import FORMATS
 from sonline.streams.interactions import add_grams, add_products, gram_letters
@@ -106,6 +106,7 @@ class TextReader:
             labels=None if self._options.tokens else parsed.labels,
             codes=parsed.label_codes if self._options.tokens else None,
             weights=parsed.weights,
+            offsets=parsed.offsets,
             tags=[""] * len(parsed) if no_tags else parsed.tags,
             named=self._options.features == "name",
             new_names=new_names,
@@ -120,6 +121,7 @@ class TextReader:
             row_ends=parsed.row_ends if self._csv else None,
             bad=bad,
             unknown_features=parsed.unknown_features,
+            table=self._csv,
             keeper=parsed,
             names=self._names,
             file=name,
@@ -134,7 +136,22 @@ class TextReader:
                 add_products(batch, initials, self._pairs, hash_bits)
         self._first_name += len(new_names)
         self._first_label += len(new_labels)
-        return batch
+        return self._without_bad_weights(batch)
+
+    def _without_bad_weights(self, batch: Batch) -> Batch:
+        """Return a batch without rows of unusable weights and offsets.
+
+        If these are errors, it has the rows before the first one.
+        """
+        reasons = Reasons() if batch.weights is None else weight_reasons("weight", batch.weights)
+        if batch.offsets is not None:
+            reasons.join(offset_reasons("offset", batch.offsets, log_link=False))
+        if not reasons:
+            return batch
+        if self._options.on_error == "skip":
+            return batch.without(reasons)
+        row = min(reasons)
+        return replace(batch.head(row), bad=batch.without({row: reasons[row]}).bad)
 
     def _bad(self, error: _core.TextError, name: str) -> BadRow:
         return BadRow(

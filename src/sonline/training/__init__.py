@@ -18,13 +18,13 @@ from sonline.errors import ParameterError
 from sonline.labels import label_of, plain
 from sonline.model import Model
 from sonline.parameters import Parameters, check_integer
+from sonline.read_options import ReadOptions
 from sonline.rows import check_class_weights
-from sonline.streams import Options
 from sonline.streams.sources import expand
 from sonline.training.outputs import best_of, check_checkpoint, check_outputs
-from sonline.training.predictions import prediction_lines, prediction_objects
+from sonline.training.predictions import interval_lines, prediction_lines, prediction_objects
 from sonline.training.run import Training
-from sonline.training.settings import EVERY_SECONDS, THREADS, Settings, checkpoint_times
+from sonline.training.settings import EVERY_SECONDS, THREADS, RunSettings, checkpoint_times
 from sonline.training.signals import ENDING
 from sonline.training.task import fitting, options_of, stream_options, targets_of
 
@@ -33,10 +33,11 @@ __all__ = [
     "EVERY_SECONDS",
     "NO_CACHE",
     "THREADS",
-    "Settings",
+    "RunSettings",
     "Training",
     "checkpoint_times",
     "fitting",
+    "interval_lines",
     "learn_stream",
     "prediction_lines",
     "prediction_objects",
@@ -44,10 +45,6 @@ __all__ = [
     "targets_of",
 ]
 
-
-# Options of streams that the model decides, or the command that opens the stream.
-_DECIDED = {"hash_bits", "hash_seed", "dtype", "missing", "tokens", "unlabelled"}
-_DECIDED |= {"frozen", "names", "label_names", "columns"}
 
 NO_CACHE = (
     "convert the files once (sonline convert FILE -o rows.parquet, or rows.arrow) and train on the "
@@ -101,10 +98,10 @@ def learn_stream(
         best = {"best model of checkpoint": best_of(file)} if validated else {}
         check_outputs([*data, *validated], {"checkpoint": file, **best})
         check_checkpoint("checkpoint", file)
-    settings = Settings(
+    settings = RunSettings(
         data=data,
         parameters=model.parameters.as_dict(),
-        stream=options,
+        stream=ReadOptions(**options),
         classes=classes,
         class_weights={
             label_of(label) if isinstance(label, str) else plain(label): float(weight)
@@ -129,14 +126,14 @@ def learn_stream(
         learned = training.run()
     if training.interrupted:
         training.save()
-    elif unused := training.unused_class_weights():
+    elif unused := training.class_weights.unused(learned.table):
         warnings.warn(f"class_weight: no row has the label {', '.join(unused)}", stacklevel=3)
     return learned, training.interrupted is not None
 
 
 def _check_options(options: dict[str, Any]) -> None:
     """Raise an error about an option that `OnlineLearner.learn_stream` does not have."""
-    names = [entry.name for entry in fields(Options) if entry.name not in _DECIDED]
+    names = [entry.name for entry in fields(ReadOptions)]
     for name in options:
         if name not in names:
             from difflib import get_close_matches  # noqa: PLC0415 - only for the message
@@ -147,9 +144,3 @@ def _check_options(options: dict[str, Any]) -> None:
                 raise ParameterError(f"there is no option 'cache': {NO_CACHE}")
             advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(every)}"
             raise ParameterError(f"there is no option {name!r}; {advice}")
-    for name in ("label", "weight", "tag"):
-        if not isinstance(options.get(name), (str, type(None))):
-            raise ParameterError(
-                f"{name} must be the name of a column, got {options[name]!r}; without a header "
-                "(header=False) columns are called c1, c2, ..."
-            )

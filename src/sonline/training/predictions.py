@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import json
+from math import isfinite
 from typing import Any
+
+import numpy as np
 
 from sonline.model import Model, probabilities
 from sonline.rows import Floats
 
 
 def prediction_lines(
-    model: Model, raw: Floats, kind: str, tags: list[str] | None, classes: int | None = None
+    model: Model,
+    raw: Floats,
+    kind: str,
+    tags: list[str] | None,
+    classes: int | None = None,
 ) -> str:
-    """Return predictions as text, a line per row, with its tag: "raw", "probability" or "label".
+    """Return predictions as text, a line per row, with its tag.
+
+    Its kind is "raw", "probability", "label" or "mean" (of numbers, in the unit of the label).
 
     For two classes a number is that of the second label in sorted order; for more, each class has
     its label and its number. ``classes`` is the number of classes when the predictions were made,
@@ -26,6 +35,8 @@ def prediction_lines(
         rows = [names[int(number)] for number in chosen.tolist()]
     else:
         numbers = raw if table is None else table.in_order(raw, count)
+        if table is None and kind in ("mean", "label"):
+            numbers = model.means(raw[0])[np.newaxis]
         if kind == "probability":
             numbers = probabilities(numbers, count)
             numbers = numbers[1:] if count == 2 else numbers
@@ -42,10 +53,29 @@ def prediction_lines(
     return "".join(f"{row}\n" for row in rows)
 
 
-def prediction_objects(model: Model, raw: Floats, tags: list[str] | None) -> str:
+def interval_lines(raw: Floats, intervals: Floats, tags: list[str] | None) -> str:
+    r"""Return predictions of numbers and the ends of their intervals as text.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> interval_lines(np.array([[1.5]]), np.array([[1.0, 2.0]]), ["a"])
+    '1.5 1.0 2.0 a\n'
+    """
+    low, high = intervals.T.tolist()
+    names = [""] * len(intervals) if tags is None else tags
+    rows = zip(raw[0].tolist(), low, high, names, strict=True)
+    return "".join(f"{z!r} {a!r} {b!r} {name}".rstrip() + "\n" for z, a, b, name in rows)
+
+
+def prediction_objects(
+    model: Model, raw: Floats, tags: list[str] | None, intervals: Floats | None = None
+) -> str:
     """Return predictions as JSON lines, an object per row."""
     table = model.table
     columns: dict[str, list[Any]] = {"raw": raw[0].tolist()}
+    if model.parameters.log_link:
+        columns["mean"] = model.means(raw[0]).tolist()
     if table is not None:
         columns = {"label": model.labels(raw)}
         names = [str(label) for label in table.sorted_labels()]
@@ -53,6 +83,9 @@ def prediction_objects(model: Model, raw: Floats, tags: list[str] | None) -> str
         columns["raw"] = ordered[0].tolist() if len(names) == 2 else _named(names, ordered)
         if model.probabilistic:
             columns["probability"] = _named(names, probabilities(ordered, len(names)))
+    if intervals is not None:
+        for name, ends in zip(("low", "high"), intervals.T.tolist(), strict=True):
+            columns[name] = [end if isfinite(end) else None for end in ends]  # JSON has no infinity
     if tags is not None:
         columns["tag"] = list(tags)
     rows = zip(*columns.values(), strict=True)

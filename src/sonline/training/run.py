@@ -17,22 +17,25 @@ from sonline import streams
 from sonline.display import Display, PlainConsole, in_a_cell
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import Point, Progress
-from sonline.labels import ClassTable
 from sonline.model import LearnResult, Model, NextRows
 from sonline.model.features import check_stream_features
 from sonline.parameters import Parameters
 from sonline.rows import CoreRows, Floats
 from sonline.streams import Batch, Position, Stream
 from sonline.streams.shuffling import shuffled
-from sonline.streams.sources import expand, fingerprint
+from sonline.streams.sources import fingerprint
+from sonline.training.class_weights import ClassWeights
 from sonline.training.outputs import GrowingFiles
 from sonline.training.predictions import prediction_lines
-from sonline.training.settings import MORE_CLASSES, THREADS, Settings
+from sonline.training.resuming import check_same_content, check_same_run
+from sonline.training.settings import MORE_CLASSES, THREADS, RunSettings
 from sonline.training.signals import CTRL_C, interruptible
 from sonline.training.task import (
     DECIDING_ROWS,
     LabelCheck,
+    MeanCheck,
     in_blocks,
+    location_of,
     options_of,
     reading_of,
     shown_classes,
@@ -41,18 +44,13 @@ from sonline.training.task import (
 )
 from sonline.training.validation import Validation
 
-_OF_ROWS = (
-    *("label", "weight", "tag", "text", "ignore", "na_values"),
-    *("interactions", "ngrams", "delimiter", "amounts"),
-)
-
 
 class Training:
     """Trains a model on a stream until the stream ends, is stopped or reaches its limit.
 
     Parameters
     ----------
-    settings : Settings
+    settings : RunSettings
         The settings of the run.
     display : Display, optional
         Shows the run; by default nothing is shown.
@@ -78,7 +76,7 @@ class Training:
 
     def __init__(
         self,
-        settings: Settings,
+        settings: RunSettings,
         display: Display | None = None,
         model: Model | None = None,
         signals: Sequence[Signals] = CTRL_C,
@@ -93,9 +91,10 @@ class Training:
         self.next_rows = NextRows()
         self.past: list[dict[str, Any]] = []
         self.position = Position()
+        self.class_weights = ClassWeights(settings.class_weights)
         self.validation: Validation | None = None
         if settings.validation:
-            how = {name: settings.stream[name] for name in ("format",) if name in settings.stream}
+            how = {"format": settings.stream.format}
             self.validation = Validation(
                 settings.validation, settings.patience, how, settings.checkpoint
             )
@@ -154,19 +153,18 @@ class Training:
         return self.model
 
     def _open(self) -> Stream:
-        options = dict(self.settings.stream)
-        if self.model is not None and self.model.reading.features:
-            chosen = {name: value for name, value in options.items() if value}
-            options = stream_options(self.model) | chosen
+        options = self.settings.stream.chosen()
+        if self.model is None:
+            options |= options_of(Parameters(**self.settings.parameters))
+        elif self.model.reading.features:
+            options = stream_options(self.model) | options
             options["features"] = self.model.reading.features
-        elif self.model is not None:
+        else:
             known = {
                 "tokens": self.model.table is not None,
                 "columns": self.model.reading.columns,
             }
             options = options_of(self.model.parameters) | known | options
-        else:
-            options |= options_of(Parameters(**self.settings.parameters))
         return streams.open(
             self.settings.data,
             start=self.position,
@@ -186,8 +184,12 @@ class Training:
             self.model.reading = replace(reading_of(stream.options), columns=columns)
         table = None if self.model is None else self.model.table
         if self.model is not None:
-            self._check_class_weights(table)
-        check = None if table is None else LabelCheck(table, self.more_classes)
+            self.class_weights.check(table)
+        check: LabelCheck | MeanCheck | None = None
+        if table is not None:
+            check = LabelCheck(table, self.more_classes)
+        elif self.model is not None and self.model.parameters.log_link:
+            check = MeanCheck(self.model)
         usable = self._usable(batches, check, stream.options.on_error)
         if self.settings.shuffle:
             seed = 0 if self.model is None else self.model.parameters.seed
@@ -206,7 +208,7 @@ class Training:
                 saved, saved_rows = time.monotonic(), self.rows
 
     def _usable(
-        self, batches: Iterator[Batch], check: LabelCheck | None, on_error: str
+        self, batches: Iterator[Batch], check: LabelCheck | MeanCheck | None, on_error: str
     ) -> Iterator[Batch]:
         """Yield batches without rows that cannot be learned, up to the limit."""
         left = None if self.settings.limit is None else self.settings.limit - self.rows
@@ -259,7 +261,7 @@ class Training:
                 self.settings.classes,
                 "loss" in self.settings.parameters,
                 skip=stream.options.on_error == "skip",
-                location_of=lambda label: _location_of(label, first),
+                location_of=lambda label: location_of(label, first),
             )
             if not self.settings.shuffle and in_blocks(labels):
                 self.display.say(
@@ -288,7 +290,8 @@ class Training:
         self.rows += len(batch)
         self.turn_rows += len(batch)
         self.position = batch.end
-        model.reading.columns = dict(stream.columns)
+        if model.reading.columns != stream.columns:
+            model.reading = replace(model.reading, columns=dict(stream.columns))
         if self.display.is_live:
             self.display.update(**self._now(model, stream))
 
@@ -299,7 +302,7 @@ class Training:
         frozen: list[Floats] = []
 
         def predict(rows: CoreRows) -> None:
-            frozen.append(model.predict(rows, threads=THREADS))
+            frozen.append(model.predict(rows))
 
         learned = model.learn_batch(batch, weights, THREADS, predict)
         self.next_rows.compare(model, learned, frozen[0])
@@ -321,40 +324,12 @@ class Training:
     def _weights(self, batch: Batch) -> tuple[Floats | None, NDArray[np.bool_] | None]:
         """Return the weights to learn with, 0 for held-out rows, and which rows are held out."""
         period = self.settings.holdout
-        weights = self._class_weighted(batch)
+        weights = self.class_weights.of(batch)
         if not period:
             return weights, None
         numbers = self.turn_rows + np.arange(len(batch))
         held = numbers % period == period - 1
         return np.where(held, 0.0, 1.0 if weights is None else weights), held
-
-    def _class_weighted(self, batch: Batch) -> Floats | None:
-        """Return the weights of rows times those of their classes."""
-        chosen = self.settings.class_weights
-        if not chosen or batch.codes is None:
-            return batch.weights
-        factors = np.array([chosen.get(label, 1.0) for label in batch.stream_labels()])[batch.codes]
-        return factors if batch.weights is None else batch.weights * factors
-
-    def _check_class_weights(self, table: ClassTable | None) -> None:
-        """Raise an error about weights of classes that cannot occur."""
-        if table is None and self.settings.class_weights:
-            raise ParameterError("class_weight (--class-weight) needs classes: this is regression")
-        if table is None or table.growing:
-            return
-        classes = (-1, 0, 1) if table.undecided else table.labels
-        for label in self.settings.class_weights:
-            if label not in classes:
-                known = ", ".join(map(str, classes[:10])) + (", ..." if len(classes) > 10 else "")
-                raise ParameterError(
-                    f"class_weight (--class-weight): {label!r} is not among the classes {known}"
-                )
-
-    def unused_class_weights(self) -> list[str]:
-        """Return the labels with a weight that no row has had."""
-        table = None if self.model is None else self.model.table
-        known = {} if table is None else table.numbers
-        return [str(label) for label in self.settings.class_weights if label not in known]
 
     def _measure(
         self, model: Model, batch: Batch, learned: LearnResult, held: NDArray[np.bool_] | None
@@ -371,15 +346,18 @@ class Training:
             before = progress.loss.rows
             points = progress.update(loss[rows], None if wrong is None else wrong[rows], weights)
             if model.table is None:
-                progress.r2.update(learned.targets[rows], learned.raw[0][rows], weights)
+                progress.r2.update(
+                    learned.targets[rows], model.means(learned.raw[0][rows]), weights
+                )
             if progress is self.progress and points:
                 numbers = np.arange(len(batch))[rows]
                 for point in points:
                     self._show(model, batch, learned, point, int(numbers[point.rows - before - 1]))
         if self.settings.predictions is not None:
+            kind = "mean" if model.parameters.log_link else self.predict_as
             for rows, raw, classes in learned.parts():
                 tags = None if batch.tags is None else batch.tags[rows]
-                text = prediction_lines(model, raw, self.predict_as, tags, classes)
+                text = prediction_lines(model, raw, kind, tags, classes)
                 self._files.write("predictions", text.encode())
 
     def losses(self, model: Model, learned: LearnResult) -> tuple[Floats, NDArray[np.bool_] | None]:
@@ -404,7 +382,7 @@ class Training:
                     line = prediction_lines(
                         model, raw[:, column : column + 1], "label", None, classes
                     )
-                    return in_a_cell(raw[0, column], ".4f") if table is None else line.strip()
+                    return in_a_cell(float(line), ".4f") if table is None else line.strip()
             return ""
 
         features = int(batch.indptr[row + 1] - batch.indptr[row])
@@ -460,8 +438,8 @@ class Training:
             "holdout": self.settings.holdout,
             "shuffle": self.settings.shuffle,
             "validation": None if self.validation is None else self.validation.as_dict(),
-            "class_weights": self._class_weights(),
-            "options": self._reading_options(),
+            "class_weights": self.class_weights.as_list(),
+            "options": self.settings.stream.of_rows(),
             "rows": self.rows,
             "turn_rows": self.turn_rows,
             "skipped": self.skipped,
@@ -469,21 +447,6 @@ class Training:
             "past": self.past,
             # Files of a finished run are complete: equal models have equal files without them.
             "lengths": {} if self._finished else self._files.lengths,
-        }
-
-    def _class_weights(self) -> list[dict[str, Any]]:
-        return [
-            {"label": label, "weight": float(weight)}
-            for label, weight in self.settings.class_weights.items()
-        ]
-
-    def _reading_options(self) -> dict[str, list[str]]:
-        """Return the options of the stream that decide what a row holds."""
-        chosen = {name: self.settings.stream.get(name) for name in _OF_ROWS}
-        return {
-            name: [value] if isinstance(value, str) else [str(each) for each in value]
-            for name, value in chosen.items()
-            if value
         }
 
     def save(self) -> None:
@@ -498,34 +461,9 @@ class Training:
         run = model.run
         if not run:
             raise ParameterError(f"{path} was not made by a run that can be resumed")
-        expected = {
-            "files": expand(self.settings.data),
-            "passes": self.settings.passes,
-            "holdout": self.settings.holdout,
-            "shuffle": self.settings.shuffle,
-            "class-weight": self._class_weights(),
-        }
-        known = {**run, "class-weight": run["class_weights"]}
-        if "options" in run:  # not in older files
-            options = self._reading_options()
-            expected |= {name: options.get(name, []) for name in _OF_ROWS}
-            known |= {name: run["options"].get(name, []) for name in _OF_ROWS}
-        for name, value in expected.items():
-            stored = known[name]
-            if stored != value and not (name == "passes" and value > stored):
-                raise ParameterError(
-                    f"resume: {path} was saved by a run with {name} {stored}, this run has "
-                    f"{value}; repeat the same run, or continue training the model on other data "
-                    "(--from)"
-                )
+        check_same_run(path, run, self.settings)
         self._check_parameters(model, path)
-        for name, content in zip(run["files"], run["contents"], strict=False):
-            if content is not None and fingerprint(name, content["size"]) != content:
-                raise ParameterError(
-                    f"resume: {name} is not the file that {path} was made from: it is "
-                    "shorter or its content has changed; restore it, or start without resume "
-                    "(--resume)"
-                )
+        check_same_content(path, run)
         self.model = model
         self.position = Position(**run["position"])
         self.rows, self.turn_rows = int(run["rows"]), int(run["turn_rows"])
@@ -561,13 +499,3 @@ class Training:
         self.interrupted = number
         if self._stream is not None:
             self._stream.stop()
-
-
-def _location_of(label: Any, batches: list[Batch]) -> str:
-    """Return the file and line of the first row with a label, for an error."""
-    for batch in batches:
-        for row, code in enumerate([] if batch.codes is None else batch.codes.tolist()):
-            if code >= 0 and batch.names.label(code) == label:
-                line = "" if batch.lines is None else f":{int(batch.lines[row])}"
-                return f"{batch.file}{line}: "
-    return ""

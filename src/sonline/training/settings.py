@@ -11,6 +11,7 @@ from typing import Any
 
 from sonline.errors import ParameterError
 from sonline.model import Model
+from sonline.read_options import ReadOptions
 
 EVERY_SECONDS = 30.0  # between checkpoints by default
 MORE_CLASSES = "use classes='multi' (--classes multi) or list all classes (--classes a,b)"
@@ -18,12 +19,12 @@ THREADS = min(os.cpu_count() or 1, 8)  # for several classes; results do not dep
 
 
 @dataclass
-class Settings:
+class RunSettings:
     """The settings of a training run."""
 
     data: list[str]
     parameters: dict[str, Any] = field(default_factory=dict)  # of the learner, as the user set them
-    stream: dict[str, Any] = field(default_factory=dict)  # options of the stream
+    stream: ReadOptions = field(default_factory=ReadOptions)
     output: Path | None = None
     classes: str | Sequence[Any] = "auto"
     class_weights: dict[Any, float] = field(default_factory=dict)  # by label; 1 for other labels

@@ -6,6 +6,7 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,14 @@ from sonline.errors import ParameterError
 from sonline.labels import NEW, SIGNS, ClassTable, Codes, label_of, token_of
 from sonline.model import Model, Reading
 from sonline.parameters import Parameters
+from sonline.read_options import ReadOptions
+from sonline.rows.checks import offset_reasons
 from sonline.streams import Batch, Options
 from sonline.streams.batch import NO_LABEL
 
 DECIDING_ROWS = 1000  # rows whose labels decide the task
 BLOCK = 10  # rows of each label, all in one block: that is no accident
-RARE = 100  # labels of fewer than one row in this many may be mistakes
+RARE_LABELS = 100  # labels of fewer than one row in this many may be mistakes
 _COMMAS = re.compile(r"[+-]?\d+(,\d+)+(\.\d+)?")
 MANY_CLASSES = 200  # more different numbers than this among the first labels are not classes
 
@@ -60,7 +63,7 @@ def table_for(
     others = {label: count for label, count in counts.items() if label not in (-1, 0, 1)}
     if classes == "binary" or (classes == "auto" and not others):
         return SIGNS
-    few = sum(others.values()) * RARE <= len(labels)
+    few = sum(others.values()) * RARE_LABELS <= len(labels)
     if classes == "auto" and few and counts[1] and (counts[-1] or counts[0]):
         if skip:
             return SIGNS
@@ -112,12 +115,8 @@ class LabelCheck:
     """Finds rows whose labels a model with these classes cannot learn, before they are learned."""
 
     def __init__(self, table: ClassTable, more_classes: str) -> None:
-        self._more_classes = more_classes
-        self._known = table.labels
-        self._growing, self._signs = table.growing, table.signs
-        self._aliases = table.aliases
-        self._undecided = table.undecided
-        self._continued = table.signs and not table.undecided  # a model that has learned
+        self._advice = f"for other classes {more_classes}" if table.signs else more_classes
+        self._table = table
         self._reasons: dict[int, str] = {}  # by code of the label
         self._checked = 0
 
@@ -126,58 +125,45 @@ class LabelCheck:
         codes = batch.codes
         if codes is None:
             return {}
-        if self._signs and self._undecided and codes.size:
-            self._decide(batch, codes)
-        if not self._undecided or not self._signs:
-            for code in range(self._checked, batch.label_count):
-                why = self._why(batch.names.label(code))
-                if why:
-                    self._reasons[code] = why
-            self._checked = batch.label_count
+        if self._table.undecided:
+            self._decide(batch.stream_labels(), codes)
+        for code in range(self._checked, batch.label_count):
+            label = batch.names.label(code)
+            if label is None:
+                self._reasons[code] = NO_LABEL
+            elif why := self._table.reason(label, self._advice):
+                self._reasons[code] = why
+            elif not self._table.labels:  # the first label decides: text or numbers
+                self._table = self._table.added([label])
+        self._checked = batch.label_count
         if not self._reasons:
             return {}
         bad = np.flatnonzero(np.isin(codes, list(self._reasons)))
         return {int(row): self._reasons[int(codes[row])] for row in bad}
 
-    def _decide(self, batch: Batch, codes: Codes) -> None:
+    def _decide(self, labels: Sequence[Any], codes: Codes) -> None:
         """Decide by the first -1 or 0 which of the two is the negative label."""
-        labels = batch.stream_labels()
-        negative = np.flatnonzero(
-            np.isin(codes, [code for code, label in enumerate(labels) if label in (-1, 0)])
-        )
-        if negative.size:
-            self._known = (labels[int(codes[negative[0]])], 1)
-            self._undecided = False
-        else:
-            self._known = (-1, 0, 1)
-            self._checked = 0
-            self._reasons = {}
-            for code, label in enumerate(labels):
-                if why := self._why(label):
-                    self._reasons[code] = why
+        negatives = [code for code, label in enumerate(labels) if label in (-1, 0)]
+        rows = np.flatnonzero(np.isin(codes, negatives))
+        if rows.size:
+            negative = labels[int(codes[rows[0]])]
+            self._table = replace(self._table, labels=(negative, 1), undecided=False)
+            self._checked, self._reasons = 0, {}
 
-    def _why(self, label: Any) -> str | None:
-        """Return why a label cannot be learned; None if it can."""
-        if label is None:
-            return NO_LABEL
-        if label in self._known or label in self._aliases:
-            return None
-        if self._continued and label in (-1, 0):
-            return (
-                f"the model has the labels {self._known[0]} and {self._known[1]}; write this one so"
-            )
-        if self._signs:
-            return (
-                "labels must be -1 and 1, or 0 and 1 (but not all three); for other classes "
-                + self._more_classes
-            )
-        if not self._growing:
-            shown = ", ".join(str(other) for other in self._known[:10])
-            return f"not one of the classes {shown}; {self._more_classes}"
-        if self._known and isinstance(label, str) != isinstance(self._known[0], str):
-            return f"other labels are like {self._known[0]!r}: do not mix words and numbers"
-        self._known = self._known or (label,)
-        return None
+
+class MeanCheck:
+    """Finds rows of counts and amounts that a model cannot learn, before they are learned."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    def reasons(self, batch: Batch) -> dict[int, str]:
+        """Return, by row, why rows of the next batch cannot be learned."""
+        assert batch.labels is not None  # noqa: S101 - labels are numbers
+        reasons = self._model.label_reasons("label", batch.labels)
+        if batch.offsets is not None:
+            reasons.join(offset_reasons("offset", batch.offsets, log_link=True))
+        return {row: str(reason) for row, reason in reasons.items()}
 
 
 def options_of(parameters: Parameters) -> dict[str, Any]:
@@ -202,7 +188,7 @@ def stream_options(model: Model, **more: Any) -> dict[str, Any]:
         "names": model.core if features == "name" else [],
         "label_names": [] if table is None else [token_of(label) for label in table.labels],
         "columns": reading.columns,
-        **reading.table,
+        **reading.table.of_rows(),
         **more,
     }
 
@@ -226,22 +212,7 @@ def have_targets(model: Model, targets: NDArray[Any]) -> NDArray[np.bool_]:
 
 def reading_of(options: Options) -> Reading:
     """Return how a stream is read, to be stored with a model."""
-    table = {
-        "label": options.label,
-        "weight": options.weight,
-        "tag": options.tag,
-        "text": list(options.text),
-        "ignore": list(options.ignore),
-        "delimiter": options.delimiter,
-        "na_values": list(options.na_values),
-        "amounts": list(options.amounts),
-        "interactions": list(options.interactions),
-        "ngrams": list(options.ngrams),
-    }
-    options_set = {name: value for name, value in table.items() if value}
-    return Reading(
-        options.features, {}, options_set | ({} if options.header else {"header": False})
-    )
+    return Reading(options.features, {}, ReadOptions.from_rows(options))
 
 
 def shown_classes(labels: Sequence[Any], growing: bool) -> str:
@@ -249,3 +220,13 @@ def shown_classes(labels: Sequence[Any], growing: bool) -> str:
     shown = ", ".join(str(label) for label in labels[:10])
     more = ", ..." if len(labels) > 10 else ""
     return f"classes: {shown}{more}{' (new ones may appear)' if growing else ''}"
+
+
+def location_of(label: Any, batches: list[Batch]) -> str:
+    """Return the file and line of the first row with a label, for an error."""
+    for batch in batches:
+        for row, code in enumerate([] if batch.codes is None else batch.codes.tolist()):
+            if code >= 0 and batch.names.label(code) == label:
+                line = "" if batch.lines is None else f":{int(batch.lines[row])}"
+                return f"{batch.file}{line}: "
+    return ""

@@ -13,7 +13,6 @@ from sonline.evaluate import Progress, measures
 from sonline.files import replacing
 from sonline.model import Model
 from sonline.training.outputs import best_of
-from sonline.training.settings import THREADS
 from sonline.training.task import have_targets, stream_options, targets_of
 
 
@@ -97,7 +96,7 @@ class Validation:
             for batch in stream:
                 targets = targets_of(model, batch)
                 has_target = have_targets(model, targets)
-                raw = model.predict(batch, threads=THREADS)[:, has_target]
+                raw = model.predict(batch)[:, has_target]
                 loss, wrong = measures(model.parameters, raw, targets[has_target], model.classes)
                 weights = None if batch.weights is None else batch.weights[has_target]
                 progress.update(loss, None if model.table is None else wrong, weights)

@@ -5,7 +5,7 @@ from sonline.errors import require
 require("dask", "dask")
 require("distributed", "dask")
 
-from sonline.distributed.dask.engine import DaskEngine  # noqa: E402 - the error about a missing extra comes first
 from sonline.distributed.dask.estimators import SONClassifier, SONRegressor  # noqa: E402
+from sonline.distributed.dask.runner import DaskRunner  # noqa: E402 - the error about a missing extra comes first
 
-__all__ = ["DaskEngine", "SONClassifier", "SONRegressor"]
+__all__ = ["DaskRunner", "SONClassifier", "SONRegressor"]

@@ -15,12 +15,12 @@ from dask.delayed import Delayed
 from distributed import Client
 
 from sonline.distributed.checkpoints import Checkpoints
-from sonline.distributed.dask.engine import DaskEngine, worker_name
+from sonline.distributed.dask.runner import DaskRunner, worker_name
 from sonline.distributed.dask.tokens import token_of
 from sonline.distributed.partition import train_arrays
-from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Task, train_rounds
 from sonline.distributed.shards import Shard
+from sonline.distributed.watching import watching
 from sonline.errors import InvalidInputError
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.classifier import SONClassifier as LocalClassifier
@@ -45,6 +45,7 @@ class _OverPartitions(OnlineEstimator):
         X: Any,
         y: Any,
         sample_weight: Any = None,
+        offset: Any = None,
         *,
         classes: Any = None,
         on_error: str = "stop",
@@ -63,6 +64,8 @@ class _OverPartitions(OnlineEstimator):
             The labels, in the same partitions, or the name of their column in the frame.
         sample_weight : like y, optional
             Importance of each row.
+        offset : array, optional
+            As of `sonline.SONRegressor`, for local rows only.
         classes : array, optional
             The labels of a classifier; by default they are collected from y first. With
             ``discover_classes``, each partition discovers its own.
@@ -80,7 +83,8 @@ class _OverPartitions(OnlineEstimator):
             The cluster; by default the one in use, or else Dask's local scheduler.
         """
         if not is_collection(X):
-            return cast(Self, self._here.fit(X, y, sample_weight))
+            return cast(Self, self._here.fit(X, y, sample_weight, **_given(offset)))
+        _refuse(offset)
         check_choice("on_error", on_error, ON_ERROR)
         with self._as_before_on_error():
             X, y, sample_weight = by_name(X, y, sample_weight)
@@ -109,7 +113,7 @@ class _OverPartitions(OnlineEstimator):
             model = self if continuing else type(self)(**self.get_params(deep=False))
             with watching(verbose, len(tasks)) as watch:
                 outcome = train_rounds(
-                    DaskEngine(client),
+                    DaskRunner(client),
                     tasks,
                     model,
                     continuing=continuing,
@@ -126,10 +130,18 @@ class _OverPartitions(OnlineEstimator):
                 shard.model = None  # only the figures are public
         return self
 
-    def predict(self, X: Any) -> Any:
-        """Return the prediction for each row; lazily for a Dask collection."""
+    def predict(self, X: Any, *arguments: Any, **options: Any) -> Any:
+        """Return the prediction for each row; lazily for a Dask collection.
+
+        Other arguments are those of the local estimator, for rows that are no Dask collection.
+        """
         if not is_collection(X):
-            return self._here.predict(X)
+            return self._here.predict(X, *arguments, **options)
+        if arguments or options:
+            raise InvalidInputError(
+                "the predictions of a Dask collection come without offsets, standard deviations "
+                "and intervals: predict its partitions, as arrays or frames"
+            )
         return self._by_partition("predict", X, self._empty)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
@@ -254,6 +266,19 @@ class SONRegressor(_OverPartitions, LocalRegressor):
         if X.shape[0]:
             metric.update(np.asarray(y), model.predict(X), weights)
         return metric
+
+
+def _given(offset: Any) -> dict[str, Any]:
+    return {} if offset is None else {"offset": offset}
+
+
+def _refuse(offset: Any) -> None:
+    """Raise an error: collections have no offsets yet."""
+    if offset is not None:
+        raise InvalidInputError(
+            "offset: collections of Dask have none; divide the counts by their exposure and pass "
+            "the exposure as sample_weight, which is the same for loss='poisson'"
+        )
 
 
 # -- collections -----------------------------------------------------------------------------------

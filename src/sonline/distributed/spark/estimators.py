@@ -55,7 +55,8 @@ class _Estimator(SONParams):
     def _learn(self, dataset: DataFrame, start: Any) -> Any:
         parameters = self.learner_parameters()
         check_choice("loss", parameters.loss, self._losses)
-        layout = layout_of(self, parameters, dataset.schema)
+        known = {} if start is None else start.model.reading.columns
+        layout = layout_of(self, parameters, dataset.schema, known)
         frame = prepared(self, dataset, layout)
         table = self._classes(frame, layout) if start is None else start.model.table
         layout = replace(layout, table=table)
@@ -87,8 +88,8 @@ class SONClassifier(
         A column of vectors (dense, sparse or both), of arrays of numbers, or, with ``format``, of
         lines of text.
     featureCols : list of str, optional
-        Instead of it: columns of numbers or text. A text becomes the feature "column=text"; null
-        and NaN are absent, marked or bad rows, as ``missing`` says.
+        Instead of it: columns of numbers, text or dates. A text becomes the feature "column=text";
+        null and NaN are absent, marked or bad rows, as ``missing`` says.
     labelCol, weightCol : str
         The label (numbers or text) and the importance of each row (all 1 without).
     predictionCol, rawPredictionCol, probabilityCol : str
@@ -163,7 +164,8 @@ class SONRegressor(
     predictionCol : str
         The column that the model adds.
     loss : str, default="squared"
-        "squared" (half the squared error) or "quantile".
+        "squared" (half the squared error), "quantile", or one for counts and amounts: "poisson",
+        "gamma" or "tweedie".
     sketch, sketchSize, alpha, fitIntercept, missing, quantile, ...
         All other parameters of `sonline.OnlineLearner` with its defaults, spelled as Spark does.
 

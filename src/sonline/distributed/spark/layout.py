@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 
 import pyarrow as pa
 from pyspark.ml.linalg import VectorUDT
@@ -13,9 +14,12 @@ from pyspark.sql.types import (
     ArrayType,
     BooleanType,
     DataType,
+    DateType,
     NumericType,
     StringType,
     StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from sonline.distributed.spark.jobs import collected
@@ -24,7 +28,7 @@ from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.rows import (
     ARRAY,
     COLUMNS,
-    LINES,
+    TEXT,
     VECTOR,
     Layout,
     words_of,
@@ -38,10 +42,19 @@ from sonline.streams.formats import text_formats
 MANY_CLASSES = 1000
 NUMBERS = (NumericType, BooleanType)
 CELLS = (*NUMBERS, StringType)
+DATES = (DateType, TimestampType, TimestampNTZType)
 
 
-def layout_of(params: SONParams, parameters: Parameters, schema: StructType) -> Layout:
-    """Return the checked layout of a data frame; its classes are not known yet."""
+def layout_of(
+    params: SONParams,
+    parameters: Parameters,
+    schema: StructType,
+    known: Mapping[str, str] = MappingProxyType({}),
+) -> Layout:
+    """Return the checked layout of a data frame; its classes are not known yet.
+
+    ``known`` are the types of columns that a model was trained on.
+    """
     columns = params.chosen("featureCols")
     text = params.chosen("format")
     weight = params.chosen("weightCol")
@@ -66,7 +79,7 @@ def layout_of(params: SONParams, parameters: Parameters, schema: StructType) -> 
         _typed(schema, name, (StringType,), "lines of text")
         features = "index" if text == "svmlight" else "name"
         options = replace(options, features="hash" if parameters.hash_bits else features)
-        return Layout(LINES, (name,), None, None, None, options)
+        return Layout(TEXT, (name,), None, None, None, options)
     label = params.getLabelCol()
     names = tuple(columns or [params.getFeaturesCol()])
     used = [*names, label, *([weight] if weight else [])]
@@ -74,9 +87,9 @@ def layout_of(params: SONParams, parameters: Parameters, schema: StructType) -> 
         raise ParameterError(f"columns are named twice: {used}")
     if columns:
         for name in names:
-            _typed(schema, name, CELLS, "numbers or text")
+            _typed(schema, name, (*CELLS, *DATES), "numbers, text or dates")
         features = "hash" if parameters.hash_bits else "name"
-        options = replace(options, features=features, columns=_types(schema, names))
+        options = replace(options, features=features, columns=_types(schema, names, known))
         return Layout(COLUMNS, names, label, weight, None, options)
     kind = _typed(schema, names[0], (VectorUDT, ArrayType), "vectors or arrays of numbers")
     if isinstance(kind, ArrayType) and not isinstance(kind.elementType, NumericType):
@@ -86,8 +99,15 @@ def layout_of(params: SONParams, parameters: Parameters, schema: StructType) -> 
     return Layout(shape, names, label, weight, None, options)
 
 
-def _types(schema: StructType, names: Iterable[str]) -> dict[str, str]:
-    return {n: "text" if isinstance(schema[n].dataType, StringType) else "number" for n in names}
+def _types(schema: StructType, names: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
+    """Return the types of columns; texts are dates only if the model knows the column as dates."""
+    types = {}
+    for name in names:
+        kind = schema[name].dataType
+        types[name] = "date" if isinstance(kind, DATES) else "number"
+        if isinstance(kind, StringType):
+            types[name] = "date" if known.get(name) == "date" else "text"
+    return types
 
 
 def _typed(
@@ -130,7 +150,7 @@ def column(name: str) -> Column:
 def classes_of(frame: DataFrame, layout: Layout) -> tuple[Label, ...]:
     """Return the classes of a prepared frame, sorted; a pass over its labels."""
     classes: set[Label]
-    if layout.kind == LINES:
+    if layout.kind == TEXT:
         quiet = replace(layout, options=replace(layout.options, on_error="skip"))
 
         def words(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

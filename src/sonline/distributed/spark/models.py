@@ -36,6 +36,7 @@ from sonline.distributed.spark.prediction import (
     Prediction,
     class_probabilities,
     class_scores,
+    predicted,
 )
 from sonline.distributed.spark.rows import COLUMNS, check_width, refuse_other_features
 from sonline.errors import InvalidInputError, ModelFileError
@@ -176,7 +177,8 @@ class _Fitted(SONParams, MLWritable):
         return _Writer(self)
 
     def _transform(self, dataset: DataFrame) -> DataFrame:
-        layout = layout_of(self, self.learner_parameters(), dataset.schema)
+        types = self._model.reading.columns
+        layout = layout_of(self, self.learner_parameters(), dataset.schema, types)
         refuse_other_features(self._model, layout.options.features == "name")
         outputs = self._outputs()
         for name in outputs.names:
@@ -215,7 +217,7 @@ class _Fitted(SONParams, MLWritable):
         if isinstance(value, SparseVector):
             ends = np.array([0, value.indices.size])
             row = sp.csr_array((value.values, value.indices, ends), shape=(1, value.size))
-        return self._model.in_order(self._model.predict(row)).reshape(-1)
+        return predicted(self._model, row).reshape(-1)
 
 
 class SONClassificationModel(

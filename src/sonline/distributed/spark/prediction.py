@@ -16,7 +16,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
 from sonline.distributed.spark.lines import Label
-from sonline.distributed.spark.rows import COLUMNS, LINES, Layout, RowReader
+from sonline.distributed.spark.rows import COLUMNS, TEXT, Layout, RowReader
 from sonline.errors import InvalidInputError
 from sonline.model import Model, probabilities
 from sonline.rows import Floats
@@ -30,6 +30,12 @@ VECTOR_TYPE = pa.struct(
         pa.field("values", pa.list_(pa.field("element", pa.float64(), nullable=False))),
     ]
 )
+
+
+def predicted(model: Model, rows: Any) -> Floats:
+    """Return numbers in the unit of the labels, or the raw predictions of classes, sorted."""
+    raw = model.predict(rows)
+    return model.means(raw[0])[np.newaxis] if model.table is None else model.in_order(raw)
 
 
 def class_scores(raw: Floats) -> Floats:
@@ -139,13 +145,13 @@ class Prediction:
     def _predicted(self, model: Model, batch: Batch | None, rows: int) -> pa.StructArray:
         if batch is None:
             return self.outputs.columns(np.empty((model.outputs, 0)), np.empty(0, np.intp), rows)
-        if self.layout.kind == LINES:
+        if self.layout.kind == TEXT:
             assert batch.lines is not None  # noqa: S101 - of text
             good_rows = batch.lines - batch.start.line
         else:
             assert batch.row_ends is not None  # noqa: S101 - of tables
             good_rows = batch.row_ends - 1 - batch.start.rows
-        raw = model.in_order(model.predict(batch))
+        raw = predicted(model, batch)
         return self.outputs.columns(raw, good_rows.astype(np.intp), rows)
 
 

@@ -7,9 +7,9 @@ lines in svmlight or Vowpal Wabbit format. All are read through Arrow, and none 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
 import numpy as np
 import pyarrow as pa
@@ -20,17 +20,17 @@ from sonline.distributed.spark.lines import Lines, of_classes
 from sonline.errors import InvalidInputError
 from sonline.labels import NEW, ClassTable
 from sonline.model import Model, known_by
-from sonline.rows import LARGEST_VALUES, Floats
+from sonline.rows import Floats
 from sonline.rows import Indices as Integers
+from sonline.rows.cells import SparseRows
+from sonline.rows.checks import Reason, Reasons, sparse_reasons, weight_reasons
 from sonline.streams import BadRow, Batch, Options, Position
-from sonline.streams.rows import RowBuilder, add_bad_weights
+from sonline.streams.rows import RowBuilder
 from sonline.streams.sources import Source
 from sonline.streams.tables import TableReader
 from sonline.streams.text import TextReader
 
-Reasons: TypeAlias = dict[int, str]
-
-VECTOR, ARRAY, COLUMNS, LINES = "vector", "array", "columns", "lines"
+VECTOR, ARRAY, COLUMNS, TEXT = "vector", "array", "columns", "lines"
 
 
 @dataclass(frozen=True)
@@ -70,16 +70,6 @@ class Layout:
         return replace(self, label=None, weight=None, options=options)
 
 
-@dataclass
-class Cells:
-    """The features of some rows: counts per row, keys and values; and why rows are bad."""
-
-    counts: Integers
-    keys: Integers
-    values: Floats
-    reasons: Reasons
-
-
 class RowReader:
     """Reads the rows of a partition; its name is for errors.
 
@@ -103,7 +93,7 @@ class RowReader:
         """
         layout = self._layout
         tables = (_renamed(table, layout) for table in record_batches)
-        if layout.kind == LINES:
+        if layout.kind == TEXT:
             yield from self._lines(tables)
             return
         coded = (_with_codes(table, layout) for table in tables)
@@ -204,10 +194,7 @@ class _VectorReader:
         self._layout = layout
         self._name = name
         self._builder = RowBuilder(layout.options)
-        self._largest = LARGEST_VALUES[layout.options.dtype]
-        self._cells: Callable[[pa.Array], tuple[Cells, Integers]] = (
-            vector_cells if layout.kind == VECTOR else array_cells
-        )
+        self._cells = vector_cells if layout.kind == VECTOR else array_cells
         self.width = width
 
     def read(self, record_batches: Iterator[pa.RecordBatch]) -> Iterator[Batch]:
@@ -219,31 +206,20 @@ class _VectorReader:
 
     def _batch(self, table: pa.RecordBatch, start: Position) -> Batch:
         rows = table.num_rows
-        cells, sizes = self._cells(table.column(0))
-        reasons = cells.reasons
+        cells, reasons, sizes = self._cells(table.column(0))
         self._check_sizes(sizes, reasons)
-        indptr = np.concatenate([[0], np.cumsum(cells.counts)])
-        for at in np.flatnonzero(~(np.abs(cells.values) <= self._largest)).tolist():
-            row = int(np.searchsorted(indptr, at, side="right")) - 1
-            what = (
-                f"feature {cells.keys[at]}: {cells.values[at]:g} is not a finite number of at most "
-                f"{self._largest:g}, the limit of {self._layout.options.dtype}"
-            )
-            reasons.setdefault(row, what)
+        dtype = self._layout.options.dtype
+        reasons.join(sparse_reasons(cells.indptr, cells.keys, cells.values, dtype))
         labels = self._labels(table, reasons)
         weights = self._weights(table, reasons)
         keep = np.ones(rows, bool)
         keep[list(reasons)] = False
-        stored = np.repeat(keep, cells.counts) & (cells.values != 0)
-        ends = np.concatenate([[0], np.cumsum(stored)])[indptr]
         return self._builder.batch(
-            counts=np.diff(ends)[keep],
-            keys=cells.keys[stored],
-            values=cells.values[stored],
+            rows=cells.where(cells.values != 0).rows(np.flatnonzero(keep)),
             labels=labels[keep],
             weights=None if weights is None else weights[keep],
             bad=[
-                BadRow.of_table(self._name, start.rows + row, why)
+                BadRow.of_table(self._name, start.rows + row, str(why))
                 for row, why in sorted(reasons.items())
             ],
             start=start,
@@ -259,28 +235,30 @@ class _VectorReader:
             self.width = int(sizes[good[0]])
         for row in np.flatnonzero((sizes >= 0) & (sizes != self.width)).tolist():
             what = f"a vector of size {sizes[row]}, the others have {self.width}"
-            reasons.setdefault(row, what)
+            reasons.setdefault(row, Reason(what, self._layout.features[0]))
 
     def _labels(self, table: pa.RecordBatch, reasons: Reasons) -> Floats:
         label = self._layout.label
         if label is None:
             return np.full(table.num_rows, np.nan)
         labels = _numbers(table.column(1))
-        for row in np.flatnonzero(~np.isfinite(labels)).tolist():
-            what = "number" if self._layout.table is None else "class"
-            reasons.setdefault(row, f"no {what} in the label column {label!r}")
+        what = "number" if self._layout.table is None else "class"
+        reasons.add(
+            ~np.isfinite(labels),
+            lambda row: Reason(f"no {what} in the label column {label!r}", label),
+        )
         return labels
 
     def _weights(self, table: pa.RecordBatch, reasons: Reasons) -> Floats | None:
         if self._layout.weight is None:
             return None
         weights = _numbers(table.column(table.num_columns - 1))
-        add_bad_weights(weights, reasons)
+        reasons.join(weight_reasons(self._layout.weight, weights))
         return weights
 
 
-def vector_cells(column: pa.StructArray) -> tuple[Cells, Integers]:
-    """Return the features of vectors, and the size of each; -1 for null.
+def vector_cells(column: pa.StructArray) -> tuple[SparseRows, Reasons, Integers]:
+    """Return the features of vectors, why some are bad, and the size of each; -1 for null.
 
     A vector of Spark is a struct: type (0 is sparse, 1 is dense), size, indices, values.
     """
@@ -290,11 +268,9 @@ def vector_cells(column: pa.StructArray) -> tuple[Cells, Integers]:
     sparse = (kinds.fill_null(1).to_numpy(zero_copy_only=False) == 0) & ~absent
     pairs = _lengths(indices)
     keys, flat = _positions(counts), _numbers(values.flatten())
-    reasons: Reasons = dict.fromkeys(np.flatnonzero(absent).tolist(), "no vector (null)")
     broken = sparse & (pairs != counts)
     if broken.any():
         # The ends of its indices and values are unknown, so all of them are left out.
-        reasons |= dict.fromkeys(np.flatnonzero(broken).tolist(), "a broken sparse vector")
         keep = np.repeat(~broken, counts)
         keys, flat = keys[keep], flat[keep]
         counts = np.where(broken, 0, counts)
@@ -303,19 +279,27 @@ def vector_cells(column: pa.StructArray) -> tuple[Cells, Integers]:
     keys[np.repeat(sparse, counts)] = sparse_keys[used]
     width = np.where(sparse, sizes.fill_null(-1).to_numpy(zero_copy_only=False), counts)
     width = np.where(absent | broken, -1, width).astype(np.int64)
+    rows = SparseRows.of_counts(counts, keys, flat)
     outside = (keys < 0) | (keys >= np.repeat(width, counts))
-    for row in np.repeat(np.arange(counts.size), counts)[outside].tolist():
-        reasons.setdefault(row, "a sparse vector with an index beyond its size")
-    return Cells(counts, keys, flat, reasons), width
+    beyond = np.diff(np.concatenate([[0], np.cumsum(outside)])[rows.indptr]) > 0
+    reasons = Reasons()
+    for bad, text in (
+        (absent, "no vector (null)"),
+        (broken, "a broken sparse vector"),
+        (beyond, "a sparse vector with an index beyond its size"),
+    ):
+        reasons.add(bad, lambda row, text=text: Reason(text, "features"))  # type: ignore[misc]
+    return rows, reasons, width
 
 
-def array_cells(column: pa.ListArray) -> tuple[Cells, Integers]:
-    """Return the features of arrays, and the size of each; -1 for null."""
+def array_cells(column: pa.ListArray) -> tuple[SparseRows, Reasons, Integers]:
+    """Return the features of arrays, why some are bad, and the size of each; -1 for null."""
     absent = _flags(column.is_null())
     counts = _lengths(column)
-    reasons: Reasons = dict.fromkeys(np.flatnonzero(absent).tolist(), "no array (null)")
-    cells = Cells(counts, _positions(counts), _numbers(column.flatten()), reasons)
-    return cells, np.where(absent, -1, counts)
+    reasons = Reasons()
+    reasons.add(absent, lambda row: Reason("no array (null)", "features"))
+    rows = SparseRows.of_counts(counts, _positions(counts), _numbers(column.flatten()))
+    return rows, reasons, np.where(absent, -1, counts)
 
 
 def _lengths(lists: pa.Array) -> Integers:

@@ -15,13 +15,13 @@ from pyspark.sql import functions as F  # noqa: N812 - the usual name
 from pyspark.storagelevel import StorageLevel
 
 from sonline.distributed.checkpoints import Checkpoints
-from sonline.distributed.progress import watching
 from sonline.distributed.rounds import Round, train_rounds
 from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.learning import Work, raise_again
 from sonline.distributed.spark.params import SONParams
 from sonline.distributed.spark.rows import Layout, check_width, refuse_other_features
+from sonline.distributed.watching import watching
 from sonline.errors import InvalidInputError
 from sonline.merging import FAN_IN, check_same_parameters, groups
 from sonline.model import Model
@@ -44,7 +44,11 @@ def train(
     Partitions continue from the fitted model ``start``, if there is one. Returns the model, the
     figures of each round, and the size of the vectors (-1 without).
     """
-    model = Model(parameters, layout.table) if start is None else start.copyOfModel()
+    if start is None:
+        model = Model(parameters, layout.table)
+        model.reading = replace(model.reading, columns=dict(layout.options.columns))
+    else:
+        model = start.copyOfModel()
     check_same_parameters(parameters, [model.parameters])
     refuse_other_features(model, layout.options.features == "name")
     checkpoints = None
@@ -62,14 +66,14 @@ def train(
     rounds = params.getOrDefault("rounds")
     # A job returns all results at its end; meanwhile Spark shows its own progress bar.
     with _persisted(frame, rounds) as data, watching(params.getOrDefault("verbose"), 0) as watch:
-        engine = SparkEngine(data, layout, checkpoints)
+        runner = SparkRunner(data, layout, checkpoints)
         # The executors handle partitions and their checkpoints.
         outcome = train_rounds(
-            engine, [], model, continuing=start is not None, rounds=rounds, watch=watch
+            runner, [], model, continuing=start is not None, rounds=rounds, watch=watch
         )
     if start is not None:
-        check_width(start.width, engine.width, "the model to continue and the rows differ")
-    return outcome.model, outcome.rounds, engine.width
+        check_width(start.width, runner.width, "the model to continue and the rows differ")
+    return outcome.model, outcome.rounds, runner.width
 
 
 @contextmanager
@@ -85,7 +89,7 @@ def _persisted(frame: DataFrame, rounds: int) -> Iterator[DataFrame]:
         frame.unpersist()
 
 
-class SparkEngine:
+class SparkRunner:
     """Trains on the partitions of a data frame with the columns of a layout, and merges."""
 
     def __init__(
@@ -97,13 +101,13 @@ class SparkEngine:
         self._data = data
         self._layout = layout
         self._checkpoints = checkpoints
-        self._turn = 0
+        self._round = 0
         self.width = -1  # of the vectors; -1 where there are none
 
     def run(self, current: Round) -> Shard:
         """Train each partition and merge in the fixed tree."""
-        work = Work(self._layout, current.model, self._checkpoints, self._turn)
-        self._turn += 1
+        work = Work(self._layout, current.model, self._checkpoints, self._round)
+        self._round += 1
         shards = self._data.mapInArrow(work.learn, RESULT).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             rows = sorted(collected(shards.drop("model")), key=lambda row: row["partition"])

@@ -27,6 +27,8 @@ const percent = (value, digits = 3) =>
   value === null || value === undefined ? "–" : `${short(100 * value, digits)} %`;
 const memory = (value) =>
   value < 1e6 ? `${short(value / 1e3)} kB` : value < 1e9 ? `${short(value / 1e6)} MB` : `${short(value / 1e9)} GB`;
+const KINDS = ["--a", "--b", "--d", "--e", "--f"]; // classes
+let past = []; // curves of the last minute
 const SHADOWS = ["--b", "--e", "--f", "--d"];
 
 const clock = (time) => new Date(time * 1000).toLocaleTimeString("en-GB");
@@ -42,9 +44,10 @@ async function get(path, signal) {
   return answer;
 }
 
-async function post(path) {
+async function post(path, body) {
   const headers = token ? { authorization: `Bearer ${token}` } : {};
-  const answer = await fetch(path, { method: "POST", headers });
+  if (body) headers["content-type"] = "application/json";
+  const answer = await fetch(path, { method: "POST", headers, body });
   const content = await answer.json();
   if (!answer.ok) throw new Error(content.error);
   return content;
@@ -57,6 +60,21 @@ async function change(action, question) { // promote a version, or roll back
     $("version-answer").textContent = `Version ${champion} is the champion.`;
   } catch (error) {
     $("version-answer").textContent = error.message;
+  }
+}
+
+async function explain(event) { // what each feature adds to a prediction
+  event.preventDefault();
+  try {
+    const body = `{"x": ${$("explained").value}}`;
+    const { raw, label, parts } = await post(`/v1/models/${encodeURIComponent($("model").value)}/explain`, body);
+    $("explain-answer").textContent = `Raw prediction${label === null ? "" : ` of ${label}`}: ${short(raw, 4)}`;
+    const shown = parts.filter(([, part]) => part !== 0).slice(0, 12);
+    bars("parts", shown.map(([name, part]) =>
+      [name, Math.abs(part), (part > 0 ? "+" : "") + short(part), part < 0 ? "less" : ""]));
+  } catch (error) {
+    $("explain-answer").textContent = error.message;
+    $("parts").replaceChildren();
   }
 }
 
@@ -308,8 +326,8 @@ function inside(now) {
   $("versions").classList.toggle("without-errors", !classes);
   $("prior-text").textContent = classes ? "most common one" : "mean of all so far";
   $("loss-name").textContent = `Mean ${name}`;
-  bars("experts", now.experts.map(([alpha, rows, share]) =>
-    [`α = ${alpha}${rows ? `, last ${rows.toLocaleString("en")} rows` : ""}`, share, percent(share)]));
+  bars("members", now.members.map(([name, next, later]) =>
+    [name, later, `${percent(later)} (next ${percent(next)})`]));
   const spectrum = now.spectrum.map((value, place) => [`λ${place + 1}`, value, short(value)]);
   if (now.tail !== null) spectrum.push(["tail", now.tail, short(now.tail), "tail"]);
   bars("spectrum", spectrum);
@@ -329,19 +347,81 @@ function inside(now) {
     bar.append(part);
     return row([name, short(weight), (change > 0 ? "+" : "") + short(change, 2), bar]);
   }));
+  curves(now.curves, now.unit);
+  $("columns-section").hidden = !now.columns.length;
+  $("columns").tBodies[0].replaceChildren(...now.columns.map(([name, there, before, mean, meanBefore, apart]) =>
+    row([name, percent(there), percent(before), short(mean), short(meanBefore), apart === null ? "–" : short(apart, 2)])));
+  if ($("explained").value === "{}" && now.columns.length) {
+    const means = now.columns.filter(([, , , , mean]) => mean !== null).map(([name, , , , mean]) => [name, Number(mean.toPrecision(3))]);
+    $("explained").value = JSON.stringify(Object.fromEntries(means));
+  }
   $("footer").textContent = `${now.features.toLocaleString("en")} feature${now.features === 1 ? "" : "s"} · `
     + `${memory(now.bytes)} in memory · ${name}`;
+}
+
+function svg(tag, settings, text) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(settings)) node.setAttribute(name, value);
+  if (text) node.textContent = text;
+  return node;
+}
+
+function curves(columns, unit) { // a panel for each column: its curves over the density of the rows
+  $("curves-section").hidden = !columns.length;
+  if (!columns.length) return;
+  const now = Date.now();
+  while (past.length > 1 && past[1].time < now - 60_000) past.shift();
+  const before = new Map(past.length ? past[0].columns.map((column) => [column.feature, column]) : []);
+  past.push({ time: now, columns });
+  const inside = ({ values, contributions }, [from, to]) =>
+    values.map((value, place) => [value, contributions[place]]).filter(([value]) => value >= from && value <= to);
+  const ends = columns.flatMap((column) =>
+    column.curves.flatMap((curve) => inside(curve, column.shown).map(([, part]) => part)));
+  const low = Math.min(0, ...ends), high = Math.max(0, ...ends);
+  const wide = innerWidth < 600 ? 170 : 240, tall = 150, top = 20, foot = tall - 20, box = foot - top;
+  $("curves-unit").textContent = unit;
+  $("curves-scale").textContent = `${short(low, 2)} to ${short(high, 2)}`;
+  const labels = columns[0].curves.map(({ label }) => label);
+  $("curves-key").replaceChildren(...(labels.length < 2 ? [] : labels.map((label, place) => {
+    const name = document.createElement("b");
+    name.style.color = `var(${KINDS[place % KINDS.length]})`;
+    name.textContent = `${label} `;
+    return name;
+  })));
+  $("curves").replaceChildren(...columns.map((column) => {
+    const [first, last] = column.shown;
+    const from = Math.min(first, ...column.bars.map(([start]) => start));
+    const to = Math.max(last, ...column.bars.map(([, end]) => end));
+    const x = (value) => (wide * (value - from)) / (to - from || 1);
+    const y = (part) => top + 3 + ((box - 6) * (high - part)) / (high - low || 1);
+    const line = (curve, settings) => svg("polyline", { fill: "none", ...settings,
+      points: inside(curve, column.shown).map(([value, part]) => [x(value), y(part)]).join(" ") });
+    const root = svg("svg", { viewBox: `0 0 ${wide} ${tall}`, role: "img", "aria-label": `Curve of ${column.feature}` });
+    const lines = svg("svg", { y: top, width: wide, height: box, viewBox: `0 ${top} ${wide} ${box}` }); // cuts them
+    lines.append(
+      ...(before.get(column.feature)?.curves ?? []).map((curve) =>
+        line(curve, { stroke: "var(--c)", "stroke-dasharray": "4 3", class: "before" })),
+      ...column.curves.map((curve, place) =>
+        line(curve, { stroke: `var(${KINDS[place % KINDS.length]})`, "stroke-width": 1.8 })),
+    );
+    root.append(
+      svg("title", {}, column.feature),
+      svg("text", { x: 0, y: 12, class: "name" }, column.feature.length > 30 ? `${column.feature.slice(0, 29)}…` : column.feature),
+      ...column.bars.map(([start, end, height]) => svg("rect", { fill: "var(--line)", x: x(start),
+        width: Math.max(0.5, x(end) - x(start)), y: foot - 0.4 * box * height, height: 0.4 * box * height })),
+      svg("path", { d: `M0 ${y(0)}H${wide}`, stroke: "var(--c)", "stroke-dasharray": "1 3" }),
+      svg("path", { d: `M0 ${foot}H${wide}`, stroke: "var(--line)" }),
+      lines,
+      svg("text", { x: Math.max(0, x(first)), y: tall - 5 }, short(first)),
+      svg("text", { x: Math.min(wide, x(last)), y: tall - 5, "text-anchor": "end" }, short(last)),
+    );
+    return root;
+  }));
 }
 
 function calibration(points) {
   const size = 220, edge = 26, inner = size - 2 * edge;
   const at = ([said, right]) => [edge + said * inner, size - edge - right * inner];
-  const svg = (tag, settings, text) => {
-    const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
-    for (const [name, value] of Object.entries(settings)) node.setAttribute(name, value);
-    if (text) node.textContent = text;
-    return node;
-  };
   const all = points.reduce((sum, [, , count]) => sum + count, 0) || 1;
   const places = points.map(at);
   const picture = (label) => svg("svg", { viewBox: `0 0 ${size} ${size}`, role: "img", "aria-label": label });
@@ -377,8 +457,17 @@ addEventListener("DOMContentLoaded", () => {
     begin();
   });
   $("range").addEventListener("change", () => samples.length && show(samples[samples.length - 1]));
+  $("explain").addEventListener("submit", explain);
   setInterval(age, 1000);
-  $("model").addEventListener("change", () => { samples = []; received = 0; follow($("model").value); });
+  $("model").addEventListener("change", () => {
+    samples = [];
+    past = [];
+    received = 0;
+    $("explained").value = "{}";
+    $("parts").replaceChildren();
+    $("explain-answer").textContent = "";
+    follow($("model").value);
+  });
   addEventListener("resize", () => {
     for (const [id, { plot, height }] of Object.entries(charts))
       plot.setSize({ width: $(id).clientWidth, height });

@@ -12,7 +12,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sonline.distributed.shards import Shard
 
 COLUMNS = (
-    TextColumn("round {task.fields[turn]}"),
+    TextColumn("round {task.fields[number]}"),
     BarColumn(),
     MofNCompleteColumn(),
     TextColumn("{task.fields[rows]:,} rows  loss {task.fields[loss]}"),
@@ -46,22 +46,23 @@ def watching(
     bar = Progress(*COLUMNS, console=console, disable=not live)
     # Older versions of rich print an empty line for a bar that was never shown.
     with bar if live else nullcontext():
-        shown = bar.add_task("", total=count, turn=1, rows=0, loss="-")
+        shown = bar.add_task("", total=count, number=1, rows=0, loss="-")
 
-        def watch(turn: int, shard: Shard) -> None:
-            so_far = rounds[turn]
+        def watch(number: int, shard: Shard) -> None:
+            so_far = rounds[number]
             so_far.figures += shard.figures
             rows = int(so_far.total("rows"))
             loss = f"{so_far.loss:.6f}" if rows else "-"
-            bar.update(shown, completed=len(so_far.figures), turn=turn + 1, rows=rows, loss=loss)
+            done = len(so_far.figures)
+            bar.update(shown, completed=done, number=number + 1, rows=rows, loss=loss)
             if wanted and not live:
                 for part in shard.figures:
-                    console.print(line(turn, Shard(None, [part])), markup=False, soft_wrap=True)
+                    console.print(line(number, Shard(None, [part])), markup=False, soft_wrap=True)
 
         yield watch
 
 
-def line(turn: int, shard: Shard) -> str:
+def line(number: int, shard: Shard) -> str:
     """Return a line about a finished partition, the only one of its shard.
 
     Examples
@@ -76,4 +77,4 @@ def line(turn: int, shard: Shard) -> str:
     origin = f"in {part.seconds:.2f} s on worker {part.worker}"
     if part.resumed:
         origin = "from its checkpoint"
-    return f"round {turn + 1}: {part.name}: {part.rows:,} rows{loss}{bad}, {origin}"
+    return f"round {number + 1}: {part.name}: {part.rows:,} rows{loss}{bad}, {origin}"

@@ -35,7 +35,7 @@ def client_in_use(client: Client | None = None) -> Client | None:
         return None
 
 
-class DaskEngine:
+class DaskRunner:
     """Trains and merges with Dask.
 
     The graph has a fixed shape: which worker is first, last or dead does not change the result.
