@@ -60,18 +60,32 @@ def stream(kind: str, loss: str, rounds: int, features: int, seed: int = 0) -> t
     if kind == "raw":
         margins = margins / np.linalg.norm(X, axis=1)
     margins = margins + 0.3 * rng.normal(size=rounds)
-    return X, np.where(margins > 0, 1.0, -1.0) if LOSSES[loss]["binary"] else margins
+    return X, labels_of(loss, margins)
+
+
+def labels_of(loss: str, numbers: Array) -> Array:
+    """Turn numbers of size about 1 into labels that a loss can take."""
+    if LOSSES[loss]["binary"]:
+        return np.where(numbers > 0, 1.0, -1.0)
+    if LOSSES[loss]["positive"]:
+        return np.exp(np.clip(numbers, -3, 3))
+    return np.maximum(numbers, 0.0) if LOSSES[loss]["log_link"] else numbers
+
+
+def raw(model: OnlineLearner, predictions: Array) -> Array:
+    """Return the raw predictions, which are logarithms with a log link."""
+    return np.log(predictions) if model.model.parameters.log_link else predictions
 
 
 def learner(**changed: Any) -> OnlineLearner:
-    """Make a small learner in double precision."""
-    return OnlineLearner(**{"dtype": "float64", "sketch_size": 4, **changed})
+    """Make a small linear learner in double precision."""
+    return OnlineLearner(**{"dtype": "float64", "sketch_size": 4, "curves": False, **changed})
 
 
 def reference_parameters(**changed: Any) -> dict[str, Any]:
     """Every parameter that the oracle has too, spelled out: its defaults are its own."""
     shared = Parameters(**{"sketch_size": 5, "oja_step": SCALE_FREE, **changed}).as_dict()
-    for name in ("hash_bits", "dtype", "seed", "follow_labels", "missing"):
+    for name in ("hash_bits", "dtype", "seed", "missing", "curves"):
         del shared[name]
     if shared["eta"] is None:  # the library's default: none where the loss is curved
         shared["eta"] = 0.0 if LOSSES[shared["loss"]]["hessian"] else "convex"

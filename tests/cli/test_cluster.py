@@ -16,7 +16,8 @@ from distributed import LocalCluster
 
 from cli.conftest import SONLINE
 from sonline.model import Model
-from sonline.training import Settings, Training
+from sonline.read_options import ReadOptions
+from sonline.training import RunSettings, Training
 
 
 def write(path, rows, *, features=10, seed=0, labels=("-1", "1"), names=False):
@@ -33,7 +34,7 @@ def write(path, rows, *, features=10, seed=0, labels=("-1", "1"), names=False):
 def by_itself(path, holdout=0, start=None, **parameters):
     """Train on a file in this process, from a model if there is one."""
     run = Training(
-        Settings([str(path)], parameters, {"on_error": "stop"}, holdout=holdout),
+        RunSettings([str(path)], parameters, ReadOptions(on_error="stop"), holdout=holdout),
         model=copy.deepcopy(start),
     )
     run.run()

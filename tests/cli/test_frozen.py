@@ -29,10 +29,10 @@ def test_frozen_measures_are_near_the_progressive_ones_on_shuffled_rows(sonline,
 def test_labels_in_runs_give_a_warning(sonline, tmp_path):
     runs = np.repeat(np.where(np.arange(400) % 2 == 0, 1, -1), 200)
     (tmp_path / "runs.svm").write_text(lines(runs))
-    done = sonline("train", "runs.svm", "--follow-labels")
+    done = sonline("train", "runs.svm")
     assert "warning: the error is 0.0" in done.stderr
     assert "if the model is frozen" in done.stderr
-    assert "warning" not in sonline("train", "runs.svm", "--follow-labels", "--quiet").stderr
+    assert "warning" not in sonline("train", "runs.svm", "--quiet").stderr
 
 
 def test_small_files_have_no_frozen_measures(sonline, tmp_path):

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from cli.conftest import svmlight, tensors
+from sonline.errors import InvalidInputError
 
 
 @pytest.mark.parametrize("classes", [2, 4])
@@ -57,8 +58,24 @@ def test_models_are_merged_as_the_library_merges_them(sonline, tmp_path):
     sonline("train", "0.svm", "--loss", "hinge", "-o", "hinge.son", "-q")
     other = sonline("merge", "0.son", "1.son", "hinge.son", "-o", "a.son", code=2)
     assert "hinge.son has loss='hinge', 0.son has 'logistic'" in other.stderr
+    first.compact().save(tmp_path / "compact.son")
+    other = sonline("merge", "0.son", "compact.son", "-o", "a.son", code=2)
+    assert "compact.son is a compact model, which only predicts" in other.stderr
+    data = (tmp_path / "1.son").read_bytes()
+    for name, content in (("cut", data[:-9]), ("flipped", data[:-9] + b"x" + data[-8:])):
+        (tmp_path / f"{name}.son").write_bytes(content)
+        other = sonline("merge", "0.son", f"{name}.son", "-o", "a.son", code=4)
+        assert f"{name}.son: " in other.stderr
+        assert "restore it from a copy" in other.stderr
+    assert not (tmp_path / "a.son").exists()
     assert "two models" in sonline("merge", "0.son", "-o", "a.son", code=2).stderr
     assert "is read" in sonline("merge", "0.son", "1.son", "-o", "1.son", code=2).stderr
+    (tmp_path / "copy.son").write_bytes((tmp_path / "0.son").read_bytes())
+    for twice in ("0.son", "./0.son", "copy.son"):
+        other = sonline("merge", "0.son", "1.son", twice, "-o", "a.son", code=2)
+        assert "hold the same model: its rows would count twice" in other.stderr
+    with pytest.raises(InvalidInputError, match="merged with itself: its rows would count twice"):
+        first.merge([*others, first])
 
 
 def test_weights_of_classes_are_weights_of_their_rows(sonline, tmp_path):

@@ -97,7 +97,7 @@ OUTPUTS = {  # the option, and a command that writes to it
     "--output of convert": ["convert", "data.svm", "--to", "vw", "-q", "-o"],
     "--names": ["convert", "data.svm", "-o", "a.svm", "-q", "--names"],
     "--plot": ["inspect", "m.son", "-q", "--plot"],
-    "--output of merge": ["merge", "m.son", "m.son", "-q", "-o"],
+    "--output of merge": ["merge", "m.son", "other.son", "-q", "-o"],
     "--predictions of vw": ["vw", "data.vw", "--quiet", "-p"],
     "--readable_model": ["vw", "data.vw", "--quiet", "--readable_model"],
     "--invert_hash": ["vw", "data.vw", "--quiet", "--invert_hash"],
@@ -118,7 +118,11 @@ def made(tmp_path_factory):
     """All that the commands read."""
     folder = tmp_path_factory.mktemp("made")
     (folder / "data.svm").write_text(svmlight(300))
-    for command in ("train data.svm -o m.son -q", "convert data.svm -o data.vw -q"):
+    for command in (
+        "train data.svm -o m.son -q",
+        "train data.svm -o other.son -q --passes 2",
+        "convert data.svm -o data.vw -q",
+    ):
         subprocess.run([SONLINE, *command.split()], cwd=folder, check=True)
     return folder
 

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from cli.conftest import SONLINE, identity, svmlight, tensors
+from sonline import OnlineLearner
 from sonline.parameters import Parameters
 
 
@@ -66,16 +67,27 @@ def test_every_format_and_compression_gives_the_same_model(sonline, data, tmp_pa
         assert tensors(tmp_path / "n.son") == expected, suffix
 
 
+def test_pairs_of_columns(sonline, tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    lines = [",".join(f"{value:.4f}" for value in [*row, row[0] * row[2]]) for row in X]
+    (tmp_path / "a.csv").write_text("a,b,c,label\n" + "\n".join(lines) + "\n")
+    sonline("train", "a.csv", "--loss", "squared", "--pairs", "-o", "a.son", "-q")
+    pairs = OnlineLearner.load(tmp_path / "a.son").all_pairs()
+    assert pairs[0].features == ("a", "c")
+    assert "a × c" in sonline("explain", "a.csv", "-m", "a.son").stdout
+
+
 def test_names_give_the_same_model_in_every_format_that_has_them(sonline, tmp_path):
     rows = [
         {"label": 1 if n % 3 else -1, "colour": "red" if n % 2 else "blue", "size": n % 5 / 4}
         for n in range(400)
     ]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    sonline("train", "a.jsonl", "-o", "a.son", "-q")
+    sonline("train", "a.jsonl", "--no-curves", "-o", "a.son", "-q")
     for suffix in ("vw", "csv", "parquet"):
         sonline("convert", "a.jsonl", "-o", f"b.{suffix}", "-q")
-        sonline("train", f"b.{suffix}", "-o", "b.son", "-q")
+        sonline("train", f"b.{suffix}", "--no-curves", "-o", "b.son", "-q")
         assert tensors(tmp_path / "b.son") == tensors(tmp_path / "a.son"), suffix
     shown = json.loads(sonline("inspect", "a.son", "--json").stdout)
     assert {entry["feature"] for entry in shown["largest_weights"]} == {

@@ -73,7 +73,7 @@ def test_looking_and_stopping_in_between_change_nothing(
         before = state_of(model)
         answer = model.predict(X)
         assert state_of(model) == before
-        tags = model._model.core.save()["sketch.tags"]
+        tags = model._model.core.save()["0.sketch.tags"]
         behind += int((tags < tags.max(initial=0)).sum())
         model.save(tmp_path / "model")
         model = OnlineLearner.load(tmp_path / "model")
@@ -98,10 +98,7 @@ def test_a_state_with_an_event_that_never_was_is_refused() -> None:
     model.learn(X[:500], y[:500])
     core = model._model.core
     state = core.save()
-    tags = state["sketch.tags"].copy()
+    tags = state["0.sketch.tags"].copy()
     tags[3] = 2**31
     with pytest.raises(ValueError, match=r"sketch\.tags"):
-        core.restore(
-            {name: field for name, field in state.items() if not name.startswith("names")}
-            | {"sketch.tags": tags}
-        )
+        core.restore(state | {"0.sketch.tags": tags})

@@ -37,6 +37,8 @@ def test_full_without_alpha_is_invariant(
     growing: bool, intercept: bool, bound: float | None, loss: str
 ) -> None:
     """The pseudo-inverse makes predictions on x and on Mx equal, also while the rank grows."""
+    if bound is None and LOSSES[loss]["log_link"]:
+        bound = 3.0  # without any, steps that are explicit overshoot to means of 1e100
     X, y = stream("unit", loss, ROUNDS, FEATURES)
     if growing:
         X[:200, FEATURES // 2 :] = 0

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers import KINDS, LOW_RANK, orthonormality, reference_parameters, stream
+from helpers import KINDS, LOW_RANK, orthonormality, raw, reference_parameters, stream
 from sonline import OnlineLearner
 from sonline.paper.reference import ReferenceLearner
 from sonline.parameters import LOSSES, SCALE_FREE, SCALINGS, SKETCHES
@@ -32,17 +32,17 @@ def compare(kind: str, weights: bool = False, **changed: Any) -> None:
     w = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], size=ROUNDS) if weights else None
     kernel = OnlineLearner(**parameters, dtype="float64")
     oracle = ReferenceLearner(**parameters)
-    predictions, wanted = kernel.learn(X, y, w), oracle.learn(X, y, w)
+    predictions, wanted = raw(kernel, kernel.learn(X, y, w)), oracle.learn(X, y, w)
     np.testing.assert_allclose(predictions, wanted, rtol=TOLERANCE, atol=TOLERANCE)
     np.testing.assert_allclose(
-        kernel.predict(X[:50]), oracle.predict(X[:50]), rtol=TOLERANCE, atol=TOLERANCE
+        raw(kernel, kernel.predict(X[:50])), oracle.predict(X[:50]), rtol=TOLERANCE, atol=TOLERANCE
     )
     compare_state(kernel, oracle)
 
 
 def compare_state(kernel: OnlineLearner, oracle: ReferenceLearner) -> None:
     assert kernel.stats()["rounds"] == oracle.rounds
-    assert kernel.stats()["features"] == oracle.seen.sum()
+    assert kernel.stats()["features"] == oracle.inputs.features
     np.testing.assert_allclose(kernel.stats()["alpha"], oracle.alpha, rtol=TOLERANCE)
     raw = oracle.raw_weights
     actual = np.zeros_like(raw)
@@ -102,6 +102,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "two directions": {"sketch_size": 2},
     "more directions than features": {"sketch_size": 20},
     "no sketch": {"sketch_size": 0},
+    "half-life": {"half_life": 60, "weights": True},
+    "half-life, squared": {"half_life": 40, "loss": "squared", "scaling": "none", "alpha": 3.0},
+    "half-life, gradient curvature": {"half_life": 100, "curvature": "gradient", "bound": 1.0},
+    "half-life, rms, explicit": {"half_life": 30.5, "scaling": "rms", "step": "explicit"},
 }
 
 
@@ -121,3 +125,8 @@ def test_every_option(sketch: str, variant: str, kind: str) -> None:
 @pytest.mark.parametrize("step", [1.0, 0.5, 3.0, SCALE_FREE])
 def test_oja_steps(step: float | str, loss: str, scaling: str, kind: str) -> None:
     compare(kind, sketch="oja", oja_step=step, loss=loss, scaling=scaling)
+
+
+@pytest.mark.parametrize("step", [1.0, 0.5, 3.0, SCALE_FREE])
+def test_oja_steps_that_forget(step: float | str) -> None:
+    compare("emerging", sketch="oja", oja_step=step, loss="squared", half_life=50)

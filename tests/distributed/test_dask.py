@@ -1,15 +1,9 @@
-"""Training on a real Dask cluster of two processes: collections, faults, checkpoints."""
+"""Training on a real Dask cluster of two processes: collections and checkpoints."""
 
 import itertools
-import os
-import signal
 import subprocess
 import sys
-import threading
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from uuid import uuid4
 
 import dask
 import dask.array as da
@@ -18,75 +12,12 @@ import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from distributed import Client, LocalCluster, get_worker, secede
+from distributed import get_worker
+from helpers_dask import FEATURES, PARTS, ROWS, arrays, by_hand, slowly, state
 
-import sonline
-from sonline.distributed.dask import SONClassifier, SONRegressor, engine
+from sonline.distributed.dask import SONClassifier, SONRegressor
 from sonline.distributed.dask.tokens import token_of
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError
-
-PARTS, ROWS, FEATURES = 6, 400, 12
-
-
-@pytest.fixture(scope="module")
-def cluster():
-    with (
-        # As long as a killed worker's successor may take to start on a busy machine.
-        dask.config.set({"distributed.deploy.lost-worker-timeout": "300s"}),
-        LocalCluster(
-            n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0"
-        ) as cluster,
-        Client(cluster) as client,
-    ):
-        yield client
-
-
-@pytest.fixture
-def client(cluster):
-    """The client of a cluster that has both workers, even if a test has killed one."""
-    cluster.wait_for_workers(2, timeout=300)
-    return cluster
-
-
-@pytest.fixture(scope="module")
-def data():
-    rng = np.random.default_rng(0)
-    X = rng.normal(size=(PARTS * ROWS, FEATURES)) * np.logspace(0, 2, FEATURES)
-    z = X / np.logspace(0, 2, FEATURES) @ rng.normal(size=(FEATURES, 3))
-    return X, np.array(["ant", "bee", "cow"])[z.argmax(axis=1)], z[:, 0]
-
-
-@pytest.fixture
-def no_cluster(monkeypatch):
-    """As where no client is in use; that of the module is alive all the time."""
-
-    def none():
-        raise ValueError
-
-    monkeypatch.setattr(engine, "get_client", none)
-    with dask.config.set(scheduler="synchronous"):
-        yield
-
-
-def arrays(*every):
-    return [da.from_array(entry, chunks=(ROWS, *entry.shape[1:])) for entry in every]
-
-
-def state(model):
-    """Return every array of a fitted estimator, as bytes."""
-    document, tensors = model.model.__getstate__()
-    return document, {name: tensor.tobytes() for name, tensor in tensors.items()}
-
-
-def by_hand(X, y, **parameters):
-    """Return the expected result: an estimator for each part, merged."""
-    each = [
-        sonline.SONClassifier(**parameters).partial_fit(
-            X[first : first + ROWS], y[first : first + ROWS], classes=np.unique(y)
-        )
-        for first in range(0, len(X), ROWS)
-    ]
-    return each[0].merge(each[1:])
 
 
 def test_a_cluster_gives_the_same_model_as_merging_by_hand(client, data):
@@ -330,12 +261,12 @@ def test_delayed_partitions_may_be_sparse_or_empty(client, data):
     X, y, _ = data
     cuts = [0, ROWS, ROWS, 2 * ROWS]
     parts = [slice(a, b) for a, b in itertools.pairwise(cuts)]
-    model = SONClassifier().fit(
+    model = SONClassifier(curves=False).fit(
         [dask.delayed(sp.csr_array)(X[part]) for part in parts],
         [dask.delayed(y[part]) for part in parts],
     )
     assert [entry.rows for entry in model.rounds_[0].figures] == [ROWS, 0, ROWS]
-    dense = SONClassifier().fit(*arrays(X[: 2 * ROWS], y[: 2 * ROWS]))
+    dense = SONClassifier(curves=False).fit(*arrays(X[: 2 * ROWS], y[: 2 * ROWS]))
     assert state(model) == state(dense)
 
 
@@ -375,7 +306,7 @@ def test_bad_rows_are_named_or_skipped(client, data):
     X[2 * ROWS + 6, 3] = np.nan
     X[2 * ROWS + 8, 0] = np.inf
     # Bad rows in one partition: of several, the one that is found first ends it.
-    with pytest.raises(DataFormatError, match=r"^partition 2:7: a feature is missing") as caught:
+    with pytest.raises(DataFormatError, match=r"^partition 2:7: feature 3: NaN") as caught:
         SONClassifier().fit(*arrays(X, y))
     assert (caught.value.file, caught.value.line) == ("partition 2", 7)
     X[4 * ROWS, 0] = 1e19  # too large for float32
@@ -394,130 +325,15 @@ def test_bad_rows_are_named_or_skipped(client, data):
         SONRegressor().fit(arrays(X * np.nan)[0], arrays(X[:, 0])[0], on_error="skip")
 
 
-# -- faults ----------------------------------------------------------------------------------------
-
-
-def until(holds):
-    """Wait for something that takes a message or two, on a machine that may be busy."""
-    end = time.monotonic() + 300
-    while not holds():
-        assert time.monotonic() < end
-        time.sleep(0.05)
-
-
-def slowly(values, marker):
-    """Return the values; the first time, say who is at it and take a long time."""
-    if marker is not None and not Path(marker).exists():
-        Path(marker).write_text(str(os.getpid()), encoding="utf-8")
-        time.sleep(900)
-    return values
-
-
-def test_a_killed_worker_changes_no_bit(client, data, tmp_path):
+def test_a_cell_that_is_no_date_is_named_or_skipped(client, data):
     X, y, _ = data
-    marker = tmp_path / "pid"
-    parts = [slice(first, first + ROWS) for first in range(0, len(X), ROWS)]
-    rows = [
-        dask.delayed(slowly)(X[part], str(marker) if number == 3 else None)
-        for number, part in enumerate(parts)
-    ]
-    labels = [dask.delayed(y[part]) for part in parts]
-    with ThreadPoolExecutor(1) as pool:
-        fitting = pool.submit(
-            lambda: SONClassifier(max_iter=2).fit(rows, labels, classes=np.unique(y), client=client)
-        )
-        until(lambda: fitting.done() or (marker.exists() and marker.read_text(encoding="utf-8")))
-        assert not fitting.done()
-        victim = int(marker.read_text(encoding="utf-8"))
-        assert victim in client.run(os.getpid).values()
-        os.kill(victim, signal.SIGKILL)
-        model = fitting.result()
-    assert victim not in client.run(os.getpid).values()
-    undisturbed = SONClassifier(max_iter=2).fit(*arrays(X, y))
-    assert state(model) == state(undisturbed)
-
-
-def broken(values, marker, folder):
-    """Return the values; as long as there is a file, fail when two partitions are finished."""
-    if marker is not None and Path(marker).exists():
-        secede()  # the worker continues with others
-        until(lambda: len(list(Path(folder, "round-1").glob("*.json"))) >= 2)
-        raise OSError("the disk is not there")
-    return values
-
-
-def lengthy(values, folder):
-    """Return the values, but not before it is allowed."""
-    Path(folder, uuid4().hex).touch()
-    until(lambda: Path(folder, "go").exists())
-    return values
-
-
-def test_an_interrupted_fit_leaves_the_cluster_free(client, data, tmp_path):
-    """As with Ctrl-C: tasks that have not started are cancelled, and the client can be used."""
-    X, y, _ = data
-    parts = [slice(first, first + ROWS) for first in range(0, len(X), ROWS)]
-    rows = [dask.delayed(lengthy)(X[part], str(tmp_path)) for part in parts]
-    labels = [dask.delayed(y[part]) for part in parts]
-
-    def interrupt():
-        until(lambda: any(tmp_path.iterdir()))
-        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
-
-    def still_to_do(dask_worker):
-        # A task that nobody wants any more is "cancelled" until it comes to its end.
-        return [task.key for task in dask_worker.state.tasks.values() if task.state != "cancelled"]
-
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        with ThreadPoolExecutor(1) as pool:
-            pool.submit(interrupt)
-            with pytest.raises(KeyboardInterrupt):
-                SONClassifier().fit(rows, labels, classes=np.unique(y))
-    finally:
-        signal.signal(signal.SIGINT, before)
-    until(lambda: not client.futures and not ours(client))
-    until(lambda: not any(client.run(still_to_do).values()))
-    (tmp_path / "go").touch()
-    assert state(SONClassifier().fit(*arrays(X, y))) == state(by_hand(X, y))
-    assert len(list(tmp_path.iterdir())) <= 1 + 2  # one for each worker and "go"
-
-
-def ours(client):
-    """Return the scheduler's tasks that are a fit's."""
-    return client.run_on_scheduler(
-        lambda dask_scheduler: [key for key in dask_scheduler.tasks if "sonline" in str(key)]
-    )
-
-
-def test_finished_partitions_are_used_again(client, data, tmp_path, caplog):
-    X, y, _ = data
-    marker, folder = tmp_path / "broken", tmp_path / "checkpoints"
-    marker.touch()
-    parts = [slice(first, first + ROWS) for first in range(0, len(X), ROWS)]
-    rows = [
-        dask.delayed(broken)(X[part], str(marker) if number == 5 else None, str(folder))
-        for number, part in enumerate(parts)
-    ]
-    labels = [dask.delayed(y[part]) for part in parts]
-    model = SONClassifier(max_iter=2)
-    arguments = {"classes": np.unique(y), "checkpoint": folder, "resume": True}
-    with caplog.at_level("ERROR"), pytest.raises(OSError, match="disk"):
-        model.fit(rows, labels, **arguments)
-    until(lambda: not client.futures and not ours(client))  # the remaining tasks are not run
-    assert "register-client" not in caplog.text  # the connection has not been lost
-    assert not hasattr(model, "classes_")
-    left = {path.name for path in (folder / "round-1").glob("*.json")}
-    assert left <= {f"partition-{number:05d}.json" for number in range(5)}
-    assert len(left) >= 2
-    damaged = min(left).replace("json", "sonline")  # which counts for nothing
-    (folder / "round-1" / damaged).write_bytes(b"damaged")
-    marker.unlink()
-    model.fit(rows, labels, **arguments)
-    resumed = [entry.resumed for entry in model.rounds_[0].figures]
-    assert resumed.count(True) == len(left) - 1
-    assert state(model) == state(SONClassifier(max_iter=2).fit(*arrays(X, y)))
-    model.fit(rows, labels, **arguments)
-    assert all(entry.resumed for shard in model.rounds_ for entry in shard.figures)
-    with pytest.raises(ParameterError, match="rounds 2, this run has 3"):
-        SONClassifier(max_iter=3).fit(rows, labels, **arguments)
+    days = pd.date_range("2024-01-01", periods=len(y)).strftime("%Y-%m-%d")
+    frame = pd.DataFrame({"x": X[:, 0], "when": days, "y": y})
+    frame.loc[len(y) - 2, "when"] = "soon"
+    parts = dd.from_pandas(frame, npartitions=2)
+    row = len(parts.partitions[1]) - 1
+    with pytest.raises(DataFormatError, match=rf"^partition 1:{row}: column 'when' .*'soon'"):
+        SONClassifier().fit(parts, "y")
+    model = SONClassifier().fit(parts, "y", on_error="skip")
+    assert [entry.skipped for entry in model.rounds_[0].figures] == [0, 1]
+    assert "when.week_sin" in model.weights("ant")

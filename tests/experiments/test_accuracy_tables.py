@@ -147,7 +147,7 @@ def test_streams_that_cannot_be_built_are_left_out_with_a_line(tmp_path, monkeyp
     main = pytest.importorskip("benchmarks.accuracy.__main__")
     good = Stream("good", "regression", "tables", lambda: (sp.eye_array(3).tocsr(), np.arange(3.0)))
     bad = Stream("bad", "regression", "ids", lambda: 1 / 0)
-    monkeypatch.setattr(main, "all_streams", lambda *_: [bad, good])
+    monkeypatch.setattr("benchmarks.accuracy.streams.all_streams", lambda *_: [bad, good])
     arguments = ["accuracy", "--cache", str(tmp_path), "--prepare"]
     monkeypatch.setattr("sys.argv", arguments)
     main.main()

@@ -1,4 +1,4 @@
-"""Dates, times and amounts of tables: the same features from every kind of file."""
+"""Dates, times and amounts: the same features from files, frames and mappings."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import datetime as dt
 import itertools
 import json
 import math
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -153,14 +154,8 @@ def test_a_model_with_dates_reads_them_again(tmp_path: Path) -> None:
     assert right.mean() > 0.9
     for number in range(5):  # the same features in mappings
         for value in (dates[number], dt.date.fromisoformat(dates[number])):
-            one = loaded.predict_one(streams.date_features("when", value))
+            one = loaded.predict_one({"when": value})
             assert one == pytest.approx(float(predicted[number]), abs=1e-4)
-    with pytest.raises(InvalidInputError, match="not a date"):
-        streams.date_features("when", "soon")
-    pandas = pytest.importorskip("pandas")
-    for column in (dates[:3], pandas.to_datetime(dates[:3])):
-        with pytest.raises(InvalidInputError, match="'when'"):
-            loaded.predict(pandas.DataFrame({"when": column}))
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl", "parquet"])
@@ -203,7 +198,7 @@ def test_amounts_of_a_table(tmp_path: Path, kind: str) -> None:
     learner = OnlineLearner()
     learner.learn_stream(path, amounts=["price"])
     assert [*learner.weights()] == ["price"]
-    assert learner.model.reading.table["amounts"] == ["price"]
+    assert learner.model.reading.table.amounts == ("price",)
 
 
 @pytest.mark.parametrize("kind", ["csv", "parquet"])
@@ -217,3 +212,112 @@ def test_a_column_with_another_text_in_each_row_gives_a_warning(tmp_path: Path, 
         parquet.write_table(pa.table({"id": ids, "label": labels}), path)
     with pytest.warns(UserWarning, match=r"column 'id' has another text.*--ignore id"):
         OnlineLearner().learn_stream(path)
+
+
+# -- frames and mappings ---------------------------------------------------------------------------
+
+
+def frames(times: list[dt.datetime | None]) -> dict[str, object]:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    texts = [None if time is None else str(time) for time in times]
+    zone = dt.timezone(dt.timedelta(hours=2))
+    return {
+        "pandas": pandas.DataFrame({"when": pandas.Series(times, dtype="datetime64[ns]")}),
+        "pandas with a zone": pandas.DataFrame(
+            {"when": pandas.Series(times).dt.tz_localize("UTC").dt.tz_convert(zone)}
+        ),
+        "pandas, text": pandas.DataFrame({"when": texts}),
+        "pandas, objects": pandas.DataFrame({"when": pandas.Series(times, dtype=object)}),
+        "polars": polars.DataFrame({"when": times}),
+        "polars, text": polars.DataFrame({"when": texts}),
+        "arrow": pa.table({"when": pa.array(times)}),
+        "arrow, text": pa.table({"when": texts}),
+        "mappings": [{"when": time} for time in times],
+        "mappings, text": [{"when": text} for text in texts],
+        "mappings, pandas": [
+            {"when": None if time is None else pandas.Timestamp(time)} for time in times
+        ],
+        "mappings, NumPy": [
+            {"when": np.datetime64("NaT" if time is None else time, "s")} for time in times
+        ],
+    }
+
+
+@pytest.mark.parametrize("missing", ["absent", "mark"])
+def test_frames_and_mappings_have_the_features_of_files(tmp_path: Path, missing: str) -> None:
+    start = dt.datetime(2023, 1, 2)  # noqa: DTZ001 - as tables have them
+    times: list[dt.datetime | None] = [start + dt.timedelta(hours=31 * n) for n in range(300)]
+    labels = [int(time is not None and time.weekday() >= 5) for time in times]
+    times[20] = None
+    path = tmp_path / "d.csv"
+    path.write_text(
+        "when,label\n"
+        + "".join(f"{time or ''},{y}\n" for time, y in zip(times, labels, strict=True))
+    )
+    read = OnlineLearner(missing=missing)
+    read.learn_stream(path)
+    wanted = read.weights()
+    assert ("when=(missing)" in wanted) == (missing == "mark")
+    for name, rows in frames(times).items():
+        learner = OnlineLearner(missing=missing)
+        learner.learn(rows, labels)
+        assert learner.weights() == pytest.approx(wanted, rel=1e-5), name
+        predicted = read.predict(rows)
+        assert learner.predict(rows) == pytest.approx(predicted, rel=1e-4, abs=1e-6), name
+        one = rows[7] if isinstance(rows, list) else {"when": times[7]}
+        assert read.predict_one(one) == pytest.approx(predicted[7], rel=1e-5)
+        parts = read.explain_one(one)
+        assert sum(parts.values()) == pytest.approx(predicted[7], abs=1e-4)
+        assert {"when", "when.week_sin"} <= set(parts)
+
+
+def test_texts_of_a_column_of_categories_are_no_dates(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    words, labels = ["2024-05-17", "2024-05-18"] * 20, [0, 1] * 20
+    path = tmp_path / "d.csv"
+    pandas.DataFrame({"when": words, "label": labels}).to_csv(path, index=False)
+    read, given = OnlineLearner(), OnlineLearner()
+    read.learn_stream(path, text=["when"])
+    given.learn(pandas.DataFrame({"when": words}).astype("category"), labels)
+    read.save(tmp_path / "m.son")
+    for learner in (read, given, OnlineLearner.load(tmp_path / "m.son")):
+        assert learner.features() == ["when=2024-05-17", "when=2024-05-18"]
+        raw = learner.predict(pandas.DataFrame({"when": words}))
+        assert learner.predict_one({"when": "2024-05-18"}) == raw[1] > raw[0]
+        learner.learn_one({"when": "2024-05-17"}, 0)
+        assert learner.features() == ["when=2024-05-17", "when=2024-05-18"]
+
+
+def test_a_column_of_a_frame_keeps_its_type() -> None:
+    pandas = pytest.importorskip("pandas")
+    when = pandas.DataFrame({"when": pandas.date_range("2024-01-01", periods=40)})
+    labels = [0, 1] * 20
+    frames, mappings = OnlineLearner(), OnlineLearner()
+    frames.learn(when, labels)
+    mappings.learn(when.to_dict("records"), labels)
+    for learner in (frames, mappings):
+        with pytest.raises(InvalidInputError, match=r"has numbers, but .* trained with dates"):
+            learner.predict(pandas.DataFrame({"when": [1.0]}))
+    with pytest.raises(InvalidInputError, match="'when' holds dates, and 'soon' is none") as error:
+        frames.predict(pandas.DataFrame({"when": ["2024-01-01", "soon"]}))
+    assert error.value.row == 1
+    with pytest.raises(InvalidInputError, match=r"has text \('soon'\), but .* with dates"):
+        mappings.predict(pandas.DataFrame({"when": ["soon"]}))
+    for kind, values in (("numbers", [1.0] * 40), ("text", ["a"] * 40)):
+        learner = OnlineLearner()
+        learner.learn(pandas.DataFrame({"when": values}), labels)
+        with pytest.raises(InvalidInputError, match=f"has dates, but .* trained with {kind}"):
+            learner.predict(when)
+
+
+def test_a_frame_with_another_text_in_each_row_gives_a_warning() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"id": [f"user {n}" for n in range(300)]})
+    learner = OnlineLearner()
+    with pytest.warns(UserWarning, match="column 'id' has another text.*leave it out"):
+        learner.learn(frame, [0, 1] * 150)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        OnlineLearner().learn(frame.astype("category"), [0, 1] * 150)
+        OnlineLearner().learn(frame.assign(id=["a", "b"] * 150), [0, 1] * 150)
+        learner.learn(frame, [0, 1] * 150)  # it has been said

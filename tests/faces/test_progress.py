@@ -53,7 +53,7 @@ def by_river(X, y, labels: tuple[str, ...]) -> float:
         if label not in model.model.table.numbers:  # it is known with its first row
             learned = model.model.learn([x], [label])
         else:
-            raw = np.array(model.model.predict_one(x))[:, np.newaxis]
+            raw = np.array(model.model.predict_one(x, False))[:, np.newaxis]
             code = model.model.table.codes([label])
             learned = LearnResult(raw, code, [(0, model.model.classes)])
             model.learn_one(x, label)

@@ -1,4 +1,4 @@
-"""Every model file that a released format version wrote can be read and used on."""
+"""Model files of the current format can be read and used on."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from sonline import ModelFileError, OnlineLearner, SONClassifier, persistence
+from sonline import OnlineLearner, persistence
 from sonline.parameters import SKETCHES
 
 FOLDER = Path(__file__).parent
@@ -48,29 +48,3 @@ def test_golden_model(file: Path, make: ModuleType) -> None:
     np.testing.assert_allclose(predictions, expected["predictions"], rtol=1e-9, atol=1e-12)
     predictions = model.learn(make.rows(20, seed=4), make.labels(20, seed=5))
     np.testing.assert_allclose(predictions, expected["continued"], rtol=1e-7, atol=1e-10)
-
-
-def test_golden_model_of_classes_with_a_sketch_each() -> None:
-    """Classes on wide rows share a sketch today; those of earlier files keep their own."""
-    spec = importlib.util.spec_from_file_location("golden_classes", FOLDER / "make_classes.py")
-    assert spec is not None
-    assert spec.loader is not None
-    make = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(make)
-    expected = json.loads((FOLDER / "classes-1.json").read_text(encoding="utf-8"))
-    model = SONClassifier.load(FOLDER / "classes-1.sonline")
-    later = make.rows(10, seed=3)
-    predictions = model.decision_function(later)
-    np.testing.assert_allclose(predictions, expected["predictions"], rtol=1e-9, atol=1e-12)
-    model.partial_fit(make.rows(20, seed=4), make.labels(20, seed=5))
-    predictions = model.decision_function(later)
-    np.testing.assert_allclose(predictions, expected["continued"], rtol=1e-7, atol=1e-10)
-
-
-@pytest.mark.parametrize("field", ["blocks", "sketch.b", "sketch.ev", "sketch.maps", "sketch.tags"])
-def test_damaged_file_of_the_first_layout_of_fd(field: str, tmp_path: Path) -> None:
-    document, tensors = persistence.read(FOLDER / "model-1-fd-first.sonline")
-    tensors.pop(f"0.{field}")
-    persistence.write(tmp_path / "model.son", document, tensors)
-    with pytest.raises(ModelFileError):
-        OnlineLearner.load(tmp_path / "model.son")

@@ -69,7 +69,7 @@ def test_merged_learners_continue(parameters, cuts, seed):
     X, learners = shards(parameters, cuts, seed)
     merged = learners[0].merge(learners[1:])
     _, y = stream("emerging", parameters["loss"], 60, 8, seed)
-    before = merged.predict(X[:1])
+    before = merged.learn(X[:1], y[:1], [0.0])  # weight 0: only predicted
     try:
         after = merged.learn(X, y)
     except DivergenceError:  # as the learners alone would: a small alpha and no directions

@@ -18,7 +18,7 @@ from sonline.service import arrow, bodies
 from sonline.service.bodies import LearnRow, LoggedRow, PredictRow, Rows
 from sonline.service.database import Database
 from sonline.service.engine import Engine
-from sonline.service.records import ARROW, LEARN
+from sonline.service.records import AS_ARROW, LEARN
 from sonline.service.settings import Settings
 from sonline.service.versions import new_model, packed
 
@@ -90,7 +90,7 @@ def logged(folder: Path) -> tuple[list[Any], list[Any], list[Any], list[str | No
     for record in database.read(1):
         if record.kind != LEARN:
             continue
-        if record.encoding == ARROW:
+        if record.encoding == AS_ARROW:
             rows = arrow.read(record.payload, labelled=True)
             x += [{k: v for k, v in row.items() if v is not None} for row in rows.x.to_pylist()]
             y += list(rows.y)

@@ -8,12 +8,20 @@ import numpy as np
 import pytest
 
 from sonline.service.database import Database
-from sonline.service.records import LEARN, LINES, SHADOW, DamagedError, Record, StoreError, Version
+from sonline.service.records import (
+    AS_LINES,
+    LEARN,
+    SHADOW,
+    DamagedError,
+    Record,
+    StoreError,
+    Version,
+)
 from sonline.service.view import DatabaseView
 
 
 def record(payload: bytes, count: int = 1) -> Record:
-    return Record(LEARN, LINES, count, payload)
+    return Record(LEARN, AS_LINES, count, payload)
 
 
 @pytest.fixture

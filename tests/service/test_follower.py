@@ -164,3 +164,23 @@ def test_two_processes_follow_a_third(tmp_path):
             wait_for(lambda: answer(first) == answer(second) == answer(writer))
     for process in (first, second):
         assert all("message" in json.loads(line) for line in process.errors.splitlines())
+
+
+def test_what_was_never_a_model_is_forgotten(tmp_path):
+    service = Service(tmp_path)
+    service.start()
+    service.create(NAME, new_model(), "test")
+    follower = Service(tmp_path, follow=True)
+    follower.start(wait=True)
+    models = tmp_path / "models"
+    (models / "junk.db").write_bytes(b"no database")
+    (models / "no name.db").write_bytes(b"")
+    follower.refresh()
+    assert set(follower.engines) == {NAME, "junk"}
+    assert not follower.ready
+    (models / "junk.db").unlink()
+    follower.refresh()
+    assert set(follower.engines) == set(follower.watched) == {NAME}
+    assert follower.ready
+    follower.close()
+    service.close()

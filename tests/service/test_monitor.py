@@ -1,10 +1,14 @@
 """The means of the live page: the same however the events were split into batches."""
 
+import time
+
 import numpy as np
 import pytest
+from helpers_service import make
 
 from sonline.model import LearnResult
 from sonline.service.monitor import WINDOW, Monitor
+from sonline.service.service import Watched
 from sonline.service.versions import new_model
 
 
@@ -39,3 +43,14 @@ def test_the_baseline_of_numbers_is_their_mean_so_far(size):
     assert targets.size < WINDOW
     values = watched(new_model("regression"), targets, size)
     assert values["prior"] == pytest.approx(0.5 * np.mean((targets - means) ** 2))
+
+
+def test_samples_are_in_order_if_the_clock_is_set_back(tmp_path, monkeypatch):
+    engine = make(tmp_path)
+    samples = Watched(engine)
+    first = samples.sample()["time"]
+    monkeypatch.setattr(time, "time", lambda: 1e9)
+    second = samples.sample()["time"]
+    engine.close()
+    assert first <= second < first + 60
+    assert first == pytest.approx(samples.started, abs=60)

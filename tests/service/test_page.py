@@ -1,5 +1,6 @@
 """The live page in a real browser: desktop, phone and dark, and the login."""
 
+import json
 import os
 
 import httpx
@@ -41,7 +42,7 @@ def opened(browser, url, **settings):
 def test_the_page_is_alive(browser, expect, demo, name, settings):
     page = opened(browser, demo, **settings)
     page.wait_for_selector("#state.good", timeout=10_000)
-    page.wait_for_selector("#experts .bar:nth-child(2)")
+    page.wait_for_selector("#members .bar:nth-child(2)")
     page.wait_for_selector("#weights tbody tr:nth-child(6)")
     page.wait_for_selector("#versions tbody tr:nth-child(2)")
     first = page.inner_text("#events")
@@ -129,8 +130,8 @@ def test_the_description_of_the_interface(browser, demo):
 
 
 def test_the_page_needs_a_token(browser, expect, tmp_path):
-    with Tokens(tmp_path) as tokens:
-        secret, other = tokens.add(["predict"]), tokens.add(["learn"])
+    tokens = Tokens(tmp_path)
+    secret, other = tokens.add(["predict"]), tokens.add(["learn"])
     with served("--data", str(tmp_path)) as process:
         page = opened(browser, process.url)
         page.wait_for_selector("#login:not([hidden])")
@@ -141,4 +142,44 @@ def test_the_page_needs_a_token(browser, expect, tmp_path):
         page.click("#login button")
         page.wait_for_selector("#empty:not([hidden])")
         assert "clicks" in page.inner_text("#empty")
+        page.close()
+
+
+def test_curves_move_on_the_page(browser, expect, demo):
+    page = opened(browser, demo)
+    page.wait_for_selector("#curves polyline.before", timeout=20_000)
+    panel = page.locator("#curves > svg").first
+    line = panel.locator("polyline").last
+    first = line.get_attribute("points")
+    assert panel.locator("rect").count() > 5
+    expect(line).not_to_have_attribute("points", first, timeout=20_000)
+    expect(page.locator("#curves-unit")).to_have_text("in log odds of 1")
+    assert page.problems == []
+    page.close()
+
+
+def test_features_and_a_prediction_are_explained_on_the_page(browser, expect, demo):
+    page = opened(browser, demo)
+    page.wait_for_selector("#columns tbody tr:nth-child(3)")
+    page.locator("#explain button").click()
+    expect(page.locator("#explain-answer")).to_contain_text("Raw prediction")
+    page.wait_for_selector("#parts .bar:nth-child(2)")
+    page.fill("#explained", '{"a": [1]}')
+    page.locator("#explain button").click()
+    expect(page.locator("#explain-answer")).to_contain_text("feature 'a' is an array")
+    page.close()
+
+
+def test_curves_of_columns_are_drawn(browser, expect, tmp_path):
+    with served("--data", str(tmp_path)) as process:
+        url = f"{process.url}v1/models"
+        httpx.post(url, json={"name": "m", "task": "regression"}).raise_for_status()
+        rows = [{"x": {"a": n % 41 - 20.0}, "y": (n % 41 - 20.0) ** 2} for n in range(2000)]
+        body = "\n".join(map(json.dumps, rows))
+        kind = {"content-type": "application/x-ndjson"}
+        httpx.post(f"{url}/m/learn", content=body, headers=kind).raise_for_status()
+        page = opened(browser, process.url, viewport={"width": 390, "height": 844})
+        expect(page.get_by_role("img", name="Curve of a")).to_be_visible(timeout=20_000)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 390
+        assert page.problems == []
         page.close()

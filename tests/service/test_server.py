@@ -287,7 +287,7 @@ def test_the_client_sends_tables_and_names_bad_lines(tmp_path):
         bad = ("client", "learn", NAME, str(tmp_path / "bad.ndjson"), "--batch", "4", *url)
         code, _, errors = run(*bad)
         assert (code, f"{tmp_path / 'bad.ndjson'}:11: " in errors) == (3, True), errors
-        assert "in row 2" in errors
+        assert "y, row 2: " in errors
         with Client(process.url, NAME) as client:
             while any(model["lag"] for model in client.models()):
                 time.sleep(0.01)

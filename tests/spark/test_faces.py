@@ -1,8 +1,10 @@
 """Models of Spark and of the other faces: one file, one progressive loss."""
 
+import datetime as dt
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
@@ -71,3 +73,25 @@ def test_classes_are_sorted_in_whatever_order_they_came(spark, iris, tmp_path):
     shares = np.array([row.probability.toArray() for row in made])
     np.testing.assert_array_equal(shares, local.predict_proba(X))
     assert model.weights() == local.weights()
+
+
+def test_dates_are_those_of_frames(spark):
+    """Dates have the same features; texts are dates only for a model that knows them as such."""
+    start = dt.datetime(2024, 1, 1, tzinfo=dt.UTC)
+    times = [start + dt.timedelta(hours=31 * n) for n in range(200)]
+    table = [(t, t.date(), str(t.date()), float(t.weekday() >= 5)) for t in times]
+    frame = spark.createDataFrame(table, ["time", "day", "text", "label"]).coalesce(1)
+    fitted = faces.SONClassifier(featureCols=["time", "day", "text"]).fit(frame)
+    model = fitted.model
+    assert model.reading.columns == {"time": "date", "day": "date", "text": "text"}
+    assert {"time.week_sin", "day", "day.year_cos", "text=2024-01-01"} <= set(model.features())
+    learner = OnlineLearner.from_model(model)
+    predicted = [row.rawPrediction[1] for row in fitted.transform(frame).collect()]
+    rows = [dict(zip(("time", "day", "text"), row, strict=False)) for row in table]
+    np.testing.assert_allclose(learner.predict(rows), predicted, rtol=1e-5, atol=1e-5)
+    given = OnlineLearner()
+    given.learn([{"text": row["text"]} for row in rows], [row[-1] for row in table])
+    given.learn(pd.DataFrame(rows)[["text"]], [row[-1] for row in table])
+    by_spark = faces.SONClassificationModel.of(given.model, [], -1)._set(featureCols=["text"])
+    predicted = [row.rawPrediction[1] for row in by_spark.transform(frame).collect()]
+    np.testing.assert_allclose(given.predict(pd.DataFrame(rows)[["text"]]), predicted, rtol=1e-5)

@@ -4,7 +4,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from pyspark.errors import PythonException
 from pyspark.ml import Pipeline, PipelineModel
 from pyspark.ml.evaluation import BinaryClassificationEvaluator
@@ -88,7 +87,7 @@ def test_a_regression_is_the_merge_of_its_partitions(frame):
     X, z = rows()
     learners = [OnlineLearner(loss="squared") for _ in range(PARTITIONS)]
     for learner, part in zip(learners, shards(), strict=True):
-        learner.learn(sp.csr_array(X[part]), z[part], 1.0 + part % 3)
+        learner.learn(X[part], z[part], 1.0 + part % 3)
     expected = learners[0].merge(learners[1:])
     model = SONRegressor(labelCol="number", weightCol="weight").fit(frame)
     assert np.array_equal(model.model.predict(X).squeeze(), np.squeeze(expected.predict(X)))
@@ -110,7 +109,7 @@ def test_classes_are_the_merge_of_their_partitions(frame):
     codes = np.array([classes.index(word) for word in words])
     learners = [Model(Parameters(), ClassTable((0, 1, 2))) for _ in range(PARTITIONS)]
     for learner, part in zip(learners, shards(), strict=True):
-        learner.learn(sp.csr_array(X[part]), codes[part])
+        learner.learn(X[part], codes[part])
     expected = learners[0].merge(learners[1:])
     model = SONClassifier(labelCol="word").fit(frame)
     assert model.classes == classes == ["höher", "low", "mid"]
@@ -126,12 +125,13 @@ def test_classes_are_the_merge_of_their_partitions(frame):
 
 
 def test_every_way_to_hold_features_gives_the_same_model(frame):
-    vectors = SONClassifier().fit(frame)
-    arrays = SONClassifier(featuresCol="array").fit(frame)
-    columns = SONClassifier(featureCols=["größe", "b c", "x`y", "d.e"]).fit(frame)
+    vectors = SONClassifier(curves=False).fit(frame)
+    arrays = SONClassifier(featuresCol="array", curves=False).fit(frame)
+    names = ["größe", "b c", "x`y", "d.e"]
+    columns = SONClassifier(featureCols=names, curves=False).fit(frame)
     pairs = [F.format_string(f"{j}:%s", F.col("array")[j]) for j in range(COLUMNS)]
     text = frame.select(F.concat_ws(" ", "label", *pairs).alias("value"))
-    lines = SONClassifier(featuresCol="value", format="svmlight").fit(text)
+    lines = SONClassifier(featuresCol="value", format="svmlight", curves=False).fit(text)
     expected = [row.rawPrediction for row in vectors.transform(frame).collect()]
     for model, options in ((arrays, frame), (columns, frame), (lines, text)):
         made = model.transform(options).collect()
@@ -157,7 +157,7 @@ def test_rounds_begin_with_the_merged_model(frame):
         for learner, part in zip(learners, shards(), strict=True):
             if start is not None:
                 learner.__setstate__(start.__getstate__())
-            learner.learn(sp.csr_array(X[part]), z[part])
+            learner.learn(X[part], z[part])
         start = learners[0].merge(learners[1:], start)
     model = SONRegressor(labelCol="number", rounds=3).fit(frame)
     assert np.array_equal(model.model.predict(X).squeeze(), np.squeeze(start.predict(X)))
@@ -237,9 +237,9 @@ def test_libsvm_files_both_ways(spark, tmp_path):
             file.write(f"{label} {pairs}\n")
     vectors = spark.read.format("libsvm").option("numFeatures", COLUMNS).load(str(path))
     lines = spark.read.text(str(path))
-    expected = Model(Parameters(), ClassTable((0, 1)))
-    expected.learn(sp.csr_array(X), (y > 0).astype(np.int64))
-    by_vectors = SONClassifier().fit(vectors.coalesce(1))
+    expected = Model(Parameters(curves=False), ClassTable((0, 1)))
+    expected.learn(X, (y > 0).astype(np.int64))
+    by_vectors = SONClassifier(curves=False).fit(vectors.coalesce(1))
     by_lines = SONClassifier(featuresCol="value", format="svmlight").fit(lines.coalesce(1))
     assert by_vectors.classes == by_lines.classes == [-1, 1]
     assert np.array_equal(by_vectors.model.predict(X).squeeze(), np.squeeze(expected.predict(X)))
@@ -256,7 +256,7 @@ def test_order_column(spark):
     frame = spark.createDataFrame(table, ["time", "features", "label"]).coalesce(1)
     model = SONRegressor(orderCol="time").fit(frame)
     learner = OnlineLearner(loss="squared")
-    learner.learn(sp.csr_array(X), z)
+    learner.learn(X, z)
     assert np.array_equal(model.model.predict(X).squeeze(), np.squeeze(learner.predict(X)))
 
 
@@ -333,7 +333,7 @@ def test_invalid_settings_are_refused_before_any_work(frame):
     for options, message in [
         ({"featuresCol": "nothing"}, "there is no column 'nothing'"),
         ({"featuresCol": "weight"}, "'weight' has the type double, expected vectors or arrays"),
-        ({"featureCols": ["features"]}, "expected numbers or text"),
+        ({"featureCols": ["features"]}, "expected numbers, text or dates"),
         ({"featureCols": ["b c", "label"]}, "named twice"),
         ({"labelCol": "what"}, "there is no column 'what'"),
         ({"labelCol": "array"}, "'array' has the type array<double>, expected numbers or text"),

@@ -11,7 +11,11 @@ from sonline.labels import ClassTable
 from sonline.parameters import Parameters
 from sonline.streams import Options
 
-TOO_LARGE = "is not a finite number of at most 1e+18, the limit of float32"
+NOT_FINITE = (
+    "NaN is not a finite number; drop or fill missing values, or leave them out (an empty cell, "
+    "null in JSON)"
+)
+TOO_LARGE = "is too large: at most 1e+18 with float32; scale it, or use dtype='float64'"
 VECTORS = pa.struct(
     [
         ("type", pa.int8()),
@@ -97,7 +101,7 @@ def test_bad_vectors_are_named_by_partition_and_row():
         "partition 3: row 3: a sparse vector with an index beyond its size",
         "partition 3: row 4: a broken sparse vector",
         "partition 3: row 5: a vector of size 3, the others have 2",
-        f"partition 3: row 6: feature 0: nan {TOO_LARGE}",
+        f"partition 3: row 6: feature 0: {NOT_FINITE}",
         f"partition 3: row 7: feature 1: 1e+19 {TOO_LARGE}",
         "partition 3: row 8: a sparse vector with an index beyond its size",
     ]

@@ -110,9 +110,14 @@ def test_a_report_has_ratios_to_each_peer(tmp_path, capsys):
 
 
 def test_more_instructions_than_committed_are_noticed(capsys):
-    before = {"oja 10": 1000, "fd 10": 1000}
-    assert instructions.compare({"oja 10": 1090, "fd 10": 500, "new 1": 7}, before) == []
-    assert instructions.compare({"oja 10": 1110, "fd 10": 1000}, before) == ["oja 10"]
+    before = {"even oja 10": 1000, "even fd 10": 1000}
+    assert (
+        instructions.compare({"even oja 10": 1090, "even fd 10": 500, "zipf fd 10": 7}, before)
+        == []
+    )
+    assert instructions.compare({"even oja 10": 1110, "even fd 10": 1000}, before) == [
+        "even oja 10"
+    ]
     assert "+11.0%" in capsys.readouterr().out
 
 

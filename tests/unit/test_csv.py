@@ -114,6 +114,17 @@ def test_formatted_numbers_are_not_silently_categories(tmp_path, shown):
     assert len(read(file, text=["x"])[0]) == 40
 
 
+def test_all_columns_of_formatted_numbers_are_named_at_once(tmp_path, recwarn):
+    file = tmp_path / "a.csv"
+    rows = [f'1,"{n},234.50 €",{n} %,2' for n in range(1, 1100)]
+    file.write_text("\n".join(["label,price,rate,x", *rows]))
+    both = r"'price', 'rate' have .*--amount price --amount rate"
+    with pytest.raises(DataFormatError, match=both):
+        read(file)
+    assert not recwarn.list  # of categories that nearly every row has for itself
+    assert read(file, amounts=["price", "rate"])[0][1] == {"price": 2234.5, "rate": 2.0, "x": 2.0}
+
+
 @pytest.mark.parametrize(
     "words",
     [

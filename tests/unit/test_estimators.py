@@ -17,7 +17,7 @@ class TestParameters:
     def test_each_parameter_of_the_learner_is_there_with_its_default(self, estimator):
         arguments = {field: name for name, field in estimator.arguments}
         left_out = set(Parameters.names()) - set(arguments)
-        assert left_out <= {"hash_bits", "seed", "quantile"}
+        assert left_out <= {"hash_bits", "seed", "quantile", "power", "delta", "epsilon"}
         for field, name in arguments.items():
             if field != "loss":
                 assert getattr(estimator, name) == getattr(Parameters(), field)
@@ -100,8 +100,8 @@ class TestLearning:
 
     @pytest.mark.parametrize("estimator", BOTH)
     def test_long_data_in_pieces(self, estimator, monkeypatch):
-        model, X, y = fitted(clone(estimator))
-        monkeypatch.setattr("sonline.rows.PIECE", 100)
+        model, X, y = fitted(clone(estimator).set_params(curves=True))  # sparse rows, too
+        monkeypatch.setattr("sonline.rows.core.PIECE", 100)
         for rows in (X, sp.csr_array(X), sp.csr_matrix(X)):
             np.testing.assert_array_equal(clone(model).fit(rows, y).coef_, model.coef_)
         plain = clone(model).set_params(shuffle=False)
@@ -243,7 +243,7 @@ class TestDiscovery:
         before = state_of(model)
         bad = X[100:].copy()
         bad[3, 3] = np.inf
-        with pytest.raises(InvalidInputError, match="infinity in row 3"):
+        with pytest.raises(InvalidInputError, match="X, row 3: feature 3: inf"):
             model.partial_fit(bad, y[100:])
         with pytest.raises(InvalidInputError, match="another type"):
             model.partial_fit(X[:1], [7])

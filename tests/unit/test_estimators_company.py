@@ -143,8 +143,6 @@ class TestCompany:
             lambda d, t: d["classes"].update(labels=[0, 0, 1]),
             lambda d, t: d["classes"].update(labels=[0, 1]),
             lambda d, t: d["classes"].update(labels=[0, [1], 2]),
-            lambda d, t: d.update(signs=[1.0, 1.0]),
-            lambda d, t: d.update(signs=[1.0, 1.0, 0.5]),
             lambda d, t: d["face"]["arguments"].update(sketch="big"),
             lambda d, t: d["face"]["arguments"].update(colour="red"),
             lambda d, t: d["progress"]["loss"].pop("rows"),

@@ -33,9 +33,9 @@ class TestInput:
     )
     def test_kinds(self, convert):
         rows = convert(self.X)
-        model = SONClassifier(random_state=0).fit(rows, self.y)
+        model = SONClassifier(random_state=0, curves=True).fit(rows, self.y)
         np.testing.assert_array_equal(model.decision_function(rows), self.expected)
-        stream = SONClassifier().partial_fit(rows, self.y, classes=[0, 1, 2])
+        stream = SONClassifier(curves=True).partial_fit(rows, self.y, classes=[0, 1, 2])
         again = clone(stream).partial_fit(self.X, self.y, classes=[0, 1, 2])
         for each in (stream, again):
             each.partial_fit(rows, self.y)
@@ -48,7 +48,7 @@ class TestInput:
             (rows.data, rows.indices.astype(np.int64), rows.indptr.astype(np.int64)), rows.shape
         )
         wide.indices, wide.indptr = wide.indices.astype(np.int64), wide.indptr.astype(np.int64)
-        model = SONClassifier(random_state=0).fit(wide, self.y)
+        model = SONClassifier(random_state=0, curves=True).fit(wide, self.y)
         np.testing.assert_array_equal(model.decision_function(wide), self.expected)
 
     @pytest.mark.parametrize("dtype", [np.float32, np.float16, np.int32, np.uint8, bool])
@@ -173,13 +173,13 @@ class TestBadInput:
     @pytest.mark.parametrize(
         ("labels", "match"),
         [
-            ([0, 1, 9], "label 9 in row 2 is not among the classes"),
-            (["0", "1", "2"], "label '0' in row 0"),
+            ([0, 1, 9], "y, row 2: label 9 is not among the classes"),
+            (["0", "1", "2"], "y, row 0: label '0'"),
             ([0, 1, "a"], "mixes labels of different types, such as 'a' and 0"),
-            (np.array([0, None, 1], dtype=object), "None in row 1; not a label"),
-            (["a", "b", None], "None in row 2; not a label"),
-            (pd.Series(["a", pd.NA, "b"], dtype="string"), "<NA> in row 1; not a label"),
-            ([0, 1, np.nan], "nan in row 2"),
+            (np.array([0, None, 1], dtype=object), "y, row 1: None is not a label"),
+            (["a", "b", None], "y, row 2: None is not a label"),
+            (pd.Series(["a", pd.NA, "b"], dtype="string"), "y, row 1: <NA> is not a label"),
+            ([0, 1, np.nan], "y, row 2: nan is not"),
             ([0.5, 1.5, 2.5], "(?i)continuous|label"),
             ([[0, 1], [1, 0], [1, 1]], "(?i)1d|shape|label"),
         ],
@@ -207,7 +207,7 @@ class TestBadInput:
         model = SONClassifier()
         with pytest.raises(InvalidInputError, match="classes must be passed on the first call"):
             model.partial_fit(X, y)
-        with pytest.raises(InvalidInputError, match="label 2 in row"):
+        with pytest.raises(InvalidInputError, match="label 2 is not"):
             model.partial_fit(X, y, classes=[0, 1])
         assert not hasattr(model, "classes_")
         model.partial_fit(X, y, classes=[2, 0, 1])

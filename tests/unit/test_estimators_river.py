@@ -48,7 +48,7 @@ class TestParameters:
     @pytest.mark.parametrize("model", [SONClassifier(), SONRegressor()])
     def test_each_parameter_of_the_learner_is_there_with_its_default(self, model):
         missing = {name for name in Parameters.names() if not hasattr(model, name)}
-        assert missing <= {"quantile"}
+        assert missing <= {"quantile", "power", "delta", "epsilon"}
         for name in set(Parameters.names()) - missing - {"loss", "dtype"}:
             assert getattr(model, name) == getattr(Parameters(), name)
 
@@ -65,13 +65,14 @@ class TestClassifier:
     def test_booleans_are_one_learner(self):
         model, learner = SONClassifier(), OnlineLearner(dtype="float64")
         for x, y in stream([False, True]):
-            assert model.predict_one(x) in (None, learner.predict_one(x) > 0)
+            predicted = model.predict_one(x)
             model.learn_one(x, y)
-            learner.learn_one(x, 1 if y else -1)
+            assert predicted in (None, learner.learn_one(x, 1 if y else -1) > 0)
         assert model.weights() == learner.weights()
         assert model.weights(False) == {k: -v for k, v in learner.weights().items()}
         chances = model.predict_proba_one(x)
-        assert chances[True] == pytest.approx(1 / (1 + math.exp(-learner.predict_one(x))))
+        next_row = learner.learn_one(x, 1, 0.0)  # weight 0: only predicted
+        assert chances[True] == pytest.approx(1 / (1 + math.exp(-next_row)))
 
     @pytest.mark.parametrize("labels", LABELS.values(), ids=LABELS)
     @pytest.mark.parametrize("size", [1, 7, 300])
@@ -251,8 +252,8 @@ class TestBadInput:
             ({"f0": 1.0}, float("nan"), 1.0, "nan is not a label"),
             ({"f0": 1.0}, 7, 1.0, "label 7 is of another type"),
             ({"f0": 1.0}, ["a"], 1.0, "a label must be a number or a text"),
-            ({"f0": 1.0}, "a", -1.0, "w: -1 in row 0; weights must be 0 or more"),
-            ({"f0": 1.0}, "new", float("inf"), "w: inf in row 0; it must be finite"),
+            ({"f0": 1.0}, "a", -1.0, "w, row 0: the weight -1 is not a number from 0"),
+            ({"f0": 1.0}, "new", float("inf"), "w, row 0: the weight inf is not a number from 0"),
             ("f0", "a", 1.0, "a row must be a mapping"),
             (None, "a", 1.0, "a row must be a mapping"),
             ({"f0": 1.0}, np.int64(3), 1.0, "label 3 is of another type"),
@@ -297,7 +298,7 @@ class TestBadInput:
     def test_more_than_true_and_false(self):
         model = learn_all(SONClassifier(), stream([False, True]))
         before = state_of(model)
-        with pytest.raises(InvalidInputError, match="label 2 in row 0 is not among"):
+        with pytest.raises(InvalidInputError, match="y, row 0: label 2 is not among"):
             model.learn_one({"f0": 1.0}, 2)
         assert state_of(model) == before
 

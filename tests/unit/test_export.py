@@ -49,6 +49,16 @@ def test_classifier(classes, loss, options, discover):
         assert "probabilities" not in predictions
 
 
+@pytest.mark.parametrize("options", [{}, {"clip": True}])
+@pytest.mark.parametrize("loss", ["poisson", "gamma", "tweedie"])
+def test_means(loss, options):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(300, 4)).astype(np.float32)
+    y = rng.poisson(np.exp(0.3 * X[:, 0])) + (loss == "gamma")
+    model = SONRegressor(loss, dtype="float64", random_state=0, **options).fit(X, y)
+    np.testing.assert_allclose(run(model.to_onnx(), X)["predictions"], model.predict(X), rtol=1e-3)
+
+
 @pytest.mark.parametrize("options", [{}, {"clip": True}, {"bound": 50.0, "alpha": "relative:1"}])
 def test_regressor(options, tmp_path):
     X, y = make_regression(300, 8, random_state=0)

@@ -9,8 +9,8 @@ import sonline
 
 PACKAGE = Path(sonline.__file__).parent
 ORDER = (
-    *("errors", "_core", "files", "parameters", "constructors", "persistence"),
-    *("labels", "rows", "evaluate"),
+    *("errors", "_core", "files", "parameters", "constructors", "persistence", "read_options"),
+    *("labels", "rows", "evaluate", "plots"),
     *(
         "merging",
         "model",
@@ -19,7 +19,6 @@ ORDER = (
         "display",
         "training",
         "learner",
-        "plots",
         "export",
         "estimators",
     ),

@@ -65,7 +65,7 @@ def test_an_interrupt_keeps_the_rows_learned(kind: str) -> None:
     assert caught.value.__notes__ == [f"{done} of {ROWS} rows have been learned"]
     assert model.stats()["rounds"] == done
     same = OnlineLearner()
-    before = same.learn(X[:done], y[:done])
+    before = same.learn(rows[:done], y[:done])
     np.testing.assert_array_equal(caught.value.predictions, before)  # type: ignore[attr-defined]
     assert state_of(same) == state_of(model)
     model.learn(X[done : done + 10], y[done : done + 10])
@@ -79,7 +79,7 @@ def test_an_interrupt_finds_all_classes_at_the_same_row() -> None:
         model.learn(X, codes, threads=2)
     done = caught.value.rows_done  # type: ignore[attr-defined]
     assert 0 < done < ROWS
-    assert {each.stats()["rounds"] for each in model.learners} == {done}
+    assert model.stats()["rounds"] == done
     same = Model(Parameters(), ClassTable((0, 1, 2)))
     same.learn(X[:done], codes[:done])
     np.testing.assert_array_equal(same.predict(X[:9]), model.predict(X[:9]))
@@ -101,7 +101,7 @@ def test_the_row_of_an_error_is_that_of_the_batch() -> None:
     X, y = long_batch()
     X[-1, 0] = np.nan
     model = OnlineLearner()
-    with pytest.raises(InvalidInputError, match=f"NaN in row {ROWS - 1}"):
+    with pytest.raises(InvalidInputError, match=f"row {ROWS - 1}: feature .*: NaN"):
         model.learn(X, y)
     assert model.stats()["rounds"] == 0
 
@@ -188,7 +188,7 @@ def test_predictions_of_an_interrupt_are_in_the_order_of_the_classes(
 ) -> None:
     learner = OnlineLearner.from_model(Model(Parameters(), ClassTable(labels)))
     learner.learn(np.eye(3)[: len(labels)], labels)
-    expected = learner.predict(np.eye(3))[:2]
+    expected = learner.learn(np.eye(3), [labels[0]] * 3, [0, 0, 0])[:2]  # only predicted
 
     def interrupt(rows: CoreRows, group: Any, name: str, *arguments: Any) -> None:
         called(rows, group, name, *arguments)

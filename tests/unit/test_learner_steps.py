@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from helpers import labels_of
 from sonline import OnlineLearner
 from sonline.errors import ParameterError
 from sonline.parameters import LOSSES, SKETCHES
@@ -16,7 +17,7 @@ from sonline.parameters import LOSSES, SKETCHES
 def test_a_step_does_not_overshoot(sketch: str, alpha: float, loss: str) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(300, 8)) * 30
-    y = np.sign(X[:, 0] + X[:, 1])
+    y = labels_of(loss, np.sign(X[:, 0] + X[:, 1]))
     model = OnlineLearner(
         loss=loss, sketch=sketch, alpha=alpha, scaling="none", dtype="float64", sketch_size=4
     )
@@ -46,7 +47,7 @@ def test_values_far_beyond_their_scale_do_not_blow_up(loss: str, sketch: str) ->
 def test_predict_makes_the_prediction_that_learn_would_return(sketch: str) -> None:
     rng = np.random.default_rng(0)
     X = rng.normal(size=(100, 6)) * 10.0 ** rng.uniform(-4, 4, size=(100, 6))
-    model = OnlineLearner(sketch=sketch)
+    model = OnlineLearner(sketch=sketch, alpha="relative:0.1")
     for x in X:
         label = float(np.sign(x[0]))
         predicted = model.predict(x[None, :])[0]

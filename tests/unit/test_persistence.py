@@ -137,12 +137,12 @@ def test_pickles_of_other_versions_say_what_to_do(model: OnlineLearner) -> None:
             other.__setstate__(state)
 
 
-@pytest.mark.parametrize(("name", "value"), [("labels.recent", -1.0), ("labels.usual", 1.0)])
-def test_means_of_labels_are_checked(name: str, value: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "value"), [("label.weight", -1.0), ("next.members", -1.0)])
+def test_numbers_that_no_model_has_are_refused(name: str, value: float, tmp_path: Path) -> None:
     document, tensors = small_model("isotropic").__getstate__()
     tensors[f"0.{name}"] = np.full_like(tensors[f"0.{name}"], value)
     persistence.write(tmp_path / "a", document, tensors)
-    with pytest.raises(ModelFileError, match="is not a"):
+    with pytest.raises(ModelFileError, match=r"negative|no model"):
         OnlineLearner.load(tmp_path / "a")
 
 
@@ -169,10 +169,7 @@ def test_inconsistent_fields_are_refused(sketch: str, tmp_path: Path) -> None:
     for name, array in tensors.items():
         others = {key: value for key, value in tensors.items() if key != name}
         inner = name.removeprefix("0.")
-        optional = ("scales.limited", "scales.centres", "labels.recent", "first.labels")
-        optional += ("shrinkage.share",)
-        if inner not in optional:  # older files lack these
-            assert re.search(f"'{inner}' is missing|a name that is not there", outcome(others))
+        assert re.search(f"'(0.)?{inner}' is missing|a name that is not there", outcome(others))
         assert "type" in outcome({**others, name: np.zeros(array.shape, np.float16)})
         if array.ndim:
             assert inner in outcome({**others, name: array.reshape(-1)[:, None, None]})
@@ -253,7 +250,7 @@ def test_files_have_the_usual_rights_and_are_small(file: Path) -> None:
     umask = os.umask(0)
     os.umask(umask)
     assert stat.S_IMODE(file.stat().st_mode) == 0o666 & ~umask
-    assert file.stat().st_size < 8000
+    assert file.stat().st_size < 13_500  # of which 4,400 are what intervals need
 
 
 def test_other_programs_can_read_a_file(file: Path) -> None:

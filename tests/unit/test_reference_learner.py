@@ -21,6 +21,7 @@ from sonline.paper.reference import (
     run,
 )
 from sonline.paper.reference.learner import SCALINGS, SKETCHES
+from sonline.paper.reference.warm_up import WARM_UP_ROWS, choose
 
 SKETCHED = {
     "none": LowRank,
@@ -57,6 +58,7 @@ def worst(a, b):
 def test_without_conveniences_it_is_algorithm_1(sketch, loss, bound):
     X, y = stream(0)
     y = 0.7 * y if loss in {"squared", "quantile"} else y
+    y = np.abs(y) if loss == "gamma" else y  # its labels are above 0
     sigma = make_loss(loss).sigma(min(bound, 1.0)) if bound == math.inf else None
     paper = SketchedOnlineNewton(
         SKETCHED[sketch](X.shape[1], 9.0), make_loss(loss), bound, sigma=sigma, eta=0.3
@@ -286,6 +288,10 @@ def test_alpha_zero_is_invariant(loss, curvature, bound):
     if (loss, curvature, bound) == ("logistic", "auto", None):
         bound = 20.0  # without any bound separable logistic data has no finite optimum
     X, y = stream(15, T=200, d=6)
+    if make_loss(loss).power is not None:
+        y = np.exp(0.5 * y)  # its labels are above 0
+        if (curvature, bound) == ("gradient", None):
+            bound = 4.0  # without any, steps that are explicit overshoot to means of 1e20 and more
     M = np.random.default_rng(1).normal(size=(6, 6))
     args = {"alpha": 0.0, "bound": bound, "curvature": curvature, "eta": 0.1}
     here = ReferenceLearner(loss, "full", **args).learn(X, y)
@@ -365,3 +371,56 @@ def test_bad_rows_are_named_and_leave_the_model_alone(X, y, weight, message):
         learner.learn(X, y, weight)
     assert (learner.w == before).all()
     assert learner.rounds == 1
+
+
+def test_an_implicit_step_has_the_curvature_of_where_it_ends():
+    learner = ReferenceLearner(
+        "logistic", "full", alpha=0.5, step="implicit", curvature="hessian", intercept=False
+    )
+    learner.learn([[2.0]], [1.0])
+    end = 2.0 * learner.w[0]
+    assert end == pytest.approx(-4.0 / 0.5 * make_loss("logistic").derivative(end, 1.0))
+    assert learner.ev[0] == pytest.approx(4.0 * make_loss("logistic").second_derivative(end, 1.0))
+
+
+def first_rows(seed=0):
+    """Return rows of five columns: one with an offset, one in order, three like each other."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(WARM_UP_ROWS, 5))
+    X[:, 0] += 40.0
+    X[:, 1] = 50.0 + 0.1 * np.arange(WARM_UP_ROWS)
+    return X
+
+
+def test_the_first_rows_show_unit_centres_and_width():
+    X = np.hstack([np.ones((WARM_UP_ROWS, 1)), first_rows()])
+    choices = choose(X, directions=2, intercept=True)
+    assert np.flatnonzero(choices.centres).tolist() == [1]  # the column in order may go on so
+    assert choices.unit == 0.0  # two columns of five are as large as forty of the others
+    assert not choices.wide
+    assert choose(X[:, [0, 3, 4, 5]], 2, True).unit == pytest.approx(np.mean(X[:, 3:] ** 2))
+    assert choose(X, 5, True).centres[1] > 0  # large offsets are centred beside any sketch
+    assert not choose(X, 2, False).centres.any()
+    assert not choose(X, 2, True, scaling="rms").centres.any()
+    rng = np.random.default_rng(0)
+    words = (rng.random((WARM_UP_ROWS, 400)) < 0.03).astype(float)
+    assert choose(words, 10, False).wide
+    assert choose(words, 10, False).unit == 1.0
+
+
+def test_the_first_rows_are_learned_again():
+    X, y = np.vstack([first_rows(), first_rows(1)]), np.tile([1.0, -1.0], WARM_UP_ROWS)
+    learner = ReferenceLearner("logistic", "oja", 2, scaling="auto")
+    learner.learn(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS])
+    assert learner.rounds == WARM_UP_ROWS
+    assert learner.inputs.centres[1] > 0
+    again = ReferenceLearner("logistic", "oja", 2, scaling="auto")
+    again.learn(X[:1], y[:1], [0.0])  # knows the number of columns
+    again._start(again._inputs(6, centres=learner.inputs.centres))
+    again.first_rows = None
+    again.learn(X, y)
+    learner.learn(X[WARM_UP_ROWS:], y[WARM_UP_ROWS:])
+    assert (learner.w == again.w).all()
+    assert np.allclose(
+        learner.predict(X), np.hstack([np.ones((len(X), 1)), X]) @ learner.raw_weights
+    )

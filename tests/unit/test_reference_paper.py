@@ -152,12 +152,14 @@ def test_sparse_fd_survives_rows_without_gradient():
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-@pytest.mark.parametrize("bound", [0.9, 4.0])  # not 1: the kink of the hinge would be there
+# Not where a loss has a kink: 1 for the hinge, 0.9 for errors of 0.1 that do not count.
+@pytest.mark.parametrize("bound", [0.8, 4.0])
 @pytest.mark.parametrize("seed", range(3))
 def test_alpha_zero_is_invariant(loss, bound, seed):
     X, y = stream(10 + seed, T=150, d=6, density=0.7)
     M = np.random.default_rng(seed).normal(size=(6, 6))
     loss, eta = make_loss(loss), {"eta": lambda t: 0.5 / math.sqrt(t)}
+    y = y if loss.power is None else np.exp(0.5 * y)  # labels of means are above 0
     here = run(OnlineNewton(6, 0.0, loss, bound, **eta), X, y)
     there = run(OnlineNewton(6, 0.0, loss, bound, **eta), X @ M.T, y)
     assert np.abs(here - there).max() < 1e-6

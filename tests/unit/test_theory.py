@@ -23,6 +23,8 @@ def stream(seed, T=60, d=4, loss="logistic", bound=1.0):
     y = np.where(z > 0, 1.0, -1.0)
     if loss in {"squared", "quantile"}:
         y = np.clip(z, -bound, bound)
+    if loss in {"poisson", "gamma", "tweedie"}:
+        y = np.exp(np.clip(z, -bound, bound))
     return X, y
 
 

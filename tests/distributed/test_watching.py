@@ -4,8 +4,8 @@ import io
 
 from rich.console import Console
 
-from sonline.distributed.progress import watching
 from sonline.distributed.shards import Figures, Shard
+from sonline.distributed.watching import watching
 
 
 def shard(number, **figures):
