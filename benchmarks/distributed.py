@@ -109,10 +109,10 @@ def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
 
     Few rows show what merging costs, which is the same for any number of them.
     """
-    from sonline.cli.cluster import _begin, client_of, train_file  # noqa: PLC0415 - slow to import
-    from sonline.cli.run import Settings  # noqa: PLC0415
-    from sonline.distributed.dask import DaskEngine  # noqa: PLC0415
+    from sonline.cli.cluster import _start, client_of, train_file  # noqa: PLC0415 - slow to import
+    from sonline.distributed.dask import DaskRunner  # noqa: PLC0415
     from sonline.distributed.rounds import Task, train_rounds  # noqa: PLC0415
+    from sonline.training import RunSettings  # noqa: PLC0415
 
     data = generated(Shape(64, 50_000), rows)
     text = texts(data)[0].splitlines(keepends=True)
@@ -121,20 +121,20 @@ def throughput(rows: int, repeats: int) -> Iterator[dict[str, Any]]:
         for number in range(8):
             files.append(str(Path(folder, f"part-{number}.svm")))
             Path(files[-1]).write_bytes(b"".join(text[number::8]))
-        settings = Settings(files, None, {}, {"on_error": "stop"})
-        start, _ = _begin(settings, files[0])
+        settings = RunSettings(files)
+        start, _ = _start(settings, files[0])
         tasks = [Task(n, name, train_file, (n, name, settings)) for n, name in enumerate(files)]
         for workers in (1, 2):
             with client_of(f"local:{workers}") as client:
                 # A worker reads ahead in a separate thread; here it has one processor for both.
                 for place, address in enumerate(sorted(client.scheduler_info()["workers"])):
                     client.run(os.sched_setaffinity, 0, {place}, workers=[address])
-                engine = DaskEngine(client)
-                train_rounds(engine, tasks, start)  # everything is imported after this
+                runner = DaskRunner(client)
+                train_rounds(runner, tasks, start)  # everything is imported after this
                 each, busiest = [], []
                 for _ in range(repeats):
                     before, started = client.run(time.process_time), time.perf_counter()
-                    outcome = train_rounds(engine, tasks, start)
+                    outcome = train_rounds(runner, tasks, start)
                     each.append(time.perf_counter() - started)
                     after = client.run(time.process_time)
                     busiest.append(max(after[name] - before[name] for name in after))

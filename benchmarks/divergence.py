@@ -61,12 +61,16 @@ def rows(stream: str, loss: str) -> tuple[np.ndarray, np.ndarray, float]:
     y = Z @ rng.normal(size=FEATURES) + 0.5 * rng.standard_normal(ROWS) + 1
     if LOSSES[loss]["binary"]:
         y = np.where(y > 0, 1.0, -1.0)
+    elif LOSSES[loss]["positive"]:
+        y = np.exp(np.clip(y, -3.0, 3.0))
+    elif LOSSES[loss]["log_link"]:
+        y = np.maximum(y, 0.0)
     best = minimize_scalar(lambda c: mean_loss(loss, y, np.full(ROWS, c)), (y.min(), y.max()))
     return X, y, float(best.fun)
 
 
 def mean_loss(loss: str, y: np.ndarray, predictions: np.ndarray) -> float:
-    """Return the mean loss of predictions."""
+    """Return the mean loss of raw predictions."""
     metric = Loss(loss)
     metric.update(y, predictions)
     return float(metric.value)
@@ -82,6 +86,8 @@ def run(case: Case) -> float:
         predictions = learner.learn(X * case["scale"], y)
     except DivergenceError:
         return math.inf
+    if LOSSES[case["loss"]]["log_link"]:
+        predictions = np.log(predictions)
     return mean_loss(case["loss"], y, predictions) / constant
 
 

@@ -17,14 +17,21 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 COMMITTED = Path(__file__).parent / "instructions.json"
 BUILD = ROOT / "build" / "kernel"
 TOLERANCE = 0.10
-SHAPE = ("64", "5000", "2000")  # non-zeros, features, rows
-LEARNERS = ("none 0", "adagrad 0", "oja 10", "oja 30", "isotropic 10", "fd 10", "rfd 10", "auto 11")
+Shape = tuple[int, int, int, str]
+AUTO = "auto 11"  # the default
+# Non-zeros, features, rows, and the kind of rows (kernel_bench.cpp).
+SHAPES = {"even": (64, 5_000, 2_000, "even"), "zipf": (75, 50_000, 2_000, "zipf")}
+LEARNERS = {
+    "even": ("none 0", "adagrad 0", "oja 10", "oja 30", "isotropic 10", "fd 10", "rfd 10", AUTO),
+    "zipf": ("none 0", "adagrad 0", "oja 10", "isotropic 10", "fd 10", AUTO),
+}
 
 
 def build() -> Path:
@@ -45,9 +52,10 @@ def build() -> Path:
     return BUILD / "kernel_bench"
 
 
-def count(program: Path, learner: str) -> int:
+def count(
+    program: Path, learner: str, shape: Shape, environment: Mapping[str, str] | None = None
+) -> int:
     """Return the instructions of one pass of `learn`."""
-    scaling = "auto" if learner.startswith("auto") else "none"
     command = [
         "valgrind",
         "--tool=callgrind",
@@ -55,11 +63,10 @@ def count(program: Path, learner: str) -> int:
         "--toggle-collect=measured_learn",
         str(program),
         *learner.split(),
-        *SHAPE,
-        scaling,
+        *map(str, shape),
         "1",
     ]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    done = subprocess.run(command, check=False, capture_output=True, text=True, env=environment)
     match = re.search(r"Collected : (\d+)", done.stderr)
     if done.returncode or not match:
         sys.exit(f"callgrind failed for {learner}:\n{done.stderr}")
@@ -69,11 +76,12 @@ def count(program: Path, learner: str) -> int:
 def compare(counts: dict[str, int], committed: dict[str, int]) -> list[str]:
     """Return the learners whose count grew beyond the tolerance, and print all."""
     grown = []
-    work = int(SHAPE[0]) * int(SHAPE[2])
     for learner, now in counts.items():
+        nonzeros, _, rows, _ = SHAPES[learner.split()[0]]
+        work = nonzeros * rows
         before = committed.get(learner)
         change = f"{now / before - 1:+.1%}" if before else "new"
-        print(f"{learner:14} {now / work:9.1f} instructions per non-zero   {change}")
+        print(f"{learner:18} {now / work:9.1f} instructions per non-zero   {change}")
         if before and now > before * (1 + TOLERANCE):
             grown.append(learner)
     return grown
@@ -91,7 +99,11 @@ def main() -> int:
         "compiler": subprocess.check_output([program, "--compiler"], text=True).strip(),
         "architecture": platform.machine(),
     }
-    counts = {learner: count(program, learner) for learner in LEARNERS}
+    counts = {
+        f"{kind} {learner}": count(program, learner, shape)
+        for kind, shape in SHAPES.items()
+        for learner in LEARNERS[kind]
+    }
     committed = json.loads(COMMITTED.read_text(encoding="utf-8")) if COMMITTED.exists() else {}
     grown = compare(counts, committed.get("counts", {}))
     if update:

@@ -39,8 +39,9 @@ def native() -> ctypes.CDLL:
 def touch_blocks(learner: OnlineLearner, rows: Rows) -> tuple[Run, int]:
     """Return the loop over the blocks that this learner has for these rows, and floats a block."""
     learner.learn(rows.X, rows.y)
-    state = learner.model.core.save()  # how wide a block is, and where features lie
-    slots_seen, stride = state["blocks"].shape
+    state = learner.model.core.save()  # how many numbers a feature has, and where features lie
+    stores = (state[name] for name in ("0.blocks", "scales.numbers", "diagonal") if name in state)
+    slots_seen, stride = len(state["features"]), sum(store.shape[1] for store in stores)
     keys = np.asarray(state["features"], dtype=np.int64)
     slot_of = np.zeros(rows.features, dtype=np.uint32)
     slot_of[keys[1:]] = np.arange(1, slots_seen, dtype=np.uint32)

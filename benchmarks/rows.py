@@ -130,14 +130,14 @@ def sparse_rows(settings: Settings) -> Iterator[Result]:
 def thousand_rows(settings: Settings) -> Iterator[Result]:
     """What `partial_fit` adds to the kernel."""
     rows = data.generated(data.MAIN, 1000)
-    X, y, signs = rows.X, rows.y.astype(np.int64), rows.y
-    out = np.empty(len(y))
+    X, y = rows.X, rows.y.astype(np.int64)
+    numbers, out = (rows.y > 0).astype(float), np.empty((1, len(y)))  # of the classes
     for m in (10, 0):
         ours = SONClassifier(sketch_size=m).partial_fit(X, y, classes=[-1, 1])
         bare = OnlineLearner(sketch_size=m).model.core  # nothing in between
 
         def learn(bare: Any = bare) -> None:
-            bare.learn_arrays((X.data, X.indices, X.indptr, X.shape[1]), signs, None, out)
+            bare.learn_arrays((X.data, X.indices, X.indptr, X.shape[1]), numbers, None, out)
 
         learn()
         times = 5

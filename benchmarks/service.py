@@ -224,11 +224,20 @@ def engine(folder: Path, **settings: Any) -> Iterator[Engine]:
     yield made  # not closed, as if killed: no snapshot
 
 
+# No snapshots, and no limit to the events that wait to be learned.
+FILLING: dict[str, Any] = {
+    "snapshot_events": 1 << 60,
+    "snapshot_seconds": 1e9,
+    "backlog": 1 << 60,
+    "backlog_bytes": 1 << 60,
+}
+
+
 def replay(events: int, batch: int) -> None:
     """Print how long a start takes that has to learn all events, sent in requests of one size."""
     lines = [json.dumps(row) for row in rows(1000)]
     with tempfile.TemporaryDirectory() as name:
-        with engine(Path(name), snapshot_events=1 << 60, snapshot_seconds=1e9) as first:
+        with engine(Path(name), **FILLING) as first:
             waits: deque[Any] = deque()
             for start in range(0, events, batch):
                 payload = "\n".join(lines[start % 1000 :][:batch]).encode()

@@ -15,17 +15,15 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from benchmarks.accuracy import learners, protocol, report
-from benchmarks.accuracy.cache import Cache, tidy
-from benchmarks.accuracy.sources import Sources
-from benchmarks.accuracy.stream import GROUPS, Rows, Stream
-from benchmarks.accuracy.streams import all_streams
+from benchmarks.accuracy.cache import Cache, rows_or_reason, tidy
+from benchmarks.accuracy.stream import GROUPS, Stream
+from benchmarks.accuracy.streams import chosen_streams
 
 WIDE = 5_000  # features beyond which the slow ones are left out
 
@@ -63,22 +61,6 @@ def main() -> None:
     report.picture(run, options.page.parent / "_static" / "accuracy.png")
 
 
-def chosen_streams(options: argparse.Namespace) -> tuple[list[Stream], list[Stream]]:
-    """Return all streams, and those that the options choose."""
-    data_dir = None if options.data_dir is None else Path(options.data_dir)
-    sources = None
-    if options.cache is not None:
-        sources = Sources(options.cache / "archives", fetch=not options.offline)
-    everything = all_streams(data_dir, sources)
-    return everything, [
-        stream
-        for stream in everything
-        if (not options.streams or any(part in stream.name for part in options.streams))
-        and (not options.groups or stream.group in options.groups)
-        and options.half in (None, stream.half)
-    ]
-
-
 def prepare(options: argparse.Namespace) -> None:
     """Build the files of the streams."""
     cache = Cache(options.cache / "streams")
@@ -86,15 +68,6 @@ def prepare(options: argparse.Namespace) -> None:
         if (rows := rows_or_reason(cache.rows, stream)) is not None:
             X, y = rows
             print(f"{stream.group:10} {stream.name}: {y.size:,} rows, {X.shape[1]:,} features")
-
-
-def rows_or_reason(rows_of: Callable[[Stream], Rows], stream: Stream) -> Rows | None:
-    """Return the rows of a stream; print why it is left out if it cannot be built."""
-    try:
-        return rows_of(stream)
-    except Exception as error:  # noqa: BLE001 - the other streams are run
-        print(f"left out: {stream.name}: {error!r}", file=sys.stderr, flush=True)
-        return None
 
 
 def measured(options: argparse.Namespace) -> dict[str, Any]:
@@ -134,12 +107,12 @@ def measured(options: argparse.Namespace) -> dict[str, Any]:
 def best_of(entry: learners.Entry, stream: Stream, X: Any, y: np.ndarray) -> Any:
     """Return the scores of a contender; of a tuned one those with the least progressive error."""
     classes = int(y.max()) + 1 if stream.kind == "multiclass" else 2
-    late = stream.group == "ordered" and entry.late
+    delays = protocol.DELAYS if stream.group == "ordered" and entry.late else ()
     candidates = []
     for make in entry.makers(stream.kind, classes):
         with np.errstate(all="ignore"):
             try:
-                candidates.append(protocol.judge(make, stream.kind, X, y, late=late))
+                candidates.append(protocol.judge(make, stream.kind, X, y, delays=delays))
             except Exception as error:  # noqa: BLE001 - a contender that fails has no score
                 print(f"{entry.name} on {stream.name}: {error}", file=sys.stderr)
     return min(candidates, key=lambda scores: scores["progressive"]["error"], default=None)

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +101,12 @@ def _about(stream: Stream) -> dict[str, str]:
 
 def _file(stream: Stream) -> str:
     return re.sub(r"[^a-z0-9]+", "-", stream.name.lower()).strip("-") + ".npz"
+
+
+def rows_or_reason(rows_of: Callable[[Stream], Rows], stream: Stream) -> Rows | None:
+    """Return the rows of a stream; print why it is left out if it cannot be built."""
+    try:
+        return rows_of(stream)
+    except Exception as error:  # noqa: BLE001 - the other streams are run
+        print(f"left out: {stream.name}: {error!r}", file=sys.stderr, flush=True)
+        return None

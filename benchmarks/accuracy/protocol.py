@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -31,7 +31,12 @@ class Contender(Protocol):
 
 
 def judge(
-    make: Callable[[], Contender], kind: str, X: sp.csr_matrix, y: np.ndarray, *, late: bool = True
+    make: Callable[[], Contender],
+    kind: str,
+    X: sp.csr_matrix,
+    y: np.ndarray,
+    *,
+    delays: Sequence[int] = DELAYS,
 ) -> dict[str, Any]:
     """Return the scores of one contender on one stream."""
     n = y.size
@@ -49,12 +54,11 @@ def judge(
     spread = y.var() if kind == "regression" else 1.0
     result["progressive"] = score(kind, np.concatenate(progressive), y, spread)
     result["frozen"] = score(kind, np.concatenate(frozen), np.concatenate(truth), spread)
-    if late:
-        rows = min(n, LATE_ROWS)
-        for delay in DELAYS:
-            if rows >= 4 * delay:
-                late_predictions = with_delay(make(), X[:rows], y[:rows], delay)
-                result[f"late {delay}"] = score(kind, late_predictions, y[delay:rows], spread)
+    rows = min(n, LATE_ROWS)
+    for delay in delays:
+        if rows >= 4 * delay:
+            late_predictions = with_delay(make(), X[:rows], y[:rows], delay)
+            result[f"late {delay}"] = score(kind, late_predictions, y[delay:rows], spread)
     return result
 
 
@@ -76,6 +80,8 @@ def with_delay(contender: Contender, X: sp.csr_matrix, y: np.ndarray, delay: int
 
 def score(kind: str, predictions: np.ndarray, y: np.ndarray, spread: float) -> Scores:
     """Return error, and for classes log loss and calibration error."""
+    if kind == "median":
+        return {"error": float(np.mean(np.abs(predictions - y)))}
     if kind == "regression":
         return {"error": float(np.mean((predictions - y) ** 2) / spread)}
     if predictions.ndim == 1:

@@ -30,6 +30,7 @@ which you cannot know before the stream ends.
 
 SGD and River are trained on standardised rows, as their documentation advises, VW and sonline on
 the raw rows. SGD, and sonline with more than two classes, learn in blocks of 2 % of the rows.
+Rows are sparse matrices, for which sonline has no curves; {{doc}}`accuracy-curves` is about tables.
 *Majority or mean* and *last label* use no features.
 
 The constants of the default were chosen on one half of the streams (by a checksum of the name):

@@ -6,6 +6,7 @@ chosen on the "development" half only; the "report" half shows what they are wor
 
 from __future__ import annotations
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -47,3 +48,19 @@ def all_streams(data_dir: Path | None = None, sources: Sources | None = None) ->
     for reason in sorted(filter(None, missing.values())):
         print(f"left out: {reason}", file=sys.stderr)
     return [stream for stream in streams if missing.get(stream.source) is None]
+
+
+def chosen_streams(options: argparse.Namespace) -> tuple[list[Stream], list[Stream]]:
+    """Return all streams, and those that the options choose."""
+    data_dir = None if options.data_dir is None else Path(options.data_dir)
+    sources = None
+    if options.cache is not None:
+        sources = Sources(options.cache / "archives", fetch=not options.offline)
+    everything = all_streams(data_dir, sources)
+    return everything, [
+        stream
+        for stream in everything
+        if (not options.streams or any(part in stream.name for part in options.streams))
+        and (not options.groups or stream.group in options.groups)
+        and options.half in (None, stream.half)
+    ]
