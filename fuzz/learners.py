@@ -121,9 +121,12 @@ def rows(rng: np.random.Generator, count: int, columns: int, dtype: str) -> Any:
 
 def labels(rng: np.random.Generator, learner: Any, count: int) -> Any:
     """Return labels that the loss takes."""
-    if learner.params["loss"] in ("squared", "quantile"):
-        return numbers(rng, count, 1e150)
-    return rng.choice([-1.0, 1.0], size=count)
+    loss = LOSSES[learner.params["loss"]]
+    if loss["binary"]:
+        return rng.choice([-1.0, 1.0], size=count)
+    if loss["log_link"]:
+        return np.abs(numbers(rng, count, 1e18))
+    return numbers(rng, count, 1e150)
 
 
 def learn_some(rng: np.random.Generator, learner: Any) -> None:
@@ -134,7 +137,12 @@ def learn_some(rng: np.random.Generator, learner: Any) -> None:
     weights = np.abs(numbers(rng, count, 1e150)) if rng.random() < 0.3 else None
     predictions = learner.learn(X, y, weights)
     bound = learner.params["bound"] or np.inf
-    if not (np.isfinite(predictions) & (np.abs(predictions) <= bound)).all():
+    if LOSSES[learner.params["loss"]]["log_link"]:
+        margins = np.log(predictions, where=predictions > 0, out=np.zeros(count))
+        margins /= 1 + 1e-9  # of rounding
+    else:
+        margins = predictions
+    if not (np.isfinite(predictions) & (np.abs(margins) <= bound)).all():
         raise AssertionError(f"predictions {predictions}, bound {bound}")
 
 

@@ -18,6 +18,7 @@
 #include <iterator>
 #include <limits>
 #include <utility>
+#include <vector>
 
 #include "sonline/archive.hpp"
 #include "sonline/exponential.hpp"
@@ -43,10 +44,10 @@ class Ranks {
 
   // The part of the scores that is less; one more, which is not known yet, is not.
   double rank(double score) const {
-    const size_t bucket = bucket_of(score);
+    const size_t bucket = bucket_of(score), group = bucket / kGroup;
     uint32_t below = 0;
-    for (size_t g = 0; g < bucket / kGroup; ++g) below += groups_[g];
-    for (size_t b = bucket / kGroup * kGroup; b < bucket; ++b) below += counts_[b];
+    for (size_t g = 0; g < group; ++g) below += groups_[g];
+    for (size_t b = group * kGroup; b < bucket; ++b) below += counts_[b];
     double part = 0;
     if (bucket > 0 && bucket + 1 < kBuckets)
       part = (score - edge(bucket)) / (edge(bucket + 1) - edge(bucket));
@@ -72,17 +73,16 @@ class Ranks {
     return edge(bucket) + part * (edge(bucket + 1) - edge(bucket));
   }
 
-  void write(double* to) const { std::copy(counts_.begin(), counts_.end(), to); }
-  void read(const double* from) {
-    for (size_t b = 0; b < kBuckets; ++b)
-      counts_[b] = static_cast<uint32_t>(std::clamp(from[b], 0.0, double{kMost * kRow}) + 0.5);
+  void write(uint32_t* to) const { std::copy(counts_.begin(), counts_.end(), to); }
+  void read(const uint32_t* from) {
+    for (size_t b = 0; b < kBuckets; ++b) counts_[b] = std::min(from[b], kMost * kRow);
     sum_up();
   }
 
  private:
   static constexpr uint32_t kRow = 1024,
                             kMost = 1000;  // a row counts so much that it can be halved
-  static constexpr size_t kGroup = 4, kGroups = kBuckets / kGroup, kHalf = kBuckets / 2;
+  static constexpr size_t kGroup = 12, kGroups = kBuckets / kGroup, kHalf = kBuckets / 2;
   static constexpr uint64_t kFirst = (1023 - 5) * 4;  // of the upper bits: 2⁻⁵
   static constexpr int kShift = 50;                   // to exponent and two more bits
 
@@ -118,14 +118,13 @@ class Ranks {
 class Coverage {
  public:
   static constexpr std::array<double, 5> kErrors = {0.01, 0.05, 0.1, 0.2, 0.5};
-  static constexpr size_t kWidth = Ranks::kBuckets + kErrors.size();
 
   // Takes in the score of a row. `known`: it can be compared with those of other rows.
   void learn(double score, bool known) {
-    const double rank = ranks_.rank(score);
+    const double rank = ranks_.rank(score);  // below 1: with an alpha of 0, all are inside
     for (size_t i = 0; i < kErrors.size(); ++i) {
-      const bool outside = alphas_[i] > 0 && (alphas_[i] >= 1 || rank > 1 - alphas_[i]);
-      alphas_[i] += kRate * kErrors[i] * (kErrors[i] - (outside ? 1.0 : 0.0));
+      const bool outside = (rank > 1 - alphas_[i]) | (alphas_[i] >= 1);
+      alphas_[i] += outside ? kRate * kErrors[i] * (kErrors[i] - 1) : kRate * kErrors[i] * kErrors[i];
     }
     if (known) ranks_.add(score);
   }
@@ -144,13 +143,13 @@ class Coverage {
 
   void keep_alphas_of(const Coverage& other) { alphas_ = other.alphas_; }
 
-  void write(double* to) const {
-    std::copy(alphas_.begin(), alphas_.end(), to);
-    ranks_.write(to + alphas_.size());
+  void write(double* alphas, uint32_t* counts) const {
+    std::copy(alphas_.begin(), alphas_.end(), alphas);
+    ranks_.write(counts);
   }
-  void read(const double* from) {
-    std::copy_n(from, alphas_.size(), alphas_.begin());
-    ranks_.read(from + alphas_.size());
+  void read(const double* alphas, const uint32_t* counts) {
+    std::copy_n(alphas, alphas_.size(), alphas_.begin());
+    ranks_.read(counts);
   }
 
  private:
@@ -289,12 +288,17 @@ class Spread {
 // What an output knows about its errors.
 class Intervals {
  public:
-  explicit Intervals(bool numbers) : numbers_(numbers) {}
+  // `uses`: 1 if predictions for the next row and for later rows are the same, else 2.
+  Intervals(bool numbers, size_t uses)
+      : numbers_(numbers), uses_(uses), coverages_(numbers ? uses : 2 * uses) {}
 
   // The size of an error at predictions for both uses.
   Pair sizes(double next, double later, double uncertainty) const {
     return spread_.sizes(next, later, uncertainty);
   }
+
+  // Whether predictions for later rows differ from those for the next row.
+  bool two_uses() const { return uses_ == 2; }
 
   // Before a row is learned: what is predicted for both uses, and, for numbers, xᵀA⁻¹x.
   void expect(double next, double later, double uncertainty) {
@@ -304,12 +308,12 @@ class Intervals {
   // After that: its label.
   void learn(double label) {
     if (!numbers_) {
-      for (size_t use = 0; use < 2; ++use)
+      for (size_t use = 0; use < uses_; ++use)
         of(label > 0, use).learn(label > 0 ? -expected_[use] : expected_[use], true);
       return;
     }
     const Pair sizes = spread_.sizes(expected_[0], expected_[1], uncertainty_);
-    for (size_t use = 0; use < 2; ++use) {
+    for (size_t use = 0; use < uses_; ++use) {
       const double error = std::fabs(label - expected_[use]);
       const bool known = error == 0 || (sizes[use] > 0 && std::isfinite(sizes[use]));
       const double score = error == 0 ? 0.0
@@ -322,15 +326,17 @@ class Intervals {
 
   // See Coverage::limit(); classes have one for labels 1 and one for -1.
   double limit(bool positive, bool later, double error) const {
-    return coverages_[2 * positive + later].limit(error);
+    return coverages_[place(positive, later)].limit(error);
   }
 
   // Labels are the opposite ones.
   void mirror() {
-    std::swap(coverages_[0], coverages_[2]);
-    std::swap(coverages_[1], coverages_[3]);
+    std::rotate(coverages_.begin(), coverages_.begin() + static_cast<std::ptrdiff_t>(uses_),
+                coverages_.end());
   }
-  void forget(bool positive) { of(positive, false) = of(positive, true) = Coverage(); }
+  void forget(bool positive) {
+    for (size_t use = 0; use < uses_; ++use) of(positive, use) = Coverage();
+  }
   void keep_alphas_of(const Intervals& other) {
     for (size_t i = 0; i < coverages_.size(); ++i)
       coverages_[i].keep_alphas_of(other.coverages_[i]);
@@ -338,19 +344,34 @@ class Intervals {
 
   template <class Archive>
   [[gnu::cold]] void state(Archive& archive) {
-    Matrix numbers(numbers_ ? 2 : 4, Coverage::kWidth);
-    for (size_t i = 0; i < numbers.rows(); ++i) coverages_[i].write(numbers[i]);
-    archive.matrix("intervals", numbers);
+    constexpr size_t A = Coverage::kErrors.size(), B = Ranks::kBuckets;
+    if constexpr (Archive::reading) {  // what was learned for two uses stays apart
+      const size_t sides = numbers_ ? 1 : 2;
+      uses_ = archive.template get<double>("intervals.alphas", 1).shape[0] / (A * sides);
+      if (uses_ != 1 && uses_ != 2) archive.fail("intervals.alphas", "has the wrong length");
+      coverages_.resize(sides * uses_);
+    }
+    Vector alphas(coverages_.size() * A);
+    std::vector<uint32_t> counts(coverages_.size() * B);
+    for (size_t i = 0; i < coverages_.size(); ++i)
+      coverages_[i].write(&alphas[i * A], &counts[i * B]);
+    archive.array("intervals.alphas", alphas);
+    archive.array("intervals.counts", counts);
     if constexpr (Archive::reading)
-      for (size_t i = 0; i < numbers.rows(); ++i) coverages_[i].read(numbers[i]);
+      for (size_t i = 0; i < coverages_.size(); ++i)
+        coverages_[i].read(&alphas[i * A], &counts[i * B]);
     if (numbers_) spread_.state(archive);
   }
 
  private:
-  Coverage& of(bool positive, bool later) { return coverages_[2 * positive + later]; }
+  size_t place(bool positive, bool later) const {
+    return uses_ * positive + (later && uses_ == 2);
+  }
+  Coverage& of(bool positive, bool later) { return coverages_[place(positive, later)]; }
 
   bool numbers_;
-  std::array<Coverage, 4> coverages_;
+  size_t uses_;
+  std::vector<Coverage> coverages_;
   Spread spread_;
   Pair expected_{};
   double uncertainty_ = 0;

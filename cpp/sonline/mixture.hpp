@@ -216,6 +216,8 @@ class Mixture {
   size_t size() const { return size_; }
   void hold(bool held) { held_ = held; }
   bool trivial() const { return size_ == 1; }
+  // Whether all members are for both uses.
+  bool one_use() const { return both_; }
   Vector shares(bool later) const { return blend(later).members.values(); }
 
   // What members predict together.

@@ -47,7 +47,7 @@ class Output {
         curved_(config.curved.empty() ? std::nullopt
                                       : std::make_optional<Round<T, S>>(config.of_curves())),
         mixture_(config, held),
-        intervals_(target == kNumber) {
+        intervals_(target == kNumber, mixture_.one_use() && config.diagonal.empty() ? 1 : 2) {
     make_room();
     if (config.scaling == Scaling::gradient) adaptation_.emplace();
   }
@@ -130,7 +130,8 @@ class Output {
   }
   // Before a row is learned, and after that, so that intervals can be judged by it.
   [[gnu::noinline]] void expect(double uncertainty) {
-    intervals_.expect(sign_ * answer(false), sign_ * answer(true), uncertainty);
+    const double next = sign_ * answer(false);
+    intervals_.expect(next, intervals_.two_uses() ? sign_ * answer(true) : next, uncertainty);
   }
   [[gnu::noinline]] void judge(double y) { intervals_.learn(label(y)); }
   // From the third class on, only the errors of rows of this class count.
@@ -320,7 +321,7 @@ class Output {
     if (archive.template get<double>("weights", 2).shape[0] == 0) drop_sketch();
     targets_.state(archive, config_.loss->log_link);
     mixture_.state(archive);
-    if (archive.has("intervals")) intervals_.state(archive);  // merging adds them to its result
+    if (archive.has("intervals.alphas")) intervals_.state(archive);  // merging adds them to its result
     if (round_) round_->read_knowledge(archive, slots);
     if (curved_) archive.within("curved.", [&] { curved_->read_knowledge(archive, curved_slots); });
     if (!adaptation_) return;

@@ -2,11 +2,13 @@
 //
 // Such a member is close to the next row, which says little about rows some hundreds later. So rows
 // come in cycles of three blocks. Its weights for later rows are those at the end of the first
-// block
-// (`learn`), and the third (`judge`) tells how good they still are.
+// block (`learn`), and the third (`judge`) tells how good they still are.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
+#include <iterator>
 
 namespace sonline {
 
@@ -25,16 +27,26 @@ inline constexpr uint64_t kBlock = 211;  // rows of a block; at first a sixth of
 struct Blocks {
   uint64_t start = 0, size = 1, number = 0;
 };
-constexpr Blocks blocks_at(uint64_t row) {
-  Blocks at;
-  while (at.size < kBlock && row >= at.start + 3 * at.size) {
-    at.start += 3 * at.size;
-    ++at.number;
-    at.size = at.start < 6 ? 1 : at.start / 6 < kBlock ? at.start / 6 : kBlock;
-  }
+// … of the cycle after it.
+constexpr Blocks next_of(Blocks at) {
+  at.start += 3 * at.size;
+  ++at.number;
+  at.size = at.start < 6 ? 1 : at.start / 6 < kBlock ? at.start / 6 : kBlock;
   return at;
 }
-inline constexpr Blocks kLongBlocks = blocks_at(~uint64_t{0} >> 1);
+constexpr Blocks long_blocks() {
+  Blocks at;
+  while (at.size < kBlock) at = next_of(at);
+  return at;
+}
+inline constexpr Blocks kLongBlocks = long_blocks();
+// The cycles before them.
+constexpr auto short_blocks() {
+  std::array<Blocks, kLongBlocks.number> cycles;
+  for (Blocks at; at.number < cycles.size(); at = next_of(at)) cycles[at.number] = at;
+  return cycles;
+}
+inline constexpr auto kShortBlocks = short_blocks();
 
 constexpr Cycle cycle_in(const Blocks& at, uint64_t row) {
   const uint64_t blocks = (row - at.start) / at.size;
@@ -45,7 +57,11 @@ constexpr Cycle cycle_in(const Blocks& at, uint64_t row) {
 
 inline Cycle cycle_at(uint64_t row) {
   using namespace detail;  // most rows: divided by a constant
-  return row >= kLongBlocks.start ? cycle_in(kLongBlocks, row) : cycle_in(blocks_at(row), row);
+  if (row >= kLongBlocks.start) return cycle_in(kLongBlocks, row);
+  return cycle_in(*std::prev(std::upper_bound(
+                      kShortBlocks.begin(), kShortBlocks.end(), row,
+                      [](uint64_t at, const Blocks& blocks) { return at < blocks.start; })),
+                  row);
 }
 inline Phase phase_of(uint64_t row) { return cycle_at(row).phase; }
 

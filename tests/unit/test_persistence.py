@@ -250,7 +250,7 @@ def test_files_have_the_usual_rights_and_are_small(file: Path) -> None:
     umask = os.umask(0)
     os.umask(umask)
     assert stat.S_IMODE(file.stat().st_mode) == 0o666 & ~umask
-    assert file.stat().st_size < 13_500  # of which 4,400 are what intervals need
+    assert file.stat().st_size < 11_500  # of which 2,300 are what intervals need
 
 
 def test_other_programs_can_read_a_file(file: Path) -> None:

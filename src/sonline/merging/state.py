@@ -44,8 +44,8 @@ _OPTIONAL = ("tail", "total", "capacity", *_OF_COUNTS)
 _LEFT = ("recent.rows", "recent.values")
 _COUNTS = ("rounds", "nonzeros", "wide", "capacity")  # whole numbers
 SHARES = ("next.members", "next.factors", "later.members", "later.factors")
-OF_ERRORS = ("intervals", "spread")  # what an output knows about its errors
-ALPHAS = 5  # of the numbers in "intervals", before the counts: see intervals.hpp
+# What an output knows about its errors: see intervals.hpp.
+OF_ERRORS = ("intervals.alphas", "intervals.counts", "spread")
 # All fields of the inputs.
 INPUT_FIELDS = (
     *_OF_INPUTS,
@@ -294,9 +294,8 @@ def averaged(states: Sequence[State]) -> State:
         for name in OF_ERRORS
         if name in states[0]
     }
-    if "intervals" in average:  # counts are whole numbers
-        counts = average["intervals"][:, ALPHAS:]
-        counts[:] = np.floor(counts + 0.5)
+    if "intervals.counts" in average:
+        average["intervals.counts"] = np.floor(average["intervals.counts"] + 0.5).astype(np.uint32)
     return average
 
 
@@ -312,8 +311,8 @@ def forgotten(state: State, kept: float) -> State:
 
 def with_opposite_labels(state: State) -> State:
     """Return the knowledge of an output of the same rows with opposite labels."""
-    if "intervals" in state:
-        state = state | {"intervals": np.roll(state["intervals"], 2, axis=0)}
+    halves = (name for name in OF_ERRORS if name.startswith("intervals.") and name in state)
+    state = state | {name: np.roll(state[name], len(state[name]) // 2) for name in halves}
     if "curved.weights" in state:
         state = state | {"curved.weights": -state["curved.weights"]}
     return state | {
