@@ -124,7 +124,8 @@ class Coverage {
     const double rank = ranks_.rank(score);  // below 1: with an alpha of 0, all are inside
     for (size_t i = 0; i < kErrors.size(); ++i) {
       const bool outside = (rank > 1 - alphas_[i]) | (alphas_[i] >= 1);
-      alphas_[i] += outside ? kRate * kErrors[i] * (kErrors[i] - 1) : kRate * kErrors[i] * kErrors[i];
+      alphas_[i] +=
+          outside ? kRate * kErrors[i] * (kErrors[i] - 1) : kRate * kErrors[i] * kErrors[i];
     }
     if (known) ranks_.add(score);
   }
@@ -364,9 +365,7 @@ class Intervals {
   }
 
  private:
-  size_t place(bool positive, bool later) const {
-    return uses_ * positive + (later && uses_ == 2);
-  }
+  size_t place(bool positive, bool later) const { return uses_ * positive + (later && uses_ == 2); }
   Coverage& of(bool positive, bool later) { return coverages_[place(positive, later)]; }
 
   bool numbers_;

@@ -321,7 +321,8 @@ class Output {
     if (archive.template get<double>("weights", 2).shape[0] == 0) drop_sketch();
     targets_.state(archive, config_.loss->log_link);
     mixture_.state(archive);
-    if (archive.has("intervals.alphas")) intervals_.state(archive);  // merging adds them to its result
+    if (archive.has("intervals.alphas"))
+      intervals_.state(archive);  // merging adds them to its result
     if (round_) round_->read_knowledge(archive, slots);
     if (curved_) archive.within("curved.", [&] { curved_->read_knowledge(archive, curved_slots); });
     if (!adaptation_) return;
