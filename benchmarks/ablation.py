@@ -129,7 +129,6 @@ REMOVALS = (
     Removal("limit of first steps", "none", "first_steps"),
     Removal("exponential weights", "equal shares", "exponential_weights"),
     Removal("fixed share", "0", "fixed_share"),
-    Removal("floor of a likelihood", "none", "likelihood_floor"),
     Removal("effective rows", "sum of weights", "effective_rows"),
     Removal("shares for later rows", "those for the next row", "later_shares"),
     Removal("half rate of later shares", "the whole rate", "half_rate"),

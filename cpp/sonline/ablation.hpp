@@ -25,13 +25,15 @@
 namespace sonline::ablation {
 
 inline constexpr std::string_view kNames[] = {
-    "running_energy",    "implicit_step",    "curvature_at_end", "drawn_rows",
-    "repeated_row",      "isotropic_tail",   "first_steps",      "exponential_weights",
-    "fixed_share",       "likelihood_floor", "effective_rows",   "later_shares",
-    "half_rate",         "phases",           "held_weights",     "many_classes",
-    "calibration",       "base_rate",        "young_scales",     "common_unit",
-    "frequent_features", "value_limits",     "centring",         "wide_rows",
-    "label_offset",      "outliers",         "typical_loss",     "pull",
+    "running_energy", "implicit_step",       "curvature_at_end",
+    "drawn_rows",     "repeated_row",        "isotropic_tail",
+    "first_steps",    "exponential_weights", "fixed_share",
+    "effective_rows", "later_shares",        "half_rate",
+    "phases",         "held_weights",        "many_classes",
+    "calibration",    "base_rate",           "young_scales",
+    "common_unit",    "frequent_features",   "value_limits",
+    "centring",       "wide_rows",           "label_offset",
+    "outliers",       "typical_loss",        "pull",
     "likelihood_unit"};
 
 consteval size_t number_of(std::string_view name) {

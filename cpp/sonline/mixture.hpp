@@ -9,8 +9,9 @@
 //           worst for later ones.
 // A member with few rows or much noise is too sure of itself, and one whose steps are short not
 // sure enough. So each is calibrated: b + c (z - b) takes the place of its prediction z, with the
-// base rate b and a factor c that follows the labels. A mixture of linear members is linear, so
-// from outside the model is one weight vector.
+// base rate b and a factor c that follows the labels. Of classes, what they predict together is
+// calibrated, too: a shift makes the mean probability that of the labels. A mixture of linear
+// members is linear, so from outside the model is one weight vector.
 #pragma once
 
 #include <algorithm>
@@ -56,11 +57,13 @@ class Shares {
     if (n > size_) likelihoods[size_] = 0;
     double* share = share_.data();
     const double* prior = prior_.data();
-    Pair best = load_pair(likelihoods);
-    for (size_t e = 2; e < n; e += 2) best = larger_of(best, load_pair(likelihoods + e));
-    const double scale = 1 / std::max(best[0], best[1]);
-    // However wrong a member was, one row cannot remove it, unless the row counts as many.
-    const Pair least = all<Pair>(SONLINE_KEEPS(likelihood_floor) ? kSmallestFactor : 1e-300);
+    Pair best{};  // of members with a share: the sum below is not 0
+    for (size_t e = 0; e < n; e += 2) {
+      const Pair likelihood = load_pair(likelihoods + e);
+      best = larger_of(best, load_pair(share + e) > 0 ? likelihood : Pair{});
+    }
+    const double scale = 1 / std::max({best[0], best[1], kLeast});
+    const Pair least = all<Pair>(kLeast);
     Pair sums{};
     for (size_t e = 0; e < n; e += 2) {
       const Pair factors = larger_of(least, load_pair(likelihoods + e) * scale);
@@ -96,8 +99,8 @@ class Shares {
   }
 
  private:
-  static constexpr double kSmallestFactor = 0.006737946999085467;  // e^-5
-  static constexpr double kFixedShare = 1e-3;                      // no share ever becomes 0
+  static constexpr double kLeast = 1e-300;     // that has a logarithm
+  static constexpr double kFixedShare = 1e-3;  // no share ever becomes 0
 
   [[gnu::noinline]] void forget_some() {
     double sum = 0;
@@ -118,21 +121,24 @@ class Shares {
   Vector prior_, share_;
 };
 
-// Shares and factors of the members, for one use. Vectors are padded as shares are.
+// Shares and factors of the members, and the shift, for one use. Vectors are padded as shares are.
 class Blend {
  public:
   Blend(Vector prior, double kept)
-      : members(std::move(prior), kept), factors_(members.padded(), 1.0), parts_(factors_) {
+      : members(std::move(prior), kept),
+        kept_(kept),
+        factors_(members.padded(), 1.0),
+        parts_(factors_) {
     mix();
   }
 
   // What members predict together.
   double predict(const double* margins, double base) const {
-    return base * rest_ + dot(parts_.data(), margins, parts_.size());
+    return constant(base) + dot(parts_.data(), margins, parts_.size());
   }
-  // The part of each member in it, and what is left for the base rate.
+  // The part of each member in it, and what does not depend on members.
   const Vector& parts() const { return parts_; }
-  double rest() const { return rest_; }
+  double constant(double base) const { return base * rest_ + shift_; }
 
   Vector factors() const {
     return Vector(factors_.begin(), factors_.begin() + static_cast<std::ptrdiff_t>(members.size()));
@@ -162,6 +168,25 @@ class Blend {
       factors[e] = positive < kLargest ? positive : kLargest;
     }
   }
+  // A Newton step of the shift, where slope and curvature are those of the loss at the prediction.
+  // Half the curvature: later rows count more, because first predictions say little of later ones.
+  void follow_mean(double slope, double curvature, double rows) {
+    curvature_ = kept_ * curvature_ + rows * curvature;
+    shift_ -= std::clamp(rows * slope / (kFirstCurvature + 0.5 * curvature_), -1.0, 1.0);
+  }
+  void take_shift_of(const Blend& other) {
+    shift_ = other.shift_;
+    curvature_ = other.curvature_;
+  }
+  template <class Archive>
+  void shift_state(Archive& archive) {
+    archive.scalar("shift", shift_);
+    archive.scalar("curvature", curvature_);
+    if constexpr (Archive::reading)
+      if (curvature_ < 0) archive.fail("curvature", "is negative");
+  }
+  void mirror() { shift_ = -shift_; }
+
   // Computes the parts, after shares or factors have changed.
   void mix() {
     const double *factors = factors_.data(), *shares = members.begin();
@@ -180,10 +205,12 @@ class Blend {
   Shares members;
 
  private:
-  static constexpr double kRows = 100;  // that a factor goes by
+  static constexpr double kRows = 100;           // that a factor goes by
+  static constexpr double kFirstCurvature = 20;  // that the shift goes by before the first row
 
+  double kept_;
   Vector factors_, parts_;
-  double rest_ = 0;
+  double rest_ = 0, shift_ = 0, curvature_ = 0;
 };
 
 class Mixture {
@@ -204,8 +231,9 @@ class Mixture {
       : members_(members_of(config)),
         held_(held),
         size_(members_.size() + config.diagonal.size()),
-        stride_(whole_quads(size_)),
+        stride_(whole_quads(size_ + 1)),
         calibrates_(Targets::has_unit(config) && SONLINE_KEEPS(calibration)),
+        shifts_(calibrates_ && config.loss->binary && config.intercept),
         next_(prior(config, Use::later), config.kept),
         later_(prior(config, Use::next), config.kept) {
     for (const Member& member : members_) both_ &= member.use == Use::both;
@@ -228,8 +256,10 @@ class Mixture {
   double blended(const double* numbers, bool later) const {
     return trivial() ? numbers[0] : dot(blend(later).parts().data(), numbers, size_);
   }
-  // What is left of the base rate.
-  double rest(bool later) const { return trivial() ? 0.0 : blend(later).rest(); }
+  // What of a prediction does not depend on members.
+  double constant(double base, bool later) const {
+    return trivial() ? 0.0 : blend(later).constant(base);
+  }
 
   // Takes in a row that counts as `rows` rows, with what members predicted for each use.
   // judge(predictions, n, judged) compares predictions with the label, and likelihoods_of(later,
@@ -240,9 +270,13 @@ class Mixture {
     if (trivial()) return;
     double *fits = next.fits, *later_fits = later.fits;
     if (calibrates_) {  // both uses at once: the processor waits for few exponentials
-      const size_t n = both_ ? size_ : stride_ + size_;
+      const size_t n = (both_ ? 0 : stride_) + size_ + shifts_;
       next_.calibrate(next.margins, base, reaches_.data(), calibrated_.data());
       if (!both_) later_.calibrate(later.margins, base, &reaches_[stride_], &calibrated_[stride_]);
+      if (shifts_) {  // the prediction is judged behind those of the members
+        calibrated_[size_] = next_.predict(next.margins, base);
+        if (!both_) calibrated_[stride_ + size_] = later_.predict(later.margins, base);
+      }
       judge(calibrated_.data(), n, Judged{fits_.data(), slopes_.data(), curvatures_.data()});
       fits = fits_.data();
       later_fits = &fits_[stride_];
@@ -267,9 +301,18 @@ class Mixture {
     for (const double share : shares) sum += share;
     for (double& share : shares) share /= sum;
     next_.members.set(shares.data());
-    if (!trivial()) next_.set_factors(last(other.next_.factors()));
+    if (!trivial()) {
+      next_.set_factors(last(other.next_.factors()));
+      next_.take_shift_of(other.next_);
+    }
     next_.mix();
     later_ = next_;
+  }
+
+  // Labels are the opposite ones.
+  void mirror() {
+    next_.mirror();
+    later_.mirror();
   }
 
   template <class Archive>
@@ -281,6 +324,7 @@ class Mixture {
       const std::string use = later ? "later" : "next";
       shares_state(archive, use + ".members", blend.members);
       factors_state(archive, use + ".factors", blend);
+      archive.within(use + ".", [&] { blend.shift_state(archive); });
       blend.mix();
     }
   }
@@ -296,6 +340,7 @@ class Mixture {
   void learn_use(Blend& blend, double* fits, size_t at, double rows, double rows_of_factors,
                  Sleeps&& sleeps, Likelihoods&& likelihoods_of) {
     const bool later = at > 0;
+    if (shifts_) blend.follow_mean(slopes_[at + size_], curvatures_[at + size_], rows);
     if (calibrates_) {
       for (size_t e = 0; e < size_; ++e) rows_[e] = sleeps(e) ? 0.0 : rows_of_factors;
       blend.follow(&reaches_[at], &slopes_[at], &curvatures_[at], rows_.data());
@@ -358,7 +403,7 @@ class Mixture {
   std::vector<Member> members_;
   bool held_;
   size_t size_, stride_;  // stride: of the numbers of a use, in whole quads
-  bool calibrates_;
+  bool calibrates_, shifts_;
   bool both_ = true;  // all members are for both uses: one set of shares does
   Blend next_, later_;
   Vector reaches_, calibrated_, fits_, slopes_, curvatures_, rows_;  // of the row at hand

@@ -254,7 +254,7 @@ class Output {
     Vector v(
         std::max(round_ ? round_->sketch().rank() : 0, curved_ ? curved_->sketch().rank() : 0));
     const double base =
-        mixture_.rest(true) * targets_.base(config_) + targets_.offset() + targets_.gap();
+        mixture_.constant(targets_.base(config_), true) + targets_.offset() + targets_.gap();
     const Vector centres = inputs.centres();
     for (Slot slot = 0; slot < slots; ++slot) {
       if (slot == kInterceptSlot && !config_.intercept) continue;
@@ -292,7 +292,9 @@ class Output {
     Targets targets = targets_;
     if (sign_ < 0) targets.mirror();
     targets.state(archive, config_.loss->log_link);
-    mixture_.state(archive);
+    Mixture mixture = mixture_;
+    if (sign_ < 0) mixture.mirror();
+    mixture.state(archive);
     Intervals intervals = intervals_;
     if (sign_ < 0) intervals.mirror();
     intervals.state(archive);

@@ -222,7 +222,6 @@ class Round {
  private:
   static constexpr double kPlain = 1e300;     // α beside which a sketch is nothing
   static constexpr double kNothing = 1e-100;  // of α: beside a sketch it is nothing
-  static constexpr double kLimitedRows = 64;  // up to here, no step of a blend is long
 
   bool needs_slope() const { return explicit_ || S::kAbsorbFirst; }
 
@@ -353,12 +352,13 @@ class Round {
   Vector margins_, energies_, alphas_;
 
  public:
-  // How far a step may move a prediction: members of a blend do not get sure of a class by one row.
+  static constexpr double kLongestMove = 3;  // for each row so far
+  // How far a step may move a prediction: members of a blend do not get sure of a class by the
+  // first rows.
   static double longest_move(const Config& config, const RowsSeen& seen) {
     constexpr double kAny = std::numeric_limits<double>::infinity();
     if (!config.blended() || !config.loss->binary) return kAny;
-    const double rows = seen.effective.count();
-    return SONLINE_KEEPS(first_steps) && rows < kLimitedRows ? rows : kAny;
+    return SONLINE_KEEPS(first_steps) ? kLongestMove * seen.effective.count() : kAny;
   }
 };
 

@@ -299,7 +299,7 @@ def largest_weights(model: Any, count: int = 20, ax: Axes | None = None) -> Axes
     >>> for row in {"warm": 4.0, "wet": 0.5}, {"warm": 4.0}, {"warm": 3.0, "wet": 0.25}:
     ...     before = learner.learn_one(row, 1)
     >>> [text.get_text() for text in plots.largest_weights(learner).get_yticklabels()]
-    ['wet', 'warm']
+    ['warm', 'wet']
     """
     ax = plt.gca() if ax is None else ax
     weights = sorted(_weights_of(model), key=lambda pair: -abs(pair[1]))[:count][::-1]

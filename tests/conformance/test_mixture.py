@@ -89,7 +89,8 @@ def test_forgetting(kind, loss, half_life):
 @pytest.mark.parametrize("loss", ["logistic", "squared", "quantile"])
 @pytest.mark.parametrize("kind", ["ordered", "sparse"])
 def test_several_phases(kind, loss):
-    pair = compare(kind, loss, rounds=LONG, sketch_every=2)
+    # Rounding errors grow with the rows: 3e-7 of the largest weight in the end.
+    pair = compare(kind, loss, rounds=LONG, sketch_every=2, tolerance=1e-6)
     later = pair.oracle.shares(0, "later")
     assert later[4] > 0  # of the member that follows the last rows
     assert (pair.oracle.shares(0, "next")[[2, 3]] > 0).all()

@@ -28,7 +28,9 @@ def stream(
     if kind == "offset":
         X += 50 * (np.arange(features) % 2)
     if kind == "wide":
-        X *= rng.random(X.shape).argsort(axis=1).argsort(axis=1) < 10
+        # Rows share features: with equal ones apart, rounding decides which direction is dropped.
+        chances = rng.random(X.shape) * np.arange(1, features + 1)
+        X *= chances.argsort(axis=1).argsort(axis=1) < 10
     scores = (X - X.mean(axis=0)) @ rng.normal(size=(features, classes))
     return sp.csr_array(X), (scores + rng.normal(size=scores.shape)).argmax(axis=1)
 

@@ -116,8 +116,7 @@ class Seen:
 
     def longest_move(self, config: Config) -> float:
         """Return how far a step may move a prediction: one row makes no blend sure of a class."""
-        short = config.blended and config.loss.binary and self.effective < 64
-        return self.effective if short else math.inf
+        return 3 * self.effective if config.blended and config.loss.binary else math.inf
 
 
 def phase_of(row: int) -> str:

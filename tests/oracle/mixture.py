@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,8 +9,9 @@ import numpy as np
 from oracle.config import Config
 from sonline.paper.reference.sketches import Array
 
-SMALLEST_FACTOR, FIXED_SHARE, FOLLOWER = math.exp(-5), 1e-3, 0.1
+LEAST, FIXED_SHARE, FOLLOWER = 1e-300, 1e-3, 0.1
 CALIBRATION_ROWS, LARGEST_FACTOR = 100.0, 100.0
+FIRST_CURVATURE = 20.0  # of shifts
 PRIOR = {  # for each use: nothing for members of the other, less for followers of the last rows
     "next": {"both": 1.0, "next": FOLLOWER, "later": 0.0},
     "later": {"both": 1.0, "next": 0.0, "later": FOLLOWER},
@@ -24,7 +24,8 @@ Derivatives = Callable[[Array], tuple[Array, Array]]  # slope and curvature of t
 
 def updated(shares: Array, prior: Array, likelihoods: Array, rows: float) -> Array:
     """Exponential weights with a fixed share, for a row that counts as so many."""
-    factors = np.maximum(likelihoods / likelihoods.max(), SMALLEST_FACTOR) ** rows
+    best = max(likelihoods[shares > 0].max(), LEAST)
+    factors = np.maximum(likelihoods / best, LEAST) ** rows
     mixed = FIXED_SHARE * min(rows, 1.0)
     return np.asarray((1 - mixed) * shares * factors / (shares @ factors) + mixed * prior)
 
@@ -52,6 +53,9 @@ class Mixture:
         self.shares = dict(self.prior)
         self.factors = {use: np.ones(len(uses) + diagonal) for use in self.uses}
         self.calibrates = config.loss.binary or (config.curved and not config.log_link)
+        self.shifts = config.loss.binary and config.intercept
+        self.shift = dict.fromkeys(self.uses, 0.0)
+        self.curvature = dict.fromkeys(self.uses, 0.0)
         self.kept = config.kept
 
     @property
@@ -69,9 +73,12 @@ class Mixture:
         use = self._use(use)
         return np.ones(1) if self.trivial else self.shares[use] * self.factors[use]
 
-    def rest(self, use: str) -> float:
+    def constant(self, use: str, base: float) -> float:
+        """Return what of the prediction does not depend on members."""
         use = self._use(use)
-        return 0.0 if self.trivial else float(self.shares[use] @ (1 - self.factors[use]))
+        if self.trivial:
+            return 0.0
+        return float(self.shares[use] @ (1 - self.factors[use])) * base + self.shift[use]
 
     def learn(
         self,
@@ -88,6 +95,12 @@ class Mixture:
             return
         for use in self.uses:
             counted = RATE[use] * rows
+            if self.shifts:
+                z = self.parts(use) @ margins[use] + self.constant(use, base)
+                slopes, curvatures = derivatives_of(np.array([z]))
+                self.curvature[use] = self.kept * self.curvature[use] + counted * curvatures[0]
+                step = counted * slopes[0] / (FIRST_CURVATURE + 0.5 * self.curvature[use])
+                self.shift[use] -= min(max(step, -1.0), 1.0)
             sleeping = self.sleepers & (use == "later" and phase != "judge")
             reach = margins[use] - base
             z = base + self.factors[use] * reach
@@ -108,6 +121,9 @@ class Mixture:
         """Go on with the members that have a step per feature."""
         last = slice(-len(config.diagonal), None)
         shares, factors = self.shares["next"][last], self.factors["next"][last]
+        shift, curvature = self.shift["next"], self.curvature["next"]
         self.__init__(config)  # type: ignore[misc]
         self.shares = {"next": shares / shares.sum()}
         self.factors = {"next": factors}
+        if not self.trivial:
+            self.shift, self.curvature = {"next": shift}, {"next": curvature}

@@ -89,7 +89,7 @@ class Output:
 
     def _blended(self, margins: dict[str, Array], use: str) -> float:
         z = float(self.mixture.parts(use) @ margins[use])
-        z += self.mixture.rest(use) * self.targets.base
+        z += self.mixture.constant(use, self.targets.base)
         return min(max(z, -self.config.bound), self.config.bound)
 
     def answer(self, margins: dict[str, Array], use: str) -> float:
@@ -203,8 +203,8 @@ class Output:
     @property
     def constant(self) -> float:
         """What is added to the weight of the constant feature."""
-        base = self.mixture.rest("later") * self.targets.base
-        return self.sign * (base + self.targets.offset + self.targets.gap)
+        constant = self.mixture.constant("later", self.targets.base)
+        return self.sign * (constant + self.targets.offset + self.targets.gap)
 
     def copy(self) -> Output:
         return copy.deepcopy(self)

@@ -197,10 +197,12 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
     knowledge = read(parameters, state | none, state["features"])
     empty = outputs_of(_core.Model(small.for_core(), small.dtype == "float32").knowledge())[0]
     numbers = knowledge.numbers | dict.fromkeys(("tail", "total", "capacity", "wide"), 0.0)
+    no_shift = dict.fromkeys(("next.shift", "later.shift"), 0.0)
     shares, factors = knowledge.shares["later.members"], knowledge.shares["later.factors"]
-    rest = 0.0
+    constant = 0.0
     if shares.size > 1:  # a single member is not calibrated
-        rest = float(shares @ (1 - factors))
+        base = _base(parameters, numbers)
+        constant = float(shares @ (1 - factors)) * base + numbers["later.shift"]
         shares = shares * factors
     weights = shares[: len(knowledge.weights)] @ knowledge.weights
     hats = None
@@ -210,11 +212,11 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
         weights += curved[curves.own]
         hats = curved
         hats[curves.own] = 0.0
-    if rest:
-        weights[0] += rest * _base(parameters, numbers) * np.sqrt(knowledge.effective[0])
+    if constant:
+        weights[0] += constant * np.sqrt(knowledge.effective[0])
     blend = replace(
         knowledge,
-        numbers=numbers,
+        numbers=numbers | no_shift,
         shares={name: empty[name] for name in knowledge.shares},
         weights=weights[np.newaxis],
         dense=None,

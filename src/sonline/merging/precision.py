@@ -171,6 +171,11 @@ def _numbers(
         total += sum(learner.numbers[count] * learner.numbers[name] - total for learner in learners)
         return total / added(count) if added(count) > 0 else 0.0
 
+    rows = _rows(learners, zero)
+
+    def averaged(name: str) -> float:
+        return float(rows @ [learner.numbers[name] for learner in learners] / rows.sum())
+
     learned = [learner for learner in learners if learner.rounds > 0] or list(learners)
     return {
         "rounds": added("rounds"),
@@ -194,6 +199,10 @@ def _numbers(
         "later.loss.rows": added("later.loss.rows"),
         "base.loss.mean": max(mean("base.loss.mean", "base.loss.rows"), 0.0),
         "base.loss.rows": added("base.loss.rows"),
+        "next.shift": averaged("next.shift"),
+        "next.curvature": added("next.curvature"),
+        "later.shift": averaged("later.shift"),
+        "later.curvature": added("later.curvature"),
         "weights.sum": added("weights.sum"),
         "weights.squares": added("weights.squares"),
         "tail": max(added("tail"), zero.tail),

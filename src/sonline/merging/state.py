@@ -37,6 +37,7 @@ _OF_OUTPUT = (
     *("label.low", "label.high", "label.offset", "label.mean", "label.weight", "label.unit"),
     *("loss.mean", "loss.rows", "later.loss.mean", "later.loss.rows"),
     *("base.loss.mean", "base.loss.rows"),
+    *("next.shift", "next.curvature", "later.shift", "later.curvature"),
 )
 _OF_COUNTS = ("label.positives", "label.gap")  # of an output with a log link
 _OPTIONAL = ("tail", "total", "capacity", *_OF_COUNTS)
@@ -303,7 +304,8 @@ def forgotten(state: State, kept: float) -> State:
     """Return the knowledge of a learner whose rows count ``kept`` times as much."""
     sums = ("weights.sum", "weights.squares", "counts", "ev", "dense", "tail", "total", *_LEFT)
     losses = ("loss.rows", "later.loss.rows", "base.loss.rows")
-    of_output = ("label.weight", *losses, "curved.ev", "curved.tail")
+    of_shifts = ("next.curvature", "later.curvature")
+    of_output = ("label.weight", *losses, *of_shifts, "curved.ev", "curved.tail")
     powers = dict.fromkeys((*sums, *of_output), 1) | {"gradients": 2, "diagonal.squares": 2}
     less = {name: kept**power * state[name] for name, power in powers.items() if name in state}
     return state | less
@@ -322,6 +324,8 @@ def with_opposite_labels(state: State) -> State:
         "label.low": -state["label.high"],
         "label.high": -state["label.low"],
         "label.mean": -state["label.mean"],
+        "next.shift": -state["next.shift"],
+        "later.shift": -state["later.shift"],
     }
 
 
@@ -335,6 +339,7 @@ def without_sketch(state: State) -> State:
     dropped = state | nothing | {"next.members": shares, "later.members": shares}
     factors = state["next.factors"][-members:] if members > 1 else np.ones(1)
     dropped |= {"next.factors": factors, "later.factors": factors}
+    dropped |= {f"later.{name}": state[f"next.{name}"] for name in ("shift", "curvature")}
     dropped["curves"] = np.array(0, dtype=np.int64)
     return {
         name: dropped[name]
