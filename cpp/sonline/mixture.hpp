@@ -340,7 +340,9 @@ class Mixture {
   void learn_use(Blend& blend, double* fits, size_t at, double rows, double rows_of_factors,
                  Sleeps&& sleeps, Likelihoods&& likelihoods_of) {
     const bool later = at > 0;
-    if (shifts_) blend.follow_mean(slopes_[at + size_], curvatures_[at + size_], rows);
+    if (shifts_)
+      blend.follow_mean((later ? kLaterShift : 1.0) * slopes_[at + size_], curvatures_[at + size_],
+                        rows);
     if (calibrates_) {
       for (size_t e = 0; e < size_; ++e) rows_[e] = sleeps(e) ? 0.0 : rows_of_factors;
       blend.follow(&reaches_[at], &slopes_[at], &curvatures_[at], rows_.data());
@@ -364,6 +366,7 @@ class Mixture {
 
   // Equal shares, but for members of the other use, and less for those that follow the last rows.
   static constexpr double kFollower = 0.1;
+  static constexpr double kLaterShift = 0.1;  // steps of the shift for later rows are so short
   static Vector prior(const Config& config, Use other) {
     Vector prior;
     for (const Member& member : members_of(config))

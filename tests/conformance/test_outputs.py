@@ -29,7 +29,7 @@ def stream(
         X += 50 * (np.arange(features) % 2)
     if kind == "wide":
         # Rows share features: with equal ones apart, rounding decides which direction is dropped.
-        chances = rng.random(X.shape) * np.arange(1, features + 1)
+        chances = rng.random(X.shape) * np.arange(1, features + 1) ** 0.75
         X *= chances.argsort(axis=1).argsort(axis=1) < 10
     scores = (X - X.mean(axis=0)) @ rng.normal(size=(features, classes))
     return sp.csr_array(X), (scores + rng.normal(size=scores.shape)).argmax(axis=1)

@@ -12,6 +12,7 @@ from sonline.paper.reference.sketches import Array
 LEAST, FIXED_SHARE, FOLLOWER = 1e-300, 1e-3, 0.1
 CALIBRATION_ROWS, LARGEST_FACTOR = 100.0, 100.0
 FIRST_CURVATURE = 20.0  # of shifts
+STEP_OF_SHIFT = {"next": 1.0, "later": 0.1}
 PRIOR = {  # for each use: nothing for members of the other, less for followers of the last rows
     "next": {"both": 1.0, "next": FOLLOWER, "later": 0.0},
     "later": {"both": 1.0, "next": 0.0, "later": FOLLOWER},
@@ -99,7 +100,8 @@ class Mixture:
                 z = self.parts(use) @ margins[use] + self.constant(use, base)
                 slopes, curvatures = derivatives_of(np.array([z]))
                 self.curvature[use] = self.kept * self.curvature[use] + counted * curvatures[0]
-                step = counted * slopes[0] / (FIRST_CURVATURE + 0.5 * self.curvature[use])
+                step = STEP_OF_SHIFT[use] * counted * slopes[0]
+                step /= FIRST_CURVATURE + 0.5 * self.curvature[use]
                 self.shift[use] -= min(max(step, -1.0), 1.0)
             sleeping = self.sleepers & (use == "later" and phase != "judge")
             reach = margins[use] - base
