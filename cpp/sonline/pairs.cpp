@@ -24,7 +24,7 @@ void Pairs::open_stage() {
   candidates_.clear();
   sums_.clear();
   rows_ = 0;
-  if (!on_ || stage_ >= kStages || size() >= kMost) return;
+  if (!on_ || stage_ >= kStages || size() >= kMostPairs) return;
   for (Slot slot = 1; slot < columns_.size(); ++slot)
     if (!columns_[slot].points.empty()) candidates_.push_back(slot);
   if (candidates_.size() < 2) candidates_.clear();
@@ -34,7 +34,7 @@ void Pairs::open_stage() {
 bool Pairs::see(uint64_t code) {
   for (Pair& pair : pairs_)
     if (heights_[pair.a] != 0 && heights_[pair.b] != 0) ++pair.rows[pair.cell(sides_)];
-  if (!on_ || stage_ >= kStages || size() >= kMost) return false;
+  if (!on_ || stage_ >= kStages || size() >= kMostPairs) return false;
   const size_t n = candidates_.size() + 1;
   if (counting() && code < kCodes) {
     for (size_t i = 1; i < n; ++i) {
@@ -84,7 +84,7 @@ double Pairs::gain(size_t i, size_t j, const Vector& all) const {
 
 Slot Pairs::add(Slot next) {
   const size_t n = candidates_.size();
-  const bool all_fit = n * (n - 1) / 2 <= kMost;
+  const bool all_fit = n * (n - 1) / 2 <= kMostPairs;
   Vector all(triangle(n + 1));
   for (const Vector& sums : sums_)
     for (size_t i = 0; i < all.size(); ++i) all[i] += sums[i];
@@ -101,7 +101,7 @@ Slot Pairs::add(Slot next) {
     }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& x, const auto& y) { return x.first > y.first; });
-  const size_t room = std::min(all_fit ? kMost : kPerStage, kMost - size());
+  const size_t room = std::min(all_fit ? kMostPairs : kPerStage, kMostPairs - size());
   for (size_t i = 0; i < std::min(room, found.size()); ++i) {
     Pair& pair = found[i].second;
     pair.first = next;

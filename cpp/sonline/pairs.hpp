@@ -87,9 +87,9 @@ class Pairs {
   [[gnu::cold]] void state(Archive& archive, size_t slots);
 
  private:
-  static constexpr double kLevel = 0.7;   // of few values
-  static constexpr size_t kFew = 8;       // so many values are few
-  static constexpr size_t kMost = 32;     // pairs
+  static constexpr double kLevel = 0.7;  // of few values
+  static constexpr size_t kFew = 8;      // so many values are few
+  static constexpr size_t kMostPairs = 32;
   static constexpr size_t kMerged = 128;  // … of models that were merged
   static constexpr size_t kPerStage = 8;  // where not all columns can be paired
   static constexpr size_t kStages = 5;

@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sonline.constructors import first_sentence
 from sonline.errors import ParameterError
-from sonline.parameters import (
-    AUTO,
-    LOSSES,
-    SKETCHES,
-    Parameters,
-    first_sentence,
-)
+from sonline.parameters import AUTO, LOSSES, SKETCHES, Parameters
 from sonline.streams import FORMATS, ON_ERROR
 
 CHOICES: dict[str, tuple[str, ...]] = {"loss": tuple(LOSSES), "sketch": SKETCHES} | {

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.errors import InvalidInputError, ParameterError
+from sonline.errors import ParameterError
 from sonline.model.model import Model
 from sonline.rows import Floats, Rows
 
@@ -44,10 +44,7 @@ class Asking:
             The share of the other rows whose labels are asked for as well.
         """
         model = self._model
-        try:
-            raw, variances = model.core.uncertain_one(x, False)
-        except InvalidInputError as error:
-            raw, variances = model.core.uncertain_one(model.cleaned(x, error), False)
+        raw, variances = model.core.uncertain_one(x, False)
         each, spread = np.array([raw, variances])[:, :, np.newaxis]
         return bool(worth(model, each, spread, caution, explore)[0])
 

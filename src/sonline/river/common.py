@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from river import base
 
+from sonline.arguments import check_loss
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.labels import ClassTable, plain
 from sonline.model import Model, to_merge
 from sonline.model.face import Face, Feature
-from sonline.parameters import Parameters, check_loss
+from sonline.parameters import Parameters
 from sonline.rows import row_weights
 
 if TYPE_CHECKING:

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from river import base
 
-from sonline.constructors import RiverRegressorConstructor
-from sonline.errors import InvalidInputError
+from sonline.constructors import RiverRegressorConstructor, documented
 from sonline.model.face import Intervals
-from sonline.parameters import REGRESSION_LOSSES, documented
+from sonline.parameters import REGRESSION_LOSSES
 from sonline.river.common import RiverEstimator
 from sonline.rows import LARGEST, LARGEST_WEIGHT, UNIT, row_weights
 
@@ -72,10 +71,7 @@ class SONRegressor(Intervals, RiverEstimator, RiverRegressorConstructor, base.Mi
         if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST_WEIGHT):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         core = self._model.core
-        try:
-            core.learn_one(x, y, w)
-        except InvalidInputError as error:
-            core.learn_one(self._model.cleaned(x, error), y, w)
+        core.learn_one(x, y, w)
 
     def predict_one(self, x: Mapping[Any, Any], offset: float | None = None) -> float:
         """Return the prediction for one row.
@@ -89,10 +85,7 @@ class SONRegressor(Intervals, RiverEstimator, RiverRegressorConstructor, base.Mi
 
         """
         model = self._model
-        try:
-            raw = model.core.predict_number(x, False)
-        except InvalidInputError as error:
-            raw = model.core.predict_number(model.cleaned(x, error), False)
+        raw = model.core.predict_number(x, False)
         if offset is not None:
             raw += float(model.offsets(offset, 1)[0])  # type: ignore[index]  # not None
         return model.mean_one(raw)

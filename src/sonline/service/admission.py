@@ -150,7 +150,7 @@ class Admission:
         """
         model = self._checked_rows
         if rows.count == 1 and isinstance(rows.x, list):
-            model.predict_row(rows.x[0])
+            model.predict_one(rows.x[0])
             return {}
         if rows.count <= _ROWS_IN_A_LOOP and isinstance(rows.x, list):  # faster for a few
             with suppress(InvalidInputError):  # which `predict` raises with the number of the row

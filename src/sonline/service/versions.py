@@ -291,7 +291,7 @@ class Live:
         """Return the prediction of a mapping: the same bits, in less time."""
         with self._lock:
             model = self.model
-            raw = model.predict_row(x)
+            raw = model.predict_one(x)
             table, seq = model.table, self.next
             if table is not None and model.classes == 2 and model.probabilistic:
                 labels = [table.labels[raw[0] > 0]]
@@ -322,7 +322,7 @@ class Live:
         """Return raw predictions of rows."""
         with self._lock:
             if isinstance(rows.x, list) and len(rows.x) == 1:
-                return [self.model.predict_row(rows.x[0])]
+                return [self.model.predict_one(rows.x[0])]
             raw: list[list[float]] = self.model.predict(rows.x).T.tolist()
             return raw
 

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from sonline import streams
+from sonline.arguments import check_integer
 from sonline.display import Display, PlainConsole, open_console
 from sonline.errors import ParameterError
 from sonline.labels import label_of, plain
 from sonline.model import Model
-from sonline.parameters import Parameters, check_integer
+from sonline.parameters import Parameters
 from sonline.read_options import ReadOptions
 from sonline.rows import check_class_weights
 from sonline.streams.sources import expand

@@ -14,6 +14,7 @@ import numpy as np
 from dask.delayed import Delayed
 from distributed import Client
 
+from sonline.arguments import check_choice
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.dask.runner import DaskRunner, worker_name
 from sonline.distributed.dask.tokens import token_of
@@ -26,7 +27,6 @@ from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.classifier import SONClassifier as LocalClassifier
 from sonline.estimators.regressor import SONRegressor as LocalRegressor
 from sonline.evaluate import R2, Mean
-from sonline.parameters import check_choice
 from sonline.streams import ON_ERROR
 
 

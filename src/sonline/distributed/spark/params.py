@@ -7,8 +7,10 @@ from typing import Any, Self
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol
 
+from sonline.arguments import check_choice, check_integer
+from sonline.constructors import first_sentence
 from sonline.errors import ParameterError
-from sonline.parameters import Parameters, check_choice, check_integer, first_sentence
+from sonline.parameters import Parameters
 from sonline.streams import ON_ERROR
 
 
