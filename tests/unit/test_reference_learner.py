@@ -300,7 +300,7 @@ def test_alpha_zero_is_invariant(loss, curvature, bound):
     assert worst(here, there) < 1e-6
 
 
-@given(split=st.integers(0, 60), sketch=st.sampled_from(SKETCHES))
+@given(split=st.integers(0, 60), sketch=st.sampled_from(list(SKETCHES)))
 def test_any_split_into_batches_is_the_same(split, sketch):
     X, y = stream(16, T=60, kind="sparse")
     whole, parts = ReferenceLearner(sketch=sketch), ReferenceLearner(sketch=sketch)

@@ -7,6 +7,7 @@ an oracle of the kernel's tests: dense, slow and as exact as float64 allows.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
@@ -25,7 +26,16 @@ from sonline.paper.reference.sketches import (
     Sketch,
 )
 
-SKETCHES = ("none", "adagrad", "oja", "fd", "rfd", "isotropic", "full")
+# How each sketch is made: of the features, alpha and the size, and for Oja of its options.
+SKETCHES: dict[str, Callable[..., Sketch]] = {
+    "none": lambda d, alpha, m, **_: LowRank(d, alpha),
+    "adagrad": lambda d, alpha, m, **_: AdaGrad(d, alpha),
+    "oja": lambda d, alpha, m, step=1.0, V0=None: Oja(d, alpha, m, V0=V0, step=step),
+    "fd": lambda d, alpha, m, **_: FrequentDirections(d, alpha, m),
+    "rfd": lambda d, alpha, m, **_: RobustFrequentDirections(d, alpha, m),
+    "isotropic": lambda d, alpha, m, **_: Isotropic(d, alpha, m),
+    "full": lambda d, alpha, m, **_: FullMatrix(d, alpha),
+}
 SCALINGS = ("none", "gradient")
 CURVATURES = ("auto", "gradient", "hessian")
 STEPS = ("explicit", "implicit")
@@ -175,7 +185,7 @@ class ReferenceLearner:
         V0: Array | None = None,
     ) -> None:
         self.loss = make_loss(loss, quantile, power, delta, epsilon)
-        _one_of("sketch", sketch, SKETCHES)
+        _one_of("sketch", sketch, tuple(SKETCHES))
         _one_of("scaling", scaling, self.scalings)
         _one_of("curvature", curvature, CURVATURES)
         _one_of("step", step, STEPS)
@@ -213,13 +223,8 @@ class ReferenceLearner:
         self.w: Array = np.zeros(d)
         self.D: Array = np.full(d, GRADIENT_SCALE_START)  # of "gradient" scaling
         self.label_range: tuple[float, float] | None = None
-        self.sketch = make_sketch(
-            self.sketch_name,
-            d,
-            self._alpha(),
-            self.sketch_size,
-            oja_step=self.oja_step,
-            V0=self.V0,
+        self.sketch = SKETCHES[self.sketch_name](
+            d, self._alpha(), self.sketch_size, step=self.oja_step, V0=self.V0
         )
 
     def learn(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
@@ -416,33 +421,6 @@ class ReferenceLearner:
         if isinstance(self.sketch, LowRank | FullMatrix):
             return self.sketch.ev
         return np.zeros(0)
-
-
-def make_sketch(
-    name: str,
-    d: int,
-    alpha: float,
-    m: int,
-    *,
-    oja_step: float | str = 1.0,
-    V0: Array | None = None,
-) -> Sketch:
-    """Return the sketch of that name, for ``d`` features."""
-    match name:
-        case "adagrad":
-            return AdaGrad(d, alpha)
-        case "oja":
-            return Oja(d, alpha, m, V0=V0, step=oja_step)
-        case "fd":
-            return FrequentDirections(d, alpha, m)
-        case "rfd":
-            return RobustFrequentDirections(d, alpha, m)
-        case "isotropic":
-            return Isotropic(d, alpha, m)
-        case "full":
-            return FullMatrix(d, alpha)
-        case _:
-            return LowRank(d, alpha)
 
 
 def step_ahead(loss: Loss, z: float, y: float, q: float) -> float:
