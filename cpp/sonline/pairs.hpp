@@ -34,6 +34,8 @@ class Pairs {
 
   bool on() const { return on_; }
   size_t size() const { return pairs_.size(); }
+  // Whether the stage has columns that could be paired.
+  bool counting() const { return !candidates_.empty(); }
   void start() { on_ = true; }
   size_t bytes() const;
 
@@ -129,7 +131,6 @@ class Pairs {
     }
   };
 
-  bool counting() const { return !candidates_.empty(); }
   uint64_t stage_rows() const { return kFirstStage << (2 * stage_); }
   static size_t triangle(size_t n) { return n * (n + 1) / 2; }
   double gain(size_t i, size_t j, const Vector& all) const;

@@ -92,8 +92,8 @@ class Face:
         Returns
         -------
         Curve
-            Its knots (``values``), what the column adds there (``contributions``, in log odds or
-            in the unit of the target, less their mean) and the number of ``rows`` in each piece.
+            Its knots (``values``), what the column adds there to the raw prediction
+            (``contributions``, less their mean) and the number of ``rows`` in each piece.
 
         Examples
         --------
