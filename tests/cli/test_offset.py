@@ -133,6 +133,11 @@ def test_converted_rows_keep_their_offsets(sonline, table, tmp_path, form):
         assert "cannot hold the offset" in done.stderr
 
 
+def test_the_label_is_no_offset(sonline, table):
+    done = sonline("train", "claims.csv", "--label", "count", "--offset", "count", code=2)
+    assert "is the column of the label" in done.stderr
+
+
 def test_classes_have_no_offset(sonline, table):
     done = sonline("train", "claims.csv", "--label", "count", "--offset", "offset", code=3)
     assert "offset needs a loss for numbers" in done.stderr
