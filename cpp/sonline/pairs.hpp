@@ -96,7 +96,7 @@ class Pairs {
   static constexpr size_t kPerStage = 8;  // where not all columns can be paired
   static constexpr size_t kStages = 5;
   static constexpr uint64_t kFirstStage = 32;  // rows
-  static constexpr size_t kCodes = 32;         // classes beyond do not help to choose
+  static constexpr size_t kCodes = 32;         // later classes do not help to choose
   static constexpr double kChance = 2;         // what pairs gain by chance is 1 in the mean
 
   struct Column {
@@ -140,6 +140,7 @@ class Pairs {
   std::vector<Pair> pairs_;
   uint64_t stage_ = 0, rows_ = 0;  // rows in the stage
   std::vector<Slot> candidates_;   // the columns that the stage counts, behind the constant one
+  std::vector<uint64_t> codes_;    // in the order in which the stage has seen them
   std::vector<Vector> sums_;       // by code: of the products of halves, the upper triangle
   // Of the row at hand: by column, and by candidate.
   std::vector<uint32_t> sides_ = std::vector<uint32_t>(kColumns + 1);

@@ -45,6 +45,18 @@ def loss_of(model: OnlineLearner, X: Floats, y: Floats) -> float:
 # -- which pairs there are -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("columns", [4, 12])
+def test_pairs_do_not_depend_on_whether_classes_were_declared(columns: int) -> None:
+    """Only the first classes help to choose pairs: the first in the rows, not in the alphabet."""
+    X, _ = table(1500, columns)
+    rng = np.random.default_rng(1)
+    y = np.array([f"{number:02}" for number in rng.permutation(np.arange(1500) % 50)])
+    found = SONClassifier(curves="pairs", discover_classes=True).partial_fit(X, y)
+    declared = SONClassifier(curves="pairs").partial_fit(X, y, classes=np.unique(y))
+    np.testing.assert_array_equal(found.decision_function(X), declared.decision_function(X))
+    assert names(found, "00") == names(declared, "00")
+
+
 @pytest.mark.parametrize("kind", ["zeros and ones", "signs", "categories"])
 def test_columns_of_two_values_need_no_column_of_numbers(kind: str) -> None:
     rng = np.random.default_rng(0)
