@@ -95,7 +95,11 @@ void bind_model_class(nb::module_& module) {
     } catch (const BadInput& error) {
       raise("InvalidInputError", error.what());
     } catch (const Diverged& error) {
-      raise("DivergenceError", error.what());
+      const nb::object type = nb::module_::import_("sonline.errors").attr("DivergenceError");
+      const nb::object raised = type(error.what());
+      nb::setattr(raised, "rows_learned", nb::int_(error.rows_learned));
+      nb::setattr(raised, "rows_done", nb::int_(error.rows_done));
+      PyErr_SetObject(type.ptr(), raised.ptr());
     }
   });
 

@@ -235,7 +235,7 @@ class ModelOf final : public Model {
       }
     } catch (const std::exception& error) {
       remove_from(slots);
-      refuse(batch.first + number, number, error);
+      refuse(batch.first + number, error);
       throw;
     }
   }
@@ -281,7 +281,7 @@ class ModelOf final : public Model {
     output.judge(label);
   }
 
-  [[noreturn]] void refuse(size_t row, size_t number, const std::exception& error) const {
+  [[noreturn]] void refuse(size_t row, const std::exception& error) const {
     std::string text = "row " + std::to_string(row) + ": " + error.what() +
                        ". The learner is as it was before this row";
     if (row > 0) text += "; the " + std::to_string(row) + " rows before it were learned";
@@ -290,7 +290,7 @@ class ModelOf final : public Model {
     text += config_.explicit_step
                 ? ". Use step='implicit', which cannot overshoot, or a larger alpha"
                 : ". Leave the row out, or give numbers of a reasonable size";
-    throw Diverged(text, number, error.what());
+    throw Diverged(text, row, row + 1);
   }
 
   // -- several outputs ---------------------------------------------------------------------------
@@ -334,7 +334,8 @@ class ModelOf final : public Model {
           }
       first = end;
     }
-    if (!failed.empty()) throw Diverged(failed);
+    const size_t end = batch.first + batch.rows;
+    if (!failed.empty()) throw Diverged(failed, end, end);
   }
 
   // Prepares rows from `first` on; returns the row after the last. A slice ends where the outputs

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sonline.constructors import LearnerConstructor, documented
-from sonline.errors import InvalidInputError
+from sonline.errors import DivergenceError, InvalidInputError
 from sonline.evaluate import Progress
 from sonline.labels import label_array
 from sonline.learner_files import LearnsFiles
@@ -140,7 +140,8 @@ class OnlineLearner(LearnsFiles, LearnerView, Asking, Intervals, Sets, Face, Lea
         InvalidInputError
             If anything in the batch cannot be used; the model is then unchanged.
         DivergenceError
-            If the weights overflow; the message names the row. The rows before it are learned.
+            If the weights overflow; the message names the row. The rows before it are learned. Its
+            ``rows_done`` is where training can go on, ``predictions`` are those of learned rows.
         KeyboardInterrupt
             After Ctrl-C. Its ``rows_done`` is the number of rows learned so far, ``predictions``
             are theirs.
@@ -156,9 +157,11 @@ class OnlineLearner(LearnsFiles, LearnerView, Asking, Intervals, Sets, Face, Lea
             labels: Any = vector("y", y) if self._plain else label_array(y)
             weights = row_weights(sample_weight, len(labels))
             learned = model.learn(X, labels, weights, offset=offset)
-        except KeyboardInterrupt as error:
-            if not hasattr(error, "rows_done"):  # it came before the first row
+        except (DivergenceError, KeyboardInterrupt) as error:
+            if not hasattr(error, "learned"):  # it came before the first row
                 vars(error).update(rows_done=0, predictions=np.empty(0))
+            elif self._log_link:
+                vars(error)["predictions"] = model.means(error.learned.raw[0])
             raise
         finally:
             self._settle()

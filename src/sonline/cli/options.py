@@ -220,6 +220,8 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     def collected(values: dict[str, Any]) -> dict[str, Any]:
         for word, name in values_of.items():
             if values.pop(word):
+                if values[name] is False:
+                    raise ParameterError(f"--{word} and --no-{name}: choose one of them")
                 values[name] = word
         return {name: parsed(name, value) for name, value in values.items() if value is not None}
 

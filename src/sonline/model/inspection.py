@@ -240,7 +240,8 @@ class Inspection:
     def unit(self, label: Any = None) -> str:
         """Return what contributions to a raw prediction are measured in."""
         if self.table is None:
-            return "in the unit of the target"
+            log = self.parameters.log_link
+            return "in the logarithm of the target" if log else "in the unit of the target"
         if label is None and self.classes == 2:
             label = self.table.sorted_labels()[1]
         what = "log odds" if self.parameters.loss == PROBABILISTIC else "raw prediction"

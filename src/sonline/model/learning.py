@@ -119,11 +119,12 @@ class Learning:
             labels = targets
             if offsets is not None:
                 labels, weights = self._without_offsets(targets, weights, offsets)
-            with _interrupts(out, self.core):
+            learned = LearnResult(out, targets, [(0, 0)], fresh)
+            with _interrupts(learned, self.core, offsets=offsets):
                 rows.call(self.core, "learn", labels, weights, out)
             if offsets is not None:
                 out += offsets
-            return LearnResult(out, targets, [(0, 0)], fresh)
+            return learned
         # No other thread may add classes meanwhile, or learn without the new ones.
         with self.core.hold(alone=True):
             return self._learn_classes(rows, *self._with_added(table, targets), weights, threads)
@@ -154,27 +155,25 @@ class Learning:
         self, rows: CoreRows, table: ClassTable, codes: Codes, weights: Floats | None, threads: int
     ) -> LearnResult:
         out = np.empty((1 if len(table) == 2 else len(table), rows.count))
-        counts = class_counts(codes, self.classes, len(table))
-        before = self.core.stats()["rounds"]
+        learned = LearnResult(out, codes, class_counts(codes, self.classes, len(table)))
         try:
-            with _interrupts(out, self.core, table):
+            with _interrupts(learned, self.core, table):
                 labels = codes.astype(np.float64)
                 rows.call(
                     self.core, "learn", labels, weights, out, threads, len(table), table.growing
                 )
         except InvalidInputError:  # nothing has been learned
             raise
-        except DivergenceError:
-            done = self.core.stats()["rounds"] - before
+        except DivergenceError as error:
             if table.signs and self.table is not None:  # it stops before the row
-                table = self.table.decided_by(codes[:done])
+                table = self.table.decided_by(codes[: error.rows_learned])
             self._set_labels(table)
             raise
         except BaseException:
             self._set_labels(table)
             raise
         self._set_labels(table)
-        return LearnResult(out, codes, counts)
+        return learned
 
     def _add_types(self, rows: CoreRows) -> None:
         """Store the types of columns that are new, so that streams read them alike."""
@@ -229,17 +228,26 @@ class Learning:
 
 
 @contextmanager
-def _interrupts(out: Floats, core: _core.Model, table: ClassTable | None = None) -> Iterator[None]:
-    """After Ctrl-C keep the rows learned so far, and attach their predictions to the error."""
+def _interrupts(
+    result: LearnResult,
+    core: _core.Model,
+    table: ClassTable | None = None,
+    *,
+    offsets: Floats | None = None,
+) -> Iterator[None]:
+    """After Ctrl-C, or a row that cannot be learned, attach what was learned to the error."""
     before = core.stats()["rounds"]
     try:
         yield
     except BaseException as error:
         late = isinstance(error, KeyboardInterrupt) and core.stats()["rounds"] > before
         if late and not hasattr(error, "rows_done"):  # it came after the last check for Ctrl-C
-            vars(error)["rows_done"] = out.shape[1]
+            vars(error)["rows_done"] = len(result)
         if hasattr(error, "rows_done"):
-            done = out[:, : error.rows_done]
-            done = done if table is None else table.in_order(done)
-            vars(error)["predictions"] = done[0] if len(done) == 1 else done.T
+            learned = result.head(getattr(error, "rows_learned", error.rows_done))
+            if offsets is not None:
+                learned.raw += offsets[: len(learned)]
+            raw = learned.raw if table is None else table.in_order(learned.raw)
+            predictions = raw[0] if len(raw) == 1 else raw.T
+            vars(error).update(learned=learned, predictions=predictions)
         raise

@@ -33,7 +33,7 @@ from sonline.model.predictions import (
 from sonline.model.uncertainty import Uncertainty
 from sonline.parameters import Parameters
 from sonline.rows import CoreRows, Floats, Rows, row_offsets, rows_of, vector
-from sonline.rows.checks import Reasons, mean_reasons, number_reasons
+from sonline.rows.checks import Reasons, target_reasons
 
 
 def to_merge(others: Any, start: Any) -> list[Any]:
@@ -197,10 +197,7 @@ class Model(Learning, Uncertainty, ModelFiles):
 
     def label_reasons(self, name: str, labels: Floats) -> Reasons:
         """Return which labels that are numbers this model cannot learn."""
-        reasons = number_reasons(name, labels)
-        if least := self.parameters.least_label:
-            reasons.join(mean_reasons(name, labels, least))
-        return reasons
+        return target_reasons(name, labels, self.parameters.least_label)
 
     def offsets(self, offset: Any, count: int) -> Floats | None:
         """Return the offsets of rows, checked; None if there are none."""

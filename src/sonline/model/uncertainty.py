@@ -139,6 +139,9 @@ class Uncertainty(Inspection):
         """Return the labels that are possible for one row given as a mapping."""
         with self.core.hold():  # no other thread may add a class
             raw = self.predict(CoreRows("rows", ([x],), 1), later=later)
+            if self.table is not None and not self.classes:
+                error_rate("coverage", coverage)
+                return set()
             inside = self.sets(raw, coverage, later)[:, 0]
             labels = [] if self.table is None else self.table.sorted_labels()
         return {label for label, possible in zip(labels, inside.tolist(), strict=True) if possible}

@@ -90,17 +90,40 @@ class SONRegressor(Intervals, RiverEstimator, RiverRegressorConstructor, base.Mi
             raw += float(model.offsets(offset, 1)[0])  # type: ignore[index]  # not None
         return model.mean_one(raw)
 
-    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+    def learn_many(
+        self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0, offset: Any = None
+    ) -> None:
+        """Train on rows, one after another: the same as a loop over `learn_one`.
+
+        Parameters
+        ----------
+        X
+            The rows; columns are features.
+        y
+            Their labels.
+        w
+            Their weights, one number for all or one for each.
+        offset
+            As in `learn_one`, one number for all or one for each.
+
+        """
+        if rows := self._records(X):
+            labels = y.tolist() if hasattr(y, "tolist") else list(y)
+            self._model.learn(rows, labels, row_weights(w, len(rows), "w"), offset=offset)
+
+    def predict_many(self, X: pd.DataFrame, offset: Any = None) -> pd.Series:
         """Return the prediction for each row.
 
         Parameters
         ----------
         X
             The rows; columns are features.
+        offset
+            As in `learn_many`.
 
         """
         import pandas as pd  # noqa: PLC0415 - River itself does without it
 
-        rows = self._records(X)
-        means = self._model.means(self._model.predict(rows, later=False)[0])
+        raw = self._model.predict(self._records(X), later=False, offset=offset)
+        means = self._model.means(raw[0])
         return pd.Series(means, index=X.index, dtype=float)

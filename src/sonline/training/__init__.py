@@ -27,13 +27,20 @@ from sonline.training.predictions import interval_lines, prediction_lines, predi
 from sonline.training.run import Training
 from sonline.training.settings import EVERY_SECONDS, THREADS, RunSettings, checkpoint_times
 from sonline.training.signals import ENDING
-from sonline.training.task import fitting, options_of, stream_options, targets_of
+from sonline.training.task import (
+    NumberCheck,
+    fitting,
+    options_of,
+    stream_options,
+    targets_of,
+)
 
 __all__ = [
     "ENDING",
     "EVERY_SECONDS",
     "NO_CACHE",
     "THREADS",
+    "NumberCheck",
     "RunSettings",
     "Training",
     "checkpoint_times",

@@ -34,7 +34,7 @@ from sonline.training.signals import CTRL_C, interruptible
 from sonline.training.task import (
     DECIDING_ROWS,
     LabelCheck,
-    MeanCheck,
+    NumberCheck,
     in_blocks,
     location_of,
     options_of,
@@ -186,11 +186,11 @@ class Training:
         table = None if self.model is None else self.model.table
         if self.model is not None:
             self.class_weights.check(table)
-        check: LabelCheck | MeanCheck | None = None
+        check: LabelCheck | NumberCheck | None = None
         if table is not None:
             check = LabelCheck(table, self.more_classes)
-        elif self.model is not None and self.model.parameters.log_link:
-            check = MeanCheck(self.model)
+        elif self.model is not None:
+            check = NumberCheck(self.model)
         usable = self._usable(batches, check, stream.options.on_error)
         if self.settings.shuffle:
             seed = 0 if self.model is None else self.model.parameters.seed
@@ -209,7 +209,7 @@ class Training:
                 saved, saved_rows = time.monotonic(), self.rows
 
     def _usable(
-        self, batches: Iterator[Batch], check: LabelCheck | MeanCheck | None, on_error: str
+        self, batches: Iterator[Batch], check: LabelCheck | NumberCheck | None, on_error: str
     ) -> Iterator[Batch]:
         """Yield batches without rows that cannot be learned, up to the limit."""
         left = None if self.settings.limit is None else self.settings.limit - self.rows
@@ -217,10 +217,8 @@ class Training:
             batch = full if left is None else full.head(left)
             reasons = check.reasons(batch) if check is not None else {}
             if reasons and on_error == "stop":
-                row = min(reasons)
-                yield batch.head(row)
-                raise batch.error(row, reasons[row])
-            batch = batch.without(reasons) if reasons else batch
+                yield batch.head(min(reasons))  # rows before the error are learned
+            batch = batch.checked(reasons, on_error)
             yield batch
             if left is not None:
                 left -= len(batch)
@@ -303,7 +301,7 @@ class Training:
         frozen: list[Floats] = []
 
         def predict(rows: CoreRows) -> None:
-            frozen.append(model.predict(rows))
+            frozen.append(model.predict(rows, offset=batch.offsets))
 
         learned = model.learn_batch(batch, weights, THREADS, predict)
         self.next_rows.compare(model, learned, frozen[0])

@@ -164,6 +164,9 @@ class SONRegressor(
         As of `SONClassifier`; labels are numbers.
     predictionCol : str
         The column that the model adds.
+    offsetCol : str, optional
+        A column that is added to the raw predictions: with the losses "poisson", "gamma" and
+        "tweedie" the logarithm of the exposure. The model reads it, too.
     loss : str, default="squared"
         "squared" (half the squared error), "quantile", or one for counts and amounts: "poisson",
         "gamma" or "tweedie".

@@ -36,6 +36,11 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
         "columns of numbers or text that are features by name, instead of featuresCol",
         TypeConverters.toListString,
     )
+    offsetCol = param(  # noqa: N815
+        "offsetCol",
+        "what is added to the raw prediction of each row, of regressions",
+        TypeConverters.toString,
+    )
     format = param(
         "format", "'svmlight' or 'vw' if featuresCol holds lines of text", TypeConverters.toString
     )
