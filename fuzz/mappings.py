@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import gc
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -14,7 +15,7 @@ from sonline import OnlineLearner
 from sonline.errors import SonlineError
 from sonline.labels import ClassTable
 from sonline.model import Model
-from sonline.parameters import Parameters
+from sonline.parameters import MISSING, Parameters
 
 
 class Odd:
@@ -88,8 +89,10 @@ def odd_row(rng: np.random.Generator) -> Any:
     row: dict[Any, Any] = {}
     words = ["a", "b", "é", "x" * 300, "", "\udc80", "a=b", "\0"]
     for _ in range(int(rng.integers(0, 8))):
-        key = pick(rng, [*words, *COUNTS, -1, 2**70, True, None, 1.5, b"a", Odd(rng, row)])
-        value = pick(rng, [1.0, -2, True, *SIZES, *words, None, [], Odd(rng, row), np.float32(2)])
+        keys = [*words, *COUNTS, -1, 2**70, True, None, 1.5, b"a", ("a", 1), Odd(rng, row)]
+        numbers = [1.0, -2, True, *SIZES, np.float32(2), float("nan")]
+        others = [None, [], dt.date(2024, 5, 17), np.datetime64("2024-05-17", "ns"), Odd(rng, row)]
+        key, value = pick(rng, keys), pick(rng, [*numbers, *words, *others])
         row[key] = value
     return row if rng.random() < 0.7 else OddMapping(rng, row)
 
@@ -97,7 +100,9 @@ def odd_row(rng: np.random.Generator) -> Any:
 def fuzz_mappings(rng: np.random.Generator, folder: Path) -> None:
     """Rows that misbehave while they are read."""
     learner = OnlineLearner(
-        sketch=pick(rng, ["isotropic", "fd", "none"]), hash_bits=pick(rng, [None, None, 3])
+        sketch=pick(rng, ["isotropic", "fd", "none"]),
+        hash_bits=pick(rng, [None, None, 3]),
+        missing=pick(rng, MISSING),
     )
     classes = Model(Parameters(sketch_size=2), ClassTable((0, 1, 2)))
     learner_at_hand[0] = learner

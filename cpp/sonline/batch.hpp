@@ -11,7 +11,7 @@
 
 namespace sonline {
 
-// An input that the caller must correct; row and column are counted within the batch.
+// An input that the caller must correct.
 struct BadInput : std::invalid_argument {
   using std::invalid_argument::invalid_argument;
 };
@@ -98,7 +98,7 @@ std::string too_large(double largest);
 
 // Throws BadInput unless every row can be learned from: indptr consistent, indices not negative,
 // values finite and within `largest`. Checks the whole batch first, so that a bad batch changes
-// nothing.
+// nothing. Python finds the row and says what is wrong (rows/checks.py).
 void validate(const Batch& batch, double largest);
 
 }  // namespace sonline

@@ -26,6 +26,10 @@ Scaling scaling_of(const std::string& name) {
                               : Scaling::none;
 }
 
+Missing missing_of(const std::string& name) {
+  return name == "mark" ? Missing::mark : name == "refuse" ? Missing::refuse : Missing::absent;
+}
+
 Use use_of(const std::string& name) {
   return name == "next" ? Use::next : name == "later" ? Use::later : Use::both;
 }
@@ -51,6 +55,7 @@ Config read_config(const nb::dict& params) {
   read("epsilon", loss.epsilon);
   config.loss = make_loss(nb::cast<std::string>(params["loss"]), loss);
   config.scaling = scaling_of(nb::cast<std::string>(params["scaling"]));
+  config.missing = missing_of(nb::cast<std::string>(params["missing"]));
   config.members = members_of(params["members"]);
   config.with_curves = members_of(params["curved"]);
   read("diagonal", config.diagonal);
@@ -68,6 +73,13 @@ struct PyLoss {
   std::shared_ptr<const Loss> loss;
 };
 
+void raise(const BadRow& error) {
+  const nb::object type = nb::module_::import_("sonline.errors").attr("InvalidInputError");
+  const nb::object raised = type(error.what(), "argument"_a = error.row ? "X" : "",
+                                 "row"_a = error.row, "field"_a = error.feature);
+  PyErr_SetObject(type.ptr(), raised.ptr());
+}
+
 void raise(const char* type, const char* message) {
   PyErr_SetString(nb::module_::import_("sonline.errors").attr(type).ptr(), message);
 }
@@ -78,10 +90,16 @@ void bind_model_class(nb::module_& module) {
   nb::register_exception_translator([](const std::exception_ptr& p, void*) {
     try {
       std::rethrow_exception(p);
+    } catch (const BadRow& error) {
+      raise(error);
     } catch (const BadInput& error) {
       raise("InvalidInputError", error.what());
     } catch (const Diverged& error) {
-      raise("DivergenceError", error.what());
+      const nb::object type = nb::module_::import_("sonline.errors").attr("DivergenceError");
+      const nb::object raised = type(error.what());
+      nb::setattr(raised, "rows_learned", nb::int_(error.rows_learned));
+      nb::setattr(raised, "rows_done", nb::int_(error.rows_done));
+      PyErr_SetObject(type.ptr(), raised.ptr());
     }
   });
 

@@ -15,6 +15,9 @@ namespace sonline {
 
 enum class Scaling { none, gradient, rms, automatic };
 
+// What a missing value of a mapping does: nothing, a feature of its own, or an error.
+enum class Missing { absent, mark, refuse };
+
 inline constexpr uint64_t kLastCounted = 1 << 24;  // rows: a float counts no further by ones
 
 // Which predictions a member takes part in: those for the next row, whose label comes before the
@@ -58,6 +61,7 @@ struct Config {
   double kept = 1;       // … what a row counts in the next row
   CurvesChoice curves = CurvesChoice::off;
   bool pairs = false;  // of columns, beside curves
+  Missing missing = Missing::absent;
   int hash_bits = -1;  // -1: exact features
   uint64_t hash_seed = 0;
 

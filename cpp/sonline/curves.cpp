@@ -31,6 +31,7 @@ bool Curves::start(size_t slots, size_t rows, bool pairs) {
   for (Column& column : columns_)
     if (2 * column.values.size() >= rows && draw(column)) on_ = true;
   open_stage();
+  on_ |= pairs_.counting();  // of categories only: without any curve
   for (Column& column : columns_) column.values.clear();
   count_columns();
   return on_;

@@ -49,7 +49,7 @@ class Curves {
     for (size_t i = 0; i < row.size; ++i)
       if (Column* column = column_of(row.slots[i])) column->wait(row.raw[i]);
   }
-  // Begins with the columns that have shown enough; whether there is one.
+  // Begins with the columns that have shown enough; whether there is one, or a pair to look at.
   bool start(size_t slots, size_t rows, bool pairs);
 
   // The curved row of a row that is predicted, or learned next.

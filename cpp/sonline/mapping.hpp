@@ -1,6 +1,6 @@
 // Rows from Python mappings: string or integer keys to numbers. A string value makes the feature
-// "key=value" with the number 1, as a text column of a table does; the text of a date makes the
-// features that a column of dates has.
+// "key=value" with the number 1, as a text column of a table does; a date, or the text of one,
+// makes the features that a column of dates has. None and NaN are missing values.
 //
 // Everything in a row is checked before a new name is entered, so a bad row changes nothing.
 #pragma once
@@ -10,14 +10,17 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "sonline/batch.hpp"
+#include "sonline/config.hpp"
 #include "sonline/hashing.hpp"
 #include "sonline/names.hpp"
 #include "sonline/text/cells.hpp"
+#include "sonline/text/options.hpp"
 
 namespace sonline {
 
@@ -40,10 +43,22 @@ struct NameKeys {
   }
 };
 
+// A mapping that cannot be used: its number among several, and the feature that is wrong.
+struct BadRow : BadInput {
+  using BadInput::BadInput;
+
+  std::optional<size_t> row;
+  nanobind::object feature = nanobind::none();
+};
+
 class MappingReader {
  public:
   // Names belong to `keys`, which must outlive the reader. Values beyond `largest` are refused.
-  MappingReader(NameKeys& keys, double largest) : names_(keys), largest_(largest) {}
+  MappingReader(NameKeys& keys, double largest, Missing missing)
+      : names_(keys),
+        largest_(largest),
+        missing_(missing),
+        datetime64_(nanobind::module_::import_("numpy").attr("datetime64")) {}
 
   // What the reader remembers of earlier rows; to be called when the names have been replaced.
   void forget() {
@@ -78,8 +93,9 @@ class MappingReader {
     for (size_t row = 0; row < rows; ++row) try {
         kept_.push_back(mappings[row]);
         add_row(kept_.back());
-      } catch (const BadInput& error) {
-        throw BadInput("X, row " + std::to_string(row) + ": " + error.what());
+      } catch (BadRow& error) {
+        error.row = row;
+        throw;
       }
     return rows;
   }
@@ -147,7 +163,10 @@ class MappingReader {
       const auto has = [&](const std::string& name) {
         return PyMapping_HasKeyString(mapping, name.c_str()) != 0;
       };
-      if (std::all_of(columns.begin(), columns.end(), has)) throw BadInput(message);
+      if (!std::all_of(columns.begin(), columns.end(), has)) continue;
+      BadRow error(message);
+      if (columns.size() == 1) error.feature = nanobind::str(columns[0].c_str());
+      throw error;
     }
   }
 
@@ -171,30 +190,36 @@ class MappingReader {
   }
 
   void add_row(nanobind::handle mapping) {
-    if (!refused_.empty()) check_columns(mapping.ptr());
     if (PyDict_Check(mapping.ptr())) {
       add_dict(mapping.ptr());
     } else {
-      if (!PyObject_HasAttrString(mapping.ptr(), "items"))
-        throw BadInput("a row must be a mapping from features to numbers, got " +
-                       type_of(mapping.ptr()) +
-                       "; a row of an array is for learn([row], [label]) or predict([row])");
-      const auto items = nanobind::steal(PyMapping_Items(mapping.ptr()));
-      if (!items.is_valid()) throw nanobind::python_error();
-      kept_.push_back(items);
-      const auto count = static_cast<size_t>(PyList_Size(items.ptr()));
-      for (size_t index = 0; index < count; ++index) {
-        PyObject* item = PyList_GetItem(items.ptr(), static_cast<Py_ssize_t>(index));
-        if (!PyTuple_Check(item) || PyTuple_Size(item) != 2)
-          throw BadInput("items() of a row must give (feature, number) tuples, got " +
-                         type_of(item) + " " + repr(item));
-        add(index, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1));
-      }
+      kept_.push_back(of_rows("columns", "one_row")(mapping));  // of a frame, a dict
+      add_items(kept_.back().ptr());
     }
     indptr_.push_back(static_cast<int64_t>(keys_.size()));
   }
 
+  void add_items(PyObject* mapping) {
+    if (PyDict_Check(mapping)) return add_dict(mapping);
+    if (!PyObject_HasAttrString(mapping, "items"))
+      throw BadRow("a row must be a mapping from features to numbers, got " + type_of(mapping) +
+                   "; a row of an array is for learn([row], [label]) or predict([row])");
+    if (!refused_.empty()) check_columns(mapping);
+    const auto items = nanobind::steal(PyMapping_Items(mapping));
+    if (!items.is_valid()) throw nanobind::python_error();
+    kept_.push_back(items);
+    const auto count = static_cast<size_t>(PyList_Size(items.ptr()));
+    for (size_t index = 0; index < count; ++index) {
+      PyObject* item = PyList_GetItem(items.ptr(), static_cast<Py_ssize_t>(index));
+      if (!PyTuple_Check(item) || PyTuple_Size(item) != 2)
+        throw BadRow("items() of a row must give (feature, number) tuples, got " + type_of(item) +
+                     " " + repr(item));
+      add(index, PyTuple_GetItem(item, 0), PyTuple_GetItem(item, 1));
+    }
+  }
+
   void add_dict(PyObject* dict) {
+    if (!refused_.empty()) check_columns(dict);
     PyObject *key, *value;
     Py_ssize_t position = 0;
     size_t index = 0;
@@ -210,7 +235,7 @@ class MappingReader {
     while (index < familiar && (more = PyDict_Next(dict, &position, &key, &value))) {
       if (!PyFloat_CheckExact(value) || !recent[index].is(key)) break;
       const double number = float_value(value);
-      if (!(std::fabs(number) <= largest)) refuse(key, number);
+      if (!(std::fabs(number) <= largest)) break;
       keys[index] = recent[index].id();
       values[index++] = number;
     }
@@ -224,28 +249,51 @@ class MappingReader {
   static size_t dict_size(PyObject* dict) { return static_cast<size_t>(PyDict_Size(dict)); }
 
   void add(size_t index, PyObject* key, PyObject* value) {
-    double number;
-    if (PyFloat_CheckExact(value)) {
-      number = float_value(value);
-    } else if (PyUnicode_Check(value)) {
-      return add_text(key, value);
-    } else {
-      // This may run code of the value's class, which may change the mapping.
-      const auto held_key = nanobind::borrow(key), held_value = nanobind::borrow(value);
-      number = PyFloat_AsDouble(value);
-      if (number == -1.0 && PyErr_Occurred()) {
-        clear_error();
-        throw BadInput("feature " + repr(key) + ": expected a number, got " + type_of(value) + " " +
-                       repr(value));
+    // Code of the value's class may change the mapping.
+    const auto held_key = nanobind::borrow(key), held_value = nanobind::borrow(value);
+    try {
+      if (PyUnicode_Check(value)) return add_text(key, value);
+      double number;
+      if (PyFloat_CheckExact(value)) {
+        number = float_value(value);
+      } else if (Py_TYPE(value) == reinterpret_cast<PyTypeObject*>(datetime64_.ptr())) {
+        return add_other(key, value);  // it would be a number
+      } else {
+        number = PyFloat_AsDouble(value);
+        if (number == -1.0 && PyErr_Occurred()) {
+          clear_error();
+          return add_other(key, value);
+        }
       }
+      if (std::isnan(number)) return add_missing(key);
       if (!(std::fabs(number) <= largest_)) refuse(key, number);
       look_up(index, key);
       values_.push_back(number);
-      return;
+    } catch (BadRow& error) {
+      error.feature = held_key;
+      throw;
     }
-    if (!(std::fabs(number) <= largest_)) refuse(key, number);
-    look_up(index, key);
-    values_.push_back(number);
+  }
+
+  // Dates become text, and what is empty for pandas or NumPy is missing.
+  void add_other(PyObject* key, PyObject* value) {
+    const nanobind::object plain = of_rows("mappings", "plain_value")(nanobind::borrow(value));
+    if (plain.is_none()) return add_missing(key);
+    if (PyUnicode_Check(plain.ptr())) return add_text(key, plain.ptr());
+    throw BadRow("feature " + repr(key) + ": expected a number, got " + type_of(value) + " " +
+                 repr(value));
+  }
+
+  void add_missing(PyObject* key) {
+    if (missing_ == Missing::refuse)
+      throw BadRow("feature " + repr(key) +
+                   " has no value; fill it, or use missing='absent' (--missing absent)");
+    if (missing_ == Missing::mark) add_word(key, text::kMissingWord);
+  }
+
+  static nanobind::object of_rows(const char* module, const char* function) {
+    return nanobind::module_::import_((std::string("sonline.rows.") + module).c_str())
+        .attr(function);
   }
 
   void look_up(size_t index, PyObject* key) {
@@ -272,14 +320,23 @@ class MappingReader {
 
   // A subclass of str may mean something else the next time, so it is not remembered.
   void look_up_other(PyObject* key) {
-    if (!PyUnicode_Check(key)) {
+    if (!has_name(key)) {
       keys_.push_back(integer_key(key));
       return;
     }
-    const std::string_view name = utf8(key);
+    std::string name = name_of(key);
     const Key id = names_.find(name);
-    if (id == NameKeys::kUnknown) new_.push_back({keys_.size(), std::string(name)});
+    if (id == NameKeys::kUnknown) new_.push_back({keys_.size(), std::move(name)});
     keys_.push_back(id);
+  }
+
+  // Tuples are names, too, such as those of River's n-grams.
+  static bool has_name(PyObject* key) { return PyUnicode_Check(key) || PyTuple_Check(key); }
+  static std::string name_of(PyObject* key) {
+    if (PyUnicode_Check(key)) return std::string(utf8(key));
+    const auto text = nanobind::steal(PyObject_Str(key));
+    if (!text.is_valid()) throw nanobind::python_error();
+    return std::string(utf8(text.ptr()));
   }
 
 #ifdef Py_LIMITED_API  // One module for all versions of Python: nothing of the layout of objects.
@@ -301,13 +358,16 @@ class MappingReader {
 #endif
 
   void add_text(PyObject* key, PyObject* value) {
-    const auto held = nanobind::borrow(value);
     const std::string_view word = utf8(value);
     double days;
-    const bool named = PyUnicode_Check(key);
-    if (named && text::read_date(word, days) && !texts_.contains(utf8(key)))
-      return add_date(utf8(key), days);
-    std::string name = named ? std::string(utf8(key)) : std::to_string(integer_key(key));
+    if (has_name(key) && text::read_date(word, days))
+      if (const std::string name = name_of(key); !texts_.contains(name))
+        return add_date(name, days);
+    add_word(key, word);
+  }
+
+  void add_word(PyObject* key, std::string_view word) {
+    std::string name = has_name(key) ? name_of(key) : std::to_string(integer_key(key));
     name += '=';
     name += word;
     add_named(std::move(name), 1.0);
@@ -328,8 +388,8 @@ class MappingReader {
 
   [[noreturn]] void refuse(PyObject* key, double number) const {
     const std::string what = "feature " + repr(key) + ": " + show(number);
-    if (std::isfinite(number)) throw BadInput(what + too_large(largest_));
-    throw BadInput(what + " is not a finite number; leave missing features out");
+    if (std::isfinite(number)) throw BadRow(what + too_large(largest_));
+    throw BadRow(what + " is not a finite number; leave missing features out");
   }
 
   static std::string show(double number) { return repr(nanobind::float_(number).ptr()); }
@@ -339,7 +399,7 @@ class MappingReader {
     const char* bytes = PyUnicode_AsUTF8AndSize(text, &length);
     if (!bytes) {
       PyErr_Clear();
-      throw BadInput("the text " + repr(text) + " cannot be encoded as UTF-8");
+      throw BadRow("the text " + repr(text) + " cannot be encoded as UTF-8");
     }
     return {bytes, static_cast<size_t>(length)};
   }
@@ -382,13 +442,13 @@ class MappingReader {
     const auto index = nanobind::steal(PyNumber_Index(key));
     if (!index.is_valid()) {
       clear_error();
-      throw BadInput("a feature must be a string or an integer, got " + type_of(key) + " " +
-                     repr(key));
+      throw BadRow("a feature must be a string or an integer, got " + type_of(key) + " " +
+                   repr(key));
     }
     const long long number = PyLong_AsLongLong(index.ptr());
     if (number < 0) {
       PyErr_Clear();
-      throw BadInput("feature index " + repr(key) + " must be between 0 and 2^63 - 1");
+      throw BadRow("feature index " + repr(key) + " must be between 0 and 2^63 - 1");
     }
     return static_cast<Key>(number);
   }
@@ -415,6 +475,8 @@ class MappingReader {
   Refused refused_;
   Columns texts_;
   double largest_;
+  Missing missing_;
+  nanobind::object datetime64_;
   std::vector<Key> keys_;
   std::vector<double> values_;
   std::vector<int64_t> indptr_;

@@ -72,9 +72,9 @@ class Model {
   virtual void stop_growing() = 0;
 
   // Learns the rows of a batch that has been checked, with the predictions made before each.
-  // `weights` may be null: all 1. With one output, Diverged says the row, and the rows before it
-  // have been learned. With several, an output that cannot learn a row leaves it out, and the error
-  // comes at the end.
+  // `weights` may be null: all 1. With one output, Diverged comes at the row, and the rows before
+  // it have been learned. With several, an output that cannot learn a row leaves it out, and the
+  // error comes at the end.
   virtual void learn(const Batch& batch, const double* labels, const double* weights,
                      Predictions out, size_t threads) = 0;
   // For later rows, or for the next row, as learn() does.

@@ -1,6 +1,7 @@
 #include "sonline/pairs.hpp"
 
 #include <cmath>
+#include <set>
 #include <utility>
 
 namespace sonline {
@@ -22,9 +23,10 @@ void Pairs::draw(Slot slot, const std::vector<double>& values) {
 
 void Pairs::open_stage() {
   candidates_.clear();
+  codes_.clear();
   sums_.clear();
   rows_ = 0;
-  if (!on_ || stage_ >= kStages || size() >= kMost) return;
+  if (!on_ || stage_ >= kStages || size() >= kMostPairs) return;
   for (Slot slot = 1; slot < columns_.size(); ++slot)
     if (!columns_[slot].points.empty()) candidates_.push_back(slot);
   if (candidates_.size() < 2) candidates_.clear();
@@ -34,15 +36,19 @@ void Pairs::open_stage() {
 bool Pairs::see(uint64_t code) {
   for (Pair& pair : pairs_)
     if (heights_[pair.a] != 0 && heights_[pair.b] != 0) ++pair.rows[pair.cell(sides_)];
-  if (!on_ || stage_ >= kStages || size() >= kMost) return false;
+  if (!on_ || stage_ >= kStages || size() >= kMostPairs) return false;
   const size_t n = candidates_.size() + 1;
-  if (counting() && code < kCodes) {
+  // The numbers of classes depend on whether they were declared, their order in the rows does not.
+  const auto at =
+      static_cast<size_t>(std::find(codes_.begin(), codes_.end(), code) - codes_.begin());
+  if (counting() && at < kCodes) {
+    if (at == codes_.size()) codes_.push_back(code);
     for (size_t i = 1; i < n; ++i) {
       const Slot slot = candidates_[i - 1];
       halves_[i] = heights_[slot] != 0 && columns_[slot].upper(sides_[slot]) ? 1.0 : -1.0;
     }
-    if (sums_.size() <= code) sums_.resize(code + 1, Vector(triangle(n)));
-    double* sums = sums_[code].data();
+    if (sums_.size() <= at) sums_.emplace_back(triangle(n));
+    double* sums = sums_[at].data();
     for (size_t i = 0; i < n; ++i) {
       const double half = halves_[i];
       const double* halves = halves_.data() + i;
@@ -84,7 +90,7 @@ double Pairs::gain(size_t i, size_t j, const Vector& all) const {
 
 Slot Pairs::add(Slot next) {
   const size_t n = candidates_.size();
-  const bool all_fit = n * (n - 1) / 2 <= kMost;
+  const bool all_fit = n * (n - 1) / 2 <= kMostPairs;
   Vector all(triangle(n + 1));
   for (const Vector& sums : sums_)
     for (size_t i = 0; i < all.size(); ++i) all[i] += sums[i];
@@ -101,7 +107,7 @@ Slot Pairs::add(Slot next) {
     }
   std::stable_sort(found.begin(), found.end(),
                    [](const auto& x, const auto& y) { return x.first > y.first; });
-  const size_t room = std::min(all_fit ? kMost : kPerStage, kMost - size());
+  const size_t room = std::min(all_fit ? kMostPairs : kPerStage, kMostPairs - size());
   for (size_t i = 0; i < std::min(room, found.size()); ++i) {
     Pair& pair = found[i].second;
     pair.first = next;
@@ -166,6 +172,7 @@ void Pairs::state(Archive& archive, size_t slots) {
     archive.array("curves.pairs.first", first);
     archive.array("curves.pairs.rows", rows);
     archive.array("curves.pairs.candidates", candidates);
+    archive.array("curves.pairs.codes", codes_);
     archive.array("curves.pairs.sums", sums);
   } else {
     const auto numbers = [&](const char* name) {
@@ -232,8 +239,11 @@ void Pairs::state(Archive& archive, size_t slots) {
     candidates_.assign(candidates.begin(), candidates.end());
     halves_.assign(candidates_.size() + 1, 1.0);
     const size_t n = triangle(halves_.size());
-    if (sums.size() % n > 0 || sums.size() / n > kCodes || (candidates.empty() && !sums.empty()))
-      archive.fail("curves.pairs.sums", "has the wrong length");
+    codes_ = numbers("curves.pairs.codes");
+    if (codes_.size() > kCodes || (candidates.empty() && !codes_.empty()) ||
+        std::set(codes_.begin(), codes_.end()).size() < codes_.size())
+      archive.fail("curves.pairs.codes", "is out of range");
+    if (sums.size() != n * codes_.size()) archive.fail("curves.pairs.sums", "has the wrong length");
     sums_.clear();
     for (size_t i = 0; i < sums.size(); i += n)
       sums_.emplace_back(sums.begin() + static_cast<std::ptrdiff_t>(i),

@@ -34,6 +34,8 @@ class Pairs {
 
   bool on() const { return on_; }
   size_t size() const { return pairs_.size(); }
+  // Whether the stage has columns that could be paired.
+  bool counting() const { return !candidates_.empty(); }
   void start() { on_ = true; }
   size_t bytes() const;
 
@@ -87,14 +89,14 @@ class Pairs {
   [[gnu::cold]] void state(Archive& archive, size_t slots);
 
  private:
-  static constexpr double kLevel = 0.7;   // of few values
-  static constexpr size_t kFew = 8;       // so many values are few
-  static constexpr size_t kMost = 32;     // pairs
+  static constexpr double kLevel = 0.7;  // of few values
+  static constexpr size_t kFew = 8;      // so many values are few
+  static constexpr size_t kMostPairs = 32;
   static constexpr size_t kMerged = 128;  // … of models that were merged
   static constexpr size_t kPerStage = 8;  // where not all columns can be paired
   static constexpr size_t kStages = 5;
   static constexpr uint64_t kFirstStage = 32;  // rows
-  static constexpr size_t kCodes = 32;         // classes beyond do not help to choose
+  static constexpr size_t kCodes = 32;         // later classes do not help to choose
   static constexpr double kChance = 2;         // what pairs gain by chance is 1 in the mean
 
   struct Column {
@@ -129,7 +131,6 @@ class Pairs {
     }
   };
 
-  bool counting() const { return !candidates_.empty(); }
   uint64_t stage_rows() const { return kFirstStage << (2 * stage_); }
   static size_t triangle(size_t n) { return n * (n + 1) / 2; }
   double gain(size_t i, size_t j, const Vector& all) const;
@@ -139,6 +140,7 @@ class Pairs {
   std::vector<Pair> pairs_;
   uint64_t stage_ = 0, rows_ = 0;  // rows in the stage
   std::vector<Slot> candidates_;   // the columns that the stage counts, behind the constant one
+  std::vector<uint64_t> codes_;    // in the order in which the stage has seen them
   std::vector<Vector> sums_;       // by code: of the products of halves, the upper triangle
   // Of the row at hand: by column, and by candidate.
   std::vector<uint32_t> sides_ = std::vector<uint32_t>(kColumns + 1);

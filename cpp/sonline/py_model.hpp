@@ -34,7 +34,7 @@ class PyModel {
       : config_(config),
         largest_(single ? kLargestValue<float> : kLargestValue<double>),
         names_{NameTable(), config.hash_bits, config.hash_seed},
-        reader_(names_, largest_),
+        reader_(names_, largest_, config.missing),
         model_(make_model(config, task, single)) {}
 
   ModelMutex& mutex() { return mutex_; }

@@ -32,12 +32,12 @@ inline bool on_main_thread() {
 // Calls work(slice, first row) for consecutive slices of a batch that has been checked.
 template <class Work>
 void in_slices(const Batch& batch, const char* what, Work&& work) {
-  constexpr size_t kFirst = 1 << 17;  // numbers: some milliseconds
+  constexpr size_t kSliceNumbers = 1 << 17;  // numbers: some milliseconds
   using Clock = std::chrono::steady_clock;
   const size_t numbers = std::max<size_t>(batch.indptr ? batch.stored : batch.rows * batch.cols, 1);
   size_t size = batch.rows;
-  if (batch.rows > 1 && numbers > kFirst && on_main_thread())
-    size = std::max<size_t>(kFirst / std::max<size_t>(numbers / batch.rows, 1), 1);
+  if (batch.rows > 1 && numbers > kSliceNumbers && on_main_thread())
+    size = std::max<size_t>(kSliceNumbers / std::max<size_t>(numbers / batch.rows, 1), 1);
   size_t first = 0;
   do {
     const auto started = Clock::now();

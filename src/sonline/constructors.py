@@ -1,4 +1,4 @@
-"""The constructors of all faces, in one file: a new parameter is a line in each of them.
+"""The constructors of all faces, and their text: a new parameter is a line in each of them.
 
 They differ where scikit-learn and River require it: in names, defaults and extra options.
 `tests/unit/test_parameters.py` compares names, defaults and text with `Parameters`.
@@ -6,8 +6,12 @@ They differ where scikit-learn and River require it: in names, defaults and extr
 
 from __future__ import annotations
 
+import inspect
+import re
+import textwrap
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from dataclasses import fields
 from typing import Any, TypeVar
 
 from sonline.parameters import Parameters
@@ -207,3 +211,46 @@ class RiverRegressorConstructor(_Started):
         half_life: float | None = Parameters.half_life,
     ) -> None:
         self._start(_arguments(locals()))
+
+
+# Names that scikit-learn has for parameters.
+RENAMED = {"fit_intercept": "intercept"}
+
+_Class = TypeVar("_Class", bound=type)
+_SENTENCE = re.compile(r"(?<=[a-zC\")_])\.(?: |$)")
+
+
+def documented(cls: _Class) -> _Class:
+    """Add the descriptions of the learner's parameters to the docstring of a face.
+
+    The line ``{parameters}`` stands for those of its constructor that it does not describe itself.
+    """
+    parameters = {parameter.name: parameter for parameter in fields(Parameters)}
+    entries = []
+    for name, argument in inspect.signature(cls).parameters.items():
+        parameter = parameters.get(RENAMED.get(name, name))
+        if parameter is None or re.search(rf"^    {name}( :|$)", cls.__doc__ or "", re.MULTILINE):
+            continue
+        default = argument.default
+        end = "optional" if default is None else f"default={default!r}".replace("'", '"')
+        text = textwrap.fill(parameter.metadata["text"], 88, break_on_hyphens=False)
+        entries.append(
+            f"{name} : {parameter.metadata['kind']}, {end}\n" + textwrap.indent(text, " " * 4)
+        )
+    listed = textwrap.indent("\n".join(entries), " " * 4).lstrip()
+    cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", listed)
+    return cls
+
+
+def first_sentence(name: str) -> str:
+    """Return the first sentence about a parameter.
+
+    Examples
+    --------
+    >>> first_sentence("hash_bits")
+    'Hash features into 2^hash_bits slots, to limit memory.'
+    """
+    text: str = next(
+        parameter.metadata["text"] for parameter in fields(Parameters) if parameter.name == name
+    )
+    return _SENTENCE.split(text.replace("``", ""))[0].removesuffix(".") + "."

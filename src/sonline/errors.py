@@ -148,7 +148,13 @@ class ModelFileError(SonlineError, ValueError):
 
 
 class DivergenceError(SonlineError, ArithmeticError):
-    """The weights overflowed; the message names the row."""
+    """The weights overflowed; the message names the row.
+
+    After `learn`, ``rows_done`` is the number of rows that are learned or left out: training can go
+    on with the next one. ``predictions`` are those of the rows that were learned.
+    """
+
+    rows_learned = rows_done = 0
 
 
 class MissingPackageError(SonlineError, ModuleNotFoundError):

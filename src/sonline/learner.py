@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sonline.constructors import LearnerConstructor
-from sonline.errors import InvalidInputError
+from sonline.constructors import LearnerConstructor, documented
+from sonline.errors import DivergenceError, InvalidInputError
 from sonline.evaluate import Progress
 from sonline.labels import label_array
+from sonline.learner_files import LearnsFiles
 from sonline.model import Model, to_merge
 from sonline.model.asking import Asking
 from sonline.model.face import Face, Feature, Intervals, Sets
 from sonline.model.views import LearnerView
-from sonline.parameters import Parameters, documented
+from sonline.parameters import Parameters
 from sonline.persistence import Tensors
 from sonline.rows import (
     LABEL_ADVICE,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
 
 
 @documented
-class OnlineLearner(LearnerView, Asking, Intervals, Sets, Face, LearnerConstructor):
+class OnlineLearner(LearnsFiles, LearnerView, Asking, Intervals, Sets, Face, LearnerConstructor):
     """Linear model for streams: classification or regression, row by row, in one pass.
 
     Features need no scaling, and there is no learning rate to tune. A row takes time in proportion
@@ -139,7 +140,8 @@ class OnlineLearner(LearnerView, Asking, Intervals, Sets, Face, LearnerConstruct
         InvalidInputError
             If anything in the batch cannot be used; the model is then unchanged.
         DivergenceError
-            If the weights overflow; the message names the row. The rows before it are learned.
+            If the weights overflow; the message names the row. The rows before it are learned. Its
+            ``rows_done`` is where training can go on, ``predictions`` are those of learned rows.
         KeyboardInterrupt
             After Ctrl-C. Its ``rows_done`` is the number of rows learned so far, ``predictions``
             are theirs.
@@ -155,9 +157,11 @@ class OnlineLearner(LearnerView, Asking, Intervals, Sets, Face, LearnerConstruct
             labels: Any = vector("y", y) if self._plain else label_array(y)
             weights = row_weights(sample_weight, len(labels))
             learned = model.learn(X, labels, weights, offset=offset)
-        except KeyboardInterrupt as error:
-            if not hasattr(error, "rows_done"):  # it came before the first row
+        except (DivergenceError, KeyboardInterrupt) as error:
+            if not hasattr(error, "learned"):  # it came before the first row
                 vars(error).update(rows_done=0, predictions=np.empty(0))
+            elif self._log_link:
+                vars(error)["predictions"] = model.means(error.learned.raw[0])
             raise
         finally:
             self._settle()
@@ -187,115 +191,6 @@ class OnlineLearner(LearnerView, Asking, Intervals, Sets, Face, LearnerConstruct
             return self._model.means(raw[0])
         raw = self._model.in_order(raw)
         return raw[0] if raw.shape[0] == 1 else raw.T
-
-    def learn_stream(
-        self,
-        source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
-        *,
-        label: str | None = None,
-        weight: str | None = None,
-        offset: str | None = None,
-        passes: int = 1,
-        shuffle: int = 0,
-        classes: str | Sequence[Any] = "auto",
-        class_weight: Mapping[Any, float] | None = None,
-        progress: bool = False,
-        validation: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None,
-        patience: int = 3,
-        checkpoint: str | os.PathLike[str] | None = None,
-        checkpoint_every: int | str | None = None,
-        resume: bool = False,
-        **options: Any,
-    ) -> Progress:
-        r"""Train on files, globs, URLs or standard input, in bounded memory.
-
-        The same as ``sonline train``, to the last bit.
-
-        Parameters
-        ----------
-        source : name or sequence of names
-            Files (plain or compressed), globs, URLs, or "-" for standard input.
-        label, weight, offset : str, optional
-            Columns of tables: the label (default "label"), the weight of each row, and what is
-            added to its raw prediction.
-        passes : int, default=1
-            Number of passes over the files.
-        shuffle : int, default=0
-            Shuffle the rows within blocks of this many rows, anew in each pass.
-        classes : {"auto", "binary", "multi"} or sequence, default="auto"
-            How labels are understood in the first call: "auto" looks at the first rows.
-        class_weight : mapping, optional
-            From label to the weight of its rows; other labels have 1. A label that cannot occur is
-            an error, one that has not occurred is named in a warning.
-        progress : bool, default=False
-            Show rows, loss and speed on standard error.
-        validation : name or sequence of names, optional
-            Files to evaluate after each pass. The model becomes that of the best pass.
-        patience : int, default=3
-            With ``validation``: stop after this many passes without improvement.
-        checkpoint : path-like, optional
-            A file in which model and position are saved during training; none that is read.
-        checkpoint_every : int or str, optional
-            Rows (100000) or seconds ("60s") between checkpoints; 30 seconds by default.
-        resume : bool, default=False
-            Continue from the checkpoint if there is one.
-        **options
-            How the files are read (fields of `sonline.streams.Options`): format, features, tag,
-            text, ignore, delimiter, header, na_values, ngrams, interactions, on_error.
-
-        Returns
-        -------
-        progress : Progress
-            Progressive loss and mistakes of the last pass. The first row of a regression is not
-            counted, because a model without labels has nothing to predict from.
-
-        Raises
-        ------
-        DataFormatError
-            If a row cannot be parsed (unless ``on_error="skip"``). A learner that had no rows is
-            empty again; one that had some is trained on the rows before it.
-        KeyboardInterrupt
-            After Ctrl-C. Rows that the model was trained on stay trained on.
-
-        Examples
-        --------
-        >>> import pathlib, tempfile
-        >>> from sonline import OnlineLearner
-        >>> file = pathlib.Path(tempfile.mkdtemp(), "tiny.csv")
-        >>> _ = file.write_text("age,plan,left\n" + "31,free,1\n45,paid,0\n" * 50)
-        >>> learner = OnlineLearner()
-        >>> learner.learn_stream(file, label="left").loss.rows
-        100
-        >>> learner.features()
-        ['age', 'plan=free', 'plan=paid']
-        """
-        from sonline.training import learn_stream  # noqa: PLC0415 - streams are not always wanted
-
-        before = self._model
-        try:
-            model, interrupted = learn_stream(
-                before,
-                source,
-                options={"label": label, "weight": weight, "offset": offset, **options},
-                passes=passes,
-                shuffle=shuffle,
-                classes=classes,
-                class_weight=class_weight,
-                progress=progress,
-                validation=validation,
-                patience=patience,
-                checkpoint=checkpoint,
-                checkpoint_every=checkpoint_every,
-                resume=resume,
-                prepare=self._take,
-            )
-        except Exception:
-            self._take(before)
-            raise
-        self._take(model)
-        if interrupted:
-            raise KeyboardInterrupt
-        return self.progress
 
     def learn_one(
         self,
@@ -335,10 +230,7 @@ class OnlineLearner(LearnerView, Asking, Intervals, Sets, Face, LearnerConstruct
                 w = one_number("w", w, "it is the importance of the row")
             if not 0 <= w <= LARGEST_WEIGHT:
                 row_weights([w], 1)
-        try:
-            raw = self._core.learn_one(x, y, w)
-        except InvalidInputError as error:
-            raw = self._core.learn_one(self._model.cleaned(x, error), y, w)
+        raw = self._core.learn_one(x, y, w)
         return self._model.mean_one(raw) if self._log_link else raw
 
     def _learn_one_checked(
@@ -347,7 +239,7 @@ class OnlineLearner(LearnerView, Asking, Intervals, Sets, Face, LearnerConstruct
         weights = row_weights(w, 1, "w")
         targets, table = self._model.targets([y])
         offsets = self._model.offsets(offset, 1)
-        rows = CoreRows("rows", ([x],), 1, missing=self._model.parameters.missing)
+        rows = CoreRows("rows", ([x],), 1)
         learned = self._model.learn_targets(rows, targets, table, weights, offsets=offsets)
         self._settle()
         return self._shaped_one(learned.raw)
@@ -419,15 +311,12 @@ class OnlineLearner(LearnerView, Asking, Intervals, Sets, Face, LearnerConstruct
 
     def predict_one(self, x: Mapping[Feature, float | str], offset: float | None = None) -> Any:
         """Return the prediction for one row given as a mapping, as `predict`; changes nothing."""
-        try:
-            if self._plain and not self._log_link and offset is None:
-                return self._core.predict_number(x)
-            raw = np.array(self._model.predict_one(x))[:, np.newaxis]
-            if offset is not None:
-                raw = raw + self._model.offsets(offset, 1)
-            return self._shaped_one(raw)
-        except InvalidInputError as error:
-            return self.predict_one(self._model.cleaned(x, error), offset)
+        if self._plain and not self._log_link and offset is None:
+            return self._core.predict_number(x)
+        raw = np.array(self._model.predict_one(x))[:, np.newaxis]
+        if offset is not None:
+            raw = raw + self._model.offsets(offset, 1)
+        return self._shaped_one(raw)
 
     def predict_proba(self, X: Rows | Batch) -> Floats:
         """Return the probability of each class, a column for each of `classes`.

@@ -6,16 +6,14 @@ the messages and on the command line by itself.
 
 from __future__ import annotations
 
-import inspect
 import math
-import re
-import textwrap
 from dataclasses import asdict, dataclass, field, fields
-from numbers import Integral, Real
-from typing import Any, TypeVar
+from numbers import Integral
+from typing import Any
 
 from sonline import _core
-from sonline.errors import ParameterError, shown
+from sonline.arguments import check_choice, check_integer, check_loss, check_number, python_scalar
+from sonline.errors import ParameterError
 
 if _core.in_subinterpreter():  # it would hang in the first batch that releases the GIL
     raise ImportError("sonline cannot be used in a sub-interpreter; use threads or processes")
@@ -62,15 +60,18 @@ MAX_HASH_BITS = 62
 LEAST_HALF_LIFE = 16  # rows: scales and typical losses rest on as many
 
 
-def _parameter(default: Any, kind: str | tuple[str, ...], text: str) -> Any:
-    """Return a field with its text for all faces; ``kind`` is a type, or the values it may have."""
+def _parameter(
+    default: Any, kind: str | tuple[str, ...], text: str, but: tuple[Any, ...] = (), **limits: Any
+) -> Any:
+    """Return a field with its text for all faces.
+
+    ``kind`` is a type, or the values that it may have; ``limits`` are those of `check_integer` or
+    `check_number`, which the values ``but`` need not keep.
+    """
     choices = () if isinstance(kind, str) else kind
-    shown = kind if isinstance(kind, str) else f"{{{', '.join(map(_quoted, kind))}}}"
-    return field(default=default, metadata={"kind": shown, "choices": choices, "text": text})
-
-
-def _quoted(value: str) -> str:
-    return f'"{value}"'
+    shown = kind if isinstance(kind, str) else "{" + ", ".join(f'"{value}"' for value in kind) + "}"
+    facts = {"kind": shown, "choices": choices, "text": text, "but": but, "limits": limits}
+    return field(default=default, metadata=facts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,6 +104,8 @@ class Parameters:
         " Increase it if many features are correlated; time and memory grow with it. More than "
         "two classes do without sketches if rows are wide, as texts are. The "
         "paper calls it m.",
+        low=0,
+        high=MAX_SKETCH_SIZE,
     )
     alpha: float | str = _parameter(
         AUTO,
@@ -120,6 +123,9 @@ class Parameters:
         "Keep all predictions between -bound and bound. Only needed for the paper's guarantees:"
         " before each prediction the weights are projected onto ``|w.x| <= bound``. The paper "
         "calls it C.",
+        but=(None,),
+        above=0,
+        instead="None for no bound",
     )
     clip: bool = _parameter(
         False,
@@ -147,6 +153,9 @@ class Parameters:
         'With curvature="gradient": lower bound on the second derivative of the loss, relative '
         "to its squared slope. None uses the value that holds for predictions within ``bound`` "
         "(within 1 if there is no bound).",
+        but=(None,),
+        least=0,
+        instead="None for what the loss guarantees",
     )
     eta: float | str | None = _parameter(
         None,
@@ -154,6 +163,9 @@ class Parameters:
         'With curvature="gradient": added to ``sigma``, for losses without curvature. "convex" '
         "is the paper's schedule, which decreases with the number of rows. None is 0 if "
         '``sigma`` is above 0, and "convex" otherwise.',
+        but=(None, CONVEX),
+        least=0,
+        instead="'convex' or None",
     )
     oja_step: float | str = _parameter(
         SCALE_FREE,
@@ -161,6 +173,9 @@ class Parameters:
         'With sketch="oja": how fast the directions turn towards new rows. A number c gives the'
         ' step c/t in row t, as in the paper. "scale-free" is sketch_size divided by the sum of'
         " the squared lengths of the rows, which does not depend on units.",
+        but=(SCALE_FREE,),
+        above=0,
+        instead="'scale-free'",
     )
     sketch_every: int | str = _parameter(
         AUTO,
@@ -169,6 +184,10 @@ class Parameters:
         'weights. A larger n is faster. "auto" is 1 if you set alpha. With alpha="auto" it is 1'
         " for the first 1,024 rows, then 2, 4, 8, 16, and 32 from row 16,384 on. The RMS scales"
         " are updated by the same rows, and by every value that is far beyond its scale.",
+        but=(AUTO,),
+        low=1,
+        high=MAX_SKETCH_EVERY,
+        instead="'auto'",
     )
     scaling: str = _parameter(
         AUTO,
@@ -190,6 +209,9 @@ class Parameters:
         "int",
         "Hash features into 2^hash_bits slots, to limit memory. Features in the same slot share"
         " a weight, and their names are lost. None stores every feature separately.",
+        but=(None,),
+        low=1,
+        high=MAX_HASH_BITS,
     )
     dtype: str = _parameter(
         "float32",
@@ -200,30 +222,38 @@ class Parameters:
         0,
         "int",
         "Seed of the hash function for ``hash_bits``, and of the order if a stream is shuffled.",
+        low=0,
+        high=2**63 - 1,
     )
     quantile: float = _parameter(
         0.5,
         "float",
         'With loss="quantile": the quantile to predict; 0.5 is the median. With loss="expectile": '
         "the expectile; 0.5 is the mean.",
+        above=0,
+        below=1,
     )
     power: float = _parameter(
         1.5,
         "float",
         'With loss="tweedie": the variance of a label grows like its mean to this power, which '
         "lies between 1 (counts) and 2 (amounts above 0).",
+        above=1,
+        below=2,
     )
     delta: float = _parameter(
         1.345,
         "float",
         'With loss="huber": from which size on errors count like their size instead of its square, '
         'relative to the typical error with alpha="auto", otherwise in the unit of the label.',
+        above=0,
     )
     epsilon: float = _parameter(
         0.1,
         "float",
         'With loss="epsilon_insensitive": the size of errors that do not count, in the unit of the '
         "label.",
+        least=0,
     )
     missing: str = _parameter(
         "absent",
@@ -245,7 +275,6 @@ class Parameters:
         'alpha="auto" with the default sketch and scaling, an '
         "intercept and no hashing can have them.",
     )
-
     half_life: float | None = _parameter(
         None,
         "float",
@@ -253,43 +282,25 @@ class Parameters:
         "many, and so on, in the sketch, the scales, the base rate and what the weight vectors "
         "are judged by. At least 16. For streams whose rule changes; alpha is not forgotten. None "
         "forgets nothing.",
+        but=(None,),
+        least=LEAST_HALF_LIFE,
+        instead="None to forget nothing",
     )
 
     def __post_init__(self) -> None:
-        self._convert_scalars()
+        self._check_each()
         check_loss(self.loss, tuple(LOSSES))
         check_choice("sketch", self.sketch, SKETCHES)
-        object.__setattr__(self, "dtype", str(self.dtype))
-        self._check_choices()
-        check_integer("sketch_size", self.sketch_size, 0, MAX_SKETCH_SIZE)
-        check_integer("seed", self.seed, 0, 2**63 - 1)
-        if self.hash_bits is not None:
-            check_integer("hash_bits", self.hash_bits, 1, MAX_HASH_BITS)
-        if self.bound is not None:
-            _number("bound", self.bound, above=0, instead="None for no bound")
-        if self.sigma is not None:
-            _number("sigma", self.sigma, least=0, instead="None for what the loss guarantees")
-        if self.eta is not None and self.eta != CONVEX:
-            _number("eta", self.eta, least=0, instead=f"{CONVEX!r} or None")
-        if self.oja_step != SCALE_FREE:
-            _number("oja_step", self.oja_step, above=0, instead=repr(SCALE_FREE))
-        if self.sketch_every != AUTO:
-            check_integer(
-                "sketch_every", self.sketch_every, 1, MAX_SKETCH_EVERY, instead=repr(AUTO)
+        if self.sketch_every not in (1, AUTO) and self.sketch in EXACT:
+            raise ParameterError(
+                f"sketch={self.sketch!r} takes in every row: sketch_every must be 1 or "
+                f"{AUTO!r}, got {self.sketch_every!r}"
             )
-            if self.sketch_every != 1 and self.sketch in EXACT:
-                raise ParameterError(
-                    f"sketch={self.sketch!r} takes in every row: sketch_every must be 1 or "
-                    f"{AUTO!r}, got {self.sketch_every!r}"
-                )
-        _number("quantile", self.quantile, above=0, below=1)
-        self._check_half_life()
-        _number("power", self.power, above=1, below=2)
-        _number("delta", self.delta, above=0)
-        _number("epsilon", self.epsilon, least=0)
-        for name in ("clip", "intercept"):
-            if not isinstance(getattr(self, name), (bool, int)):
-                raise ParameterError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        if self.half_life is not None and self.scaling == "gradient":
+            raise ParameterError(
+                "half_life needs scaling='auto', 'rms' or 'none': the sums of scaling='gradient' "
+                "are the paper's and forget nothing"
+            )
         relative, alpha = self.relative_alpha
         if alpha == 0 and (self.sketch != "full" or relative):
             raise ParameterError(
@@ -307,19 +318,7 @@ class Parameters:
                 f"curvature='hessian' needs a loss with a second derivative ({smooth}), got "
                 f"loss={self.loss!r}; use curvature='gradient' or 'auto'"
             )
-
         self._check_curves()
-
-    def _check_half_life(self) -> None:
-        if self.half_life is None:
-            return
-        nothing = "None to forget nothing"
-        _number("half_life", self.half_life, least=LEAST_HALF_LIFE, instead=nothing)
-        if self.scaling == "gradient":
-            raise ParameterError(
-                "half_life needs scaling='auto', 'rms' or 'none': the sums of scaling='gradient' "
-                "are the paper's and forget nothing"
-            )
 
     def _check_curves(self) -> None:
         if self.curves in (0, 1):
@@ -342,18 +341,20 @@ class Parameters:
             return "an intercept"
         return "" if self.hash_bits is None else "features that are not hashed (hash_bits=None)"
 
-    def _convert_scalars(self) -> None:
+    def _check_each(self) -> None:
+        """Check each parameter by itself."""
+        object.__setattr__(self, "dtype", str(self.dtype))
         for parameter in fields(self):
-            if parameter.name != "dtype":
-                value = _python_scalar(parameter.name, getattr(self, parameter.name))
-                object.__setattr__(self, parameter.name, value)
-
-    def _check_choices(self) -> None:
-        for parameter in fields(self):
-            if parameter.metadata["choices"]:
-                check_choice(
-                    parameter.name, getattr(self, parameter.name), parameter.metadata["choices"]
-                )
+            name, facts = parameter.name, parameter.metadata
+            value = python_scalar(name, getattr(self, name))
+            object.__setattr__(self, name, value)
+            if facts["choices"]:
+                check_choice(name, value, facts["choices"])
+            elif facts["kind"] == "bool" and not isinstance(value, (bool, int)):
+                raise ParameterError(f"{name} must be True or False, got {value!r}")
+            elif facts["limits"] and value not in facts["but"]:
+                check = check_integer if "low" in facts["limits"] else check_number
+                check(name, value, **facts["limits"])
 
     @property
     def binary(self) -> bool:
@@ -375,13 +376,8 @@ class Parameters:
     @property
     def core_loss(self) -> _core.Loss:
         """The loss with its parameter, as the core has it."""
-        return _core.Loss(
-            self.loss,
-            float(self.quantile),
-            float(self.power),
-            float(self.delta),
-            float(self.epsilon),
-        )
+        shape = (self.quantile, self.power, self.delta, self.epsilon)
+        return _core.Loss(self.loss, *map(float, shape))
 
     @property
     def hessian(self) -> bool:
@@ -406,9 +402,9 @@ class Parameters:
                 number = float(factor) if factor else DEFAULT_RELATIVE_ALPHA
             except ValueError:
                 raise ParameterError(f"alpha={self.alpha!r}: {factor!r} is not a number") from None
-            _number("alpha", number, above=0)
+            check_number("alpha", number, above=0)
             return True, number
-        _number("alpha", self.alpha, least=0, instead="'relative:NUMBER'")
+        check_number("alpha", self.alpha, least=0, instead="'relative:NUMBER'")
         return False, float(self.alpha)
 
     @property
@@ -434,13 +430,6 @@ class Parameters:
         return self.alpha == AUTO and self.sketch not in SINGLE
 
     @property
-    def _sketch_every_for_core(self) -> int:
-        """0 where the core chooses: the steps of a lone weight vector need each row in A."""
-        if self.sketch_every == AUTO:
-            return 0 if self.several else 1
-        return int(self.sketch_every)
-
-    @property
     def _curves_for_core(self) -> str:
         if self._why_no_curves or self.curves is False:
             return "off"
@@ -455,6 +444,8 @@ class Parameters:
         eta = self.eta
         if eta is None:
             eta = 0.0 if sigma > 0 else CONVEX
+        # 0 where the core chooses: the steps of a lone weight vector need each row in A.
+        every = int(not self.several) if self.sketch_every == AUTO else int(self.sketch_every)
         return {
             "loss": self.loss,
             "sketch": self.sketch,
@@ -474,11 +465,12 @@ class Parameters:
             "sigma": float(sigma),
             "eta": 0.0 if eta == CONVEX else float(eta),
             "eta_convex": eta == CONVEX,
-            "sketch_every": self._sketch_every_for_core,
+            "sketch_every": every,
             "oja_step": 1.0 if self.oja_step == SCALE_FREE else float(self.oja_step),
             "scale_free": self.oja_step == SCALE_FREE,
             "scaling": self.scaling,
             "intercept": bool(self.intercept),
+            "missing": self.missing,
             "half_life": 0.0 if self.half_life is None else float(self.half_life),
             "hash_bits": -1 if self.hash_bits is None else int(self.hash_bits),
             "hash_seed": int(self.seed),
@@ -501,123 +493,3 @@ class Parameters:
     def names(cls) -> tuple[str, ...]:
         """Return the names of all parameters, in their order."""
         return tuple(field.name for field in fields(cls))
-
-
-# Names that scikit-learn has for parameters.
-RENAMED = {"fit_intercept": "intercept"}
-
-C = TypeVar("C", bound=type)
-
-
-def documented(cls: C) -> C:
-    """Add the descriptions of the learner's parameters to the docstring of a face.
-
-    The line ``{parameters}`` stands for those of its constructor that it does not describe itself.
-    """
-    parameters = {parameter.name: parameter for parameter in fields(Parameters)}
-    entries = []
-    for name, argument in inspect.signature(cls).parameters.items():
-        parameter = parameters.get(RENAMED.get(name, name))
-        if parameter is None or re.search(rf"^    {name}( :|$)", cls.__doc__ or "", re.MULTILINE):
-            continue
-        default = argument.default
-        end = "optional" if default is None else f"default={default!r}".replace("'", '"')
-        text = textwrap.fill(parameter.metadata["text"], 88, break_on_hyphens=False)
-        entries.append(
-            f"{name} : {parameter.metadata['kind']}, {end}\n" + textwrap.indent(text, " " * 4)
-        )
-    listed = textwrap.indent("\n".join(entries), " " * 4).lstrip()
-    cls.__doc__ = (cls.__doc__ or "").replace("{parameters}", listed)
-    return cls
-
-
-def first_sentence(name: str) -> str:
-    """Return the first sentence about a parameter.
-
-    Examples
-    --------
-    >>> first_sentence("hash_bits")
-    'Hash features into 2^hash_bits slots, to limit memory.'
-    """
-    text: str = next(
-        parameter.metadata["text"] for parameter in fields(Parameters) if parameter.name == name
-    )
-    return _SENTENCE.split(text.replace("``", ""))[0].removesuffix(".") + "."
-
-
-# Names of losses in scikit-learn, for those who come from there.
-SGD_LOSSES = {"log_loss": "logistic", "squared_error": "squared"}
-_SENTENCE = re.compile(r"(?<=[a-zC\")_])\.(?: |$)")
-
-
-def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
-    """Raise an error if a parameter is not one of the values that are allowed."""
-    if value not in allowed:
-        listed = ", ".join(repr(option) for option in allowed)
-        raise ParameterError(f"{name} must be one of {listed}; got {shown(value)}")
-
-
-def check_loss(loss: object, allowed: tuple[str, ...]) -> None:
-    """Raise an error if a loss is not allowed; scikit-learn's names are translated."""
-    same = SGD_LOSSES.get(loss) if isinstance(loss, str) else None
-    try:
-        check_choice("loss", loss, allowed)
-    except ParameterError as error:
-        if same not in allowed:
-            raise
-        raise ParameterError(f"{error}; scikit-learn's {loss!r} is {same!r} here") from None
-
-
-def check_integer(
-    name: str, value: object, low: int, high: int | None = None, instead: str = ""
-) -> None:
-    """Raise an error if a value is not an integer from ``low`` to ``high``."""
-    is_integer = isinstance(value, Integral) and not isinstance(value, bool)
-    most = math.inf if high is None else high
-    if not (is_integer and low <= int(value) <= most):  # type: ignore[call-overload]
-        limits = f"of at least {low}" if high is None else f"from {low} to {high}"
-        alternative = f" or {instead}" if instead else ""
-        raise ParameterError(f"{name} must be an integer {limits}{alternative}, got {shown(value)}")
-
-
-def _number(
-    name: str,
-    value: object,
-    *,
-    above: float | None = None,
-    least: float | None = None,
-    below: float | None = None,
-    instead: str = "",
-) -> None:
-    expected = ["a finite number"]
-    valid = isinstance(value, Real) and not isinstance(value, bool) and _is_finite(value)
-    if above is not None:
-        expected.append(f"above {above:g}")
-        valid = valid and value > above  # type: ignore[operator]
-    if least is not None:
-        expected.append(f"of at least {least:g}")
-        valid = valid and value >= least  # type: ignore[operator]
-    if below is not None:
-        expected.append(f"below {below:g}")
-        valid = valid and value < below  # type: ignore[operator]
-    if not valid:
-        rule = " and ".join([" ".join(expected[:2]), *expected[2:]])
-        alternative = f" (or {instead})" if instead else ""
-        raise ParameterError(f"{name} must be {rule}{alternative}, got {shown(value)}")
-
-
-def _python_scalar(name: str, value: Any) -> Any:
-    """Return a scalar of NumPy, as grids of parameters have them, as one of Python."""
-    if getattr(value, "ndim", 0):
-        raise ParameterError(f"{name} must be a single value, got {shown(value)}")
-    if not hasattr(value, "item"):
-        return value
-    value = value.item()
-    return float(value) if hasattr(value, "item") else value  # a long double is its own item
-
-
-def _is_finite(value: Real) -> bool:
-    try:
-        return math.isfinite(value)
-    except OverflowError:  # an integer beyond all floats
-        return False

@@ -85,6 +85,11 @@ class ReadOptions:
                     f"{name} must be the name of a column, got {value!r}; without a header "
                     "(header=False) columns are called c1, c2, ..."
                 )
+        if self.offset is not None and self.offset == (self.label or "label"):
+            raise ParameterError(
+                f"offset={self.offset!r} (--offset) is the column of the label: predictions would "
+                "contain what they predict"
+            )
         for name in self.LISTS:
             value = getattr(self, name)
             if isinstance(value, str):

@@ -80,6 +80,64 @@ def test_bad_rows(  # noqa: PLR0917 - three of them are cases
     assert OnlineLearner.load(tmp_path / "m.son").stats()["rounds"] == ROWS - 1
 
 
+def test_the_frozen_model_has_offsets_too(sonline, tmp_path):
+    rng = np.random.default_rng(0)
+    count = 200_000
+    offset = rng.uniform(-3, 3, count)
+    y = rng.poisson(np.exp(offset))
+    lines = (f"{label},{o:.3f},{n % 7}" for n, (label, o) in enumerate(zip(y, offset, strict=True)))
+    (tmp_path / "claims.csv").write_text("count,offset,a\n" + "\n".join(lines) + "\n")
+    done = sonline("train", "claims.csv", *TRAIN, "--json", "-q")
+    summary = json.loads(done.stdout)
+    assert summary["frozen_loss"] == pytest.approx(summary["loss"], rel=0.1)
+
+
+@pytest.mark.parametrize("form", ["csv", "jsonl", "parquet"])
+@pytest.mark.parametrize("column", ["count", "offset"])
+def test_rows_that_cannot_be_evaluated_are_named(sonline, table, tmp_path, form, column):
+    sonline("train", "claims.csv", *TRAIN, "-o", "m.son", "-q")
+    table.loc[4, column] = {"count": -1.0, "offset": 77.0}[column]
+    if form == "csv":
+        table.to_csv(tmp_path / "bad.csv", index=False)
+    elif form == "jsonl":
+        table.to_json(tmp_path / "bad.jsonl", orient="records", lines=True)
+    else:
+        table.to_parquet(tmp_path / "bad.parquet")
+    where = {"csv": f"bad.{form}:6:", "jsonl": f"bad.{form}:5:", "parquet": "row 5:"}[form]
+    wrong = {"count": "the label -1 must be 0 or more", "offset": "the offset 77"}[column]
+    done = sonline("evaluate", f"bad.{form}", "-m", "m.son", code=3)
+    assert where in done.stderr
+    assert wrong in done.stderr
+    done = sonline("evaluate", f"bad.{form}", "-m", "m.son", "--on-error", "skip", "--json", "-q")
+    assert (json.loads(done.stdout)["rows"], json.loads(done.stdout)["skipped"]) == (ROWS - 1, 1)
+    for options in ((f"bad.{form}",), ("claims.csv", "--validation", f"bad.{form}")):
+        done = sonline("train", *options, *TRAIN, "-o", "n.son", "-q", code=3)
+        assert where in done.stderr
+        assert wrong in done.stderr
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
+def test_converted_rows_keep_their_offsets(sonline, table, tmp_path, form):
+    sonline("train", "claims.csv", *TRAIN, "-o", "m.son", "-q", "--no-curves")
+    sonline(*("convert", "claims.csv", "--label", "count", "--offset", "offset"), "-o", f"c.{form}")
+    offset = ("--offset", "offset", "--loss", "poisson", "--no-curves")
+    sonline("train", f"c.{form}", *offset, "-o", "n.son", "-q")
+    first, second = (OnlineLearner.load(tmp_path / name) for name in ("m.son", "n.son"))
+    assert first.weights() == second.weights()
+    for kind in ("svm", "vw"):
+        done = sonline(
+            *("convert", "claims.csv", "--label", "count", "--offset", "offset"),
+            *("-o", f"c.{kind}", "--names", "names.txt")[: 4 if kind == "svm" else 2],
+            code=3,
+        )
+        assert "cannot hold the offset" in done.stderr
+
+
+def test_the_label_is_no_offset(sonline, table):
+    done = sonline("train", "claims.csv", "--label", "count", "--offset", "count", code=2)
+    assert "is the column of the label" in done.stderr
+
+
 def test_classes_have_no_offset(sonline, table):
     done = sonline("train", "claims.csv", "--label", "count", "--offset", "offset", code=3)
     assert "offset needs a loss for numbers" in done.stderr

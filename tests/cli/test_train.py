@@ -67,6 +67,11 @@ def test_every_format_and_compression_gives_the_same_model(sonline, data, tmp_pa
         assert tensors(tmp_path / "n.son") == expected, suffix
 
 
+def test_pairs_without_curves_are_a_contradiction(sonline, data):
+    done = sonline("train", "a.svm", "--pairs", "--no-curves", code=2)
+    assert "--pairs and --no-curves: choose one of them" in done.stderr
+
+
 def test_pairs_of_columns(sonline, tmp_path):
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 from helpers import LOW_RANK, Array, learner, reference_parameters, state_of
+from oracle.learner import OracleLearner
 from sonline import OnlineLearner
-from sonline.paper.reference import ReferenceLearner
 from sonline.parameters import SCALINGS
 
 ROUNDS, FEATURES, PRESENT = 2000, 320, 8
@@ -45,7 +45,7 @@ def test_the_kernel_is_the_reference(sketch: str, scaling: str, bound: float | N
     parameters = reference_parameters(
         sketch=sketch, sketch_size=6, scaling=scaling, bound=bound, alpha="relative:2"
     )
-    kernel, oracle = OnlineLearner(**parameters, dtype="float64"), ReferenceLearner(**parameters)
+    kernel, oracle = OnlineLearner(**parameters, dtype="float64"), OracleLearner(**parameters)
     np.testing.assert_allclose(kernel.learn(X, y), oracle.learn(X, y), rtol=1e-8, atol=1e-8)
     np.testing.assert_allclose(kernel.predict(X), oracle.predict(X), rtol=1e-8, atol=1e-8)
     weights = kernel.weights()

@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from helpers import KINDS, LOW_RANK, orthonormality, raw, reference_parameters, stream
+from oracle.learner import OracleLearner
 from sonline import OnlineLearner
-from sonline.paper.reference import ReferenceLearner
 from sonline.parameters import LOSSES, SCALE_FREE, SCALINGS, SKETCHES
 
 ROUNDS, FEATURES = 2000, 12
@@ -31,7 +31,7 @@ def compare(kind: str, weights: bool = False, **changed: Any) -> None:
     X, y = stream(kind, parameters["loss"], ROUNDS, FEATURES)
     w = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 3.0], size=ROUNDS) if weights else None
     kernel = OnlineLearner(**parameters, dtype="float64")
-    oracle = ReferenceLearner(**parameters)
+    oracle = OracleLearner(**parameters)
     predictions, wanted = raw(kernel, kernel.learn(X, y, w)), oracle.learn(X, y, w)
     np.testing.assert_allclose(predictions, wanted, rtol=TOLERANCE, atol=TOLERANCE)
     np.testing.assert_allclose(
@@ -40,7 +40,7 @@ def compare(kind: str, weights: bool = False, **changed: Any) -> None:
     compare_state(kernel, oracle)
 
 
-def compare_state(kernel: OnlineLearner, oracle: ReferenceLearner) -> None:
+def compare_state(kernel: OnlineLearner, oracle: OracleLearner) -> None:
     assert kernel.stats()["rounds"] == oracle.rounds
     assert kernel.stats()["features"] == oracle.inputs.features
     np.testing.assert_allclose(kernel.stats()["alpha"], oracle.alpha, rtol=TOLERANCE)

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from helpers import KINDS, LOW_RANK, orthonormality, reference_parameters, stream
+from oracle.learner import OracleLearner
 from oracle.model import Oracle
 from sonline import OnlineLearner, _core
-from sonline.paper.reference import ReferenceLearner
 from sonline.parameters import Parameters
 
 ROUNDS, FEATURES = 600, 12
@@ -42,7 +42,7 @@ def test_forced_upkeep(sketch: str, loss: str, scaling: str, kind: str) -> None:
     X, y = rows(kind, loss)
     model = forced(Parameters(**shared, dtype="float64"))
     np.testing.assert_allclose(
-        model.learn(X, y), ReferenceLearner(**shared).learn(X, y), rtol=1e-8, atol=1e-8
+        model.learn(X, y), OracleLearner(**shared).learn(X, y), rtol=1e-8, atol=1e-8
     )
     stats = model.stats()
     least = ROUNDS / 8

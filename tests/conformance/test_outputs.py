@@ -7,9 +7,9 @@ import pytest
 import scipy.sparse as sp
 
 from oracle.comparison import Pair, close
+from oracle.learner import OracleLearner
 from sonline.labels import ClassTable
 from sonline.model import Model
-from sonline.paper.reference import ReferenceLearner
 from sonline.parameters import CLASSIFICATION_LOSSES, Parameters
 
 ROWS, FEATURES = 260, 8
@@ -147,9 +147,7 @@ def test_one_weight_vector_for_each_class(sketch, scaling):
     model = Model(Parameters(dtype="float64", **shared), ClassTable((0, 1, 2)))
     learned, later = model.learn(X, y).raw, model.predict(X)
     for k in range(3):
-        oracle = ReferenceLearner(
-            step="implicit", curvature="auto", oja_step="scale-free", **shared
-        )
+        oracle = OracleLearner(step="implicit", curvature="auto", oja_step="scale-free", **shared)
         labels = np.where(y == k, 1.0, -1.0)
         close(learned[k], oracle.learn(X.toarray(), labels))
         close(later[k], oracle.predict(X.toarray()))

@@ -15,6 +15,7 @@ import scipy.sparse as sp
 from distributed import get_worker
 from helpers_dask import FEATURES, PARTS, ROWS, arrays, by_hand, slowly, state
 
+from sonline import SONRegressor as LocalRegressor
 from sonline.distributed.dask import SONClassifier, SONRegressor
 from sonline.distributed.dask.tokens import token_of
 from sonline.errors import DataFormatError, InvalidInputError, ParameterError
@@ -323,6 +324,51 @@ def test_bad_rows_are_named_or_skipped(client, data):
         SONClassifier().fit(dX, dy.rechunk(2 * ROWS))
     with pytest.raises(InvalidInputError, match="no rows to learn from"):
         SONRegressor().fit(arrays(X * np.nan)[0], arrays(X[:, 0])[0], on_error="skip")
+
+
+def counts(rows):
+    rng = np.random.default_rng(0)
+    X, offset = rng.normal(size=(rows, 3)), rng.uniform(-1, 1, rows)
+    return X, rng.poisson(np.exp(0.5 * X[:, 0] + offset)).astype(float), offset
+
+
+@pytest.mark.parametrize("kind", ["arrays", "frames"])
+def test_counts_with_exposure(client, kind):
+    X, y, offset = counts(4 * ROWS)
+    parts = [slice(first, first + ROWS) for first in range(0, 4 * ROWS, ROWS)]
+    local = [LocalRegressor("poisson").partial_fit(X[p], y[p], offset=offset[p]) for p in parts]
+    expected = local[0].merge(local[1:])
+    model = SONRegressor("poisson")
+    if kind == "arrays":
+        rows, labels, offsets = arrays(X, y, offset)
+        model.fit(rows, labels, offset=offsets)
+    else:
+        frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(n=y, o=offset)
+        whole = dd.from_pandas(frame, npartitions=4)
+        rows, offsets = whole[["a", "b", "c"]], whole["o"]
+        model.fit(whole, "n", offset="o")
+    predicted = model.predict(rows, offset=offsets).compute()
+    np.testing.assert_allclose(predicted, expected.predict(X, offset=offset), rtol=1e-6)
+    np.testing.assert_allclose(model.predict(rows).compute(), expected.predict(X), rtol=1e-6)
+    assert not np.allclose(predicted, expected.predict(X))
+    with pytest.raises(InvalidInputError, match="without standard deviations"):
+        model.predict(rows, return_std=True)
+
+
+@pytest.mark.parametrize(("loss", "value"), [("poisson", -1.0), ("gamma", 0.0), ("huber", 1e200)])
+def test_labels_that_a_loss_does_not_allow_are_named_or_skipped(client, loss, value):
+    X, y, offset = counts(2 * ROWS)
+    y, y[ROWS + 3] = y + 1, value
+    rows, labels, offsets = arrays(X, y, offset)
+    with pytest.raises(DataFormatError, match=r"^partition 1:4: the label"):
+        SONRegressor(loss).fit(rows, labels)
+    model = SONRegressor(loss).fit(rows, labels, on_error="skip")
+    assert [entry.skipped for entry in model.rounds_[0].figures] == [0, 1]
+    offset[5] = np.inf
+    with pytest.raises(DataFormatError, match=r"^partition 0:6: the offset inf"):
+        SONRegressor(loss).fit(rows, arrays(np.abs(X[:, 0]) + 1)[0], offset=arrays(offset)[0])
+    with pytest.raises(InvalidInputError, match="needs a regressor"):
+        SONClassifier().fit(rows, labels, offset=offsets)
 
 
 def test_a_cell_that_is_no_date_is_named_or_skipped(client, data):

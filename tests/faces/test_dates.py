@@ -271,6 +271,15 @@ def test_frames_and_mappings_have_the_features_of_files(tmp_path: Path, missing:
         assert {"when", "when.week_sin"} <= set(parts)
 
 
+def test_dates_of_numpy_in_nanoseconds_are_no_numbers() -> None:
+    learner, twin = OnlineLearner(dtype="float64"), OnlineLearner(dtype="float64")
+    for day in ("2024-05-17", "2024-05-18T06"):
+        learner.learn_one({"when": np.datetime64(day, "ns")}, 1)
+        twin.learn_one({"when": np.datetime64(day, "ns").astype("datetime64[us]").item()}, 1)
+    assert learner.model.to_bytes() == twin.model.to_bytes()
+    assert "when.day_sin" in learner.features()
+
+
 def test_texts_of_a_column_of_categories_are_no_dates(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     words, labels = ["2024-05-17", "2024-05-18"] * 20, [0, 1] * 20

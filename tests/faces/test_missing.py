@@ -109,7 +109,7 @@ def without_gaps(rows: list[dict[Any, Any]]) -> list[dict[Any, Any]]:
     return [{name: v for name, v in row.items() if not pd.isna(v)} for row in rows]
 
 
-@pytest.mark.parametrize("gap", [None, float("nan"), np.float32("nan"), pd.NA])
+@pytest.mark.parametrize("gap", [None, float("nan"), np.float32("nan"), pd.NA, pd.NaT])
 def test_mappings(gap: Any) -> None:
     """A row of a frame as a mapping is the row of the frame."""
     rows = with_gap().astype(object).to_dict("records")
@@ -145,11 +145,14 @@ def test_mappings_that_are_refused() -> None:
         lambda: learner.predict_proba_one(rows[GAP]),
         lambda: learner.explain_one(rows[GAP]),
     ):
-        with pytest.raises(InvalidInputError, match=r"^feature 'age' has no value"):
+        with pytest.raises(InvalidInputError, match=r"^feature 'age' has no value") as caught:
             call()
+        assert (caught.value.row, caught.value.field) == (None, "age")
+    message = f"X, row {GAP}: feature 'age' has no value"
     for call in (lambda: learner.learn(rows, LABELS), lambda: learner.predict(rows)):
-        with pytest.raises(InvalidInputError, match=f"X, row {GAP}: feature 'age' has no value"):
+        with pytest.raises(InvalidInputError, match=message) as caught:
             call()
+        assert (caught.value.row, caught.value.field) == (GAP, "age")
     assert learner.model.to_bytes() == before
 
 

@@ -188,3 +188,42 @@ def test_no_rows(kind) -> None:
     for rows in (FRAME[:0], FRAME[:0].to_numpy()):
         with pytest.raises(ValueError, match=r"0 sample|no rows"):
             kind().fit(rows, Y[:0])
+
+
+def test_explanations_of_rows_with_other_features() -> None:
+    named, numbered = OnlineLearner(), OnlineLearner()
+    named.learn(FRAME, Y)
+    numbered.learn(FRAME.to_numpy(), Y)
+    for model, rows in (
+        (named, FRAME.to_numpy()),
+        (numbered, FRAME),
+        (SONClassifier().fit(FRAME.to_numpy(), Y), FRAME),
+    ):
+        with pytest.raises(InvalidInputError, match="this model knows its features by"):
+            model.explain_many(rows)
+    by_position = SONClassifier().fit(FRAME, Y)
+    assert by_position.explain_many(FRAME.to_numpy()) == by_position.explain_many(FRAME)
+
+
+def test_questions_to_a_river_classifier_without_rows() -> None:
+    model = RiverClassifier()
+    assert model.predict_set_one({"a": 1.0}) == set()
+    assert model.wants_label({"a": 1.0})
+    assert (model.all_curves(), model.all_pairs(), model.explain_many([{"a": 1.0}])) == (
+        [],
+        [],
+        [{}],
+    )
+    with pytest.raises(InvalidInputError, match="between 0 and 1"):
+        model.predict_set_one({"a": 1.0}, 2)
+
+
+def test_which_labels_are_wanted_cannot_be_asked() -> None:
+    learner = OnlineLearner()
+    learner.learn(FRAME, Y)
+    for name in ("caution", "explore"):
+        with pytest.raises(ParameterError, match=f"{name} must be"):
+            learner.wants_labels(FRAME, **{name: "much"})
+    for call in (learner.compact().wants_labels, learner.compact().wants_label):
+        with pytest.raises(InvalidInputError, match="compact model, which does not know how"):
+            call(FRAME[:1])

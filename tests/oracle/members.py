@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from oracle.config import Config, Seen, phase_of
-from sonline.paper.reference.learner import BESIDE_KINK, make_sketch, step_ahead
+from sonline.paper.reference.learner import BESIDE_KINK, SKETCHES, step_ahead
 from sonline.paper.reference.sketches import Array
 
 
@@ -17,7 +17,7 @@ class Members:
     def __init__(self, config: Config, d: int) -> None:
         self.config = config
         self.W: Array = np.zeros((len(config.members), d))
-        self.sketch = make_sketch(config.sketch, d, 1.0, config.size, oja_step=config.oja_step)
+        self.sketch = SKETCHES[config.sketch](d, 1.0, config.size, step=config.oja_step)
 
     def predict(self, x: Array) -> Array:
         return np.clip(self.W @ x, -self.config.bound, self.config.bound)

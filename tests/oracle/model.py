@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike
 from oracle.config import Config, Seen
 from oracle.curves import COLUMNS, Curves
 from oracle.diagonal import Diagonal
+from oracle.inputs import Inputs
 from oracle.output import NEVER, NUMBER, Output
-from sonline.paper.reference.inputs import Inputs
+from oracle.warm_up import WARM_UP_ROWS, Choices, choose
 from sonline.paper.reference.sketches import Array
-from sonline.paper.reference.warm_up import WARM_UP_ROWS, Choices, choose
 from sonline.parameters import Parameters
 
 Row = tuple[Array, float, float]

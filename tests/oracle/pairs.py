@@ -63,6 +63,7 @@ class Pairs:
 
     def open_stage(self) -> None:
         self.rows, self.count = [], 0
+        self.codes: dict[int, int] = {}  # in the order of the rows
         self.candidates = sorted(self.sides) if len(self.sides) > 1 else []
 
     def features(self, row: Array) -> list[tuple[int, float]]:
@@ -77,9 +78,10 @@ class Pairs:
         """Take in a row; whether the stage ends."""
         if self.stage >= STAGES or len(self.pairs) >= MOST:
             return False
-        if code < CODES:
+        number = self.codes.setdefault(code, len(self.codes))
+        if number < CODES:
             halves = [self.sides[column].half(float(row[column])) for column in self.candidates]
-            self.rows.append((halves, code))
+            self.rows.append((halves, number))
         self.count += 1
         return self.count >= FIRST_STAGE * 4**self.stage
 

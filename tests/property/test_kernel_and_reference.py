@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import KINDS, orthonormality, raw, reference_parameters, stream
+from oracle.learner import OracleLearner
 from sonline import OnlineLearner
-from sonline.paper.reference import ReferenceLearner
 from sonline.parameters import EXACT, LOSSES, SCALE_FREE, SCALINGS, SKETCHES
 
 ROUNDS = 150
@@ -54,6 +54,10 @@ def test_random_learners(
     alpha = "relative:50" if kind == "raw" else "relative:3"
     if parameters["sketch"] in EXACT:
         parameters["sketch_every"] = 1
+    if LOSSES[parameters["loss"]]["log_link"] and parameters["clip"]:
+        # Clipped to the logarithm of the only label, a prediction has a slope of rounding errors,
+        # and its direction would start the sketch.
+        parameters["step"] = "implicit"
     shared = reference_parameters(**parameters, alpha=alpha)
     X, y = stream(kind, parameters["loss"], ROUNDS, features, seed)
     rng = np.random.default_rng(seed + 1)
@@ -62,7 +66,7 @@ def test_random_learners(
         "some zero": rng.choice([0.0, 1.0, 2.0], size=ROUNDS),
         "any": rng.uniform(0, 3, size=ROUNDS),
     }[weighting]
-    kernel, oracle = OnlineLearner(**shared, dtype="float64"), ReferenceLearner(**shared)
+    kernel, oracle = OnlineLearner(**shared, dtype="float64"), OracleLearner(**shared)
     wanted = oracle.learn(X, y, weights)
     np.testing.assert_allclose(
         raw(kernel, kernel.learn(X, y, weights)), wanted, rtol=1e-7, atol=1e-7

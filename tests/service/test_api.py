@@ -2,6 +2,7 @@
 
 import json
 import time
+from decimal import Decimal
 from types import SimpleNamespace
 
 import numpy as np
@@ -148,6 +149,35 @@ def test_many_rows_as_arrow(client):
     answers = client.post(f"{MODEL}/predict", content=arrow(asked), headers=ARROW)
     assert len(answers.text.splitlines()) == 5
     assert client.post(f"{MODEL}/label", json={"id": "c", "y": 1}).status_code == 200
+
+
+def test_late_labels_of_arrow_rows_are_as_at_once(client):
+    """The rows wait as JSON, which has no decimals and no nanoseconds."""
+    pa, pd = pytest.importorskip("pyarrow"), pytest.importorskip("pandas")
+    times = pd.date_range("2024-01-01", periods=40, freq="h") + pd.Timedelta(7, "ns")
+    columns = {
+        "price": pa.array([Decimal(n) / 4 if n % 5 else None for n in range(40)]),
+        "when": pa.array(times, pa.timestamp("ns")),
+        "day": pa.array(times.date),
+        "flag": pa.array([n % 3 == 0 for n in range(40)]),
+        "word": pa.array(["a", "b"] * 20).dictionary_encode(),
+        "number": pa.array(np.linspace(0, 1, 40, dtype=np.float32)),
+    }
+    y = [1, -1, -1, 1] * 10
+    client.post("/v1/models", json={"name": "late"})
+    assert client.post(
+        f"{MODEL}/learn", content=arrow(pa.table(columns | {"y": y})), headers=ARROW
+    ).is_success
+    ids = [f"a{n}" for n in range(40)]
+    body = arrow(pa.table(columns | {"id": ids}))
+    path = "/v1/models/late"
+    assert client.post(f"{path}/predict?durable=1", content=body, headers=ARROW).is_success
+    labels = [{"id": name, "y": label} for name, label in zip(ids, y, strict=True)]
+    assert client.post(f"{path}/label", content=lines(labels), headers=NDJSON).is_success
+    while client.get(path).json()["lag"]:
+        time.sleep(0.005)
+    late = client.app.service.engine("late").versions[1].model
+    assert late.weights_of() == pytest.approx(model_of(client).weights_of(), rel=1e-5)
 
 
 def test_arrow_with_indices_and_values(client):

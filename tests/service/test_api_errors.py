@@ -128,7 +128,7 @@ def test_errors_speak_of_the_service_and_not_of_python(client):
             b'{"x": {"a": 1}, "y": 1, "weight": 1e30}',
             "the weight 1e+30 is not a number from 0 to 1e+09",
         ),
-        (b"[1]", "expected an object with 'x', 'y', 'id', 'weight', got an array"),
+        (b"[1]", "expected an object with 'x', 'y', 'id', 'weight', 'offset', got an array"),
         (b'{"x": {"a": 1} "y": 1}', "not valid JSON: expecting ',' delimiter at character 16"),
         (b'{"x": {"a": "\xff"}, "y": 1}', "the body is not UTF-8 text"),
         (b'{"x": {"\\ud800": 1}, "y": 1}', "not valid Unicode"),
@@ -160,7 +160,7 @@ def test_a_weight_that_would_decide_the_mean_loss_is_refused_everywhere(client):
 def test_events_that_could_not_be_learned_are_a_problem(client):
     live = client.app.service.engine(NAME).versions[1]
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise InvalidInputError("no such row")
 
     live.model.learn = refuse
@@ -184,6 +184,17 @@ def test_labels_without_a_word_are_refused(client):
     client.post("/v1/models/words/predict?durable=1", json={"id": "a", "x": {"f": 1.0}})
     assert client.post("/v1/models/words/label", json={"id": "a", "y": ""}).status_code == 400
     assert client.post("/v1/models/words/label", json={"id": "a", "y": "b"}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("id", '"a"'), ("weight", 2), ("offset", 1), ("y", 1)]
+)
+def test_a_field_that_occurs_twice_is_refused(client, field, value):
+    body = f'{{"x": {{"age": 1}}, "y": 1, "{field}": {value}, "{field}": {value}}}'
+    for content, headers in ((body, {"content-type": "application/json"}), (body, NDJSON)):
+        answer = client.post(f"{MODEL}/learn", content=content, headers=headers)
+        assert answer.status_code == 400
+        assert f"{field!r} occurs twice" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("path", ["learn", "predict"])

@@ -31,6 +31,8 @@ def test_the_file_of_tokens_may_change_while_the_service_runs(tmp_path, monkeypa
         assert (status(), status(old)) == (401, 200)
         path.rename(tmp_path / "old.db")
         assert (status(), status(old)) == (503, 503)
+        answer = client.get("/v1/models", headers={"authorization": "Bearer son_a.b"})
+        assert answer.json()["error"] == "tokens cannot be read; see the log of the service"
         assert client.get("/readyz").status_code == 200
         new = Tokens(tmp_path / "service").add(["admin"])
         assert (status(), status(old), status(new)) == (401, 401, 200)

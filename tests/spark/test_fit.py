@@ -285,6 +285,50 @@ def test_bad_rows_stop_with_partition_and_row_or_are_skipped(spark):
         model.transform(frame).collect()
 
 
+@pytest.mark.parametrize("features", [["a", "b"], "array", "vector"])
+def test_counts_with_exposure(spark, features):
+    rng = np.random.default_rng(0)
+    X, offset = rng.normal(size=(400, 2)), rng.uniform(-1, 1, 400)
+    y = rng.poisson(np.exp(0.5 * X[:, 0] + offset)).astype(float)
+    cells = [
+        (float(y[i]), float(offset[i]), *X[i].tolist(), X[i].tolist(), Vectors.dense(X[i]))
+        for i in range(400)
+    ]
+    names = ["label", "exposed", "a", "b", "array", "vector"]
+    made = spark.createDataFrame(spark.sparkContext.parallelize(cells, 2), names).cache()
+    named = isinstance(features, list)
+    chosen = {"featureCols": features} if named else {"featuresCol": features}
+    model = SONRegressor(loss="poisson", offsetCol="exposed", **chosen).fit(made)
+    rows = [dict(zip("ab", row.tolist(), strict=True)) for row in X] if named else X
+    parts = []
+    for first in (0, 200):
+        learner = OnlineLearner(loss="poisson")
+        part = slice(first, first + 200)
+        learner.learn(rows[part], y[part], offset=offset[part])
+        parts.append(learner)
+    expected = parts[0].merge(parts[1:]).predict(rows, offset=offset)
+    predicted = [row["prediction"] for row in model.transform(made).collect()]
+    np.testing.assert_allclose(predicted, expected, rtol=1e-5)
+    with pytest.raises(ParameterError, match="only regressions"):
+        SONClassifier(offsetCol="exposed", **chosen).fit(made)
+    with pytest.raises(ParameterError, match="there is no column 'gone'"):
+        SONRegressor(offsetCol="gone", **chosen).fit(made)
+
+
+@pytest.mark.parametrize(("loss", "value"), [("poisson", -1.0), ("gamma", 0.0), ("squared", 1e200)])
+def test_labels_that_a_loss_does_not_allow(spark, loss, value):
+    cells = [(1.0 + i % 3, [float(i % 5)]) for i in range(40)]
+    cells[25] = (value, [1.0])
+    made = spark.createDataFrame(
+        spark.sparkContext.parallelize(cells, 2), ["label", "features"]
+    ).cache()
+    with pytest.raises(DataFormatError, match=r"partition 1: row 6: the label"):
+        SONRegressor(loss=loss).fit(made)
+    model = SONRegressor(loss=loss, onError="skip").fit(made)
+    assert [part.skipped for part in model.rounds_[0].figures] == [0, 1]
+    assert model.toOnlineLearner().stats()["rounds"] == 39
+
+
 def test_partitions_without_rows_with_one_class_and_more_than_rows(spark):
     table = [(0.0, [1.0, 0.0]), (0.0, [2.0, 0.0]), (1.0, [0.0, 1.0]), (1.0, [0.0, 3.0])]
     for parts in (2, 9):

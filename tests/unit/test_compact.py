@@ -40,6 +40,15 @@ def test_predictions_stay(sketch, loss, tmp_path):
     assert loaded.model.tensors()["0.blocks"].tobytes() == before
 
 
+@pytest.mark.parametrize("curves", [True, "auto", "pairs"])
+def test_curves_that_were_asked_for(curves):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(400, 3))
+    learner = OnlineLearner(loss="squared", curves=curves, dtype="float64")
+    learner.learn(X, X[:, 0] ** 2)
+    np.testing.assert_allclose(learner.compact().predict(X), learner.predict(X), rtol=1e-9)
+
+
 def test_many_classes_of_wide_rows(tmp_path):
     rng = np.random.default_rng(0)
     X = sp.random(600, 4000, density=0.02, format="csr", random_state=0)

@@ -3,12 +3,13 @@
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from helpers import state_of
 from sonline import OnlineLearner, SONRegressor
 from sonline import river as sonline_river
-from sonline.errors import InvalidInputError
+from sonline.errors import DivergenceError, InvalidInputError
 from sonline.evaluate import losses
 
 ROWS = 20_000
@@ -216,6 +217,24 @@ def test_faces_agree(loss: str) -> None:
     row = dict(enumerate(X[0].tolist()))
     wanted = same.model.means(same.model.predict([row], later=False, offset=[0.5])[0])
     assert online.predict_one(row, offset=0.5) == wanted[0]
+    many, frame = sonline_river.SONRegressor(loss=loss), pd.DataFrame(X[:100])
+    many.learn_many(frame, pd.Series(y[:100]), offset=offset[:100])
+    assert many.predict_one(row, offset=0.5) == wanted[0]
+    assert many.predict_many(frame[:1], offset=0.5).tolist() == wanted.tolist()
+    assert many.model.unit() == "in the logarithm of the target"
+
+
+def test_a_row_that_is_too_large_is_left_out_and_said() -> None:
+    X, y, offset = claims("gamma", rows=60)
+    y[40] = 1e140
+    learner, expected = OnlineLearner(loss="gamma"), OnlineLearner(loss="gamma")
+    before = expected.learn(X[:40], y[:40], offset=offset[:40])
+    with pytest.raises(DivergenceError, match="row 40: a step is too large") as error:
+        learner.learn(X, y, offset=offset)
+    assert error.value.rows_done == 41
+    np.testing.assert_array_equal(error.value.predictions, before)
+    rest = learner.learn(X[41:], y[41:], offset=offset[41:])
+    np.testing.assert_allclose(rest, expected.learn(X[41:], y[41:], offset=offset[41:]), rtol=1e-4)
 
 
 @pytest.mark.parametrize("loss", MEANS)

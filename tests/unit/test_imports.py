@@ -9,7 +9,8 @@ import sonline
 
 PACKAGE = Path(sonline.__file__).parent
 ORDER = (
-    *("errors", "_core", "files", "parameters", "constructors", "persistence", "read_options"),
+    *("errors", "_core", "files", "arguments", "parameters", "constructors", "persistence"),
+    "read_options",
     *("labels", "rows", "evaluate", "plots"),
     *(
         "merging",
@@ -18,6 +19,7 @@ ORDER = (
         "live",
         "display",
         "training",
+        "learner_files",
         "learner",
         "export",
         "estimators",

@@ -111,7 +111,7 @@ def test_a_fork_while_another_thread_learns_does_not_hang() -> None:
     X, y = long_batch()
     model = OnlineLearner()
     # The core itself: what Python does before would be of unknown length.
-    core = ((X,), y, None, np.empty(ROWS))
+    core = ((X,), y, None, np.empty((1, ROWS)))
     learning = threading.Thread(target=model.model.core.learn_arrays, args=core)
     learning.start()
     time.sleep(0.1)

@@ -45,6 +45,41 @@ def loss_of(model: OnlineLearner, X: Floats, y: Floats) -> float:
 # -- which pairs there are -------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("columns", [4, 12])
+def test_pairs_do_not_depend_on_whether_classes_were_declared(columns: int) -> None:
+    """Only the first classes help to choose pairs: the first in the rows, not in the alphabet."""
+    X, _ = table(1500, columns)
+    rng = np.random.default_rng(1)
+    y = np.array([f"{number:02}" for number in rng.permutation(np.arange(1500) % 50)])
+    found = SONClassifier(curves="pairs", discover_classes=True).partial_fit(X, y)
+    declared = SONClassifier(curves="pairs").partial_fit(X, y, classes=np.unique(y))
+    np.testing.assert_array_equal(found.decision_function(X), declared.decision_function(X))
+    assert names(found, "00") == names(declared, "00")
+
+
+@pytest.mark.parametrize("kind", ["zeros and ones", "signs", "categories"])
+def test_columns_of_two_values_need_no_column_of_numbers(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    bits = rng.integers(0, 2, (2000, 2)).astype(float)
+    y = np.where(bits[:, 0] != bits[:, 1], 1, -1)
+    X: Any = bits if kind == "zeros and ones" else 2 * bits - 1
+    if kind == "categories":
+        X = pd.DataFrame({"a": np.where(bits[:, 0], "u", "v"), "b": np.where(bits[:, 1], "s", "t")})
+    model = OnlineLearner(curves="pairs")
+    before = model.learn(X, y)
+    assert (np.sign(before) == y)[500:].all()
+    assert model.all_pairs()
+    assert not model.all_curves()
+    halves = [OnlineLearner(curves="pairs") for _ in range(2)]
+    for half, part in zip(halves, (slice(1000), slice(1000, 2000)), strict=True):
+        half.learn(X[part], y[part])
+    others = (copy.deepcopy(model), model.compact(), halves[0].merge(halves[1:]))
+    for other in others:
+        assert (np.sign(other.predict(X)) == y).all()
+    row = dict(enumerate(X[0].tolist())) if kind != "categories" else X[:1].to_dict("records")[0]
+    assert sum(model.explain_one(row).values()) == pytest.approx(model.predict_one(row), abs=1e-4)
+
+
 def test_a_product_is_learned() -> None:
     X, y = table(4000)
     T, t = table(1000, seed=1)

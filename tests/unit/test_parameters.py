@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from sonline import OnlineLearner, SONClassifier, SONRegressor
+from sonline.constructors import RENAMED, first_sentence
 from sonline.errors import ParameterError
-from sonline.parameters import RENAMED, Parameters, first_sentence
+from sonline.parameters import Parameters
 
 # What a face leaves out, and the defaults that are its own.
 NO_NAMES = {"hash_bits", "seed"}  # columns have numbers

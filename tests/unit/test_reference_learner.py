@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from oracle.learner import OracleLearner
+from oracle.warm_up import WARM_UP_ROWS, choose
 from sonline.paper.reference import (
     LOSSES,
     DiagonalAdaptation,
@@ -20,8 +22,7 @@ from sonline.paper.reference import (
     make_loss,
     run,
 )
-from sonline.paper.reference.learner import SCALINGS, SKETCHES
-from sonline.paper.reference.warm_up import WARM_UP_ROWS, choose
+from sonline.paper.reference.learner import SKETCHES
 
 SKETCHED = {
     "none": LowRank,
@@ -165,7 +166,7 @@ def test_relative_alpha_and_hessian_make_the_scale_of_the_data_irrelevant(sketch
 
 def test_rms_scaling_is_the_mean_square_over_rows_that_have_the_feature():
     X, y = stream(8, kind="sparse", T=40)
-    learner = ReferenceLearner("squared", "none", alpha=5.0, scaling="rms")
+    learner = OracleLearner("squared", "none", alpha=5.0, scaling="rms")
     learner.learn(X, y)
     present = np.where(X != 0, X, np.nan)
     expected = np.sqrt(np.nanmean(present**2, axis=0))
@@ -179,17 +180,17 @@ def test_rms_scaling_makes_the_units_of_features_irrelevant():
     units = np.logspace(-6, 6, 10)
     args = {"alpha": "relative:0.5", "scaling": "rms", "curvature": "auto"}
     for sketch in ("none", "oja", "isotropic", "fd", "adagrad"):
-        plain = ReferenceLearner("logistic", sketch, 4, **args)
-        scaled = ReferenceLearner("logistic", sketch, 4, **args)
+        plain = OracleLearner("logistic", sketch, 4, **args)
+        scaled = OracleLearner("logistic", sketch, 4, **args)
         assert worst(plain.learn(X, y), scaled.learn(X * units, y)) < 1e-8
 
 
 @pytest.mark.parametrize("sketch", SKETCHES)
-@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize("scaling", OracleLearner.scalings)
 def test_weight_zero_only_predicts_and_predict_changes_nothing(sketch, scaling):
     X, y = stream(10, T=60, kind="sparse")
     args = {"sketch": sketch, "sketch_size": 3, "scaling": scaling, "bound": 0.5, "clip": True}
-    first, other = ReferenceLearner(**args), ReferenceLearner(**args)
+    first, other = OracleLearner(**args), OracleLearner(**args)
     first.learn(X[:40], y[:40])
     other.learn(X[:40], y[:40])
     before = other.w.copy()
@@ -205,8 +206,8 @@ def test_weight_zero_only_predicts_and_predict_changes_nothing(sketch, scaling):
 @pytest.mark.parametrize("kind", ["unit", "raw", "sparse"])
 def test_predictions_never_leave_the_bound(sketch, kind):
     X, y = stream(11, kind=kind)
-    for scaling, loss in itertools.product(SCALINGS, ("squared", "hinge")):
-        learner = ReferenceLearner(
+    for scaling, loss in itertools.product(OracleLearner.scalings, ("squared", "hinge")):
+        learner = OracleLearner(
             loss, sketch, 4, alpha="relative:0.01", bound=0.5, eta=0.1, scaling=scaling
         )
         predictions = learner.learn(X, y)
@@ -299,7 +300,7 @@ def test_alpha_zero_is_invariant(loss, curvature, bound):
     assert worst(here, there) < 1e-6
 
 
-@given(split=st.integers(0, 60), sketch=st.sampled_from(SKETCHES))
+@given(split=st.integers(0, 60), sketch=st.sampled_from(list(SKETCHES)))
 def test_any_split_into_batches_is_the_same(split, sketch):
     X, y = stream(16, T=60, kind="sparse")
     whole, parts = ReferenceLearner(sketch=sketch), ReferenceLearner(sketch=sketch)
@@ -410,11 +411,11 @@ def test_the_first_rows_show_unit_centres_and_width():
 
 def test_the_first_rows_are_learned_again():
     X, y = np.vstack([first_rows(), first_rows(1)]), np.tile([1.0, -1.0], WARM_UP_ROWS)
-    learner = ReferenceLearner("logistic", "oja", 2, scaling="auto")
+    learner = OracleLearner("logistic", "oja", 2, scaling="auto")
     learner.learn(X[:WARM_UP_ROWS], y[:WARM_UP_ROWS])
     assert learner.rounds == WARM_UP_ROWS
     assert learner.inputs.centres[1] > 0
-    again = ReferenceLearner("logistic", "oja", 2, scaling="auto")
+    again = OracleLearner("logistic", "oja", 2, scaling="auto")
     again.learn(X[:1], y[:1], [0.0])  # knows the number of columns
     again._start(again._inputs(6, centres=learner.inputs.centres))
     again.first_rows = None

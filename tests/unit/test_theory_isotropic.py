@@ -244,8 +244,7 @@ def test_tail_cost_needs_the_setting_of_theorem_a():
         {"step": "implicit"},
         {"curvature": "hessian"},
         {"alpha": "relative:1"},
-        {"sketch_every": 2},
-        {"scaling": "rms"},
+        {"scaling": "gradient"},
         {"clip": True},
         {"intercept": True},
     ):

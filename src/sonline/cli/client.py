@@ -80,11 +80,15 @@ def _requests(
     chosen |= {"features": "name", "dtype": "float64", "tokens": True, "unlabelled": not labelled}
     with streams.open([name], **chosen) as stream:
         indexed = stream.options.format == "svmlight"
-        for label, weight, tag, features in rows_of(stream):
-            x = [[int(key), value] for key, value in features] if indexed else dict(features)
-            body: dict[str, Any] = {"x": x} | ({"id": tag} if tag else {})
+        for read in rows_of(stream):
+            x: Any = dict(read.features)
+            if indexed:
+                x = [[int(key), value] for key, value in read.features]
+            body: dict[str, Any] = {"x": x} | ({"id": read.tag} if read.tag else {})
+            body |= {} if read.offset is None else {"offset": read.offset}
             if labelled:
-                body |= {"y": label_of(label or "")} | ({"weight": weight} if weight != 1 else {})
+                body |= {"y": label_of(read.label or "")}
+                body |= {"weight": read.weight} if read.weight != 1 else {}
             yield body
 
 
@@ -109,6 +113,7 @@ def learn(
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     label: shared.LabelColumn = None,
     weight: shared.WeightColumn = None,
+    offset: shared.OffsetColumn = None,
     tag: Identity = None,
     batch: Batch = 1000,
     json: shared.Json = False,
@@ -123,7 +128,8 @@ def learn(
     Example: sonline client learn clicks rows.ndjson
     """
     with _client(url, model, token) as client:
-        options = {"format": str(format), "label": label, "weight": weight, "tag": tag}
+        options = {"format": str(format), "label": label, "weight": weight, "offset": offset}
+        options["tag"] = tag
         lines: list[int] = []
         try:
             learned = client.learn_many(_requests(file, options, lines), batch)
@@ -153,6 +159,7 @@ def predict(
     token: Secret = None,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     label: shared.LabelColumn = None,
+    offset: shared.OffsetColumn = None,
     tag: Identity = None,
     batch: Batch = 1000,
     json: shared.Json = True,
@@ -165,7 +172,7 @@ def predict(
     Example: sonline client predict clicks rows.csv
     """
     with _client(url, model, token) as client:
-        options = {"format": str(format), "label": label, "tag": tag}
+        options = {"format": str(format), "label": label, "offset": offset, "tag": tag}
         lines: list[int] = []
         one_by_one = file == "-" and sys.stdin.isatty()
         try:

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated, Any
+from typing import IO, Annotated, Any, NamedTuple
 
 import typer
 
@@ -29,7 +29,15 @@ app = command_app()
 MOST_COLUMNS = 20_000
 _VW_QUOTES = str.maketrans({c: f"%{ord(c):02X}" for c in [*map(chr, range(33)), *":|\x7f"]})
 
-Row = tuple[str | None, float, str, list[tuple[Any, float]]]  # label, weight, tag, features
+
+class Row(NamedTuple):
+    """A row of any format."""
+
+    label: str | None
+    weight: float
+    tag: str
+    offset: float | None
+    features: list[tuple[Any, float]]
 
 
 @app.command()
@@ -163,10 +171,11 @@ def rows_of(batches: Iterable[Batch]) -> Iterator[Row]:
         ids, values = batch.indices.tolist(), batch.values.tolist()
         for row, code in enumerate(batch.codes.tolist()):
             stored = range(ends[row], ends[row + 1])
-            yield (
+            yield Row(
                 labels[code] if code >= 0 else None,
                 1.0 if batch.weights is None else float(batch.weights[row]),
                 "" if batch.tags is None else batch.tags[row],
+                None if batch.offsets is None else float(batch.offsets[row]),
                 [(features[ids[i]], values[i]) for i in stored],
             )
 
@@ -181,8 +190,9 @@ def _write_lines(
     """Write rows; ``renamed`` gets the names that Vowpal Wabbit text cannot hold."""
     quoted: dict[str, str] = {}
     numbers: dict[str, int] = {}
-    for label, weight, tag, features in rows:
-        _check_row(kind, label, weight, features)
+    for row in rows:
+        _check_row(kind, row)
+        label, weight, tag, offset, features = row
         if kind == "vw":
             head = [label] if label is not None else []
             head += [_number(weight)] if weight != 1 else []
@@ -194,10 +204,11 @@ def _write_lines(
             pairs = [_vw_pair(quoted[name], value) for name, value in features]
             file.write(f"{' '.join(head)}{mark} | {' '.join(pairs)}\n".lstrip())
         elif kind == "jsonl":
-            row: dict[str, Any] = {} if label is None else {"label": label_of(label)}
-            row |= {"weight": weight} if weight != 1 else {}
-            row |= {"tag": tag} if tag else {}
-            file.write(jsonlib.dumps(row | dict(features)) + "\n")
+            cells: dict[str, Any] = {} if label is None else {"label": label_of(label)}
+            cells |= {"weight": weight} if weight != 1 else {}
+            cells |= {"tag": tag} if tag else {}
+            cells |= {} if offset is None else {"offset": offset}
+            file.write(jsonlib.dumps(cells | dict(features)) + "\n")
         else:
             indexed = sorted((_index(name, numbers, names), value) for name, value in features)
             pairs = [f"{index}:{_number(value)}" for index, value in indexed]
@@ -208,17 +219,19 @@ def _write_lines(
             written.write("".join(f"{i} {n}\n" for n, i in numbers.items()).encode())
 
 
-def _check_row(
-    kind: str, label: str | None, weight: float, features: list[tuple[Any, float]]
-) -> None:
+def _check_row(kind: str, row: Row) -> None:
     """Raise an error about a row that the format cannot hold."""
+    label, weight, features = row.label, row.weight, row.features
     if kind == "jsonl":
+        taken = ["label", "weight", "tag", *([] if row.offset is None else ["offset"])]
         for name, _ in features:
-            if name in ("label", "weight", "tag"):
+            if name in taken:
                 raise ParameterError(
                     f"a feature has the name {name!r}, which is also a column of the output"
                 )
         return
+    if row.offset is not None:
+        raise DataFormatError(f"{kind} cannot hold the offset {row.offset:g} of a row")
     if kind == "svmlight" and weight != 1:
         raise DataFormatError(f"svmlight cannot hold the weight {weight:g} of a row")
     if kind == "vw":
@@ -253,13 +266,14 @@ def _write_table(
 
     arrow = tables.arrow()
     columns: dict[str, None] = {}
-    special = {"label": False, "weight": False, "tag": False}
+    special = {"label": False, "weight": False, "tag": False, "offset": False}
     words = False
     for batch in _batches(data, options):
         columns |= dict.fromkeys(batch.new_names)
         special["label"] |= bool(batch.new_labels)
         special["weight"] |= batch.weights is not None
         special["tag"] |= batch.tags is not None
+        special["offset"] |= batch.offsets is not None
         words |= any(isinstance(label_of(token), str) for token in batch.new_labels)
         if len(columns) > MOST_COLUMNS:
             raise ParameterError(
@@ -279,13 +293,11 @@ def _write_table(
     schema = arrow.schema(fields + [(name, arrow.float64()) for name in ordered])
     with _table_writer(arrow, kind, file, schema) as writer:
         piece: list[dict[str, Any]] = []
-        for label, weight, tag, features in rows:
-            head = {
-                "label": None if label is None else label if words else label_of(label),
-                "weight": weight,
-                "tag": tag,
-            }
-            piece.append({name: head[name] for name in used} | dict(features))
+        for row in rows:
+            head = row._asdict()
+            if row.label is not None and not words:
+                head["label"] = label_of(row.label)
+            piece.append({name: head[name] for name in used} | dict(row.features))
             if len(piece) == 4096:
                 writer.write_table(arrow.Table.from_pylist(piece, schema))
                 piece.clear()

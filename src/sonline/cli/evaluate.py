@@ -21,7 +21,7 @@ from sonline.errors import InvalidInputError, ParameterError
 from sonline.evaluate import AUC, R2, Confusion, Curve, measures
 from sonline.labels import NEW, ClassTable
 from sonline.model import Model, probabilities
-from sonline.training import THREADS, stream_options, targets_of
+from sonline.training import THREADS, NumberCheck, stream_options, targets_of
 from sonline.training.outputs import GrowingFiles
 
 app = command_app()
@@ -200,11 +200,15 @@ def evaluate(
     reading = stream_options(loaded, frozen=not progressive)
     chosen: dict[str, Any] = {"format": str(format), "on_error": str(on_error)}
     chosen |= shared.label_column(reading, label)
+    check = NumberCheck(loaded) if loaded.table is None else None
     with files, streams.open(data, **(reading | chosen)) as stream:
         if not (quiet or json):
             typer.echo(stream.description, err=True)
         with watched(stream, shown=not quiet) as batches:
-            for batch in batches:
+            for all_rows in batches:
+                batch = all_rows
+                if check is not None:
+                    batch = all_rows.checked(check.reasons(all_rows), str(on_error))
                 skipped += batch.skipped
                 files.write("bad_rows", batch.bad_text())
                 if progressive:

@@ -12,14 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sonline.constructors import first_sentence
 from sonline.errors import ParameterError
-from sonline.parameters import (
-    AUTO,
-    LOSSES,
-    SKETCHES,
-    Parameters,
-    first_sentence,
-)
+from sonline.parameters import AUTO, LOSSES, SKETCHES, Parameters
 from sonline.streams import FORMATS, ON_ERROR
 
 CHOICES: dict[str, tuple[str, ...]] = {"loss": tuple(LOSSES), "sketch": SKETCHES} | {
@@ -225,6 +220,8 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
     def collected(values: dict[str, Any]) -> dict[str, Any]:
         for word, name in values_of.items():
             if values.pop(word):
+                if values[name] is False:
+                    raise ParameterError(f"--{word} and --no-{name}: choose one of them")
                 values[name] = word
         return {name: parsed(name, value) for name, value in values.items() if value is not None}
 

@@ -9,11 +9,18 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.base import is_classifier
 
 from sonline.distributed.shards import Figures, Shard, moved_bytes
 from sonline.errors import DataFormatError, DivergenceError, InvalidInputError
 from sonline.evaluate import Progress
-from sonline.rows.checks import Reasons, label_reasons, weight_reasons
+from sonline.rows.checks import (
+    Reasons,
+    label_reasons,
+    offset_reasons,
+    target_reasons,
+    weight_reasons,
+)
 from sonline.rows.core import value_reasons
 
 
@@ -68,6 +75,7 @@ def train_arrays(  # noqa: PLR0917 - the arguments of partial_fit and those of t
     X: Any,
     y: Any,
     sample_weight: Any = None,
+    offset: Any = None,
     *,
     classes: Any = None,
     on_error: str = "stop",
@@ -82,14 +90,14 @@ def train_arrays(  # noqa: PLR0917 - the arguments of partial_fit and those of t
         Number of the partition, from 0.
     worker : str
         Name of the worker, for the figures.
-    X, y, sample_weight
+    X, y, sample_weight, offset
         As ``partial_fit`` takes them.
     classes : array, optional
         All classes, for an unfitted classifier.
     on_error : {"stop", "skip"}
         Whether a bad row raises an error that names partition and row, or is left out and counted.
-        Bad are infinite and too large numbers, text among dates, and missing values that are
-        refused.
+        Bad are infinite and too large numbers, text among dates, missing values that are refused,
+        and labels that the loss does not allow.
 
     Raises
     ------
@@ -102,18 +110,26 @@ def train_arrays(  # noqa: PLR0917 - the arguments of partial_fit and those of t
 
     def learn(estimator: Any) -> Any:
         rows, labels = _loaded(X), _loaded(y)
-        weights = None if sample_weight is None else np.asarray(_loaded(sample_weight), np.float64)
+        others = {
+            name: np.asarray(_loaded(values), np.float64)
+            for name, values in (("sample_weight", sample_weight), ("offset", offset))
+            if values is not None
+        }
         count = int(rows.shape[0])
-        for what, values in (("y", labels), ("sample_weight", weights)):
-            if values is not None and len(values) != count:
+        for what, values in ({"y": labels} | others).items():
+            if len(values) != count:
                 raise InvalidInputError(f"X has {count} rows, {what} has {len(values)}")
+        parameters = estimator._parameters()  # noqa: SLF001 - an estimator has it
         reasons = Reasons()
         if count:
             types = model.model.reading.columns if fitted else {}
             reasons = value_reasons(rows, str(estimator.dtype), estimator.missing, types)
-            reasons.join(label_reasons("y", labels))
-        if weights is not None:
-            reasons.join(weight_reasons("sample_weight", weights))
+            numbers = not is_classifier(estimator)
+            reasons.join(_label_reasons(labels, parameters.least_label, numbers))
+        if "sample_weight" in others:
+            reasons.join(weight_reasons("sample_weight", others["sample_weight"]))
+        if "offset" in others:
+            reasons.join(offset_reasons("offset", others["offset"], parameters.log_link))
         if reasons and on_error == "stop":
             row = min(reasons)
             raise DataFormatError(
@@ -125,12 +141,20 @@ def train_arrays(  # noqa: PLR0917 - the arguments of partial_fit and those of t
         if reasons:
             keep = np.setdiff1d(np.arange(count), list(reasons))
             rows, labels = (v.iloc[keep] if hasattr(v, "iloc") else v[keep] for v in (rows, labels))
-            weights = None if weights is None else weights[keep]
+            others = {name: values[keep] for name, values in others.items()}
         if figures.rows:
-            estimator.partial_fit(rows, labels, sample_weight=weights, **more)
+            estimator.partial_fit(rows, labels, **others, **more)
         return estimator
 
     return train_part(model, figures, learn, before=model.model.progress if fitted else Progress())
+
+
+def _label_reasons(labels: Any, least: str, numbers: bool) -> Reasons:
+    """Return which labels cannot be learned; text instead of numbers is an error elsewhere."""
+    reasons, array = label_reasons("y", labels), np.asarray(labels)
+    if numbers and array.dtype.kind in "biuf":
+        reasons.join(target_reasons("y", array.astype(np.float64), least))
+    return reasons
 
 
 def _loaded(values: Any) -> Any:

@@ -19,6 +19,8 @@ from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.utils import check_random_state
 
 from sonline import persistence
+from sonline.arguments import check_integer, check_loss
+from sonline.constructors import RENAMED
 from sonline.errors import (
     DivergenceError,
     InvalidInputError,
@@ -32,7 +34,7 @@ from sonline.labels import ClassTable, plain
 from sonline.model import Model, NextRows, to_merge
 from sonline.model.face import Face
 from sonline.model.views import EstimatorView
-from sonline.parameters import RENAMED, Parameters, check_integer, check_loss
+from sonline.parameters import Parameters
 from sonline.persistence import COUNT
 from sonline.rows import Floats, pieces, row_weights
 
@@ -133,6 +135,9 @@ class OnlineEstimator(FitsFiles, Inspected, EstimatorView, Face, BaseEstimator):
         sample_weight : array of shape (n_samples,), optional
             How much each row counts. The model predicts rows of weight 0, but does not train on
             them.
+        offset : array of shape (n_samples,), optional
+            For a regressor: what is added to the raw prediction of each row. With the losses
+            "poisson", "gamma" and "tweedie" it is the logarithm of the exposure.
 
         Returns
         -------

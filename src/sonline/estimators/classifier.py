@@ -12,7 +12,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_consistent_length
 
-from sonline.constructors import ClassifierConstructor
+from sonline.constructors import ClassifierConstructor, documented
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.labels import Labels, as_labels, table_of
@@ -20,7 +20,7 @@ from sonline.estimators.rows import checked_rows, known_rows, more_rows
 from sonline.labels import NEW, ClassTable
 from sonline.model import PROBABILISTIC, Model, probabilities
 from sonline.model.asking import CAUTION, EXPLORE, worth
-from sonline.parameters import CLASSIFICATION_LOSSES, documented
+from sonline.parameters import CLASSIFICATION_LOSSES
 from sonline.rows import Floats, Rows, check_class_weights
 
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, column_or_1d, validate_data
 
-from sonline.constructors import RegressorConstructor
+from sonline.constructors import RegressorConstructor, documented
 from sonline.errors import InvalidInputError, shown
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.rows import (
@@ -24,7 +24,7 @@ from sonline.estimators.rows import (
     text_without_names,
 )
 from sonline.model import Model
-from sonline.parameters import REGRESSION_LOSSES, documented
+from sonline.parameters import REGRESSION_LOSSES
 from sonline.rows import LABEL_ADVICE, Floats, contiguous, refuse_unusable
 from sonline.rows.checks import first_word
 
@@ -93,35 +93,6 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
 
     face: ClassVar[str] = "SONRegressor"
     losses: ClassVar[tuple[str, ...]] = REGRESSION_LOSSES
-
-    def fit(
-        self,
-        X: Any,
-        y: ArrayLike,
-        sample_weight: ArrayLike | None = None,
-        offset: ArrayLike | None = None,
-    ) -> Self:
-        """Train on rows, ``max_iter`` times.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-        y : array of shape (n_samples,)
-            The labels.
-        sample_weight : array of shape (n_samples,), optional
-            How much each row counts. The model predicts rows of weight 0, but does not train on
-            them.
-        offset : array of shape (n_samples,), optional
-            What is added to the raw prediction of each row: with the losses "poisson", "gamma" and
-            "tweedie" the logarithm of the exposure.
-
-        Returns
-        -------
-        self : SONRegressor
-            The fitted estimator. After an error it is as it was before.
-        """
-        return super().fit(X, y, sample_weight, offset)
 
     def partial_fit(
         self,

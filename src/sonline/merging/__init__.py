@@ -191,6 +191,7 @@ def compacted(parameters: Parameters, state: State) -> tuple[Parameters, State]:
         **parameters.as_dict()
         | {"sketch": "none", "sketch_size": 0, "sketch_every": AUTO, "alpha": 1.0}
         | {"step": Parameters.step}
+        | ({"curves": AUTO} if parameters.curves is True else {})
     )
     none = {"directions": np.zeros((0, state["features"].size)), "ev": np.zeros(0)}
     none["diagonal"] = state["diagonal.later"]

@@ -24,7 +24,7 @@ MERGED = 128  # pairs, and the last column that may be in one, as in pairs.hpp
 COLUMNS = 64
 STEPS = 8  # from the median to an end
 PREFIX = "curves.pairs."
-COUNTS = ("columns", "few", "counts", "of", "first", "candidates")
+COUNTS = ("columns", "few", "counts", "of", "first", "candidates", "codes")
 NUMBERS = ("points", "rows", "sums")
 
 State: TypeAlias = dict[str, NDArray[np.generic]]
@@ -196,6 +196,7 @@ class UnitedPairs:
             "first": [cells.start for cells in merged.cells.values()],
             "rows": [count for rows in merged.rows.values() for count in rows.ravel()],
             "candidates": [],
+            "codes": [],
             "sums": [],
         }
         state: State = {PREFIX + name: np.array(fields[name], np.uint64) for name in COUNTS}

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -44,10 +45,7 @@ class Asking:
             The share of the other rows whose labels are asked for as well.
         """
         model = self._model
-        try:
-            raw, variances = model.core.uncertain_one(x, False)
-        except InvalidInputError as error:
-            raw, variances = model.core.uncertain_one(model.cleaned(x, error), False)
+        raw, variances = model.core.uncertain_one(x, False)
         each, spread = np.array([raw, variances])[:, :, np.newaxis]
         return bool(worth(model, each, spread, caution, explore)[0])
 
@@ -93,9 +91,14 @@ def worth(
     """
     if model.table is None:
         raise ParameterError("wants_label needs classes: this model predicts numbers")
-    if not 0 < caution < math.inf:
+    if model.only_predicts:
+        raise InvalidInputError(
+            "this is a compact model, which does not know how uncertain a prediction is; use the "
+            "model that it was made from"
+        )
+    if not isinstance(caution, Real) or not 0 < caution < math.inf:
         raise ParameterError(f"caution must be a number > 0, got {caution!r}")
-    if not 0 <= explore <= 1:
+    if not isinstance(explore, Real) or not 0 <= explore <= 1:
         raise ParameterError(f"explore must be between 0 and 1, got {explore!r}")
     rows, count = int(model.stats()["rounds"]), raw.shape[1]
     if rows < FIRST_ROWS or model.classes < 2:

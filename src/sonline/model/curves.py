@@ -29,8 +29,7 @@ class Curve:
         Its knots, ascending. A column without a curve has two points of its line here: 0, or the
         centre less the usual distance from it, and its usual size.
     contributions : array of shape (n,)
-        What it adds at each of them, in log odds or in the unit of the target, less the mean over
-        the rows learned.
+        What it adds to the raw prediction at each of them, less the mean over the rows learned.
     rows : array of shape (n + 1,)
         How many rows were below the first knot, between each two, and from the last one on.
     zeros : float

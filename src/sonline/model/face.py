@@ -12,9 +12,10 @@ import numpy as np
 
 from sonline import persistence
 from sonline.model.curves import Curve
+from sonline.model.features import check_features
 from sonline.model.model import Model
 from sonline.model.pairs import Pair
-from sonline.rows import Floats
+from sonline.rows import Floats, is_frame
 from sonline.rows.columns import each_row
 
 if TYPE_CHECKING:
@@ -92,8 +93,8 @@ class Face:
         Returns
         -------
         Curve
-            Its knots (``values``), what the column adds there (``contributions``, in log odds or
-            in the unit of the target, less their mean) and the number of ``rows`` in each piece.
+            Its knots (``values``), what the column adds there to the raw prediction
+            (``contributions``, less their mean) and the number of ``rows`` in each piece.
 
         Examples
         --------
@@ -201,6 +202,9 @@ class Face:
         >>> [sorted(parts) for parts in learner.explain_many([{"rooms": 3}, {"rooms": 4}])]
         [['(intercept)', 'rooms'], ['(intercept)', 'rooms']]
         """
+        # Estimators that know names of columns take arrays by position.
+        if is_frame(X) or not hasattr(self, "feature_names_in_"):
+            check_features(self.model, X, add=False)
         explain = self.model.explainer(label)
         return [explain(self._mapping(row)) for row in each_row(X)]
 

@@ -14,9 +14,9 @@ from sonline.labels import ClassTable
 from sonline.model.curves import Curve, curve_of
 from sonline.model.pairs import Pair, pair_of
 from sonline.parameters import Parameters
-from sonline.rows import Floats, cleaned
-from sonline.rows.columns import MISSING_WORD, one_row
-from sonline.rows.dates import expanded
+from sonline.rows import Floats
+from sonline.rows.columns import MISSING_WORD
+from sonline.rows.mappings import features_of
 from sonline.rows.sides import Sides
 
 COUNTING = ("auto", "rms")  # ways of scaling by the mean square of the values
@@ -240,7 +240,8 @@ class Inspection:
     def unit(self, label: Any = None) -> str:
         """Return what contributions to a raw prediction are measured in."""
         if self.table is None:
-            return "in the unit of the target"
+            log = self.parameters.log_link
+            return "in the logarithm of the target" if log else "in the unit of the target"
         if label is None and self.classes == 2:
             label = self.table.sorted_labels()[1]
         what = "log odds" if self.parameters.loss == PROBABILISTIC else "raw prediction"
@@ -249,20 +250,6 @@ class Inspection:
     def _counts(self) -> Floats:
         """Return in how many rows each feature was there, the intercept first."""
         return np.asarray(self.core.knowledge()["counts"], dtype=np.float64)
-
-    def cleaned(self, x: Mapping[Any, Any], error: InvalidInputError) -> dict[Any, Any]:
-        """Return a row without missing values after an error of the core; see `rows.cleaned`."""
-        row = cleaned(x, self.parameters.missing)
-        if row is x:
-            raise error from None
-        return cast(dict[Any, Any], row)
-
-    def predict_row(self, x: Mapping[Any, Any]) -> list[float]:
-        """Return the raw predictions of one mapping; missing values are absent, or an error."""
-        try:
-            return self.predict_one(x)
-        except InvalidInputError as error:
-            return self.predict_one(self.cleaned(x, error))
 
     def explain(self, x: Mapping[Any, Any], label: Any = None) -> dict[Any, float]:
         """Return what the intercept and each feature add to a raw prediction, largest first."""
@@ -293,13 +280,8 @@ class Inspection:
         bounded = self.parameters.bound is not None or self.parameters.clip
 
         def explain(x: Mapping[Any, Any]) -> dict[Any, float]:
-            x = one_row(x)
-            try:
-                self.predict_one(x)  # raises the errors about rows that cannot be used
-            except InvalidInputError as error:
-                x = self.cleaned(x, error)
-                self.predict_one(x)
-            x = expanded(x, self.text_columns)
+            self.predict_one(x)  # raises the errors about rows that cannot be used
+            x = features_of(x, self.text_columns, self.parameters.missing)
             parts: dict[Any, float] = {intercept: bias} if self.parameters.intercept else {}
             given: dict[Any, tuple[Any, float]] = {}  # names and values, but 0
             for name, value in (absent | x).items():

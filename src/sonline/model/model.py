@@ -10,32 +10,30 @@ the beginning.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sonline import _core
-from sonline.errors import DivergenceError, InvalidInputError, ModelFileError, shown
+from sonline.errors import InvalidInputError, ModelFileError, shown
 from sonline.evaluate import Progress, measures
 from sonline.labels import SIGNS, ClassTable, Codes
-from sonline.model.batches import StreamKeys, batch_codes
+from sonline.model.batches import StreamKeys
 from sonline.model.features import check_features, check_stream_features
 from sonline.model.files import ModelFiles, Reading, new_core
 from sonline.model.inspection import PROBABILISTIC
+from sonline.model.learning import Learning
 from sonline.model.predictions import (
     LearnResult,
-    class_counts,
     probabilities,
     probabilities_one,
 )
 from sonline.model.uncertainty import Uncertainty
 from sonline.parameters import Parameters
 from sonline.rows import CoreRows, Floats, Rows, row_offsets, rows_of, vector
-from sonline.rows.checks import Reasons, mean_reasons, number_reasons, warn_if_skewed
+from sonline.rows.checks import Reasons, target_reasons
 
 
 def to_merge(others: Any, start: Any) -> list[Any]:
@@ -52,7 +50,7 @@ def to_merge(others: Any, start: Any) -> list[Any]:
     return listed or []
 
 
-class Model(Uncertainty, ModelFiles):
+class Model(Learning, Uncertainty, ModelFiles):
     """A model of the core with labels, names and files.
 
     Parameters
@@ -199,10 +197,7 @@ class Model(Uncertainty, ModelFiles):
 
     def label_reasons(self, name: str, labels: Floats) -> Reasons:
         """Return which labels that are numbers this model cannot learn."""
-        reasons = number_reasons(name, labels)
-        if least := self.parameters.least_label:
-            reasons.join(mean_reasons(name, labels, least))
-        return reasons
+        return target_reasons(name, labels, self.parameters.least_label)
 
     def offsets(self, offset: Any, count: int) -> Floats | None:
         """Return the offsets of rows, checked; None if there are none."""
@@ -216,178 +211,7 @@ class Model(Uncertainty, ModelFiles):
         """Return the names of features in the order of their ids."""
         return self.core.names()
 
-    # -- learning and predicting -----------------------------------------------------------------
-
-    def learn(
-        self,
-        X: Rows,
-        y: Any,
-        weights: Floats | None = None,
-        *,
-        offset: Any = None,
-        threads: int = 1,
-    ) -> LearnResult:
-        """Learn rows with labels, one after another.
-
-        Parameters
-        ----------
-        X : rows of any kind
-            As `sonline.rows.rows_of` takes them, or a batch of a stream.
-        y : sequence of labels
-            Numbers, or labels of the classes.
-        weights : array of floats, optional
-            Importance of each row, checked.
-        offset : array of floats, optional
-            What is added to the raw prediction of each row.
-        threads : int, default=1
-            How many threads may share the work of several outputs; the result does not depend on
-            it.
-
-        Raises
-        ------
-        InvalidInputError
-            If anything cannot be used; then nothing has been learned.
-        """
-        targets, table = self.targets(y)
-        offsets = self.offsets(offset, targets.size)
-        rows = self.rows(X, add=True)
-        return self.learn_targets(rows, targets, table, weights, threads, offsets=offsets)
-
-    def learn_targets(
-        self,
-        rows: CoreRows,
-        targets: NDArray[Any],
-        table: ClassTable | None,
-        weights: Floats | None = None,
-        threads: int = 1,
-        *,
-        offsets: Floats | None = None,
-    ) -> LearnResult:
-        """Learn rows with targets as `targets` returned them, with the table.
-
-        ``offsets`` are those that `offsets` returned.
-        """
-        try:
-            learned = self._learn_targets(rows, targets, table, weights, threads, offsets=offsets)
-        except InvalidInputError:
-            raise
-        except BaseException:  # some rows have been learned
-            self._add_types(rows)
-            raise
-        self._add_types(rows)
-        return learned
-
-    def _learn_targets(
-        self,
-        rows: CoreRows,
-        targets: NDArray[Any],
-        table: ClassTable | None,
-        weights: Floats | None,
-        threads: int,
-        *,
-        offsets: Floats | None,
-    ) -> LearnResult:
-        self.refuse_if_compact()
-        if rows.count != targets.size:
-            raise InvalidInputError(f"X has {rows.count} rows, y has {targets.size} labels")
-        if self.table is None or table is None:
-            out = np.empty((1, rows.count))
-            fresh = self.core.stats()["rounds"] == 0
-            if fresh and self.parameters.loss == "squared":
-                warn_if_skewed(targets)
-            labels = targets
-            if offsets is not None:
-                labels, weights = self._without_offsets(targets, weights, offsets)
-            with _interrupts(out, self.core):
-                rows.call(self.core, "learn", labels, weights, out)
-            if offsets is not None:
-                out += offsets
-            return LearnResult(out, targets, [(0, 0)], fresh)
-        # No other thread may add classes meanwhile, or learn without the new ones.
-        with self.core.hold(alone=True):
-            return self._learn_classes(rows, *self._with_added(table, targets), weights, threads)
-
-    def _without_offsets(
-        self, targets: Floats, weights: Floats | None, offsets: Floats
-    ) -> tuple[Floats, Floats]:
-        """Return labels and weights of rows without offsets that tell the same.
-
-        A count y of exposure e is, for the model, a rate of y / e with the weight e.
-        """
-        labels, factors = np.empty(targets.size), np.empty(targets.size)
-        self.parameters.core_loss.without_offsets(targets, offsets, labels, factors)
-        number_reasons("y", labels).raise_first()
-        return labels, factors if weights is None else weights * factors
-
-    def _with_added(self, table: ClassTable, codes: Codes) -> tuple[ClassTable, Codes]:
-        """Return a table and its numbers with the classes that other threads have added since."""
-        current = self.table
-        assert current is not None  # noqa: S101 - it has classes
-        if table.labels[: len(current)] == current.labels and table.undecided <= current.undecided:
-            return table, codes
-        labels = [table.labels[code] for code in codes.tolist()]
-        current, codes = current.encode(np.array(labels, table.dtype) if table.dtype else labels)
-        return current.decided_by(codes), codes
-
-    def _learn_classes(
-        self, rows: CoreRows, table: ClassTable, codes: Codes, weights: Floats | None, threads: int
-    ) -> LearnResult:
-        out = np.empty((1 if len(table) == 2 else len(table), rows.count))
-        counts = class_counts(codes, self.classes, len(table))
-        before = self.core.stats()["rounds"]
-        try:
-            with _interrupts(out, self.core, table):
-                labels = codes.astype(np.float64)
-                rows.call(
-                    self.core, "learn", labels, weights, out, threads, len(table), table.growing
-                )
-        except InvalidInputError:  # nothing has been learned
-            raise
-        except DivergenceError:
-            done = self.core.stats()["rounds"] - before
-            if table.signs and self.table is not None:  # it stops before the row
-                table = self.table.decided_by(codes[:done])
-            self._set_labels(table)
-            raise
-        except BaseException:
-            self._set_labels(table)
-            raise
-        self._set_labels(table)
-        return LearnResult(out, codes, counts)
-
-    def _add_types(self, rows: CoreRows) -> None:
-        """Store the types of columns that are new, so that streams read them alike."""
-        if rows.types:
-            self.reading = replace(self.reading, columns=rows.types | self.reading.columns)
-
-    def learn_batch(
-        self,
-        batch: Any,
-        weights: Floats | None = None,
-        threads: int = 1,
-        before: Callable[[CoreRows], None] | None = None,
-    ) -> LearnResult:
-        """Learn a batch of a stream.
-
-        ``before`` is called with the rows before they are learned.
-        """
-        targets, table = self._batch_targets(batch)
-        offsets = self.offsets(batch.offsets, targets.size)
-        rows = self.rows(batch, add=True)
-        if before is not None:
-            before(rows)
-        return self.learn_targets(rows, targets, table, weights, threads, offsets=offsets)
-
-    def _batch_targets(self, batch: Any) -> tuple[NDArray[Any], ClassTable | None]:
-        """Return the labels of a batch as `targets` does."""
-        if batch.codes is not None and self.table is not None:
-            return batch_codes(self.table, batch)
-        if batch.labels is None:
-            raise InvalidInputError(
-                "this model predicts numbers, and the stream has words for labels; open it with "
-                "tokens=False"
-            )
-        return self.targets(batch.labels)
+    # -- predicting ------------------------------------------------------------------------------
 
     def predict(self, X: Rows, *, later: bool = True, offset: Any = None) -> Floats:
         """Return the raw predictions, a line per output; changes nothing.
@@ -431,23 +255,6 @@ class Model(Uncertainty, ModelFiles):
                 wrong[rows] = mistakes
         return loss, wrong
 
-    def update_progress(
-        self,
-        learned: LearnResult,
-        weights: Floats | None = None,
-        progress: Progress | None = None,
-    ) -> None:
-        """Add the predictions made before rows were learned to measures, by default `progress`.
-
-        The first row of a regression has no weight there: a model without labels predicts 0.
-        """
-        progress = self.progress if progress is None else progress
-        loss, wrong = self.measures(learned)
-        weights = learned.counted(weights)
-        progress.update(loss, wrong, weights)
-        if self.table is None:
-            progress.r2.update(learned.targets, self.means(learned.raw[0]), weights)
-
     def choose(self, raw: Floats) -> Codes:
         """Return the number of the predicted class of each row."""
         if self.classes == 2:
@@ -471,16 +278,13 @@ class Model(Uncertainty, ModelFiles):
 
     def probabilities_one(self, x: Mapping[Any, Any], *, later: bool = True) -> dict[Any, float]:
         """Return the probability of each label for one mapping, sorted by label."""
-        try:
-            with self.core.hold():  # no other thread may add a class
-                table = self.table
-                if table is None or self.parameters.loss != PROBABILISTIC:
-                    raise self._without_probabilities()
-                raw = self.predict_one(x, later)
-                labels, chances = table.labels, probabilities_one(raw, len(table))
-                return {labels[number]: chances[number] for number in table.sorted_numbers}
-        except InvalidInputError as error:
-            return self.probabilities_one(self.cleaned(x, error), later=later)
+        with self.core.hold():  # no other thread may add a class
+            table = self.table
+            if table is None or self.parameters.loss != PROBABILISTIC:
+                raise self._without_probabilities()
+            raw = self.predict_one(x, later)
+            labels, chances = table.labels, probabilities_one(raw, len(table))
+            return {labels[number]: chances[number] for number in table.sorted_numbers}
 
     # -- other models ----------------------------------------------------------------------------
 
@@ -523,20 +327,3 @@ class Model(Uncertainty, ModelFiles):
     def start_label_range(self, low: float, high: float) -> None:
         """Set the range of labels that ``clip`` starts with."""
         self.core.start_label_range(low, high)
-
-
-@contextmanager
-def _interrupts(out: Floats, core: _core.Model, table: ClassTable | None = None) -> Iterator[None]:
-    """After Ctrl-C keep the rows learned so far, and attach their predictions to the error."""
-    before = core.stats()["rounds"]
-    try:
-        yield
-    except BaseException as error:
-        late = isinstance(error, KeyboardInterrupt) and core.stats()["rounds"] > before
-        if late and not hasattr(error, "rows_done"):  # it came after the last check for Ctrl-C
-            vars(error)["rows_done"] = out.shape[1]
-        if hasattr(error, "rows_done"):
-            done = out[:, : error.rows_done]
-            done = done if table is None else table.in_order(done)
-            vars(error)["predictions"] = done[0] if len(done) == 1 else done.T
-        raise

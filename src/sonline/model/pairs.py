@@ -26,7 +26,7 @@ class Pair:
         The value on each side where the column counts most: the lowest and the highest, or each of
         the few values.
     contributions : array of shape (sides, sides)
-        What the pair adds at these values, in log odds or in the unit of the target.
+        What the pair adds to the raw prediction at these values.
     rows : array of shape (sides, sides)
         How many rows have been there since the pair was chosen.
     importance : float

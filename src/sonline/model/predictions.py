@@ -47,6 +47,11 @@ class LearnResult:
         counted[:1] = 0.0
         return counted
 
+    def head(self, rows: int) -> LearnResult:
+        """Return the result of the first rows."""
+        counts = [(first, classes) for first, classes in self.class_counts if first <= rows]
+        return LearnResult(self.raw[:, :rows], self.targets[:rows], counts, self.fresh)
+
     def parts(self) -> Iterator[tuple[slice, Floats, int]]:
         """Yield rows with the same number of classes, their raw predictions, and that number."""
         ends = [first for first, _ in self.class_counts[1:]] + [len(self)]

@@ -88,10 +88,7 @@ class Uncertainty(Inspection):
     def sized_one(self, x: Mapping[Any, Any], later: bool = True) -> tuple[Floats, Floats]:
         """Return what `sized` returns for one row given as a mapping."""
         self._check_sizes_known()
-        try:
-            raw, sizes = self.core.sized_one(x, later)
-        except InvalidInputError as error:
-            return self.sized_one(self.cleaned(x, error), later)
+        raw, sizes = self.core.sized_one(x, later)
         return np.array(raw), np.array(sizes)
 
     def intervals(self, raw: Floats, sizes: Floats, coverage: float, later: bool = True) -> Floats:
@@ -141,8 +138,10 @@ class Uncertainty(Inspection):
     def set_one(self, x: Mapping[Any, Any], coverage: float, later: bool = True) -> set[Any]:
         """Return the labels that are possible for one row given as a mapping."""
         with self.core.hold():  # no other thread may add a class
-            raw = self.predict(CoreRows("rows", ([x],), 1, missing=self.parameters.missing),
-                               later=later)  # fmt: skip
+            raw = self.predict(CoreRows("rows", ([x],), 1), later=later)
+            if self.table is not None and not self.classes:
+                error_rate("coverage", coverage)
+                return set()
             inside = self.sets(raw, coverage, later)[:, 0]
             labels = [] if self.table is None else self.table.sorted_labels()
         return {label for label, possible in zip(labels, inside.tolist(), strict=True) if possible}

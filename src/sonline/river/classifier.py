@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from river import base
 
-from sonline.constructors import RiverClassifierConstructor
+from sonline.constructors import RiverClassifierConstructor, documented
 from sonline.errors import InvalidInputError
 from sonline.labels import ClassTable, plain
 from sonline.model import PROBABILISTIC
 from sonline.model.asking import Asking
 from sonline.model.face import Sets
-from sonline.parameters import CLASSIFICATION_LOSSES, documented
+from sonline.parameters import CLASSIFICATION_LOSSES
 from sonline.river.common import RiverEstimator
 from sonline.rows import LARGEST_WEIGHT, UNIT, row_weights
 
@@ -81,10 +81,7 @@ class SONClassifier(
         if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST_WEIGHT):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         learn = model.learn_one  # not a method, and slow to call in the same line
-        try:
-            learn(x, number, w)
-        except InvalidInputError as error:
-            learn(model.cleaned(x, error), number, w)
+        learn(x, number, w)
 
     def _learn(self, rows: list[Any], labels: list[Any], w: Any) -> None:
         table = self._model.table
@@ -110,10 +107,7 @@ class SONClassifier(
 
         """
         model = self._model
-        try:
-            number = model.choose_one(x, False)
-        except InvalidInputError as error:
-            number = model.choose_one(model.cleaned(x, error), False)
+        number = model.choose_one(x, False)
         labels = model.known_labels
         return labels[number] if labels else None
 

@@ -9,12 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from river import base
 
+from sonline.arguments import check_loss
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.labels import ClassTable, plain
 from sonline.model import Model, to_merge
+from sonline.model.curves import Curve
 from sonline.model.face import Face, Feature
-from sonline.parameters import Parameters, check_loss
+from sonline.model.pairs import Pair
+from sonline.parameters import Parameters
 from sonline.rows import row_weights
+from sonline.rows.columns import each_row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +44,18 @@ class RiverEstimator(Face):
     def explain_one(self, x: Mapping[Any, Any], label: Any = None) -> dict[Feature, float]:
         """Return what each feature adds to a prediction; see `OnlineLearner.explain_one`."""
         return super().explain_one(x, label) if self._has_labels() else {}
+
+    def explain_many(self, X: Any, label: Any = None) -> list[dict[Feature, float]]:
+        """Return what each feature adds to predictions; see `OnlineLearner.explain_many`."""
+        return super().explain_many(X, label) if self._has_labels() else [{} for _ in each_row(X)]
+
+    def all_curves(self, label: Any = None) -> list[Curve]:
+        """Return the curves of all columns; see `OnlineLearner.all_curves`."""
+        return super().all_curves(label) if self._has_labels() else []
+
+    def all_pairs(self, label: Any = None) -> list[Pair]:
+        """Return the pairs of columns; see `OnlineLearner.all_pairs`."""
+        return super().all_pairs(label) if self._has_labels() else []
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the complete state to a file; a loaded estimator continues training exactly.

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from river import base
 
-from sonline.constructors import RiverRegressorConstructor
-from sonline.errors import InvalidInputError
+from sonline.constructors import RiverRegressorConstructor, documented
 from sonline.model.face import Intervals
-from sonline.parameters import REGRESSION_LOSSES, documented
+from sonline.parameters import REGRESSION_LOSSES
 from sonline.river.common import RiverEstimator
 from sonline.rows import LARGEST, LARGEST_WEIGHT, UNIT, row_weights
 
@@ -72,10 +71,7 @@ class SONRegressor(Intervals, RiverEstimator, RiverRegressorConstructor, base.Mi
         if w is not UNIT and (type(w) is not float or not 0.0 <= w <= LARGEST_WEIGHT):
             w = float(row_weights([w], 1, "w")[0])  # type: ignore[index]  # not None
         core = self._model.core
-        try:
-            core.learn_one(x, y, w)
-        except InvalidInputError as error:
-            core.learn_one(self._model.cleaned(x, error), y, w)
+        core.learn_one(x, y, w)
 
     def predict_one(self, x: Mapping[Any, Any], offset: float | None = None) -> float:
         """Return the prediction for one row.
@@ -89,25 +85,45 @@ class SONRegressor(Intervals, RiverEstimator, RiverRegressorConstructor, base.Mi
 
         """
         model = self._model
-        try:
-            raw = model.core.predict_number(x, False)
-        except InvalidInputError as error:
-            raw = model.core.predict_number(model.cleaned(x, error), False)
+        raw = model.core.predict_number(x, False)
         if offset is not None:
             raw += float(model.offsets(offset, 1)[0])  # type: ignore[index]  # not None
         return model.mean_one(raw)
 
-    def predict_many(self, X: pd.DataFrame) -> pd.Series:
+    def learn_many(
+        self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0, offset: Any = None
+    ) -> None:
+        """Train on rows, one after another: the same as a loop over `learn_one`.
+
+        Parameters
+        ----------
+        X
+            The rows; columns are features.
+        y
+            Their labels.
+        w
+            Their weights, one number for all or one for each.
+        offset
+            As in `learn_one`, one number for all or one for each.
+
+        """
+        if rows := self._records(X):
+            labels = y.tolist() if hasattr(y, "tolist") else list(y)
+            self._model.learn(rows, labels, row_weights(w, len(rows), "w"), offset=offset)
+
+    def predict_many(self, X: pd.DataFrame, offset: Any = None) -> pd.Series:
         """Return the prediction for each row.
 
         Parameters
         ----------
         X
             The rows; columns are features.
+        offset
+            As in `learn_many`.
 
         """
         import pandas as pd  # noqa: PLC0415 - River itself does without it
 
-        rows = self._records(X)
-        means = self._model.means(self._model.predict(rows, later=False)[0])
+        raw = self._model.predict(self._records(X), later=False, offset=offset)
+        means = self._model.means(raw[0])
         return pd.Series(means, index=X.index, dtype=float)

@@ -11,7 +11,7 @@ from sonline.rows.arrays import (
 )
 from sonline.rows.checks import LARGEST, LARGEST_VALUES, LARGEST_WEIGHT, check_class_weights
 from sonline.rows.columns import Column, has_names, is_frame, names_of
-from sonline.rows.core import UNIT, CoreRows, Rows, cleaned, pieces, rows_of
+from sonline.rows.core import UNIT, CoreRows, Rows, pieces, rows_of
 from sonline.rows.types import NAMED, UNKNOWN, Floats, Indices, Keys
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
     "Keys",
     "Rows",
     "check_class_weights",
-    "cleaned",
     "contiguous",
     "has_names",
     "is_frame",

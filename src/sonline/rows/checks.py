@@ -167,17 +167,19 @@ def number_reasons(name: str, labels: Floats, allowed: Mask | None = None) -> Re
     return reasons
 
 
-def mean_reasons(name: str, labels: Floats, least: str, allowed: Mask | None = None) -> Reasons:
-    """Return which labels cannot come from a mean above 0: counts and amounts.
+def target_reasons(name: str, labels: Floats, least: str) -> Reasons:
+    """Return which labels that are numbers a model cannot learn.
 
-    ``least`` says what they must be: "0 or more", or "above 0".
+    ``least`` says what they must be with a loss for counts and amounts: "0 or more", or "above 0".
     """
-    reasons = Reasons()
-    bad = labels < 0 if least == "0 or more" else labels <= 0
-    reasons.add(
-        bad if allowed is None else bad & ~allowed,
-        lambda row: Reason(f"the label {labels[row]:g} must be {least} with this loss", name, name),
-    )
+    reasons = number_reasons(name, labels)
+    if least:
+        reasons.add(
+            labels < 0 if least == "0 or more" else labels <= 0,
+            lambda row: Reason(
+                f"the label {labels[row]:g} must be {least} with this loss", name, name
+            ),
+        )
     return reasons
 
 

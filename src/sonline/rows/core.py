@@ -7,7 +7,6 @@ mappings have them by name: a column of numbers is a feature, a text in a column
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -21,13 +20,10 @@ from sonline.rows.arrays import contiguous, csr_arrays, dense_array, is_sparse
 from sonline.rows.cells import KeysOf, SparseRows, Table, stored_rows
 from sonline.rows.checks import (
     Reasons,
-    is_missing,
-    no_value,
     sparse_reasons,
     table_reasons,
 )
 from sonline.rows.columns import (
-    MISSING_WORD,
     Column,
     KnownKeys,
     check_types,
@@ -36,13 +32,11 @@ from sonline.rows.columns import (
     is_frame,
     len_of,
     names_of,
-    one_row,
     refuse_same_features,
     warn_about_gaps,
     warn_about_unique,
     with_dates,
 )
-from sonline.rows.dates import as_text, is_date
 
 Rows: TypeAlias = Any
 """A 2-D array, a sparse matrix, a frame, or a sequence of mappings from feature to number."""
@@ -60,7 +54,6 @@ class CoreRows:
     count: int
     columns: int = 0  # that indices must stay below; 0 is no limit
     dtype: str = "float64"  # of the learner, which limits values
-    missing: str = "absent"  # or "mark" or "refuse": what None and NaN in mappings are
     types: dict[str, str] = field(default_factory=dict)  # of columns new to the model
     table: bool = False  # sparse rows: whether they are those of a table
 
@@ -116,7 +109,7 @@ class CoreRows:
         them is that of `reasons`, with the row and the feature.
         """
         if self.kind == "rows":
-            self._call_with_mappings(core, method, *rest)
+            getattr(core, f"{method}_rows")(self.arguments[0], *rest)
             return
         arrays = self.arguments
         if self.kind == "csr":
@@ -126,57 +119,6 @@ class CoreRows:
         except InvalidInputError:
             self.reasons().raise_first()
             raise
-
-    def _call_with_mappings(self, core: Any, method: str, *rest: Any) -> None:
-        function = getattr(core, f"{method}_rows")
-        rows = self.arguments[0]
-        try:
-            function(rows, *rest)
-        except InvalidInputError as error:
-            changed = self._cleaned()
-            if all(map(operator.is_, changed, rows)):
-                raise _located(core, rows, error) from None
-            try:
-                function(changed, *rest)
-            except InvalidInputError as other:
-                raise _located(core, changed, other) from None
-
-    def _cleaned(self) -> list[Any]:
-        """Return mappings as `cleaned` does."""
-        rows = []
-        for number, row in enumerate(self.arguments[0]):
-            try:
-                rows.append(cleaned(row, self.missing))
-            except InvalidInputError as error:
-                raise InvalidInputError(
-                    error.message, argument="X", row=number, field=error.field
-                ) from None
-        return rows
-
-
-def _located(core: Any, rows: Sequence[Any], error: InvalidInputError) -> InvalidInputError:
-    """Return an error of the core about mappings with the row and the feature."""
-    for number, row in enumerate(rows):
-        try:
-            core.predict_one(row)
-        except InvalidInputError as problem:
-            field = _wrong_feature(core, row)
-            return InvalidInputError(problem.message, argument="X", row=number, field=field)
-    return error
-
-
-def _wrong_feature(core: Any, row: Any) -> Any:
-    """Return the first feature of a mapping that the core refuses; None if it is not one alone."""
-    try:
-        items = [(name, value) for name, value in row.items()]
-    except (AttributeError, TypeError, ValueError):  # no mapping
-        return None
-    for name, value in items:
-        try:
-            core.predict_one({name: value})
-        except (InvalidInputError, TypeError):  # or it cannot be a key
-            return name
-    return None
 
 
 def pieces(rows: CoreRows, order: NDArray[np.intp] | None = None) -> Iterator[tuple[Any, CoreRows]]:
@@ -221,7 +163,7 @@ def rows_of(
     dtype : {"float32", "float64"}
         The type of the learner's numbers, which limits the size of values.
     missing : {"absent", "mark", "refuse"}
-        What missing values of frames and mappings are.
+        What missing values of frames are; the core knows it for mappings.
     training : bool, default=False
         Whether to warn about values that count as 0 and should not.
     """
@@ -232,7 +174,7 @@ def rows_of(
     if isinstance(X, Mapping):
         raise InvalidInputError("X is a single mapping; use learn_one or predict_one")
     if isinstance(X, Sequence) and (not len(X) or isinstance(X[0], Mapping)):
-        return CoreRows("rows", (X,), len(X), dtype=dtype, missing=missing)
+        return CoreRows("rows", (X,), len(X), dtype=dtype)
     columns = X if isinstance(X, Sequence) and isinstance(X[0], Column) else None
     if hasattr(X, "read_next_batch") or isinstance(X, Iterator):
         advice = "X.read_all(), or one batch of it at a time"
@@ -303,32 +245,3 @@ def _numbered(frame: Any, dtype: str) -> CoreRows:
 def _dense(X: Any, dtype: str) -> CoreRows:
     rows = dense_array(X)
     return CoreRows("dense", (rows,), rows.shape[0], rows.shape[1], dtype)
-
-
-def cleaned(x: Any, missing: str) -> Any:
-    """Return a mapping in a form that the core takes; itself if there is nothing to change.
-
-    Missing values (None, NaN) are left out, or marked, or an error, as ``missing`` says. Dates
-    become text, as do names that are tuples, such as those of River's n-grams. A frame of one row
-    becomes a mapping.
-    """
-    if (row := one_row(x)) is not x:
-        return cleaned(row, missing)
-    try:
-        row = dict(x.items())
-        absent = [name for name, value in row.items() if is_missing(value)]
-    except (AttributeError, TypeError, ValueError):  # no mapping
-        return x
-    dates = [name for name, value in row.items() if is_date(value) and name not in absent]
-    if not absent and not dates and not any(isinstance(name, tuple) for name in row):
-        return x
-    for name in dates:
-        row[name] = as_text(row[name])
-    for name in absent:
-        if missing == "refuse":
-            raise InvalidInputError(no_value(name, "feature"), field=name)
-        if missing == "mark":
-            row[name] = MISSING_WORD
-        else:
-            del row[name]
-    return {str(name) if isinstance(name, tuple) else name: value for name, value in row.items()}

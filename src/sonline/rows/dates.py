@@ -6,7 +6,7 @@ The same for files, frames and mappings. In mappings the core reads the texts (m
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -89,25 +89,3 @@ def as_text(value: Any) -> str:
     if isinstance(value, np.datetime64):
         return str(np.datetime_as_string(value, unit="us"))
     return str(value.isoformat())
-
-
-def expanded(row: Mapping[Any, Any], texts: Collection[str]) -> dict[Any, Any]:
-    """Return a mapping with numbers in place of dates, as the core reads it.
-
-    In the columns ``texts`` dates are categories.
-
-    Examples
-    --------
-    >>> expanded({"when": "2000-01-03", "a": "b"}, ())["when"]
-    2.0
-    """
-    out: dict[Any, Any] = {}
-    for name, value in row.items():
-        days = None
-        if isinstance(name, str) and isinstance(value, str) and name not in texts:
-            days = _core.read_date(value)
-        if days is None:
-            out[name] = value
-        else:
-            out |= {f"{name}{ending}": part for ending, part in _core.date_parts(days) if part}
-    return out

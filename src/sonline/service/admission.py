@@ -100,7 +100,10 @@ class Admission:
         """Keep rows with an id until their labels arrive, with the predictions of each version."""
         logged = [
             LoggedRow(
-                x=x, id=name, served={version: lines[row] for version, lines in served.items()}
+                x=x,
+                id=name,
+                offset=None if rows.offsets is None else float(rows.offsets[row]),
+                served={version: lines[row] for version, lines in served.items()},
             )
             for row, (name, x) in enumerate(zip(rows.ids, bodies.as_json(rows.x), strict=True))
             if name is not None
@@ -115,7 +118,8 @@ class Admission:
 
     def _keep(self, rows: Sequence[LoggedRow], seq: int, now: float) -> list[str]:
         for number, row in enumerate(rows):
-            entry = PendingRow(seq + number, now, bodies.encode(row.x), bodies.encode(row.served))
+            x, served = bodies.encode(row.x), bodies.encode(row.served)
+            entry = PendingRow(seq + number, now, x, served, row.offset)
             self.waiting.keep(str(row.id), entry)
         return [str(row.id) for row in rows]
 
@@ -149,8 +153,9 @@ class Admission:
         Returns the types of columns that are new.
         """
         model = self._checked_rows
+        self._checked_labels.offsets(rows.offsets, rows.count)
         if rows.count == 1 and isinstance(rows.x, list):
-            model.predict_row(rows.x[0])
+            model.predict_one(rows.x[0])
             return {}
         if rows.count <= _ROWS_IN_A_LOOP and isinstance(rows.x, list):  # faster for a few
             with suppress(InvalidInputError):  # which `predict` raises with the number of the row
@@ -216,7 +221,8 @@ class Admission:
         lines = []
         for label in labels:
             row = self.waiting.peek(label.id)
-            head = msgspec.json.encode({"id": label.id, "y": label.y, "weight": label.weight})
+            about = {"id": label.id, "y": label.y, "weight": label.weight, "offset": row.offset}
+            head = msgspec.json.encode(about)
             lines.append(head[:-1] + b',"x":' + row.x + b',"served":' + row.served + b"}")
         payload = b"\n".join(lines)
         return _logged_rows(payload)

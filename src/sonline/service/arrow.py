@@ -13,7 +13,7 @@ from sonline.rows import Floats, row_weights
 from sonline.service.bodies import Limits, MediaTypeError, Rows, TooLargeError
 from sonline.service.records import AS_ARROW
 
-SPECIAL = ("id", "y", "weight")  # columns that are not features
+SPECIAL = ("id", "y", "weight", "offset")  # columns that are not features
 PAIRS = ("indices", "values")  # columns with features by index
 _EXPANDED = 256 << 20  # bytes of the words of a column if each row held a copy
 
@@ -21,8 +21,8 @@ _EXPANDED = 256 << 20  # bytes of the words of a column if each row held a copy
 def read(body: bytes, labelled: bool, limits: Limits = Limits()) -> Rows:  # noqa: B008 - frozen
     """Return the rows of an Arrow IPC stream.
 
-    Columns ``y``, ``id`` and ``weight`` hold labels, ids and weights. All others are features, or
-    there are two columns of lists, ``indices`` and ``values``.
+    Columns ``y``, ``id``, ``weight`` and ``offset`` hold labels, ids, weights and offsets. All
+    others are features, or there are two columns of lists, ``indices`` and ``values``.
     """
     try:
         require("pyarrow", "arrow")
@@ -58,7 +58,9 @@ def _arrow_rows(body: bytes, labelled: bool, limits: Limits) -> Rows:
     ids: Sequence[str | None] = [None] * count
     if "id" in names:
         ids = _ids(table.column("id"))
-    y = weights = None
+    y = weights = offsets = None
+    if "offset" in names:
+        offsets = _numbers(table.column("offset"), "offset")
     if labelled:
         if "y" not in names:
             raise InvalidInputError("the labels are missing: column 'y'")
@@ -69,7 +71,7 @@ def _arrow_rows(body: bytes, labelled: bool, limits: Limits) -> Rows:
     if not labelled and ("y" in names or "weight" in names):
         raise InvalidInputError("columns 'y' and 'weight' are for /learn; leave them out")
     x = _pairs(table) if tuple(sorted(rest)) == PAIRS else table.select(rest)
-    return Rows(x, count, ids, y, weights, None, body, AS_ARROW)
+    return Rows(x, count, ids, y, weights, offsets, None, body, AS_ARROW)
 
 
 def _arrow_table(body: bytes, limits: Limits) -> Any:

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
+import numpy as np
 
 from sonline.errors import InvalidInputError
 from sonline.rows import Floats, row_weights
@@ -31,6 +33,10 @@ Features: TypeAlias = Annotated[
 Id: TypeAlias = Annotated[str, msgspec.Meta(min_length=1, max_length=200)]
 Label: TypeAlias = int | float | str | bool
 Weight: TypeAlias = Annotated[float, msgspec.Meta(extra_json_schema={"minimum": 0})]
+Offset: TypeAlias = Annotated[
+    float | None,
+    msgspec.Meta(description="Of a regression: what is added to the raw prediction of the row."),
+]
 Seq: TypeAlias = Annotated[
     int, msgspec.Meta(description="The number of the (first) event in the log.")
 ]
@@ -52,6 +58,7 @@ class PredictRow(_Row):
 
     x: Features
     id: Id | None = None
+    offset: Offset = None
 
 
 class LabelRow(_Row):
@@ -69,6 +76,7 @@ class LearnRow(_Row):
     y: Label
     id: Id | None = None
     weight: Weight = 1.0
+    offset: Offset = None
 
 
 class LoggedRow(_Row):
@@ -78,6 +86,7 @@ class LoggedRow(_Row):
     y: Label | None = None
     id: Id | None = None
     weight: float = 1.0
+    offset: float | None = None
     served: Served | None = None
 
 
@@ -105,6 +114,20 @@ class Prediction(msgspec.Struct, omit_defaults=True):
     seq: Annotated[int, msgspec.Meta(description="The last event that the model has learned.")]
     id: Id | None = None
     probabilities: dict[str, float] | None = None
+    interval: (
+        Annotated[
+            tuple[float | None, float | None],
+            msgspec.Meta(description="With ?interval=: its ends; null where it has none."),
+        ]
+        | None
+    ) = None
+    wants_label: (
+        Annotated[
+            bool,
+            msgspec.Meta(description="With ?wants_label=1: whether the label is worth asking for."),
+        ]
+        | None
+    ) = None
 
 
 class Learned(msgspec.Struct):
@@ -161,9 +184,12 @@ class Rows(msgspec.Struct):
     ids: Sequence[str | None]
     y: Any = None
     weights: Floats | None = None
+    offsets: Floats | None = None
     served: Sequence[Served | None] | None = None
     payload: bytes = b""
     encoding: int = AS_LINES
+    interval: float | None = None  # to predict: what else is asked for
+    wants_label: bool = False
 
     @property
     def identified(self) -> bool:
@@ -215,19 +241,16 @@ def _may_repeat(body: bytes, rows: Sequence[_Row]) -> bool:
     if rows and isinstance(rows[0], LoggedRow):
         return False
     colons, keys = body.count(b":"), 0
-    if len(rows) == 1 and isinstance(rows[0], (PredictRow, LearnRow)):  # the usual case, quickly
-        least = 1 if isinstance(rows[0], PredictRow) else 2
-        if colons <= len(rows[0].x) + least and isinstance(rows[0].x, dict):
-            return False
     for row in rows:
-        if not isinstance(row, (PredictRow, LearnRow)):
+        if isinstance(row, LearnRow):
+            keys += 3 if row.weight != 1.0 else 2  # x, y, weight
+        elif isinstance(row, PredictRow):
+            keys += 1
+        else:
             return False
-        if isinstance(row.x, dict):
-            if "id" in row.x or "weight" in row.x:  # which would be counted below
-                return True
-            keys += len(row.x)
-        keys += 1 if isinstance(row, PredictRow) else 2  # x, y
-    return colons > keys + body.count(b'"id":') + body.count(b'"weight":')
+        keys += (row.id is not None) + (row.offset is not None)
+        keys += len(row.x) if isinstance(row.x, dict) else 0
+    return colons > keys
 
 
 def _refuse_repeated(body: bytes, row: int | None = None) -> None:
@@ -270,8 +293,15 @@ def as_json(x: Any) -> list[Features]:
     if isinstance(x, list):
         return [list(row.items()) if row and type(next(iter(row))) is int else row for row in x]
     if hasattr(x, "to_pylist"):
-        rows: list[Features] = x.to_pylist()
-        return rows
+        rows: list[dict[str, Any]] = x.to_pylist()
+        for name, kind in zip(x.schema.names, map(str, x.schema.types), strict=True):
+            if kind.startswith(("decimal", "timestamp[ns")):  # JSON has neither
+                as_value: Callable[[Any], Any] = float
+                if kind.startswith("timestamp"):
+                    as_value = datetime.isoformat
+                for row in rows:
+                    row[name] = None if row[name] is None else as_value(row[name])
+        return list(rows)
     ends = x.indptr.tolist()
     pairs = list(zip(x.indices.tolist(), x.data.tolist(), strict=True))
     return [pairs[start:end] for start, end in itertools.pairwise(ends)]
@@ -284,7 +314,8 @@ def rows_to_learn(
     if len(rows) == 1 and rows[0].weight == 1.0:
         row = rows[0]
         served = None if isinstance(row, LearnRow) else [row.served]
-        return Rows([features(row.x, limit)], 1, [row.id], [row.y], None, served, payload)
+        x, offsets = [features(row.x, limit)], _offsets(rows)
+        return Rows(x, 1, [row.id], [row.y], None, offsets, served, payload)
     weights = [row.weight for row in rows]
     plain = all(weight == 1.0 for weight in weights)
     return Rows(
@@ -293,6 +324,7 @@ def rows_to_learn(
         [row.id for row in rows],
         [row.y for row in rows],
         None if plain else row_weights(weights, len(rows), "weight"),
+        _offsets(rows),
         [row.served if isinstance(row, LoggedRow) else None for row in rows],
         payload,
     )
@@ -300,7 +332,15 @@ def rows_to_learn(
 
 def rows_to_predict(rows: Sequence[PredictRow], limit: int = Limits.features) -> Rows:
     """Return decoded rows without labels."""
-    return Rows([features(row.x, limit) for row in rows], len(rows), [row.id for row in rows])
+    x, ids = [features(row.x, limit) for row in rows], [row.id for row in rows]
+    return Rows(x, len(rows), ids, offsets=_offsets(rows))
+
+
+def _offsets(rows: Sequence[PredictRow | LearnRow | LoggedRow]) -> Floats | None:
+    """Return the offsets of rows; 0 for those without one, None if no row has one."""
+    if all(row.offset is None for row in rows):
+        return None
+    return np.array([row.offset or 0.0 for row in rows])
 
 
 def one_line(body: bytes) -> bytes:

@@ -81,15 +81,21 @@ class Client:
         self,
         x: Mapping[str, Any] | Sequence[Any],
         id: str | None = None,  # noqa: A002 - as in the interface
+        *,
+        offset: float | None = None,
+        interval: float | None = None,
+        wants_label: bool = False,
     ) -> dict[str, Any]:
         """Predict a row. With an id, the service stores the row until its label arrives."""
-        body = {"x": x} if id is None else {"x": x, "id": id}
-        return self._send("POST", "/predict", body)
+        body = {"x": x} | _given(id=id, offset=offset)
+        asked = _given(interval=interval, wants_label=1 if wants_label else None)
+        query = "&".join(f"{name}={value}" for name, value in asked.items())
+        return self._send("POST", f"/predict?{query}" if query else "/predict", body)
 
     def predict_many(
         self, rows: Iterable[Mapping[str, Any]], batch: int = 1000
     ) -> Iterator[dict[str, Any]]:
-        """Yield the answers to rows (mappings with x, id), which are sent in batches."""
+        """Yield the answers to rows (mappings with x, id, offset), which are sent in batches."""
         for sent, part in _batches(rows, batch):
             yield from map(json.loads, self._lines("/predict", part, sent).splitlines())
 
@@ -103,13 +109,16 @@ class Client:
         y: Any,
         weight: float = 1.0,
         id: str | None = None,  # noqa: A002
+        *,
+        offset: float | None = None,
     ) -> dict[str, Any]:
         """Send a row with its label."""
-        row = {"x": x, "y": y, "weight": weight, "id": id or str(uuid.uuid4())}
+        row = {"x": x, "y": y, "id": id or str(uuid.uuid4()), **_given(offset=offset)}
+        row |= {} if weight == 1 else {"weight": weight}
         return self._send("POST", "/learn", row)
 
     def learn_many(self, rows: Iterable[Mapping[str, Any]], batch: int = 1000) -> int:
-        """Send rows (mappings with x, y, id, weight) in batches; return how many were new."""
+        """Send rows (mappings with x, y, id, weight, offset), and return how many were new."""
         named = (row if row.get("id") else {**row, "id": str(uuid.uuid4())} for row in rows)
         return sum(
             json.loads(self._lines("/learn", part, sent))["learned"]
@@ -205,6 +214,10 @@ class Client:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+
+def _given(**values: Any) -> dict[str, Any]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _batches(

@@ -175,7 +175,7 @@ class Engine:
             return answer, None
         served = {str(answer.version): answer.raw}
         for version, live in self.versions.items():
-            if version != answer.version and live.error is None:
+            if version != answer.version:
                 with suppress(InvalidInputError):  # a shadow may be stricter
                     served[str(version)] = live.raw(rows)
         return answer, self.admission.keep(rows, served)
@@ -312,16 +312,8 @@ class Engine:
                 self.events += ticket.rows.count
         for live in self.versions.values():
             live.learn(parts)
-            if live.error is None:
-                live.next = max(live.next, self._learned_to)
-        self._check_champion()
+            live.next = max(live.next, self._learned_to)
         self.admission.learned(tickets)
-
-    def _check_champion(self) -> None:
-        """Stop admitting events if the champion cannot learn any more."""
-        error = self.versions[self.champion].error
-        if error is not None and self.ready:
-            self.admission.closed = f"version {self.champion} cannot learn any more: {error}"
 
     def _replay(self) -> None:
         """Learn the events after the snapshots, and restore the ids."""
@@ -351,11 +343,9 @@ class Engine:
         with self._gate:
             self._learned_to = self.admission.next
             for live in versions:
-                if live.error is None:
-                    live.next = max(live.next, self._learned_to)
+                live.next = max(live.next, self._learned_to)
             self.replayed = self.to_replay
             self.admission.open(self.versions[self.champion].model)
-            self._check_champion()
             if self._closing:
                 self.admission.closed = "the service is stopping"
             self._replayed, self._learning = True, False
@@ -392,8 +382,7 @@ class Engine:
         self._saved_at, self._saved_events = time.monotonic(), self.events
         first, _ = self.admission.first_needed()
         last = self._learned_to - 1
-        good = [live for live in self.versions.values() if live.error is None]
-        contents = [(live.info.version, *live.content()) for live in good]
+        contents = [(live.info.version, *live.content()) for live in self.versions.values()]
 
         def write() -> None:
             self._save_error = None
@@ -464,8 +453,6 @@ class Engine:
             live = self.versions.get(version)
             if live is None:
                 raise InvalidInputError(f"there is no version {version}")
-            if live.error is not None:
-                raise InvalidInputError(f"version {version} cannot learn any more: {live.error}")
             if version == self.champion:
                 return
             self.database.promote(version)

@@ -117,6 +117,13 @@ def _weight(value: Any) -> str | None:
     return fault and f"the weight {fault.partition(';')[0]}"
 
 
+def _offset(value: Any) -> str | None:
+    if value is not None and type(value) not in (int, float):
+        return f"an offset is a number, got {_kind(value)}"
+    fault = _number(value)
+    return fault and f"the offset {fault.partition(';')[0]}"
+
+
 def _of(kind: type, what: str) -> Callable[[Any], str | None]:
     return lambda value: None if isinstance(value, kind) else f"expected {what}, got {_kind(value)}"
 
@@ -136,6 +143,7 @@ _CHECKS: dict[str, Callable[[Any], str | None]] = {
     "y": _label,
     "id": _id,
     "weight": _weight,
+    "offset": _offset,
     "name": _of(str, "text"),
     "task": _of(str, "text"),
     "classes": _classes,

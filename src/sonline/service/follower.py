@@ -154,7 +154,6 @@ class Follower:
         self.events += sum(part.rows.count for part in parts if part.seq >= learned)
         for live in self.versions.values():
             live.learn(parts)
-            if live.error is None:
-                live.next = max(live.next, next_)
+            live.next = max(live.next, next_)
         self._next = next_
         self.lag = max(0, self.database.next - next_)

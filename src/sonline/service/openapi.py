@@ -82,6 +82,18 @@ _CLASS = {
     "description": "The class; by default all of them, if there are up to ten.",
     "schema": {"type": "string"},
 }
+_INTERVAL = {
+    "name": "interval",
+    "in": "query",
+    "description": "Of a regression: also return an interval that holds this part of the labels.",
+    "schema": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
+}
+_WANTS_LABEL = {
+    "name": "wants_label",
+    "in": "query",
+    "description": "Of classes: also return whether the label of a row is worth asking for.",
+    "schema": {"type": "boolean"},
+}
 _DURABLE = {
     "name": "durable",
     "in": "query",
@@ -150,7 +162,7 @@ OPERATIONS = (
         "Predict rows; those with an id are kept until their labels arrive.",
         _rows(Prediction),
         _rows(PredictRow) | _ARROW_ROWS,
-        parameters=(_DURABLE,),
+        parameters=(_DURABLE, _INTERVAL, _WANTS_LABEL),
     ),
     Operation(
         *("explain", "POST", f"{_MODEL}/explain", "predict"),

@@ -24,6 +24,7 @@ class PendingRow(msgspec.Struct, frozen=True, gc=False):
     time: float
     x: bytes
     served: bytes
+    offset: float | None = None
 
     @property
     def size(self) -> int:

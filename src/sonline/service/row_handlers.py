@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 
+from sonline.errors import InvalidInputError
 from sonline.service import arrow, bodies
 from sonline.service.answers import Later, log
 from sonline.service.bodies import (
@@ -41,10 +42,10 @@ class RowHandlers:
         started, name = time.perf_counter(), request.parameters["name"]
         engine = self._service.engine(name)
         if len(body) <= LARGE_BODY:
-            rows = self._rows_to_predict(body, kind)
+            rows = self._rows_to_predict(body, kind, request.query)
             answer, stored = engine.predict(rows)
         else:  # other requests need not wait for it
-            rows = await asyncio.to_thread(self._rows_to_predict, body, kind)
+            rows = await asyncio.to_thread(self._rows_to_predict, body, kind, request.query)
             answer, stored = await asyncio.to_thread(engine.predict, rows)
         if kind == JSON:
             reply = Reply(_encoded(answer, rows.ids[0], 0))
@@ -59,9 +60,11 @@ class RowHandlers:
     async def explain(self, request: Request) -> Reply:
         """Explain the prediction of one row; nothing is kept."""
         body, _ = await self._reader.read(request, (JSON,))
-        row = bodies.features(bodies.decode_one(body, PredictRow).x, self._limits.features)
-        live, label = self._champion(request), request.query.get("label")
-        return Reply(bodies.encode(await asyncio.to_thread(live.explain, row, label)))
+        row = bodies.decode_one(body, PredictRow)
+        x, label = bodies.features(row.x, self._limits.features), request.query.get("label")
+        live = self._champion(request)
+        explained = await asyncio.to_thread(live.explain, x, label, row.offset)
+        return Reply(bodies.encode(explained))
 
     async def curves(self, request: Request) -> Reply:
         """Return what each column adds to predictions, as a function of its value."""
@@ -75,11 +78,22 @@ class RowHandlers:
             raise UnavailableError("the events are being replayed; try again later")
         return live
 
-    def _rows_to_predict(self, body: bytes, kind: str) -> Rows:
+    def _rows_to_predict(self, body: bytes, kind: str, query: dict[str, str]) -> Rows:
         if kind == ARROW:
-            return arrow.read(body, labelled=False, limits=self._limits)
-        rows = self._decoded(body, kind, PredictRow)
-        return bodies.rows_to_predict(rows, self._limits.features)
+            rows = arrow.read(body, labelled=False, limits=self._limits)
+        else:
+            decoded = self._decoded(body, kind, PredictRow)
+            rows = bodies.rows_to_predict(decoded, self._limits.features)
+        if query:
+            rows.wants_label = _is_set(query, "wants_label")
+            if "interval" in query:
+                try:
+                    rows.interval = float(query["interval"])
+                except ValueError:
+                    raise InvalidInputError(
+                        f"interval must be a number between 0 and 1, got {query['interval'][:20]!r}"
+                    ) from None
+        return rows
 
     async def learn(self, request: Request) -> Later:
         """Learn one row or many."""
@@ -134,16 +148,23 @@ class RowHandlers:
 
 def _when_stored(request: Request, promise: Promise, reply: Reply) -> Reply | Later:
     """Return a reply at once or, with ?durable=1, when the rows to be labelled are on disk."""
-    if request.query.get("durable", "") in ("1", "true"):
+    if _is_set(request.query, "durable"):
         return Later(promise, lambda _: reply)
     promise.add_done_callback(_report)
     return reply
 
 
+def _is_set(query: dict[str, str], name: str) -> bool:
+    return query.get(name, "") in ("1", "true")
+
+
 def _encoded(answer: Answer, id_: str | None, row: int) -> bytes:
     shares = None if answer.probabilities is None else answer.shares(row)
     raw, version, seq = answer.sorted_raw(row), answer.version, answer.seq - 1
-    return bodies.encode(Prediction(answer.labels[row], raw, version, seq, id_, shares))
+    interval = None if answer.intervals is None else answer.intervals[row]
+    wanted = None if answer.wanted is None else answer.wanted[row]
+    label = answer.labels[row]
+    return bodies.encode(Prediction(label, raw, version, seq, id_, shares, interval, wanted))
 
 
 def _report(promise: Promise) -> None:

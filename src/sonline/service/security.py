@@ -7,6 +7,7 @@ localhost, so that a page of another site cannot reach it under another host nam
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections import OrderedDict
 from functools import lru_cache
@@ -14,7 +15,11 @@ from urllib.parse import urlsplit
 
 from sonline.errors import SonlineError
 from sonline.service.exchange import Request
+from sonline.service.outcomes import UnavailableError
+from sonline.service.records import StoreError
 from sonline.service.tokens import Token, Tokens
+
+log = logging.getLogger("sonline.service")
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _CACHED = 5.0  # seconds after which a token that was removed is refused
@@ -102,6 +107,13 @@ class Guard:
     def check(self, request: Request, scope: str) -> str:
         """Return the id of the client; raise `DeniedError` if the request is not allowed."""
         self._refuse_other_sites(request)
+        try:
+            return self._allowed(request, scope)
+        except StoreError as error:  # it has the path of the file, which is not for everybody
+            log.error("tokens", extra={"facts": {"reason": str(error)}})  # noqa: TRY400
+            raise UnavailableError("tokens cannot be read; see the log of the service") from None
+
+    def _allowed(self, request: Request, scope: str) -> str:
         address = request.client
         if not self.needs_token():
             if not _is_local(request.header(b"host") or ""):

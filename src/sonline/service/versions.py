@@ -21,6 +21,7 @@ from sonline.errors import (
     SonlineError,
 )
 from sonline.labels import ClassTable, token_of
+from sonline.learner import OnlineLearner
 from sonline.model import LearnResult, Model
 from sonline.model.pictures import as_data
 from sonline.model.predictions import probabilities_one
@@ -126,6 +127,8 @@ class Answer(msgspec.Struct, frozen=True):
     probabilities: list[list[float]] | None  # of each row
     classes: tuple[str, ...]  # by number
     order: list[int] | None  # the numbers of the classes sorted by label, unless they are
+    intervals: list[tuple[float, float]] | None = None
+    wanted: list[bool] | None = None  # whether labels are worth asking for
 
     def sorted_raw(self, row: int) -> list[float]:
         """Return the raw predictions of a row, those of classes in the order of their labels."""
@@ -161,7 +164,6 @@ class Live:
         self.next = next_
         self.monitor = Monitor()
         self.columns = Columns()  # of what it has learned as champion
-        self.error: str | None = None  # why it has stopped learning
         self.refused = 0  # events that this version cannot use
         self.refusal = ""  # why it could not use the last of them
         self._lock = threading.Lock()  # of model and next, between learning and predicting
@@ -186,24 +188,16 @@ class Live:
         for part in _joined(
             part for record in parts if record.seq >= self.next for part in _cut(record)
         ):
-            if self.error is not None:
-                return
-            try:
-                self._learn(part)
-            except DivergenceError as error:
-                self.error = f"{error} (in events {part[0].seq} to {part[-1].end - 1})"
+            self._learn(part)
 
     def _learn(self, parts: list[Part]) -> None:
         rows = _together(parts)
         try:
             with self._lock:
-                learned = self.model.learn(rows.x, rows.y, rows.weights)
+                rest: Rows | None = rows
+                while rest is not None:
+                    rest = self._learn_some(rest)
                 self.next = parts[-1].end
-                served = self._served(learned, rows.served)
-                self.model.update_progress(served, rows.weights)
-                self.monitor.update(self.model, served)
-                if self.info.role == CHAMPION:
-                    self.columns.add(rows.x)
         except InvalidInputError as error:  # nothing was learned
             if len(parts) > 1:
                 for part in parts:
@@ -214,14 +208,36 @@ class Live:
             self.refusal = str(error)
             self.next = parts[0].end
 
-    def explain(self, row: Any, label: str | None) -> dict[str, Any]:
-        """Return a prediction and what each feature adds to it."""
+    def _learn_some(self, rows: Rows) -> Rows | None:
+        """Learn rows up to one that would overflow the weights; return those after it."""
+        rest = None
+        try:
+            learned = self.model.learn(rows.x, rows.y, rows.weights, offset=rows.offsets)
+        except DivergenceError as error:
+            self.refused += 1
+            self.refusal = str(error)
+            learned = error.learned  # type: ignore[attr-defined]
+            rest = (
+                _slice(rows, error.rows_done, rows.count) if error.rows_done < rows.count else None
+            )
+            rows = _slice(rows, 0, len(learned))
+        served = self._served(learned, rows.served)
+        self.model.update_progress(served, rows.weights)
+        self.monitor.update(self.model, served)
+        if self.info.role == CHAMPION:
+            self.columns.add(rows.x)
+        return rest
+
+    def explain(self, row: Any, label: str | None, offset: float | None = None) -> dict[str, Any]:
+        """Return a prediction and what each feature, and the offset, adds to it."""
         with self._lock:
             tokens = self._classes_to_explain(label, "explain")
             if label is None and self.model.outputs > 1:
                 label = token_of(self.model.labels(self.model.predict([row]))[0])
             chosen = None if label is None else tokens[label]
             parts = self.model.explain(row, chosen)
+            if (offsets := self.model.offsets(offset, 1)) is not None:
+                parts["(offset)"] = float(offsets[0])
         sums = {"raw": sum(parts.values()), "label": label, "version": self.info.version}
         return sums | {"parts": [[str(name), part] for name, part in parts.items()]}
 
@@ -253,10 +269,10 @@ class Live:
 
     @property
     def problem(self) -> str | None:
-        """Why it has stopped learning, or which events it could not learn."""
-        if self.error is None and self.refused:
-            return f"events that could not be learned: {self.refused}; the last one: {self.refusal}"
-        return self.error
+        """Which events it could not learn."""
+        if not self.refused:
+            return None
+        return f"events that could not be learned: {self.refused}; the last one: {self.refusal}"
 
     def _served(self, learned: LearnResult, served: Sequence[Served | None] | None) -> LearnResult:
         """Return the result of learning, with the predictions that were served if there are any."""
@@ -277,21 +293,27 @@ class Live:
 
     def predict(self, rows: Rows) -> Answer:
         """Return predictions of rows."""
-        if isinstance(rows.x, list) and len(rows.x) == 1:
+        if _is_plain(rows):
             return self._predict_one(rows.x[0])
         with self._lock:
             model = self.model
-            raw = model.predict(rows.x)
+            raw = model.predict(rows.x, offset=rows.offsets)
             table, seq = model.table, self.next
             labels, shares = self._labelled(raw)
+            intervals = wanted = None
+            if rows.interval is not None:
+                intervals = model.predicted(rows.x, False, rows.interval, rows.offsets)[1].tolist()
+            if rows.wants_label:
+                wanted = OnlineLearner.from_model(model).wants_labels(rows.x).tolist()
         classes = self._classes(table)
-        return Answer(self.info.version, seq, raw.T.tolist(), labels, shares, *classes)
+        more = (intervals, wanted)
+        return Answer(self.info.version, seq, raw.T.tolist(), labels, shares, *classes, *more)
 
     def _predict_one(self, x: Any) -> Answer:
         """Return the prediction of a mapping: the same bits, in less time."""
         with self._lock:
             model = self.model
-            raw = model.predict_row(x)
+            raw = model.predict_one(x)
             table, seq = model.table, self.next
             if table is not None and model.classes == 2 and model.probabilistic:
                 labels = [table.labels[raw[0] > 0]]
@@ -321,9 +343,9 @@ class Live:
     def raw(self, rows: Rows) -> list[list[float]]:
         """Return raw predictions of rows."""
         with self._lock:
-            if isinstance(rows.x, list) and len(rows.x) == 1:
-                return [self.model.predict_row(rows.x[0])]
-            raw: list[list[float]] = self.model.predict(rows.x).T.tolist()
+            if _is_plain(rows):
+                return [self.model.predict_one(rows.x[0])]
+            raw: list[list[float]] = self.model.predict(rows.x, offset=rows.offsets).T.tolist()
             return raw
 
     @contextmanager
@@ -365,6 +387,13 @@ class Live:
         )
 
 
+def _is_plain(rows: Rows) -> bool:
+    """Return whether this is one mapping and nothing but its prediction is asked for."""
+    if rows.count > 1 or not isinstance(rows.x, list) or rows.offsets is not None:
+        return False
+    return rows.interval is None and not rows.wants_label
+
+
 def _cut(part: Part) -> Iterator[Part]:
     """Yield the rows of a record in slices, the same ones whenever it is learned."""
     rows = part.rows
@@ -372,20 +401,22 @@ def _cut(part: Part) -> Iterator[Part]:
         yield part
         return
     for start in range(0, rows.count, SLICE):
-        end = min(start + SLICE, rows.count)
-        # An Arrow table has the method `slice`, all others take slices.
-        x = rows.x.slice(start, end - start) if hasattr(rows.x, "slice") else rows.x[start:end]
-        yield Part(
-            part.seq + start,
-            Rows(
-                x,
-                end - start,
-                rows.ids[start:end],
-                rows.y[start:end],
-                None if rows.weights is None else rows.weights[start:end],
-                None if rows.served is None else rows.served[start:end],
-            ),
-        )
+        yield Part(part.seq + start, _slice(rows, start, min(start + SLICE, rows.count)))
+
+
+def _slice(rows: Rows, start: int, end: int) -> Rows:
+    """Return some of the rows."""
+    # An Arrow table has the method `slice`, all others take slices.
+    x = rows.x.slice(start, end - start) if hasattr(rows.x, "slice") else rows.x[start:end]
+    return Rows(
+        x,
+        end - start,
+        rows.ids[start:end],
+        rows.y[start:end],
+        None if rows.weights is None else rows.weights[start:end],
+        None if rows.offsets is None else rows.offsets[start:end],
+        None if rows.served is None else rows.served[start:end],
+    )
 
 
 def _joined(parts: Iterator[Part]) -> Iterator[list[Part]]:
@@ -410,16 +441,22 @@ def _together(parts: list[Part]) -> Rows:
     if len(parts) == 1:
         return parts[0].rows
     every = [part.rows for part in parts]
-    weights = None
-    if any(rows.weights is not None for rows in every):
-        weights = np.concatenate(
-            [np.ones(rows.count) if rows.weights is None else rows.weights for rows in every]
-        )
+
+    def joined(columns: list[Floats | None], value: float) -> Floats | None:
+        if all(column is None for column in columns):
+            return None
+        filled = [
+            np.full(rows.count, value) if column is None else column
+            for rows, column in zip(every, columns, strict=True)
+        ]
+        return np.concatenate(filled)
+
     return Rows(
         [x for rows in every for x in rows.x],
         sum(rows.count for rows in every),
         (),
         [y for rows in every for y in rows.y],
-        weights,
+        joined([rows.weights for rows in every], 1.0),
+        joined([rows.offsets for rows in every], 0.0),
         [s for rows in every for s in (rows.served or [None] * rows.count)],
     )

@@ -206,13 +206,22 @@ class Batch:
         batch.bad = sorted([*self.bad, *bad], key=lambda row: row.offset)
         return batch
 
+    def checked(self, reasons: Mapping[int, object], on_error: str) -> Batch:
+        """Return the batch `without` some rows, or with "stop" raise an error about the first."""
+        if not reasons:
+            return self
+        if on_error == "stop":
+            row = min(reasons)
+            raise self.error(row, str(reasons[row]))
+        return self.without(reasons)
+
     def _bad(self, row: int, reason: str) -> BadRow:
         """Return a row that cannot be learned as a bad row, with its text if it can be read."""
         error = self.error(row, reason)
         if self.ends is None:
             number = int(self.row_ends[row]) - 1 if self.row_ends is not None else row
             text = json.dumps({"row": number + 1, "label": error.text}).encode()
-            return BadRow(self.file, None, None, number, reason, error.text or "", text)
+            return BadRow(self.file, None, None, number, error.message, error.text or "", text)
         before = int(self.ends[row - 1]) if row else self.start.offset
         content = _read_again(self.file, before, int(self.ends[row]))
         if content is None:
@@ -225,8 +234,10 @@ class Batch:
         return BadRow(self.file, error.line, None, before, reason, error.text or "", text)
 
     def error(self, row: int, message: str) -> DataFormatError:
-        """Return an error about a row, with its line and label."""
+        """Return an error about a row, with its line, or number in a table, and its label."""
         line = None if self.lines is None else int(self.lines[row])
+        if self.row_ends is not None:
+            message = f"row {int(self.row_ends[row])}: {message}"
         code = -1 if self.codes is None else int(self.codes[row])
         text = self.names.words[code][:40] if code >= 0 else None
         return DataFormatError(message, file=self.file or None, line=line, text=text)

@@ -73,7 +73,7 @@ class RowBuilder:
         self,
         *,
         rows: SparseRows,
-        labels: list[str | None] | Floats,
+        labels: Sequence[str | None] | Floats,
         start: Position,
         end: Position,
         weights: Floats | None = None,
@@ -89,7 +89,7 @@ class RowBuilder:
         unknown -= int(rows.keys.size)
         codes: Integers | None = None
         numbers: Floats | None = None
-        if isinstance(labels, list):
+        if not isinstance(labels, np.ndarray):
             for label in dict.fromkeys(labels):
                 if label is not None:
                     self.code(label)

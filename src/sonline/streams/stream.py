@@ -11,8 +11,9 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from sonline import _core
+from sonline.arguments import check_choice, check_integer
 from sonline.errors import InvalidInputError, ParameterError
-from sonline.parameters import MISSING, check_choice, check_integer
+from sonline.parameters import MISSING
 from sonline.read_options import ReadOptions
 from sonline.streams.batch import Batch, Position
 from sonline.streams.formats import FORMATS, Reader

@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from sonline import streams
+from sonline.arguments import check_integer
 from sonline.display import Display, PlainConsole, open_console
 from sonline.errors import ParameterError
 from sonline.labels import label_of, plain
 from sonline.model import Model
-from sonline.parameters import Parameters, check_integer
+from sonline.parameters import Parameters
 from sonline.read_options import ReadOptions
 from sonline.rows import check_class_weights
 from sonline.streams.sources import expand
@@ -26,13 +27,20 @@ from sonline.training.predictions import interval_lines, prediction_lines, predi
 from sonline.training.run import Training
 from sonline.training.settings import EVERY_SECONDS, THREADS, RunSettings, checkpoint_times
 from sonline.training.signals import ENDING
-from sonline.training.task import fitting, options_of, stream_options, targets_of
+from sonline.training.task import (
+    NumberCheck,
+    fitting,
+    options_of,
+    stream_options,
+    targets_of,
+)
 
 __all__ = [
     "ENDING",
     "EVERY_SECONDS",
     "NO_CACHE",
     "THREADS",
+    "NumberCheck",
     "RunSettings",
     "Training",
     "checkpoint_times",

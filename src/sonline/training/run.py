@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline import streams
-from sonline.display import Display, PlainConsole, in_a_cell
+from sonline.display import Display, PlainConsole
 from sonline.errors import InvalidInputError, ParameterError
-from sonline.evaluate import Point, Progress
+from sonline.evaluate import Progress
 from sonline.model import LearnResult, Model, NextRows
 from sonline.model.features import check_stream_features
 from sonline.parameters import Parameters
@@ -29,11 +29,12 @@ from sonline.training.outputs import GrowingFiles
 from sonline.training.predictions import prediction_lines
 from sonline.training.resuming import check_same_content, check_same_run
 from sonline.training.settings import MORE_CLASSES, THREADS, RunSettings
+from sonline.training.shown import show_row
 from sonline.training.signals import CTRL_C, interruptible
 from sonline.training.task import (
     DECIDING_ROWS,
     LabelCheck,
-    MeanCheck,
+    NumberCheck,
     in_blocks,
     location_of,
     options_of,
@@ -185,11 +186,11 @@ class Training:
         table = None if self.model is None else self.model.table
         if self.model is not None:
             self.class_weights.check(table)
-        check: LabelCheck | MeanCheck | None = None
+        check: LabelCheck | NumberCheck | None = None
         if table is not None:
             check = LabelCheck(table, self.more_classes)
-        elif self.model is not None and self.model.parameters.log_link:
-            check = MeanCheck(self.model)
+        elif self.model is not None:
+            check = NumberCheck(self.model)
         usable = self._usable(batches, check, stream.options.on_error)
         if self.settings.shuffle:
             seed = 0 if self.model is None else self.model.parameters.seed
@@ -208,7 +209,7 @@ class Training:
                 saved, saved_rows = time.monotonic(), self.rows
 
     def _usable(
-        self, batches: Iterator[Batch], check: LabelCheck | MeanCheck | None, on_error: str
+        self, batches: Iterator[Batch], check: LabelCheck | NumberCheck | None, on_error: str
     ) -> Iterator[Batch]:
         """Yield batches without rows that cannot be learned, up to the limit."""
         left = None if self.settings.limit is None else self.settings.limit - self.rows
@@ -216,10 +217,8 @@ class Training:
             batch = full if left is None else full.head(left)
             reasons = check.reasons(batch) if check is not None else {}
             if reasons and on_error == "stop":
-                row = min(reasons)
-                yield batch.head(row)
-                raise batch.error(row, reasons[row])
-            batch = batch.without(reasons) if reasons else batch
+                yield batch.head(min(reasons))  # rows before the error are learned
+            batch = batch.checked(reasons, on_error)
             yield batch
             if left is not None:
                 left -= len(batch)
@@ -302,7 +301,7 @@ class Training:
         frozen: list[Floats] = []
 
         def predict(rows: CoreRows) -> None:
-            frozen.append(model.predict(rows))
+            frozen.append(model.predict(rows, offset=batch.offsets))
 
         learned = model.learn_batch(batch, weights, THREADS, predict)
         self.next_rows.compare(model, learned, frozen[0])
@@ -352,7 +351,11 @@ class Training:
             if progress is self.progress and points:
                 numbers = np.arange(len(batch))[rows]
                 for point in points:
-                    self._show(model, batch, learned, point, int(numbers[point.rows - before - 1]))
+                    row = int(numbers[point.rows - before - 1])
+                    errors = self.progress.error
+                    show_row(
+                        self.display, model, batch, learned, point=point, row=row, errors=errors
+                    )
         if self.settings.predictions is not None:
             kind = "mean" if model.parameters.log_link else self.predict_as
             for rows, raw, classes in learned.parts():
@@ -367,31 +370,6 @@ class Training:
     def counted(self, learned: LearnResult, batch: Batch) -> Floats | None:
         """Return the weights of the rows in the reported averages."""
         return learned.counted(batch.weights)
-
-    def _show(
-        self, model: Model, batch: Batch, learned: LearnResult, point: Point, row: int
-    ) -> None:
-        table = model.table
-        target = learned.targets[row]
-        label = in_a_cell(target, "g") if table is None else str(table.labels[int(target)])
-
-        def predicted() -> str:
-            for rows, raw, classes in learned.parts():
-                if rows.start <= row < rows.stop:
-                    column = row - rows.start
-                    line = prediction_lines(
-                        model, raw[:, column : column + 1], "label", None, classes
-                    )
-                    return in_a_cell(float(line), ".4f") if table is None else line.strip()
-            return ""
-
-        features = int(batch.indptr[row + 1] - batch.indptr[row])
-        # The points of the error curve are at the same rows.
-        error = next(
-            (p.average for p in reversed(self.progress.error.points) if p.rows == point.rows),
-            float("nan"),
-        )
-        self.display.row(point, error, label, predicted, features)
 
     def _now(self, model: Model, stream: Stream) -> dict[str, Any]:
         stats = model.stats()

@@ -151,8 +151,8 @@ class LabelCheck:
             self._checked, self._reasons = 0, {}
 
 
-class MeanCheck:
-    """Finds rows of counts and amounts that a model cannot learn, before they are learned."""
+class NumberCheck:
+    """Finds rows with numbers that a model cannot learn, before they are learned."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -162,7 +162,8 @@ class MeanCheck:
         assert batch.labels is not None  # noqa: S101 - labels are numbers
         reasons = self._model.label_reasons("label", batch.labels)
         if batch.offsets is not None:
-            reasons.join(offset_reasons("offset", batch.offsets, log_link=True))
+            log_link = self._model.parameters.log_link
+            reasons.join(offset_reasons("offset", batch.offsets, log_link))
         return {row: str(reason) for row, reason in reasons.items()}
 
 

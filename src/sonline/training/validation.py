@@ -13,7 +13,7 @@ from sonline.evaluate import Progress, measures
 from sonline.files import replacing
 from sonline.model import Model
 from sonline.training.outputs import best_of
-from sonline.training.task import have_targets, stream_options, targets_of
+from sonline.training.task import NumberCheck, have_targets, stream_options, targets_of
 
 
 class Validation:
@@ -94,6 +94,8 @@ class Validation:
         options = stream_options(model, frozen=True) | self._options
         with streams.open(self._data, **options) as stream:
             for batch in stream:
+                if model.table is None:
+                    batch.checked(NumberCheck(model).reasons(batch), "stop")
                 targets = targets_of(model, batch)
                 has_target = have_targets(model, targets)
                 raw = model.predict(batch)[:, has_target]

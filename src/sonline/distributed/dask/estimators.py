@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Callable
 from functools import partial
@@ -14,6 +13,7 @@ import numpy as np
 from dask.delayed import Delayed
 from distributed import Client
 
+from sonline.arguments import check_choice
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.dask.runner import DaskRunner, worker_name
 from sonline.distributed.dask.tokens import token_of
@@ -26,7 +26,6 @@ from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.classifier import SONClassifier as LocalClassifier
 from sonline.estimators.regressor import SONRegressor as LocalRegressor
 from sonline.evaluate import R2, Mean
-from sonline.parameters import check_choice
 from sonline.streams import ON_ERROR
 
 
@@ -64,8 +63,9 @@ class _OverPartitions(OnlineEstimator):
             The labels, in the same partitions, or the name of their column in the frame.
         sample_weight : like y, optional
             Importance of each row.
-        offset : array, optional
-            As of `sonline.SONRegressor`, for local rows only.
+        offset : like y, optional
+            What is added to the raw prediction of each row of a regression, or the name of its
+            column.
         classes : array, optional
             The labels of a classifier; by default they are collected from y first. With
             ``discover_classes``, each partition discovers its own.
@@ -83,18 +83,20 @@ class _OverPartitions(OnlineEstimator):
             The cluster; by default the one in use, or else Dask's local scheduler.
         """
         if not is_collection(X):
-            return cast(Self, self._here.fit(X, y, sample_weight, **_given(offset)))
-        _refuse(offset)
+            given = {} if offset is None else {"offset": offset}
+            return cast(Self, self._here.fit(X, y, sample_weight, **given))
+        if offset is not None and issubclass(self._local(), LocalClassifier):
+            raise InvalidInputError("an offset needs a regressor")
         check_choice("on_error", on_error, ON_ERROR)
         with self._as_before_on_error():
-            X, y, sample_weight = by_name(X, y, sample_weight)
+            X, y, sample_weight, offset = by_name(X, y, sample_weight, offset)
             if classes is None:
                 classes = self._declared_classes(y, client)
             parameters = self._parameters()
             continuing = self.warm_start and self.__sklearn_is_fitted__()
             if continuing:
                 self._check_same_parameters()
-            blocks = partitions(X, y, sample_weight)
+            blocks = partitions(X, y, sample_weight, offset)
             settings = {"classes": classes, "on_error": on_error}
             tasks = [
                 Task(number, f"partition {number}", _train, (number, settings, *block))
@@ -106,7 +108,10 @@ class _OverPartitions(OnlineEstimator):
                     "parameters": parameters.as_dict(),
                     "partitions": len(tasks),
                     "rounds": self.max_iter,
-                    "data": token_of(itertools.chain.from_iterable(blocks)),
+                    "data": token_of(
+                        part for block in blocks for part in block if part is not None
+                    ),
+                    "offset": offset is not None,
                     "rows_before": self.progress_.rows if continuing else 0,
                 }
                 checkpoints = Checkpoints(checkpoint, type(self), description, resume)
@@ -130,29 +135,30 @@ class _OverPartitions(OnlineEstimator):
                 shard.model = None  # only the figures are public
         return self
 
-    def predict(self, X: Any, *arguments: Any, **options: Any) -> Any:
+    def predict(self, X: Any, *arguments: Any, offset: Any = None, **options: Any) -> Any:
         """Return the prediction for each row; lazily for a Dask collection.
 
         Other arguments are those of the local estimator, for rows that are no Dask collection.
         """
+        given = {} if offset is None else {"offset": offset}
         if not is_collection(X):
-            return self._here.predict(X, *arguments, **options)
+            return self._here.predict(X, *arguments, **given, **options)
         if arguments or options:
             raise InvalidInputError(
-                "the predictions of a Dask collection come without offsets, standard deviations "
-                "and intervals: predict its partitions, as arrays or frames"
+                "the predictions of a Dask collection come without standard deviations and "
+                "intervals: predict its partitions, as arrays or frames"
             )
-        return self._by_partition("predict", X, self._empty)
+        return self._by_partition("predict", X, self._empty, **given)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of classes, R² of numbers."""
         if not is_collection(X):
             return float(self._here.score(X, y, sample_weight))
-        X, y, sample_weight = by_name(X, y, sample_weight)
+        X, y, sample_weight, _ = by_name(X, y, sample_weight)
         model = dask.delayed(self._plain(), pure=False, traverse=False)
         measure = dask.delayed(self._measured)
         blocks = partitions(X, y, sample_weight)
-        first, *others = dask.compute(*(measure(model, *block) for block in blocks))
+        first, *others = dask.compute(*(measure(model, *block[:3]) for block in blocks))
         return float(first.merge(others).value)
 
     @property
@@ -164,17 +170,21 @@ class _OverPartitions(OnlineEstimator):
         """Return the classes for `partial_fit` of a partition; None for numbers."""
         return None
 
-    def _by_partition(self, method: str, X: Any, meta: Any) -> Any:
+    def _by_partition(self, method: str, X: Any, meta: Any, offset: Any = None) -> Any:
         """Return a lazy collection: a method of the fitted estimator, applied to each block."""
         self._fitted()
         call = partial(_call, self._plain(), method)
         if isinstance(X, da.Array):
             X = _whole_rows(X)
             if meta.ndim == 1:
-                return X.map_blocks(call, dtype=meta.dtype, drop_axis=1, meta=meta)
+                # Blocks of the offsets are columns, as wide as those of the rows.
+                others = [] if offset is None else [offset[:, np.newaxis]]
+                return X.map_blocks(call, *others, dtype=meta.dtype, drop_axis=1, meta=meta)
             chunks = (X.chunks[0], (meta.shape[1],))
             return X.map_blocks(call, dtype=meta.dtype, chunks=chunks, meta=meta)
-        return X.map_partitions(partial(_call_frame, self._plain(), method), meta=_frame(meta))
+        others = [] if offset is None else [offset]
+        on_frame = partial(_call_frame, self._plain(), method)
+        return X.map_partitions(on_frame, *others, meta=_frame(meta))
 
     def _plain(self) -> Any:
         """Return the local estimator, without the figures of the training."""
@@ -268,19 +278,6 @@ class SONRegressor(_OverPartitions, LocalRegressor):
         return metric
 
 
-def _given(offset: Any) -> dict[str, Any]:
-    return {} if offset is None else {"offset": offset}
-
-
-def _refuse(offset: Any) -> None:
-    """Raise an error: collections have no offsets yet."""
-    if offset is not None:
-        raise InvalidInputError(
-            "offset: collections of Dask have none; divide the counts by their exposure and pass "
-            "the exposure as sample_weight, which is the same for loss='poisson'"
-        )
-
-
 # -- collections -----------------------------------------------------------------------------------
 
 
@@ -291,40 +288,56 @@ def is_collection(X: Any) -> bool:
     return bool(dask.is_dask_collection(X))
 
 
-def by_name(X: Any, y: Any, sample_weight: Any) -> tuple[Any, Any, Any]:
-    """Return the columns named by ``y`` and ``sample_weight``, and X without them."""
-    names = [name for name in (y, sample_weight) if isinstance(name, str)]
-    if not names:
-        return X, y, sample_weight
-    if not _is_frame(X):
-        raise InvalidInputError(f"y={names[0]!r} names a column, but X is no Dask data frame")
-    unknown = [name for name in names if name not in X.columns]
-    if unknown:
-        raise InvalidInputError(f"X has no column {unknown[0]!r}; it has {', '.join(X.columns)}")
-    y, sample_weight = (X[v] if isinstance(v, str) else v for v in (y, sample_weight))
-    return X.drop(columns=names), y, sample_weight
+def by_name(X: Any, y: Any, sample_weight: Any, offset: Any = None) -> tuple[Any, Any, Any, Any]:
+    """Return X without the columns that the others name, and the others."""
+    others = {"y": y, "sample_weight": sample_weight, "offset": offset}
+    names = {name: value for name, value in others.items() if isinstance(value, str)}
+    if names:
+        first = next(iter(names))
+        if not _is_frame(X):
+            raise InvalidInputError(
+                f"{first}={names[first]!r} names a column, but X is no Dask data frame"
+            )
+        unknown = [name for name in names.values() if name not in X.columns]
+        if unknown:
+            raise InvalidInputError(
+                f"X has no column {unknown[0]!r}; it has {', '.join(X.columns)}"
+            )
+        others |= {name: X[column] for name, column in names.items()}
+        X = X.drop(columns=list(names.values()))
+    return X, others["y"], others["sample_weight"], others["offset"]
 
 
-def partitions(X: Any, y: Any, sample_weight: Any) -> list[tuple[Any, ...]]:
-    """Return the blocks of rows, each with its labels and weights, all delayed."""
-    collections = [X, y] if sample_weight is None else [X, y, sample_weight]
+def partitions(X: Any, y: Any, sample_weight: Any, offset: Any = None) -> list[tuple[Any, ...]]:
+    """Return the blocks of rows, each with its labels, weights and offsets, all delayed."""
+    given = {"X": X, "y": y, "sample_weight": sample_weight, "offset": offset}
+    given = {name: values for name, values in given.items() if values is not None}
+    return [
+        (block["X"], block["y"], block.get("sample_weight"), block.get("offset"))
+        for block in _blocks(given)
+    ]
+
+
+def _blocks(given: dict[str, Any]) -> list[dict[str, Any]]:
+    X, *others = collections = list(given.values())
     if all(map(_is_frame, collections)):
-        _check_counts([collection.npartitions for collection in collections])
+        _check_counts({name: values.npartitions for name, values in given.items()})
         # In one expression: separately, y would get fewer partitions than X, and Dask would compute
         # their common source twice.
         together = X.map_partitions(
             _as_tuple,
-            *collections[1:],
+            *others,
             meta=("rows", object),
             align_dataframes=False,
             enforce_metadata=False,
         )
-        positions = range(len(collections))
-        return [tuple(block[number] for number in positions) for block in together.to_delayed()]
-    names = ("X", "y", "sample_weight")
-    columns = [_delayed(*pair) for pair in zip(names, collections, strict=False)]
-    _check_counts([len(column) for column in columns])
-    return list(zip(*columns, strict=True))
+        return [
+            {name: block[number] for number, name in enumerate(given)}
+            for block in together.to_delayed()
+        ]
+    columns = [_delayed(name, values) for name, values in given.items()]
+    _check_counts(dict(zip(given, map(len, columns), strict=True)))
+    return [dict(zip(given, block, strict=True)) for block in zip(*columns, strict=True)]
 
 
 def _as_tuple(*blocks: Any) -> Any:
@@ -336,11 +349,11 @@ def _is_frame(values: Any) -> bool:
     return hasattr(values, "map_partitions") and hasattr(values, "to_delayed")
 
 
-def _check_counts(counts: list[int]) -> None:
-    for name, count in zip(("y", "sample_weight"), counts[1:], strict=False):
-        if count != counts[0]:
+def _check_counts(counts: dict[str, int]) -> None:
+    for name, count in counts.items():
+        if count != counts["X"]:
             raise InvalidInputError(
-                f"X has {counts[0]} partitions, {name} has {count}; rechunk or repartition it "
+                f"X has {counts['X']} partitions, {name} has {count}; rechunk or repartition it "
                 "like X"
             )
 
@@ -381,16 +394,18 @@ def _distinct_in(labels: Any) -> Any:
     return np.unique(values)
 
 
-def _call(model: Any, method: str, block: Any) -> Any:
+def _call(model: Any, method: str, block: Any, offset: Any = None) -> Any:
     if not block.shape[0]:  # Dask calls this with an empty block
         return np.zeros(0)
-    return getattr(model, method)(block)
+    given = {} if offset is None else {"offset": np.ravel(offset)}
+    return getattr(model, method)(block, **given)
 
 
-def _call_frame(model: Any, method: str, frame: Any) -> Any:
+def _call_frame(model: Any, method: str, frame: Any, offset: Any = None) -> Any:
     import pandas as pd  # noqa: PLC0415 - there are frames
 
-    result = getattr(model, method)(frame) if len(frame) else None
+    given = {} if offset is None else {"offset": np.asarray(offset)}
+    result = getattr(model, method)(frame, **given) if len(frame) else None
     if result is None:
         return pd.Series(dtype="float64")
     kind = pd.Series if result.ndim == 1 else pd.DataFrame

@@ -11,6 +11,7 @@ from pyspark.ml.param import TypeConverters
 from pyspark.ml.util import DefaultParamsReadable, DefaultParamsWritable
 from pyspark.sql import DataFrame
 
+from sonline.arguments import check_choice
 from sonline.distributed.spark.layout import classes_of, layout_of, prepared
 from sonline.distributed.spark.lines import Label
 from sonline.distributed.spark.models import SONClassificationModel, SONRegressionModel
@@ -19,7 +20,7 @@ from sonline.distributed.spark.rows import Layout
 from sonline.distributed.spark.training import train
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.labels import ClassTable
-from sonline.parameters import CLASSIFICATION_LOSSES, REGRESSION_LOSSES, check_choice
+from sonline.parameters import CLASSIFICATION_LOSSES, REGRESSION_LOSSES
 
 
 class _Estimator(SONParams):
@@ -163,6 +164,9 @@ class SONRegressor(
         As of `SONClassifier`; labels are numbers.
     predictionCol : str
         The column that the model adds.
+    offsetCol : str, optional
+        A column that is added to the raw predictions: with the losses "poisson", "gamma" and
+        "tweedie" the logarithm of the exposure. The model reads it, too.
     loss : str, default="squared"
         "squared" (half the squared error), "quantile", or one for counts and amounts: "poisson",
         "gamma" or "tweedie".

@@ -57,7 +57,12 @@ def layout_of(
     """
     columns = params.chosen("featureCols")
     text = params.chosen("format")
-    weight = params.chosen("weightCol")
+    weight, offset = params.chosen("weightCol"), params.chosen("offsetCol")
+    if offset and (text or parameters.binary):
+        raise ParameterError(
+            f"offsetCol={offset!r}: only regressions on columns have offsets, not classes or lines "
+            "of text"
+        )
     options = Options(
         format=text or "arrow",
         hash_bits=parameters.hash_bits,
@@ -68,6 +73,7 @@ def layout_of(
         on_error=params.getOrDefault("onError"),
         label=params.getLabelCol(),
         weight=weight,
+        offset=offset,
     )
     if text:
         if text not in text_formats() or columns:
@@ -82,7 +88,7 @@ def layout_of(
         return Layout(TEXT, (name,), None, None, None, options)
     label = params.getLabelCol()
     names = tuple(columns or [params.getFeaturesCol()])
-    used = [*names, label, *([weight] if weight else [])]
+    used = [*names, label, *(name for name in (weight, offset) if name)]
     if len(set(used)) < len(used):
         raise ParameterError(f"columns are named twice: {used}")
     if columns:
@@ -90,13 +96,13 @@ def layout_of(
             _typed(schema, name, (*CELLS, *DATES), "numbers, text or dates")
         features = "hash" if parameters.hash_bits else "name"
         options = replace(options, features=features, columns=_types(schema, names, known))
-        return Layout(COLUMNS, names, label, weight, None, options)
+        return Layout(COLUMNS, names, label, weight, None, options, offset)
     kind = _typed(schema, names[0], (VectorUDT, ArrayType), "vectors or arrays of numbers")
     if isinstance(kind, ArrayType) and not isinstance(kind.elementType, NumericType):
         raise ParameterError(f"column {names[0]!r} is an array of {kind.elementType}, no numbers")
     options = replace(options, features="index")
     shape = ARRAY if isinstance(kind, ArrayType) else VECTOR
-    return Layout(shape, names, label, weight, None, options)
+    return Layout(shape, names, label, weight, None, options, offset)
 
 
 def _types(schema: StructType, names: Iterable[str], known: Mapping[str, str]) -> dict[str, str]:
@@ -127,15 +133,16 @@ def _typed(
 def prepared(params: SONParams, frame: DataFrame, layout: Layout) -> DataFrame:
     """Return the columns that are needed, in order, under names that Spark cannot misread."""
     order = params.chosen("orderCol")
-    for name in (layout.label, layout.weight, order):
+    for name in (layout.label, layout.weight, layout.offset, order):
         if name is not None and name not in frame.columns:
             raise ParameterError(f"there is no column {name!r} (there are {frame.columns})")
     if layout.label:
         classes = params.learner_parameters().binary
         wanted = "numbers or text" if classes else "numbers"
         _typed(frame.schema, layout.label, CELLS if classes else NUMBERS, wanted)
-    if layout.weight:
-        _typed(frame.schema, layout.weight, (NumericType,), "numbers as weights")
+    for name, what in ((layout.weight, "weights"), (layout.offset, "offsets")):
+        if name:
+            _typed(frame.schema, name, (NumericType,), f"numbers as {what}")
     if order:
         frame = frame.sortWithinPartitions(column(order))
     named = enumerate(layout.columns)

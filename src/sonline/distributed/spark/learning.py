@@ -22,6 +22,7 @@ from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.rows import Layout, RowReader
 from sonline.errors import SonlineError
 from sonline.model import Model
+from sonline.training import NumberCheck
 
 
 @dataclass(frozen=True)
@@ -72,14 +73,22 @@ class Work:
                 return stored
 
         def learn(model: Model) -> Model:
-            for batch in reader.read(itertools.chain([first], filled)):
-                if batch.bad and self.layout.options.on_error == "stop":
-                    raise batch.bad[0].error()
+            check, on_error = NumberCheck(model), self.layout.options.on_error
+            for read in reader.read(itertools.chain([first], filled)):
+                if read.bad and on_error == "stop":
+                    raise read.bad[0].error()
+                numbers = model.table is None
+                batch = read.checked(check.reasons(read) if numbers else {}, on_error)
                 figures.skipped += batch.skipped
                 if len(batch):
-                    targets: Any = batch.labels if model.table is None else batch.codes
-                    rows = model.rows(batch, add=True)
-                    learned = model.learn_targets(rows, targets, model.table, batch.weights)
+                    targets: Any = batch.labels if numbers else batch.codes
+                    learned = model.learn_targets(
+                        model.rows(batch, add=True),
+                        targets,
+                        model.table,
+                        batch.weights,
+                        offsets=model.offsets(batch.offsets, len(batch)),
+                    )
                     model.update_progress(learned, batch.weights)
                     figures.rows += len(batch)
             return model

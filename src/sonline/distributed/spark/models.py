@@ -38,7 +38,7 @@ from sonline.distributed.spark.prediction import (
     class_scores,
     predicted,
 )
-from sonline.distributed.spark.rows import COLUMNS, check_width, refuse_other_features
+from sonline.distributed.spark.rows import check_width, refuse_other_features
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.learner import OnlineLearner
 from sonline.model import Model
@@ -185,9 +185,10 @@ class _Fitted(SONParams, MLWritable):
             if name in dataset.columns:
                 raise InvalidInputError(f"the data frame has a column {name!r} already")
         skips = self.getOrDefault("onError") == "skip"
-        work = Prediction(self._data, layout.unlabelled(), outputs, self._width, skips)
-        features = [column(name) for name in layout.features]
-        argument = F.struct(*features) if layout.kind == COLUMNS else features[0]
+        layout = layout.unlabelled()
+        work = Prediction(self._data, layout, outputs, self._width, skips)
+        columns = [column(name) for name in layout.columns]
+        argument = F.struct(*columns) if layout.is_struct else columns[0]
         temporary = f"{self.uid}_predictions"
         result = dataset.withColumn(temporary, work.function(self._schema())(argument))
         for name in outputs.names:

@@ -7,8 +7,10 @@ from typing import Any, Self
 from pyspark.ml.param import Param, Params, TypeConverters
 from pyspark.ml.param.shared import HasFeaturesCol, HasLabelCol, HasPredictionCol, HasWeightCol
 
+from sonline.arguments import check_choice, check_integer
+from sonline.constructors import first_sentence
 from sonline.errors import ParameterError
-from sonline.parameters import Parameters, check_choice, check_integer, first_sentence
+from sonline.parameters import Parameters
 from sonline.streams import ON_ERROR
 
 
@@ -33,6 +35,11 @@ class SONParams(HasLabelCol, HasFeaturesCol, HasPredictionCol, HasWeightCol):
         "featureCols",
         "columns of numbers or text that are features by name, instead of featuresCol",
         TypeConverters.toListString,
+    )
+    offsetCol = param(  # noqa: N815
+        "offsetCol",
+        "what is added to the raw prediction of each row, of regressions",
+        TypeConverters.toString,
     )
     format = param(
         "format", "'svmlight' or 'vw' if featuresCol holds lines of text", TypeConverters.toString

@@ -16,7 +16,7 @@ from pyspark.sql.pandas.functions import arrow_udf
 from pyspark.sql.types import StructType
 
 from sonline.distributed.spark.lines import Label
-from sonline.distributed.spark.rows import COLUMNS, TEXT, Layout, RowReader
+from sonline.distributed.spark.rows import TEXT, Layout, RowReader
 from sonline.errors import InvalidInputError
 from sonline.model import Model, probabilities
 from sonline.rows import Floats
@@ -127,7 +127,7 @@ class Prediction:
             for column in columns:
                 waiting.append(len(column))
                 if len(column):
-                    arrays = column.flatten() if layout.kind == COLUMNS else [column]
+                    arrays = column.flatten() if layout.is_struct else [column]
                     yield pa.RecordBatch.from_arrays(arrays, names=layout.columns)
 
         reader = RowReader(layout, name, self.width)

@@ -23,7 +23,13 @@ from sonline.model import Model, known_by
 from sonline.rows import Floats
 from sonline.rows import Indices as Integers
 from sonline.rows.cells import SparseRows
-from sonline.rows.checks import Reason, Reasons, sparse_reasons, weight_reasons
+from sonline.rows.checks import (
+    Reason,
+    Reasons,
+    offset_reasons,
+    sparse_reasons,
+    weight_reasons,
+)
 from sonline.streams import BadRow, Batch, Options, Position
 from sonline.streams.rows import RowBuilder
 from sonline.streams.sources import Source
@@ -50,6 +56,8 @@ class Layout:
         The classes, all numbers or all text; None for regression.
     options : Options
         How lines and columns are read.
+    offset : str, optional
+        The column of what is added to raw predictions.
     """
 
     kind: str
@@ -58,11 +66,18 @@ class Layout:
     weight: str | None
     table: ClassTable | None
     options: Options
+    offset: str | None = None
 
     @property
     def columns(self) -> list[str]:
         """The columns that are needed, in order."""
-        return [*self.features, *(name for name in (self.label, self.weight) if name)]
+        others = (self.label, self.weight, self.offset)
+        return [*self.features, *(name for name in others if name)]
+
+    @property
+    def is_struct(self) -> bool:
+        """Whether rows to predict are structs of columns, not one column."""
+        return self.kind == COLUMNS or self.offset is not None
 
     def unlabelled(self) -> Layout:
         """Return the same layout for rows without labels, to predict."""
@@ -211,13 +226,19 @@ class _VectorReader:
         dtype = self._layout.options.dtype
         reasons.join(sparse_reasons(cells.indptr, cells.keys, cells.values, dtype))
         labels = self._labels(table, reasons)
-        weights = self._weights(table, reasons)
+        weights = self._numbers(table, self._layout.weight)
+        if weights is not None:
+            reasons.join(weight_reasons(str(self._layout.weight), weights))
+        offsets = self._numbers(table, self._layout.offset)
+        if offsets is not None:
+            reasons.join(offset_reasons(str(self._layout.offset), offsets, log_link=False))
         keep = np.ones(rows, bool)
         keep[list(reasons)] = False
         return self._builder.batch(
             rows=cells.where(cells.values != 0).rows(np.flatnonzero(keep)),
             labels=labels[keep],
             weights=None if weights is None else weights[keep],
+            offsets=None if offsets is None else offsets[keep],
             bad=[
                 BadRow.of_table(self._name, start.rows + row, str(why))
                 for row, why in sorted(reasons.items())
@@ -249,12 +270,10 @@ class _VectorReader:
         )
         return labels
 
-    def _weights(self, table: pa.RecordBatch, reasons: Reasons) -> Floats | None:
-        if self._layout.weight is None:
+    def _numbers(self, table: pa.RecordBatch, name: str | None) -> Floats | None:
+        if name is None:
             return None
-        weights = _numbers(table.column(table.num_columns - 1))
-        reasons.join(weight_reasons(self._layout.weight, weights))
-        return weights
+        return _numbers(table.column(self._layout.columns.index(name)))
 
 
 def vector_cells(column: pa.StructArray) -> tuple[SparseRows, Reasons, Integers]:

@@ -2,8 +2,8 @@
 
 Three rungs, each tested against the one before it: the algorithms as printed (`paper`,
 `epochs`), the same in factored sparse form (`sparse_oja`, `sparse_fd`), and the sketches in the
-form and with the conventions of the library (`sketches`, `inputs`, `warm_up`, `learner`), of which
-`ReferenceLearner` is the oracle of the native `sonline.OnlineLearner` with one weight vector.
+form and with the conventions of the library (`sketches`, `learner`), of which `ReferenceLearner` is
+an oracle of the native `sonline.OnlineLearner` with one weight vector.
 
 Algorithms are counted as in "Efficient Second Order Online Learning by Sketching" with its
 appendix: 1 SON, 2 FD, 3 Oja, 4 sparse SON with Oja, 5 sparse Oja, 6 FD in epochs,

@@ -1,19 +1,18 @@
-"""`ReferenceLearner`: what a lone weight vector of `sonline.OnlineLearner` computes, in NumPy.
+"""`ReferenceLearner`: Algorithm 1 in the conventions of `sonline.OnlineLearner`, in NumPy.
 
-It is Algorithm 1 of the paper in the conventions of the library (constant feature, scaling,
-sample weights, clipping, relative alpha). It is the oracle of the kernel's tests: dense, slow and
-as exact as float64 allows.
+These are a constant feature, sample weights, clipping, a relative alpha and implicit steps. It is
+an oracle of the kernel's tests: dense, slow and as exact as float64 allows.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sonline.paper.reference.inputs import Inputs
 from sonline.paper.reference.losses import Loss, make_loss
 from sonline.paper.reference.sketches import (
     AdaGrad,
@@ -26,14 +25,78 @@ from sonline.paper.reference.sketches import (
     RobustFrequentDirections,
     Sketch,
 )
-from sonline.paper.reference.warm_up import WARM_UP_ROWS, choose
 
-SKETCHES = ("none", "adagrad", "oja", "fd", "rfd", "isotropic", "full")
-SCALINGS = ("auto", "rms", "none", "gradient")
+# How each sketch is made: of the features, alpha and the size, and for Oja of its options.
+SKETCHES: dict[str, Callable[..., Sketch]] = {
+    "none": lambda d, alpha, m, **_: LowRank(d, alpha),
+    "adagrad": lambda d, alpha, m, **_: AdaGrad(d, alpha),
+    "oja": lambda d, alpha, m, step=1.0, V0=None: Oja(d, alpha, m, V0=V0, step=step),
+    "fd": lambda d, alpha, m, **_: FrequentDirections(d, alpha, m),
+    "rfd": lambda d, alpha, m, **_: RobustFrequentDirections(d, alpha, m),
+    "isotropic": lambda d, alpha, m, **_: Isotropic(d, alpha, m),
+    "full": lambda d, alpha, m, **_: FullMatrix(d, alpha),
+}
+SCALINGS = ("none", "gradient")
 CURVATURES = ("auto", "gradient", "hessian")
 STEPS = ("explicit", "implicit")
 GRADIENT_SCALE_START = 0.1
 BESIDE_KINK = 1 + 1e-6
+
+
+class Inputs:
+    """Rows as they are, and what is counted of them.
+
+    Parameters
+    ----------
+    d : int
+        Columns, the constant feature included.
+
+    Attributes
+    ----------
+    rounds : int
+        Rows counted so far.
+    mean_norm2 : float
+        Running mean of the squared norms that `count` was given.
+    seen : array of bool
+        Which features have had a value.
+    """
+
+    def __init__(self, d: int) -> None:
+        self.rounds = 0
+        self.mean_norm2 = 0.0
+        self.seen = np.zeros(d, dtype=bool)
+
+    @property
+    def rows(self) -> float:
+        """What the rows still count."""
+        return self.rounds
+
+    @property
+    def features(self) -> int:
+        """How many features have had a value."""
+        return int(self.seen.sum())
+
+    def times(self) -> int:
+        """Return how often the next row counts in the sketch."""
+        return 1
+
+    def apply(self, row: Array) -> Array:
+        """Return the row for a prediction."""
+        return row
+
+    def take(self, row: Array) -> Array:
+        """Return a row to be learned."""
+        return row
+
+    def count(self, row: Array, scaled: Array) -> None:
+        """Count a row that `take` took in, with the squared norm of ``scaled``."""
+        self.seen |= row != 0.0
+        self.rounds += 1
+        self.mean_norm2 += (float(scaled @ scaled) - self.mean_norm2) / self.rounds
+
+    def raw(self, w: Array) -> Array:
+        """Return weights for the features as they are."""
+        return w
 
 
 class ReferenceLearner:
@@ -70,19 +133,14 @@ class ReferenceLearner:
         See `sonline.paper.reference.Oja`.
     V0 : array of shape (sketch_size, features + intercept), optional
         The start of Oja's sketch; see `sonline.paper.reference.random_start`.
-    sketch_every : int or "auto"
-        The sketch takes in one row out of this many and counts it that often; see
-        `sonline.paper.reference.inputs.times_to_absorb`.
-    scaling : {"none", "gradient", "rms", "auto"}
-        Divide each feature by the root of its summed squared gradients or of its mean square.
+    scaling : {"none", "gradient"}
+        Divide each feature by the root of its summed squared gradients.
     intercept : bool
         Whether a constant feature 1 is added (coordinate 0).
     quantile : float
         Level of the quantile and of the expectile loss.
     power, delta, epsilon : float
         Of the tweedie, the huber and the epsilon-insensitive loss.
-    half_life : float or None
-        After so many rows a row counts half as much; None forgets nothing.
 
     Attributes
     ----------
@@ -103,6 +161,8 @@ class ReferenceLearner:
     [0.75 1.  ]
     """
 
+    scalings = SCALINGS
+
     def __init__(  # noqa: PLR0917 - the parameters of `OnlineLearner`, in its order
         self,
         loss: str = "logistic",
@@ -121,15 +181,12 @@ class ReferenceLearner:
         power: float = 1.5,
         delta: float = 1.345,
         epsilon: float = 0.1,
-        sketch_every: int | Literal["auto"] = 1,
         step: str = "explicit",
         V0: Array | None = None,
-        half_life: float | None = None,
     ) -> None:
         self.loss = make_loss(loss, quantile, power, delta, epsilon)
-        self.kept = 1.0 if half_life is None else 2.0 ** (-1.0 / half_life)
-        _one_of("sketch", sketch, SKETCHES)
-        _one_of("scaling", scaling, SCALINGS)
+        _one_of("sketch", sketch, tuple(SKETCHES))
+        _one_of("scaling", scaling, self.scalings)
         _one_of("curvature", curvature, CURVATURES)
         _one_of("step", step, STEPS)
         if sketch in ("oja", "fd", "rfd") and sketch_size == 0:
@@ -156,28 +213,18 @@ class ReferenceLearner:
         self.eta: float | Literal["convex"] = eta
         self.oja_step = oja_step
         self.V0 = V0
-        self.sketch_every: int | Literal["auto"] = sketch_every
         self.scaling = scaling
         self.intercept = intercept
-        # Kept until they show what the features are like.
-        self.first_rows: list[tuple[Array, float, float]] | None = None
-        if scaling == "auto":
-            self.first_rows = []
 
     def _start(self, inputs: Inputs) -> None:
         """Lines 1-2 of Algorithm 1, once the dimension is known."""
-        d = len(inputs.centres)
+        d = len(inputs.seen)
         self.inputs = inputs
         self.w: Array = np.zeros(d)
         self.D: Array = np.full(d, GRADIENT_SCALE_START)  # of "gradient" scaling
         self.label_range: tuple[float, float] | None = None
-        self.sketch = make_sketch(
-            self.sketch_name,
-            d,
-            self._alpha(),
-            self.sketch_size,
-            oja_step=self.oja_step,
-            V0=self.V0,
+        self.sketch = SKETCHES[self.sketch_name](
+            d, self._alpha(), self.sketch_size, step=self.oja_step, V0=self.V0
         )
 
     def learn(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Array:
@@ -238,23 +285,6 @@ class ReferenceLearner:
         return self._clipped(z)
 
     def _learn_row(self, x: Array, y: float, weight: float) -> float:
-        prediction = self._round(x, y, weight)
-        if self.first_rows is not None:
-            self.first_rows.append((x, y, weight))
-            if len(self.first_rows) == WARM_UP_ROWS:
-                self._start_again(self.first_rows)
-                self.first_rows = None
-        return prediction
-
-    def _start_again(self, rows: list[tuple[Array, float, float]]) -> None:
-        """Learn the first rows once more, with the unit and the centres that they show."""
-        X = np.array([x for x, _, _ in rows])
-        choices = choose(X, self.sketch_size, self.intercept)
-        self._start(self._inputs(X.shape[1], choices.unit, choices.centres))
-        for row in rows:
-            self._round(*row)
-
-    def _round(self, x: Array, y: float, weight: float) -> float:
         # 1. Alg. 1 l.5-6, with the alpha of the rounds before.
         times = self.inputs.times()
         raw = self.inputs.take(x)
@@ -291,8 +321,6 @@ class ReferenceLearner:
                 end = self._implicit_step(scaled, z, y, weight)
                 curvature = self._curvature(end, BESIDE_KINK * z, y)
                 self._absorb(scaled, slope, curvature, weight, times)
-        self.inputs.commit()
-        self.sketch.forget(self.kept)
         return prediction
 
     def _absorb(
@@ -327,6 +355,8 @@ class ReferenceLearner:
         if not self.clip or self.label_range is None:
             return z
         low, high = self.label_range
+        if self.loss.power is not None:  # predictions are logarithms
+            low, high = (math.log(max(label, 1e-300)) for label in (low, high))
         return min(max(min(max(z, low), high), -self.bound), self.bound)
 
     def _alpha(self) -> float:
@@ -360,11 +390,8 @@ class ReferenceLearner:
             )
         return rows
 
-    def _inputs(self, d: int, unit: float = 0.0, centres: Array | None = None) -> Inputs:
-        every = self.sketch_every
-        return Inputs(
-            self.scaling, d, self.intercept, every, unit=unit, centres=centres, kept=self.kept
-        )
+    def _inputs(self, d: int) -> Inputs:
+        return Inputs(d)
 
     @property
     def rounds(self) -> int:
@@ -394,33 +421,6 @@ class ReferenceLearner:
         if isinstance(self.sketch, LowRank | FullMatrix):
             return self.sketch.ev
         return np.zeros(0)
-
-
-def make_sketch(
-    name: str,
-    d: int,
-    alpha: float,
-    m: int,
-    *,
-    oja_step: float | str = 1.0,
-    V0: Array | None = None,
-) -> Sketch:
-    """Return the sketch of that name, for ``d`` features."""
-    match name:
-        case "adagrad":
-            return AdaGrad(d, alpha)
-        case "oja":
-            return Oja(d, alpha, m, V0=V0, step=oja_step)
-        case "fd":
-            return FrequentDirections(d, alpha, m)
-        case "rfd":
-            return RobustFrequentDirections(d, alpha, m)
-        case "isotropic":
-            return Isotropic(d, alpha, m)
-        case "full":
-            return FullMatrix(d, alpha)
-        case _:
-            return LowRank(d, alpha)
 
 
 def step_ahead(loss: Loss, z: float, y: float, q: float) -> float:

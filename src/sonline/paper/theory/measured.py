@@ -111,7 +111,7 @@ def isotropic_tail_cost(
     ----------
     learner : ReferenceLearner
         A new one, in the setting of Theorem A: bound, explicit steps, curvature of gradients, one
-        alpha, every row in the sketch; no intercept, scaling or clipping.
+        alpha; no intercept, scaling or clipping.
     X : array of shape (rows, features)
         Rows.
     y : array of shape (rows,)
@@ -138,14 +138,13 @@ def isotropic_tail_cost(
         learner.sketch_name == "isotropic"
         and math.isfinite(learner.bound)
         and learner.explicit
-        and learner.sketch_every == 1
         and learner.scaling == "none"
         and not (learner.hessian or learner.relative_alpha or learner.clip or learner.intercept)
     )
     if not fits or learner.rounds:
         raise InvalidInputError(
             'Theorem A needs a new learner with sketch="isotropic", a bound, step="explicit", '
-            'curvature="gradient", a number as alpha, sketch_every=1, scaling="none", '
+            'curvature="gradient", a number as alpha, scaling="none", '
             "clip=False and intercept=False"
         )
     best = np.asarray(comparator, dtype=np.float64)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sonline.paper.reference.inputs import ALIKE, YOUNG
+from oracle.inputs import ALIKE, YOUNG
 from sonline.paper.reference.sketches import Array
 
 WARM_UP_ROWS = 32
