@@ -19,9 +19,11 @@ from sonline.cli.unknown import Unknown
 from sonline.cli.watching import watched
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.files import discard_output, replacing
+from sonline.learner import OnlineLearner
 from sonline.model import Model
 from sonline.read_options import ReadOptions
 from sonline.rows import Floats
+from sonline.streams import Batch
 from sonline.training import interval_lines, prediction_lines, prediction_objects, stream_options
 from sonline.training.outputs import STDOUT, GrowingFiles
 
@@ -66,6 +68,13 @@ def predict(
             "such as 0.9.",
         ),
     ] = None,
+    active: Annotated[
+        bool,
+        typer.Option(
+            "--active",
+            help="Classes: also print 1 if the label of the row is worth asking for, otherwise 0.",
+        ),
+    ] = False,
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     on_error: shared.OnError = "stop",
     bad_rows: shared.BadRows = None,
@@ -87,6 +96,8 @@ def predict(
             loaded.check_interval(interval, "--interval")
         except InvalidInputError as error:
             raise ParameterError(str(error)) from None
+    if active and (loaded.table is None or loaded.only_predicts):
+        raise ParameterError("--active needs a model of classes that is not compact")
     if kind not in KINDS:
         raise ParameterError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}")
     _run(
@@ -98,6 +109,7 @@ def predict(
         label=label,
         tag=tag,
         interval=interval,
+        active=active,
         bad_rows=bad_rows,
         json=json,
         quiet=quiet,
@@ -114,6 +126,7 @@ def _run(
     label: str | None,
     tag: str | None,
     interval: float | None,
+    active: bool,
     bad_rows: Path | None,
     json: bool,
     quiet: bool,
@@ -143,13 +156,11 @@ def _run(
                 typer.echo(f"{what} are those of the class {name}", err=True)
             with watched(stream, shown=shown) as batches:
                 for batch in batches:
-                    raw, ends = _with_intervals(model, batch, interval)
-                    if json:
-                        target.write(prediction_objects(model, raw, batch.tags, ends))
-                    elif ends is not None:
-                        target.write(interval_lines(raw, ends, batch.tags))
-                    else:
-                        target.write(prediction_lines(model, raw, kind, batch.tags))
+                    target.write(
+                        _active_lines(model, batch, kind, json)
+                        if active
+                        else _lines(model, batch, kind, interval, json)
+                    )
                     target.flush()
                     skipped += batch.skipped
                     unknown.add(batch)
@@ -163,13 +174,28 @@ def _run(
         typer.echo(line, err=True)
 
 
-def _with_intervals(
-    model: Model, batch: Any, interval: float | None
-) -> tuple[Floats, Floats | None]:
+def _lines(model: Model, batch: Batch, kind: str, interval: float | None, json: bool) -> str:
+    ends: Floats | None = None
     if interval is None:
-        return model.predict(batch), None
-    raw, ends = model.predicted(batch, False, interval)
-    return raw, ends
+        raw = model.predict(batch)
+    else:
+        raw, ends = model.predicted(batch, False, interval)
+    if json:
+        return prediction_objects(model, raw, batch.tags, ends)
+    if ends is not None:
+        return interval_lines(raw, ends, batch.tags)
+    return prediction_lines(model, raw, kind, batch.tags)
+
+
+def _active_lines(model: Model, batch: Batch, kind: str, json: bool) -> str:
+    """Return predictions, and whether the label of each row is wanted."""
+    rows = model.rows(batch, add=False)
+    raw, wanted = model.predict(rows), OnlineLearner.from_model(model).wants_labels(rows).tolist()
+    if json:
+        return prediction_objects(model, raw, batch.tags, wanted=wanted)
+    names = batch.tags or [""] * len(wanted)
+    marks = [f"{want:d} {name}".rstrip() for want, name in zip(wanted, names, strict=True)]
+    return prediction_lines(model, raw, kind, marks)
 
 
 @contextmanager

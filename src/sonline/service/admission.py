@@ -7,7 +7,6 @@ it cannot be written. So the log alone decides which events are learned.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -24,6 +23,7 @@ from sonline.model import Model, Reading
 from sonline.parameters import Parameters
 from sonline.service import arrow, bodies
 from sonline.service.bodies import LabelRow, LoggedRow, Rows
+from sonline.service.clock import Clock
 from sonline.service.outcomes import (
     BusyError,
     Outcome,
@@ -486,18 +486,3 @@ def rows_of(records: Sequence[Record]) -> Rows:
 def _logged_rows(payload: bytes) -> Rows:
     decoded = bodies.decode_lines(payload, LoggedRow, NO_LIMITS)
     return bodies.rows_to_learn(decoded, payload, NO_LIMITS.features)
-
-
-class Clock:
-    """Seconds since 1970 that never go back, whatever happens to the clock of the system."""
-
-    def __init__(self) -> None:
-        self._offset = time.time() - time.monotonic()
-
-    def begin(self, last: float) -> None:
-        """Do not return times before this one."""
-        self._offset = max(self._offset, last - time.monotonic())
-
-    def now(self) -> float:
-        """Return the time."""
-        return time.monotonic() + self._offset

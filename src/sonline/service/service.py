@@ -22,7 +22,7 @@ from sonline.model import Model
 from sonline.model.pictures import as_data
 from sonline.rows import Floats
 from sonline.service import tokens
-from sonline.service.admission import Clock
+from sonline.service.clock import Clock
 from sonline.service.database import Database
 from sonline.service.engine import Engine
 from sonline.service.follower import Follower, ReadOnlyError

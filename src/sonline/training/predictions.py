@@ -69,7 +69,11 @@ def interval_lines(raw: Floats, intervals: Floats, tags: list[str] | None) -> st
 
 
 def prediction_objects(
-    model: Model, raw: Floats, tags: list[str] | None, intervals: Floats | None = None
+    model: Model,
+    raw: Floats,
+    tags: list[str] | None,
+    intervals: Floats | None = None,
+    wanted: list[bool] | None = None,
 ) -> str:
     """Return predictions as JSON lines, an object per row."""
     table = model.table
@@ -86,6 +90,8 @@ def prediction_objects(
     if intervals is not None:
         for name, ends in zip(("low", "high"), intervals.T.tolist(), strict=True):
             columns[name] = [end if isfinite(end) else None for end in ends]  # JSON has no infinity
+    if wanted is not None:
+        columns["wants_label"] = wanted
     if tags is not None:
         columns["tag"] = list(tags)
     rows = zip(*columns.values(), strict=True)
