@@ -228,13 +228,12 @@ class Targets {
     archive.scalar("label.weight", weight_);
     archive.scalar("label.unit", unit_);
     if (log_link) archive.scalar("label.positives", positives_);
-    if constexpr (Archive::reading)
-      if (!archive.has("label.gap"))
-        gap_ = 0;  // of a file from before quantiles had one
-      else
-        archive.scalar("label.gap", gap_);
-    else
+    bool has_gap = log_link || gap_ != 0;  // of numbers with a log link, and of quantiles
+    if constexpr (Archive::reading) has_gap = log_link || archive.has("label.gap");
+    if (has_gap)
       archive.scalar("label.gap", gap_);
+    else
+      gap_ = 0;
     typical_.state(archive);
     archive.within("later.", [&] { typical_later_.state(archive); });
     archive.within("base.", [&] { typical_base_.state(archive); });
