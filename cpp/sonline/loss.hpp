@@ -45,6 +45,8 @@ class Loss {
   virtual double weight_of_offset(double offset) const = 0;
   // The third derivative in units of the second, at z = log y.
   virtual double skew() const = 0;
+  // Which quantile is predicted; 0 if it is none.
+  virtual double level() const = 0;
   // How well each of n predictions fits: e^-l where labels are classes, l where they are numbers.
   virtual void fits(const double* z, double y, size_t n, double* fits) const = 0;
   // The same with slope and curvature of each.
@@ -107,6 +109,10 @@ class LossOf final : public Loss {
   }
   double skew() const override {
     if constexpr (requires { loss_.skew(); }) return loss_.skew();
+    return 0.0;
+  }
+  double level() const override {
+    if constexpr (requires { L::quantile; }) return loss_.level;
     return 0.0;
   }
   void fits(const double* z, double y, size_t n, double* fits) const override {

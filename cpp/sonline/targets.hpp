@@ -143,6 +143,7 @@ class Targets {
     typical_.take_in(std::max(cost, least), config.kept);
     typical_later_.take_in(std::max(cost_later, least), config.kept);
     typical_base_.take_in(std::max(cost_base, least), config.kept);
+    if (config.loss->level() > 0) keep_level(config, z, later, y);
     return y;
   }
 
@@ -226,10 +227,13 @@ class Targets {
     archive.scalar("label.mean", mean_);
     archive.scalar("label.weight", weight_);
     archive.scalar("label.unit", unit_);
-    if (log_link) {
-      archive.scalar("label.positives", positives_);
+    if (log_link) archive.scalar("label.positives", positives_);
+    bool has_gap = log_link || gap_ != 0;  // of numbers with a log link, and of quantiles
+    if constexpr (Archive::reading) has_gap = log_link || archive.has("label.gap");
+    if (has_gap)
       archive.scalar("label.gap", gap_);
-    }
+    else
+      gap_ = 0;
     typical_.state(archive);
     archive.within("later.", [&] { typical_later_.state(archive); });
     archive.within("base.", [&] { typical_base_.state(archive); });
@@ -238,6 +242,20 @@ class Targets {
   }
 
  private:
+  // Of a quantile: moves the gap until as many labels as it says are below the predictions, on
+  // average over those for the next row (z) and for later rows. Members see to that on rows that
+  // they have learned; on others, the noise of their steps, and drift, leave predictions too close
+  // to the middle of the labels.
+  void keep_level(const Config& config, double z, double later, double y) {
+    if (!config.unit_free || !config.intercept) return;
+    const double level = config.loss->level(), spread = level * (1 - level);
+    const double rate = std::max(1 / (weight_ / unit_ + kLastRows), kLevelRate);
+    // For normal errors, about the inverse of the density of the labels there.
+    const double width = typical_later_.mean() / (4 * spread * spread);
+    const double below = 0.5 * ((y < z + gap_) + (y < later + gap_));
+    gap_ += rate * width * (level - below);
+  }
+
   // As long as all labels are 0: of half a row with a label of 1.
   double log_of_mean() const {
     return log_of_label(mean_ > 0 ? mean_ : 0.5 * unit_ / (weight_ + 0.5 * unit_));
@@ -251,6 +269,7 @@ class Targets {
   static constexpr uint64_t kFirstLabels = 16;  // their mean is the offset
   // With a log link, the offset is the logarithm of the mean up to so many labels above 0.
   static constexpr double kFirstPositives = 32, kLargestBalance = 0.1, kLastRows = 16;
+  static constexpr double kLevelRate = 1.0 / 200;
   static constexpr double kNoScale = 1e150;  // as long as no error is known
   static constexpr double kRounding = 1e-6;  // of labels
   static constexpr double kLargestLoss = 5;  // typical losses that a row can count
@@ -259,9 +278,10 @@ class Targets {
   double low_ = std::numeric_limits<double>::max();
   double high_ = std::numeric_limits<double>::lowest();
   double offset_ = 0;
-  double mean_ = 0, weight_ = 0;    // of all labels
-  double unit_ = 0;                 // weight of one effective row
-  double positives_ = 0, gap_ = 0;  // only used with a log link: labels above 0; see balance()
+  double mean_ = 0, weight_ = 0;                        // of all labels
+  double unit_ = 0;                                     // weight of one effective row
+  double positives_ = 0;                                // labels above 0; only used with a log link
+  double gap_ = 0;                                      // see balance() and keep_level()
   TypicalLoss typical_, typical_later_, typical_base_;  // base: of the base rate
 };
 

@@ -45,10 +45,13 @@ MEMBERS = (
     (0.1, 0.0, "next"),
     (1e-2, 100.0, "later"),
 )
+# The same for losses of means (docs/decisions/knowing-more.md).
+MEMBERS_OF_MEANS = ((0.1, ALL_ROWS, "both"), (1.0, ALL_ROWS, "both"), *MEMBERS[2:])
 # The same over a sketch of the rows with curves (docs/decisions/curves.md).
 CURVED = ((1e-2, ALL_ROWS, "both"),)
 # Relative alpha of the members with a step per feature.
 DIAGONAL = (0.25,)
+DIAGONAL_OF_MEANS = (0.5,)
 PLAIN_MEMBERS = tuple((alpha, 0.0, "both") for alpha in (0.02, 0.1, 0.5, 2.0))
 # Sketches that hold one weight vector only; "auto" is this relative alpha there.
 SINGLE = {"adagrad": 0.5, "fd": 1.0, "rfd": 0.1, "full": 0.1}
@@ -412,12 +415,16 @@ class Parameters:
         """Alpha, memory in rows and use of each weight vector over the sketch."""
         if not self.several:
             return ((self.relative_alpha[1], ALL_ROWS, "both"),)
-        return PLAIN_MEMBERS if self.sketch == "none" else MEMBERS
+        if self.sketch == "none":
+            return PLAIN_MEMBERS
+        return MEMBERS_OF_MEANS if self.log_link else MEMBERS
 
     @property
     def diagonal(self) -> tuple[float, ...]:
         """Alpha of each weight vector with a step per feature."""
-        return DIAGONAL if self.several and self.sketch != "none" and not self.clip else ()
+        if not self.several or self.sketch == "none" or self.clip:
+            return ()
+        return DIAGONAL_OF_MEANS if self.log_link else DIAGONAL
 
     @property
     def counts_rows(self) -> bool:

@@ -123,6 +123,8 @@ class Targets:
         least = self.config.loss.value(1e-6 * size, 0.0) if self.config.kept < 1 else 0.0
         for use, typical in self.typical.items():
             typical.take(max(self._cost(z[use], y), least), self.config.kept)
+        if self.config.loss.name == "quantile":
+            self._keep_level(z, y)
         if self.config.curved:
             of_base = self._cost(self.base, y)
             self.typical_base.take(max(of_base, least), self.config.kept)
@@ -130,6 +132,16 @@ class Targets:
         if self.config.unit_free and self.config.curved and loss > limit:
             return z["next"] + (y - z["next"]) * math.sqrt(limit / loss)
         return y
+
+    def _keep_level(self, z: dict[str, float], y: float) -> None:
+        """Of a quantile: move the gap until as many labels are below as it says."""
+        if not (self.config.unit_free and self.config.intercept):
+            return
+        level = -self.config.loss.derivative(0.0, 1.0)
+        width = self.typical["later"].mean / (4 * (level * (1 - level)) ** 2)
+        rate = max(1 / (self.weight / self.unit + 16), 1 / 200)
+        below = np.mean([y < z[use] + self.gap for use in ("next", "later")])
+        self.gap += rate * width * (level - below)
 
     @property
     def pull(self) -> float:

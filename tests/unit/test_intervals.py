@@ -238,6 +238,32 @@ def test_river_predicts_the_next_row() -> None:
     assert abs(np.mean(inside) - 0.9) <= min(0.02, bound(0.1, 3000))
 
 
+@pytest.mark.parametrize("kind", ["abrupt", "noise", "heavy", "uneven", "curve"])
+def test_pairs_of_quantiles_hold_the_labels_between_them(kind: str) -> None:
+    X, y = drifting(kind)
+    ends = np.empty((ROWS, 2))
+    for side, level in enumerate((0.1, 0.9)):
+        learner = OnlineLearner(loss="quantile", quantile=level)
+        for rows in np.array_split(np.arange(ROWS), ROWS // 10):
+            ends[rows, side] = learner.predict(X[rows])
+            learner.learn(X[rows], y[rows])
+    inside = (ends[:, 0] <= y) & (y <= ends[:, 1])
+    assert 0.76 < inside[200:].mean() < 0.86
+    assert (ends[200:, 0] > ends[200:, 1]).mean() < 0.02
+
+
+def test_the_level_of_a_quantile_is_saved_and_merged(tmp_path: Path) -> None:
+    X, y = drifting("uneven", 6000)
+    shards = [OnlineLearner(loss="quantile", quantile=0.9) for _ in range(3)]
+    for number, shard in enumerate(shards):
+        shard.learn(X[number:4500:3], y[number:4500:3])
+    shards[0].save(tmp_path / "model.son")
+    loaded = OnlineLearner.load(tmp_path / "model.son")
+    np.testing.assert_array_equal(loaded.predict(X[4500:]), shards[0].predict(X[4500:]))
+    merged = shards[0].merge(shards[1:])
+    assert 0.86 < (y[4500:] < merged.predict(X[4500:])).mean() < 0.94
+
+
 # -- sets of classes -------------------------------------------------------------------------------
 
 

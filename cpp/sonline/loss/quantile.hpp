@@ -11,6 +11,7 @@ struct QuantileLoss {
   static constexpr const char* name = "quantile";
   static constexpr bool binary = false;
   static constexpr bool hessian = false;
+  static constexpr bool quantile = true;
   explicit QuantileLoss(const LossParameters& parameters) : level(parameters.quantile) {}
   double value(double z, double y) const {
     return y > z ? level * (y - z) : (level - 1.0) * (y - z);

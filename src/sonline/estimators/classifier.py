@@ -348,7 +348,7 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
         ----------
         X : array, sparse matrix or data frame of shape (n_samples, n_features)
             The rows, which the model has not learned yet.
-        caution : float, default=0.1
+        caution : float, default=0.3
             See `sonline.OnlineLearner.wants_label`.
         explore : float, default=0.01
             The same.

@@ -3,7 +3,8 @@
 The prediction z of a row has the variance u = xᵀA⁻¹x. Where z² is large beside u the label would
 hardly change the sign of later predictions of such rows, so it is asked for with a small chance
 only, which finds out when that is no longer true (Cesa-Bianchi, Gentile & Zaniboni 2006; Orabona &
-Cesa-Bianchi 2011).
+Cesa-Bianchi 2011). A feature that was never seen makes u very large, but its weight would move the
+prediction only so far, and most rows of a text have one: u counts up to a limit.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from sonline.model.model import Model
 from sonline.rows import Floats, Rows
 
 FIRST_ROWS = 32  # all of them are asked for
-CAUTION, EXPLORE = 0.1, 0.01
+CAUTION, EXPLORE = 0.3, 0.01
+LIMIT, LIMIT_ROWS = 1.0, 1000  # of u: LIMIT · (1 + LIMIT_ROWS / t)
 
 
 class Asking:
@@ -38,9 +40,10 @@ class Asking:
         ----------
         x : mapping
             From feature to number or text.
-        caution : float, default=0.1
+        caution : float, default=0.3
             How unsure the sign of a prediction must be: ``z**2 <= caution * u * ln t``, u the
-            variance of the prediction z and t the rows learned so far. More asks for more labels.
+            variance of the prediction z, but at most ``1 + 1000 / t``, and t the rows learned so
+            far. More asks for more labels.
         explore : float, default=0.01
             The share of the other rows whose labels are asked for as well.
         """
@@ -103,6 +106,7 @@ def worth(
     rows, count = int(model.stats()["rounds"]), raw.shape[1]
     if rows < FIRST_ROWS or model.classes < 2:
         return np.ones(count, dtype=np.bool_)
+    variances = np.minimum(variances, LIMIT * (1 + LIMIT_ROWS / rows))
     if len(raw) > 1:
         best = np.argsort(-raw, axis=0, kind="stable")[:2]
         first, second = np.take_along_axis(raw, best, axis=0)

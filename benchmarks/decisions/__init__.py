@@ -1,0 +1,1 @@
+"""Losses of counts, standard deviations, intervals and questions for labels, beside the peers."""
