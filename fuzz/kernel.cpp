@@ -277,7 +277,8 @@ void learn(Input& in, Model& model, const Setup& setup, bool forged) {
                 {predictions.data(), rows.size()}, 1 + in.below(2));
     if (!forged) check_predictions(predictions, setup.config.bound);
   } catch (const Diverged& error) {
-    if (setup.one_output()) CHECK(error.row < rows.size());
+    CHECK(error.rows_learned <= error.rows_done && error.rows_done <= rows.size());
+    if (setup.one_output()) CHECK(error.rows_learned < rows.size());
     if (before) check_unchanged(model, *before, setup, rows);
   }
 }
