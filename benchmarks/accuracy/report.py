@@ -270,6 +270,6 @@ def picture(run: dict[str, Any], path: Path) -> None:
     ax.set_xticks(ticks, ["¼", "½", "1", "2", "4", "8", "≥ 16"])
     ax.set_yticks(range(len(peers)), reversed(peers))
     ax.set_xlabel("error of the frozen model / sonline's (right of 1: sonline is better)")
-    ax.legend(loc="lower right", frameon=False)
+    fig.legend(loc="outside upper center", ncols=3, frameon=False)
     fig.savefig(path, dpi=130)
     plt.close(fig)
