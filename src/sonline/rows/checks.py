@@ -20,6 +20,7 @@ from sonline.errors import InvalidInputError, ParameterError, shown
 from sonline.rows.types import NAMED, Floats, Mask
 
 LARGEST = 1e150  # size of a label; squares must stay finite
+MISSING_OFFSET = "the offset nan is not a finite number (a column or a value may be missing)"
 LARGEST_LOG = 50.0  # of the size of an offset that is a logarithm
 LARGEST_WEIGHT = 1e9  # of a row; one row must not outweigh all others in a reported loss
 LARGEST_VALUES = {"float32": 1e18, "float64": 1e150}
@@ -205,8 +206,10 @@ def offset_reasons(name: str, offsets: Floats, log_link: bool) -> Reasons:
     reasons = Reasons()
     largest = LARGEST_LOG if log_link else LARGEST
     advice = "; with this loss it is a logarithm, such as that of the exposure" if log_link else ""
+    missing = np.isnan(offsets)
+    reasons.add(missing, lambda _: Reason(MISSING_OFFSET + advice, name, name))
     reasons.add(
-        ~(np.abs(offsets) <= largest),
+        ~missing & ~(np.abs(offsets) <= largest),
         lambda row: Reason(
             f"the offset {offsets[row]:g} is not a finite number of at most {largest:g} in size"
             + advice,
