@@ -366,7 +366,7 @@ class Mixture {
 
   // Equal shares, but for members of the other use, and less for those that follow the last rows.
   static constexpr double kFollower = 0.1;
-  static constexpr double kLaterShift = 0.1;  // steps of the shift for later rows are so short
+  static constexpr double kLaterShift = 0.1;  // of a step of the shift: whole ones follow last rows
   static Vector prior(const Config& config, Use other) {
     Vector prior;
     for (const Member& member : members_of(config))
