@@ -189,6 +189,7 @@ class ModelOf final : public Model {
   // Removes the features of rows that were not learned.
   void remove_from(size_t slots) {
     inputs_.remove_from(slots);
+    for (auto& output : outputs_) output->remove_from(slots);
     if (curves_.on()) curves_.remove_from(slots);
   }
 
@@ -250,12 +251,10 @@ class ModelOf final : public Model {
     const size_t times = inputs_.take(row, weight);
     const RowsSeen& seen = inputs_.seen();
     take_curved(row, seen, curved_);
-    bool begun = false;
     uint64_t code = 0;  // of the label, for the choice of pairs
     try {
       if (diagonal_.members() > 0) diagonal_.project(row, seen.count);
       const DiagonalPredictions diagonal = diagonal_.predictions(0);
-      begun = true;
       output.begin(row, curved_, diagonal, inputs_.seen_before());
       write_answers(number, out, false);
       code = task_.numbers ? label > out.values[number] : static_cast<uint64_t>(label);
@@ -269,7 +268,7 @@ class ModelOf final : public Model {
         diagonal_.step_by(output.diagonal_moves(), Round<T, S>::longest_move(config_, seen));
       output.learn(row, curved_, y, weight, times, seen);
     } catch (const std::exception&) {
-      if (begun) output.undo();  // it would take the row before back
+      output.undo();
       inputs_.undo(row);
       if (curves_.on()) curves_.undo();
       throw;

@@ -116,7 +116,8 @@ class Output {
   }
   // The prediction for the row at hand, as the next row or as a later one.
   double answer(bool later) const {
-    return sign_ * (targets_.offset() + targets_.clipped(config_, blended(later) + targets_.gap()));
+    return sign_ * finite(targets_.offset() +
+                          targets_.clipped(config_, blended(later) + targets_.gap()));
   }
   // The size of an error at the row at hand, of a number.
   double error_size(bool later, double uncertainty) const {
@@ -231,6 +232,10 @@ class Output {
     targets_ = before_;
     if (round_) round_->undo();
     if (curved_) curved_->undo();
+  }
+  // Removes the features of a row that undo() took back.
+  void remove_from(size_t slots) {
+    if (round_) round_->remove_from(slots);
   }
   void keep_labels() { before_ = targets_; }
   void start_label_range(double low, double high) { targets_.start_range(low, high); }
@@ -426,8 +431,11 @@ class Output {
   // What members predict together. They keep to the bound, but not if they are calibrated.
   double blended(bool later) const {
     const double z = mixture_.predict((later ? later_margins_ : margins_).data(), base_, later);
+    return std::clamp(finite(z), -config_.bound, config_.bound);
+  }
+  static double finite(double z) {
     if (!std::isfinite(z)) throw Diverged("the prediction is not a finite number");
-    return std::clamp(z, -config_.bound, config_.bound);
+    return z;
   }
 
   // The gradient of this row changes the scales and with them the margins. An explicit step takes

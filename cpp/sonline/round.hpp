@@ -18,6 +18,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <utility>
+#include <vector>
 
 #include "sonline/ablation.hpp"
 #include "sonline/archive.hpp"
@@ -82,6 +84,7 @@ class Round {
     // A sketch changes other features than those of a row lazily: brings these up to date.
     if constexpr (requires { sketch_.refresh(row_); }) sketch_.refresh(row_);
     if constexpr (requires { sketch_.begin_row(); }) sketch_.begin_row();
+    open_ = true;
     project();
     if (before.count > 0 && std::isfinite(config_.bound)) project_onto_bound(before);
   }
@@ -166,13 +169,27 @@ class Round {
       undo();
       throw;
     }
+    open_ = false;
     begun_ = epoch_;
   }
 
-  // Takes back a projection of a row that is not learned after all.
+  // Takes back what begin() did for a row that is not learned after all.
   void undo() {
-    sketch_.undo();
+    if (std::exchange(open_, false)) {
+      sketch_.undo();
+      undone_.assign(row_.slots, row_.slots + row_.size);
+    }
     pass_to(begun_);
+  }
+  // Clears the blocks of features from `slots` on, which only a row had that undo() took back: a
+  // projection onto the bound may have been written to them.
+  [[gnu::cold]] void remove_from(size_t slots) {
+    for (const Slot slot : undone_) {
+      if (slot < slots) continue;
+      std::fill_n(blocks_.at(slot), blocks_.stride(), T{0});
+      if constexpr (requires { sketch_.forget_feature(slot); }) sketch_.forget_feature(slot);
+    }
+    undone_.clear();
   }
 
   // α of a weight vector, with what the sketch adds.
@@ -347,6 +364,8 @@ class Round {
   BlockStore<T> blocks_;
   Row<T> row_;
   bool projected_ = false;          // onto the bound, in this round
+  bool open_ = false;               // between begin() and the end of learn() or undo()
+  std::vector<Slot> undone_;        // of the row that undo() took back
   uint64_t epoch_ = 0, begun_ = 0;  // of the sums of the sketch: now, and before this round
   // In this round, by weight vector.
   Vector margins_, energies_, alphas_;

@@ -16,6 +16,14 @@ struct WarmUp::Moments {
   double sum = 0, squares = 0, deviations = 0, last = 0, steps = 0;
 };
 
+// So that the order of a sum does not matter.
+static double with_fewer_digits(double value) {
+  constexpr int kBits = 24;
+  int exponent = 0;
+  const double digits = std::frexp(value, &exponent);
+  return std::ldexp(std::nearbyint(std::ldexp(digits, kBits)), exponent - kBits);
+}
+
 bool WarmUp::add(const Batch& batch, size_t row_number, double label, double weight) {
   with_row(batch, row_number, [&](auto keys, auto values, size_t n) {
     for (size_t i = 0; i < n; ++i) {
@@ -103,8 +111,7 @@ Vector WarmUp::centres(const std::vector<Moments>& features, const FeatureIndex&
     const bool in_order = feature.steps < kIndependent * variance * (n - 1);
     if (constant || in_order || mean * mean <= offset * variance || slot > kTableColumns) continue;
     if (centres.size() <= slot) centres.resize(slot + 1);
-    // Fewer digits, so that the order of the sum does not matter.
-    centres[slot] = static_cast<double>(static_cast<float>(mean));
+    centres[slot] = with_fewer_digits(mean);
   }
   return centres;
 }

@@ -226,6 +226,10 @@ class Appended {
     archive.scalar("sketch.based_on", based_on_);
     archive.scalar("sketch.recent", recent_);
     archive.scalar("sketch.visited", visited_);
+    if constexpr (!Archive::reading) {  // equal models have equal files: no rest of a refused row
+      A_.clear_beyond(k_, based_on_ + recent_);
+      C_.clear_beyond(based_on_, n_ - recent_);
+    }
     upkeep_.state(archive);
     archive.array("sketch.intercept", intercept_);
     archive.array("sketch.a", a_);

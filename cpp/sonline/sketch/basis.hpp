@@ -77,6 +77,9 @@ class Basis {
     if (k_ > 0) sweep(blocks, slots);
   }
 
+  // The feature is new again.
+  [[gnu::cold]] void forget_feature(Slot slot) { lazy_.clear_exact(slot); }
+
   template <class Archive>
   [[gnu::cold]] void state(Archive& archive, size_t slots) {
     archive.scalar("sketch.rank", k_);

@@ -83,6 +83,9 @@ class LazyColumns {
   // often. They are kept in double, and their blocks hold copies. Null for other features.
   double* exact(Slot slot) { return slot < most_exact_ ? &exact_[slot * width_] : nullptr; }
   const double* exact(Slot slot) const { return const_cast<LazyColumns*>(this)->exact(slot); }
+  void clear_exact(Slot slot) {
+    if (slot * width_ < exact_.size()) std::fill_n(exact(slot), width_, 0.0);
+  }
   size_t most_exact() const { return most_exact_; }
   double* exact_numbers() { return exact_.data(); }  // width() of each such feature
   const double* exact_numbers() const { return exact_.data(); }
