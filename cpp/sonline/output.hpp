@@ -116,8 +116,8 @@ class Output {
   }
   // The prediction for the row at hand, as the next row or as a later one.
   double answer(bool later) const {
-    return sign_ * finite(targets_.offset() +
-                          targets_.clipped(config_, blended(later) + targets_.gap()));
+    return sign_ *
+           finite(targets_.offset() + targets_.clipped(config_, blended(later) + targets_.gap()));
   }
   // The size of an error at the row at hand, of a number.
   double error_size(bool later, double uncertainty) const {
