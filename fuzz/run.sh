@@ -68,7 +68,7 @@ compile() {
   local file=$1 level=-O2
   shift
   # With -O2 the kernel takes much longer to compile, which no short run would win back.
-  [ "$file" != cpp/sonline/model.cpp ] || level=-O1
+  case $file in cpp/sonline/model*) level=-O1 ;; esac
   "$compiler" "${flags[@]}" $level "$@" -c "$file" -o "$objects/${file//\//-}.o"
 }
 running=()

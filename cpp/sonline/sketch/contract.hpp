@@ -20,7 +20,7 @@
 // For inspection: width, tail (what the sketch adds to alpha), rank, eigenvalues, upkeep,
 // read (weights and directions of a feature), write_knowledge (with what sums count now) and
 // read_knowledge (knowledge.hpp), state. To add a sketch, write such a class (or a Rule for
-// factored.hpp) and add its line to the table in model.cpp; the compiler checks the list below.
+// factored.hpp) and add its line to the table in sketches.hpp; the compiler checks the list below.
 #pragma once
 
 #include <concepts>
