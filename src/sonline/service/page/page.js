@@ -167,7 +167,6 @@ function take(event) {
   else if (kind === "sample" && data.time !== samples[samples.length - 1]?.time) {
     samples.push(data);
     if (samples.length > HISTORY) samples.shift();
-    received = Date.now();
     show(data);
   }
 }
@@ -179,6 +178,7 @@ function age() { // figures that are no longer true are grey, with their age
 }
 
 function show(now) {
+  received = Date.now();
   say(now.ready ? "live" : "replaying the log", now.ready ? "good" : "");
   $("problem").hidden = !now.problem;
   $("problem").textContent = now.problem ?? "";
