@@ -271,6 +271,21 @@ def test_delayed_partitions_may_be_sparse_or_empty(client, data):
     assert state(model) == state(dense)
 
 
+def test_blocks_without_rows_leave_types_and_columns_as_they_are(data):
+    """Of numbers as labels the predictions became floats, and probabilities failed."""
+    X, y, _ = data
+    X, y = X[:60], np.unique(y[:60], return_inverse=True)[1]
+    model = SONClassifier().fit(da.from_array(X, chunks=(30, -1)), da.from_array(y, chunks=30))
+    holes = da.from_array(X, chunks=((30, 0, 30), X.shape[1]))
+    assert model.predict(holes).compute().dtype == y.dtype
+    np.testing.assert_array_equal(model.predict_proba(holes).compute(), model.predict_proba(X))
+    table = dd.from_pandas(pd.DataFrame(X).rename(columns=str), npartitions=3)
+    named = SONClassifier().fit(table.assign(label=dd.from_array(y, chunksize=20)), "label")
+    few = table[table["0"] > table["0"].max().compute() - 1e-9]
+    assert named.predict_proba(few).compute().shape == (1, 3)
+    assert named.predict(few).compute().dtype == y.dtype
+
+
 def test_the_named_client_need_not_be_the_one_in_use(client):
     program = f"""
 import dask.array as da

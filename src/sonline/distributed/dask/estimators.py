@@ -117,7 +117,7 @@ class _OverPartitions(OnlineEstimator):
                 checkpoints = Checkpoints(checkpoint, type(self), description, resume)
             model = self if continuing else type(self)(**self.get_params(deep=False))
             with watching(verbose, len(tasks)) as watch:
-                outcome = train_rounds(
+                rounds = train_rounds(
                     DaskRunner(client),
                     tasks,
                     model,
@@ -127,10 +127,10 @@ class _OverPartitions(OnlineEstimator):
                     watch=watch,
                 )
             arguments = self.get_params(deep=False)
-            self.__dict__.update(outcome.model.__dict__)
+            self.__dict__.update(rounds[-1].model.__dict__)
             self.set_params(**arguments)
             self.n_iter_ = self.max_iter
-            self.rounds_ = outcome.rounds
+            self.rounds_ = rounds
             for shard in self.rounds_:
                 shard.model = None  # only the figures are public
         return self
@@ -173,7 +173,7 @@ class _OverPartitions(OnlineEstimator):
     def _by_partition(self, method: str, X: Any, meta: Any, offset: Any = None) -> Any:
         """Return a lazy collection: a method of the fitted estimator, applied to each block."""
         self._fitted()
-        call = partial(_call, self._plain(), method)
+        call = partial(_call, self._plain(), method, meta)
         if isinstance(X, da.Array):
             X = _whole_rows(X)
             if meta.ndim == 1:
@@ -183,8 +183,7 @@ class _OverPartitions(OnlineEstimator):
             chunks = (X.chunks[0], (meta.shape[1],))
             return X.map_blocks(call, dtype=meta.dtype, chunks=chunks, meta=meta)
         others = [] if offset is None else [offset]
-        on_frame = partial(_call_frame, self._plain(), method)
-        return X.map_partitions(on_frame, *others, meta=_frame(meta))
+        return X.map_partitions(call, *others, meta=_frame(meta))
 
     def _plain(self) -> Any:
         """Return the local estimator, without the figures of the training."""
@@ -394,25 +393,16 @@ def _distinct_in(labels: Any) -> Any:
     return np.unique(values)
 
 
-def _call(model: Any, method: str, block: Any, offset: Any = None) -> Any:
-    if not block.shape[0]:  # Dask calls this with an empty block
-        return np.zeros(0)
-    given = {} if offset is None else {"offset": np.ravel(offset)}
-    return getattr(model, method)(block, **given)
+def _call(model: Any, method: str, empty: Any, block: Any, offset: Any = None) -> Any:
+    """Return the result of a method for a block; ``empty`` for one without rows."""
+    result = empty
+    if block.shape[0]:
+        given = {} if offset is None else {"offset": np.ravel(offset)}
+        result = getattr(model, method)(block, **given)
+    return _frame(result, block.index) if hasattr(block, "iloc") else result
 
 
-def _call_frame(model: Any, method: str, frame: Any, offset: Any = None) -> Any:
+def _frame(values: Any, index: Any = None) -> Any:
     import pandas as pd  # noqa: PLC0415 - there are frames
 
-    given = {} if offset is None else {"offset": np.asarray(offset)}
-    result = getattr(model, method)(frame, **given) if len(frame) else None
-    if result is None:
-        return pd.Series(dtype="float64")
-    kind = pd.Series if result.ndim == 1 else pd.DataFrame
-    return kind(result, index=frame.index)
-
-
-def _frame(meta: Any) -> Any:
-    import pandas as pd  # noqa: PLC0415 - there are frames
-
-    return pd.Series(meta) if meta.ndim == 1 else pd.DataFrame(meta)
+    return (pd.Series if values.ndim == 1 else pd.DataFrame)(values, index=index)
