@@ -33,14 +33,16 @@ class Source:
     rows: Callable[[], PublishedRows]
 
 
-def ill_conditioned_source(kappa: float, rounds: int, dimension: int, seed: int) -> Source:
-    """Return `ill_conditioned` rows for a cell."""
+def ill_conditioned_source(
+    figure: str, kappa: float, rounds: int, dimension: int, seed: int
+) -> Source:
+    """Return `ill_conditioned` rows for the cells of a figure."""
     key = {"kappa": kappa, "rounds": rounds, "dimension": dimension, "seed": seed}
 
     def published() -> PublishedRows:
         return PublishedRows(*ill_conditioned(kappa, rounds, dimension, seed), "")
 
-    return Source(key, f"kappa={kappa} seed={seed}", published)
+    return Source(key, f"{figure} kappa={kappa} seed={seed}", published)
 
 
 @dataclass(frozen=True)

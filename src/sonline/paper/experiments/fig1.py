@@ -74,7 +74,7 @@ class Fig1:
         alphas = [f"relative:{factor!r}" for factor in _factors(method)]
 
         def cell(kappa: int, seed: int) -> Cell:
-            source = ill_conditioned_source(kappa, self.rounds, self.dimension, seed)
+            source = ill_conditioned_source(self.name, kappa, self.rounds, self.dimension, seed)
             return search_cell(source, method, alphas)
 
         return {kappa: [cell(kappa, seed) for seed in seeds] for kappa in kappas}

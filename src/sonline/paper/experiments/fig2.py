@@ -48,7 +48,7 @@ class Fig2:
     name: str = "fig2"
 
     def _cell(self, method: Method, seed: int) -> Cell:
-        source = ill_conditioned_source(self.kappa, self.marks[-1], DIMENSION, seed)
+        source = ill_conditioned_source(self.name, self.kappa, self.marks[-1], DIMENSION, seed)
         return eigenvalue_cell(source, method, ALPHA, self.marks)
 
     def plan(self, setup: Setup) -> list[Cell]:
