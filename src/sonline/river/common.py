@@ -30,7 +30,6 @@ class RiverEstimator(Face):
     _later = False
 
     def _start(self, arguments: dict[str, Any]) -> None:
-        vars(self).update(arguments)
         check_loss(self.loss, self.losses)
         table = ClassTable(growing=True) if isinstance(self, base.Classifier) else None
         self._model = Model(Parameters(**arguments), table)
