@@ -176,7 +176,11 @@ class OnlineLearner(LearnsFiles, LearnerView, Asking, Intervals, Sets, Face, Lea
         model = self._model
         if batch.codes is not None and not model.stats()["rounds"]:
             model = fitting(model, batch.label_values())
-        learned = model.learn_batch(batch, weights)
+        try:
+            learned = model.learn_batch(batch, weights)
+        except (DivergenceError, KeyboardInterrupt):  # the rows before it are learned
+            self._take(model)
+            raise
         self._take(model)
         return learned.raw
 

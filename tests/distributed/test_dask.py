@@ -316,6 +316,22 @@ def test_classes_may_be_discovered(client, data):
     assert model.classes_.tolist() == ["ant", "bee", "cow"]
 
 
+def test_missing_labels_of_text_are_no_class():
+    """pandas has NA for them, which is neither equal nor unequal to itself."""
+    rows = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0] * 5})
+    labels = pd.Series(["x", "y", pd.NA, "x"] * 5, dtype="string")
+    table = dd.from_pandas(rows.assign(label=labels), npartitions=2)
+    model = SONClassifier().fit(table, "label", on_error="skip")
+    assert model.classes_.tolist() == ["x", "y"]
+    assert [entry.skipped for entry in model.rounds_[0].figures] == [2, 3]
+
+
+def test_columns_that_have_numbers_for_names_are_listed():
+    table = dd.from_pandas(pd.DataFrame(np.ones((4, 2))), npartitions=1)
+    with pytest.raises(InvalidInputError, match="no column 'label'; it has 0, 1"):
+        SONClassifier().fit(table, "label")
+
+
 def test_bad_rows_are_named_or_skipped(client, data):
     X, y, _ = data
     X = X.copy()

@@ -16,6 +16,7 @@ from sonline.model import Model, to_merge
 from sonline.model.face import Face
 from sonline.parameters import Parameters
 from sonline.rows import row_weights
+from sonline.rows.columns import each_row
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -122,7 +123,7 @@ class RiverEstimator(Face):
         columns = X.columns.tolist()
         if len(set(columns)) < len(columns):
             raise InvalidInputError(f"X has columns of the same name: {columns}")
-        return [dict(zip(columns, row, strict=True)) for row in X.to_numpy().tolist()]
+        return list(each_row(X))
 
     @property
     def _raw_memory_usage(self) -> int:

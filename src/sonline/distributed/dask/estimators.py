@@ -26,6 +26,7 @@ from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.classifier import SONClassifier as LocalClassifier
 from sonline.estimators.regressor import SONRegressor as LocalRegressor
 from sonline.evaluate import R2, Mean
+from sonline.rows.checks import is_missing
 from sonline.streams import ON_ERROR
 
 
@@ -84,7 +85,7 @@ class _OverPartitions(OnlineEstimator):
         """
         if not is_collection(X):
             given = {} if offset is None else {"offset": offset}
-            return cast(Self, self._here.fit(X, y, sample_weight, **given))
+            return cast(Self, self._local().fit(self, X, y, sample_weight, **given))
         if offset is not None and issubclass(self._local(), LocalClassifier):
             raise InvalidInputError("an offset needs a regressor")
         check_choice("on_error", on_error, ON_ERROR)
@@ -142,7 +143,7 @@ class _OverPartitions(OnlineEstimator):
         """
         given = {} if offset is None else {"offset": offset}
         if not is_collection(X):
-            return self._here.predict(X, *arguments, **given, **options)
+            return self._local().predict(self, X, *arguments, **given, **options)
         if arguments or options:
             raise InvalidInputError(
                 "the predictions of a Dask collection come without standard deviations and "
@@ -153,18 +154,13 @@ class _OverPartitions(OnlineEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of classes, R² of numbers."""
         if not is_collection(X):
-            return float(self._here.score(X, y, sample_weight))
+            return float(self._local().score(self, X, y, sample_weight))
         X, y, sample_weight, _ = by_name(X, y, sample_weight)
         model = dask.delayed(self._plain(), pure=False, traverse=False)
         measure = dask.delayed(self._measured)
         blocks = partitions(X, y, sample_weight)
         first, *others = dask.compute(*(measure(model, *block[:3]) for block in blocks))
         return float(first.merge(others).value)
-
-    @property
-    def _here(self) -> Any:
-        """The methods of the local estimator."""
-        return super()
 
     def _declared_classes(self, y: Any, client: Client | None) -> Any:
         """Return the classes for `partial_fit` of a partition; None for numbers."""
@@ -187,12 +183,13 @@ class _OverPartitions(OnlineEstimator):
 
     def _plain(self) -> Any:
         """Return the local estimator, without the figures of the training."""
-        local = cast(Any, self._local()).__new__(self._local())
+        local = self._local().__new__(self._local())
         local.__dict__.update({k: v for k, v in self.__dict__.items() if k != "rounds_"})
         return local
 
     @classmethod
-    def _local(cls) -> type[OnlineEstimator]:
+    def _local(cls) -> Any:
+        """Return the class of the estimator for arrays and frames."""
         return LocalClassifier if issubclass(cls, LocalClassifier) else LocalRegressor
 
 
@@ -300,7 +297,7 @@ def by_name(X: Any, y: Any, sample_weight: Any, offset: Any = None) -> tuple[Any
         unknown = [name for name in names.values() if name not in X.columns]
         if unknown:
             raise InvalidInputError(
-                f"X has no column {unknown[0]!r}; it has {', '.join(X.columns)}"
+                f"X has no column {unknown[0]!r}; it has {', '.join(map(str, X.columns))}"
             )
         others |= {name: X[column] for name, column in names.items()}
         X = X.drop(columns=list(names.values()))
@@ -389,7 +386,7 @@ def _distinct_in(labels: Any) -> Any:
     if values.dtype.kind == "f":
         values = values[np.isfinite(values)]
     elif values.dtype.kind == "O":
-        values = np.array([v for v in values if v is not None and v == v])  # noqa: PLR0124 - NaN
+        values = np.array([value for value in values if not is_missing(value)])
     return np.unique(values)
 
 
