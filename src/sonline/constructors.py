@@ -158,7 +158,7 @@ def documented(cls: _Class) -> _Class:
     The line ``{parameters}`` stands for those of its constructor that it does not describe itself.
     Errors about wrong arguments get the name of the face.
     """
-    constructor: Any = cls.__init__
+    constructor = inspect.getattr_static(cls, "__init__")
     constructor.__qualname__ = f"{cls.__qualname__}.__init__"
     parameters = {parameter.name: parameter for parameter in fields(Parameters)}
     entries = []

@@ -197,7 +197,7 @@ class OnlineEstimator(Inspected, EstimatorView, Face, BaseEstimator):  # type: i
         model = learner.model
         model.check_task(classes=hasattr(self, "class_weight"))
         for name in ("n_features_in_", "feature_names_in_"):
-            vars(self).pop(name, None)
+            self.__dict__.pop(name, None)
         self._begin(model)
         self.n_iter_ = int(given["passes"])
         return self

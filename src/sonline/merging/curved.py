@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from sonline.merging.curves import HEIGHT, Union, read_curves
-from sonline.merging.features import Positions
+from sonline.merging.features import Positions, State
 from sonline.merging.stack import Stack, cut
-from sonline.merging.state import Knowledge, State
+from sonline.merging.state import Knowledge
 from sonline.parameters import CURVED, Parameters
 from sonline.rows import Floats
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.merging.features import Positions
+from sonline.merging.features import Positions, State
 from sonline.merging.pairs import Pairs, UnitedPairs, read_pairs
 from sonline.rows import Floats
 
@@ -25,8 +25,6 @@ HEIGHT = 2.0  # of hats, as in curves.hpp
 MOST_DEPTH = 3
 COUNTS = ("own", "pieces", "waiting", "depths", "parts", "kept", "hats")
 NUMBERS = ("ends", "rows", "lows", "steps", "values")
-
-State = dict[str, NDArray[np.generic]]
 
 
 @dataclass

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sonline.merging.features import Positions
+from sonline.merging.features import Positions, State
 from sonline.rows import Floats
 from sonline.rows.sides import Sides
 
@@ -27,7 +26,6 @@ PREFIX = "curves.pairs."
 COUNTS = ("columns", "few", "counts", "of", "first", "candidates", "codes")
 NUMBERS = ("points", "rows", "sums")
 
-State: TypeAlias = dict[str, NDArray[np.generic]]
 Cells: TypeAlias = dict[tuple[int, int], slice]  # the features of each pair
 
 

@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.merging.features import Positions
+from sonline.merging.features import Positions, State
 from sonline.parameters import Parameters
 from sonline.persistence import NAMES
 from sonline.rows import Floats, Keys
-
-State: TypeAlias = dict[str, NDArray[Any]]
 
 COUNT_LIMIT = float(1 << 24)  # the core counts the rows of a feature up to this
 FIRST_SQUARE = 0.1  # D₁ of the paper's diagonal adaptation

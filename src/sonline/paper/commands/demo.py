@@ -75,7 +75,7 @@ def demo(
     if quiet:
         return
     console.print()
-    for line in display.reading(results):
+    for line in display.notes(results):
         console.print(f"• {line}")
     console.print()
     where = f"Picture: {target}" if can_draw else f"For a picture as well: {GET_MATPLOTLIB}"

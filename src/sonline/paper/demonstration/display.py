@@ -71,23 +71,13 @@ def _cell(results: Results, contender: Contender, kappa: int) -> str:
     return f"[bold green]{_number(error)}[/bold green]" if winner else _number(error)
 
 
-def reading(results: Results) -> list[str]:
-    """Return the table in words; nothing in it that the table does not show."""
-    low, high = results.plan.kappas[0], results.plan.kappas[-1]
-    lines = []
-    for contender in CONTENDERS:
-        rates = [results.error(contender, kappa) for kappa in results.plan.kappas]
-        if contender.tuned:
-            what = f"{percent(rates[0])} wrong at κ = {low}, {percent(rates[-1])} at κ = {high}"
-        else:
-            what = f"{percent(min(rates))} to {percent(max(rates))} over all κ, not tuned"
-        lines.append(f"{contender.name}: {what}.")
-    descent, *_, default = (results.microseconds(contender) for contender in CONTENDERS)
-    lines.append(f"A row took {default:.1f} µs by default, {descent:.1f} µs without a sketch.")
-    for trial in results.at_the_edge():
-        where = f"{trial.contender.name}, κ = {trial.kappa}"
-        lines.append(f"{where}: the best step size is at the edge of its range.")
-    return lines
+def notes(results: Results) -> list[str]:
+    """Return where a wider range of step sizes might have been better."""
+    return [
+        f"{trial.contender.name}, κ = {trial.kappa}: "
+        "the best step size is at the edge of its range."
+        for trial in results.at_the_edge()
+    ]
 
 
 def picture(results: Results, path: Path) -> None:
