@@ -118,7 +118,7 @@ def test_tables_and_pictures_of_finished_cells_and_a_list_of_missing_ones(small,
     assert page.count("<img") == sum(exhibit.draw is not None for exhibit in exhibits)
     assert not re.search(r'(src|href)="(?!data:)', page)  # self-contained
     assert "Missing data sets, left out: 20news, a9a" in page
-    assert "0.343000" in html  # the paper's number beside ours
+    assert "0.343000" in page  # the paper's number beside ours
     assert "splice: the file at hand has 200 rows, expected 1000" in page
     assert "numpy" in page
     assert "clipped to [-1, 1]" in page

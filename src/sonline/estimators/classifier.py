@@ -125,16 +125,11 @@ class SONClassifier(ClassifierMixin, Asking, Sets, ClassifierConstructor, Online
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-        y : array of shape (n_samples,)
-            The labels.
+        X, y, sample_weight
+            As in `fit`.
         classes : array, optional
             All classes, also those of later calls. Needed in the first call, unless
             ``discover_classes``.
-        sample_weight : array of shape (n_samples,), optional
-            How much each row counts. The model predicts rows of weight 0, but does not train on
-            them.
 
         Returns
         -------

@@ -104,14 +104,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-        y : array of shape (n_samples,)
-            The labels.
-        sample_weight : array of shape (n_samples,), optional
-            How much each row counts. The model predicts rows of weight 0, but does not train on
-            them.
-        offset : array of shape (n_samples,), optional
+        X, y, sample_weight, offset
             As in `fit`.
 
         Returns

@@ -46,9 +46,6 @@ hash table, which on sparse data never meet the gradients (its columns m = 0 and
 many sets); here it starts from the first gradients.
 """
 
-ROWS_BEHIND_RATES = {"20news": 18774, "a9a": 32561, "adult": 48843}
-"""Where published rates are multiples of 1/n for another n than the rows of the paper's table."""
-
 
 @dataclass(frozen=True)
 class Comparison:
