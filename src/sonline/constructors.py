@@ -1,7 +1,9 @@
-"""The constructors of all faces, and their text: a new parameter is a line in each of them.
+"""The constructors of all faces, and their text.
 
-They differ where scikit-learn and River require it: in names, defaults and extra options.
-`tests/unit/test_parameters.py` compares names, defaults and text with `Parameters`.
+A new parameter is a line in `LearnerConstructor`, and one in what the estimators share. Those keep
+their arguments as attributes, as scikit-learn and River require, which is what dataclasses do.
+Faces differ in names, defaults and extra options. `tests/unit/test_parameters.py` compares names,
+defaults and text with `Parameters`.
 """
 
 from __future__ import annotations
@@ -10,28 +12,10 @@ import inspect
 import re
 import textwrap
 from abc import ABC, abstractmethod
-from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import KW_ONLY, dataclass, fields
 from typing import Any, TypeVar
 
 from sonline.parameters import Parameters
-
-_Function = TypeVar("_Function", bound=Callable[..., None])
-
-
-def _of(name: str) -> Callable[[_Function], _Function]:
-    """Name the class that users know in the errors about wrong arguments."""
-
-    def rename(function: _Function) -> _Function:
-        function.__qualname__ = f"{name}.__init__"
-        return function
-
-    return rename
-
-
-def _arguments(local: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a constructor, whose ``locals()`` these are."""
-    return {name: value for name, value in local.items() if name != "self"}
 
 
 class _Started(ABC):
@@ -45,7 +29,6 @@ class _Started(ABC):
 class LearnerConstructor(_Started):
     """`sonline.OnlineLearner`."""
 
-    @_of("OnlineLearner")
     def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
         self,
         loss: str = Parameters.loss,
@@ -73,144 +56,93 @@ class LearnerConstructor(_Started):
         curves: bool | str = Parameters.curves,
         half_life: float | None = Parameters.half_life,
     ) -> None:
-        self._start(_arguments(locals()))
+        self._start({name: value for name, value in locals().items() if name != "self"})
 
 
-class ClassifierConstructor:
+@dataclass(eq=False, repr=False)
+class _Shared:
+    """The parameters of all estimators."""
+
+    loss: str = Parameters.loss
+    _: KW_ONLY
+    sketch: str = Parameters.sketch
+    sketch_size: int = Parameters.sketch_size
+    alpha: float | str = Parameters.alpha
+    bound: float | None = Parameters.bound
+    clip: bool = Parameters.clip
+    step: str = Parameters.step
+    curvature: str = Parameters.curvature
+    sigma: float | None = Parameters.sigma
+    eta: float | str | None = Parameters.eta
+    oja_step: float | str = Parameters.oja_step
+    sketch_every: int | str = Parameters.sketch_every
+    scaling: str = Parameters.scaling
+    dtype: str = Parameters.dtype
+    missing: str = Parameters.missing
+    curves: bool | str = Parameters.curves
+    half_life: float | None = Parameters.half_life
+
+
+@dataclass(eq=False, repr=False)
+class _OfNumbers:
+    """The parameters of single losses for numbers."""
+
+    _: KW_ONLY
+    quantile: float = Parameters.quantile
+    power: float = Parameters.power
+    delta: float = Parameters.delta
+    epsilon: float = Parameters.epsilon
+
+
+@dataclass(eq=False, repr=False)
+class _ScikitLearn(_Shared):
+    _: KW_ONLY
+    fit_intercept: bool = Parameters.intercept
+    max_iter: int = 1
+    shuffle: bool = True
+    random_state: Any = None
+    warm_start: bool = False
+
+
+@dataclass(eq=False, repr=False)
+class ClassifierConstructor(_ScikitLearn):
     """`sonline.SONClassifier`."""
 
-    @_of("SONClassifier")
-    def __init__(
-        self,
-        loss: str = Parameters.loss,
-        *,
-        sketch: str = Parameters.sketch,
-        sketch_size: int = Parameters.sketch_size,
-        alpha: float | str = Parameters.alpha,
-        bound: float | None = Parameters.bound,
-        clip: bool = Parameters.clip,
-        step: str = Parameters.step,
-        curvature: str = Parameters.curvature,
-        sigma: float | None = Parameters.sigma,
-        eta: float | str | None = Parameters.eta,
-        oja_step: float | str = Parameters.oja_step,
-        sketch_every: int | str = Parameters.sketch_every,
-        scaling: str = Parameters.scaling,
-        fit_intercept: bool = Parameters.intercept,
-        dtype: str = Parameters.dtype,
-        missing: str = Parameters.missing,
-        curves: bool | str = Parameters.curves,
-        half_life: float | None = Parameters.half_life,
-        max_iter: int = 1,
-        shuffle: bool = True,
-        random_state: Any = None,
-        class_weight: dict[Any, float] | str | None = None,
-        warm_start: bool = False,
-        discover_classes: bool = False,
-        n_jobs: int | None = None,
-    ) -> None:
-        vars(self).update(_arguments(locals()))
+    _: KW_ONLY
+    class_weight: dict[Any, float] | str | None = None
+    discover_classes: bool = False
+    n_jobs: int | None = None
 
 
-class RegressorConstructor:
+@dataclass(eq=False, repr=False)
+class RegressorConstructor(_OfNumbers, _ScikitLearn):
     """`sonline.SONRegressor`."""
 
-    @_of("SONRegressor")
-    def __init__(
-        self,
-        loss: str = "squared",
-        *,
-        sketch: str = Parameters.sketch,
-        sketch_size: int = Parameters.sketch_size,
-        alpha: float | str = Parameters.alpha,
-        bound: float | None = Parameters.bound,
-        clip: bool = Parameters.clip,
-        step: str = Parameters.step,
-        curvature: str = Parameters.curvature,
-        sigma: float | None = Parameters.sigma,
-        eta: float | str | None = Parameters.eta,
-        oja_step: float | str = Parameters.oja_step,
-        sketch_every: int | str = Parameters.sketch_every,
-        scaling: str = Parameters.scaling,
-        fit_intercept: bool = Parameters.intercept,
-        dtype: str = Parameters.dtype,
-        quantile: float = Parameters.quantile,
-        power: float = Parameters.power,
-        delta: float = Parameters.delta,
-        epsilon: float = Parameters.epsilon,
-        missing: str = Parameters.missing,
-        curves: bool | str = Parameters.curves,
-        half_life: float | None = Parameters.half_life,
-        max_iter: int = 1,
-        shuffle: bool = True,
-        random_state: Any = None,
-        warm_start: bool = False,
-    ) -> None:
-        vars(self).update(_arguments(locals()))
+    loss: str = "squared"
 
 
-class RiverClassifierConstructor(_Started):
+@dataclass(eq=False, repr=False)
+class _River(_Started, _Shared):
+    _: KW_ONLY
+    dtype: str = "float64"
+    intercept: bool = Parameters.intercept
+    hash_bits: int | None = Parameters.hash_bits
+    seed: int = Parameters.seed
+
+    def __post_init__(self) -> None:
+        self._start(dict(vars(self)))
+
+
+@dataclass(eq=False, repr=False)
+class RiverClassifierConstructor(_River):
     """`sonline.river.SONClassifier`."""
 
-    @_of("SONClassifier")
-    def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
-        self,
-        loss: str = Parameters.loss,
-        sketch: str = Parameters.sketch,
-        sketch_size: int = Parameters.sketch_size,
-        alpha: float | str = Parameters.alpha,
-        bound: float | None = Parameters.bound,
-        clip: bool = Parameters.clip,
-        step: str = Parameters.step,
-        curvature: str = Parameters.curvature,
-        sigma: float | None = Parameters.sigma,
-        eta: float | str | None = Parameters.eta,
-        oja_step: float | str = Parameters.oja_step,
-        sketch_every: int | str = Parameters.sketch_every,
-        scaling: str = Parameters.scaling,
-        intercept: bool = Parameters.intercept,
-        hash_bits: int | None = Parameters.hash_bits,
-        dtype: str = "float64",
-        seed: int = Parameters.seed,
-        missing: str = Parameters.missing,
-        curves: bool | str = Parameters.curves,
-        half_life: float | None = Parameters.half_life,
-    ) -> None:
-        self._start(_arguments(locals()))
 
-
-class RiverRegressorConstructor(_Started):
+@dataclass(eq=False, repr=False)
+class RiverRegressorConstructor(_OfNumbers, _River):
     """`sonline.river.SONRegressor`."""
 
-    @_of("SONRegressor")
-    def __init__(  # noqa: PLR0917 - the algorithm has as many parameters
-        self,
-        loss: str = "squared",
-        sketch: str = Parameters.sketch,
-        sketch_size: int = Parameters.sketch_size,
-        alpha: float | str = Parameters.alpha,
-        bound: float | None = Parameters.bound,
-        clip: bool = Parameters.clip,
-        step: str = Parameters.step,
-        curvature: str = Parameters.curvature,
-        sigma: float | None = Parameters.sigma,
-        eta: float | str | None = Parameters.eta,
-        oja_step: float | str = Parameters.oja_step,
-        sketch_every: int | str = Parameters.sketch_every,
-        scaling: str = Parameters.scaling,
-        intercept: bool = Parameters.intercept,
-        hash_bits: int | None = Parameters.hash_bits,
-        dtype: str = "float64",
-        seed: int = Parameters.seed,
-        quantile: float = Parameters.quantile,
-        power: float = Parameters.power,
-        delta: float = Parameters.delta,
-        epsilon: float = Parameters.epsilon,
-        missing: str = Parameters.missing,
-        curves: bool | str = Parameters.curves,
-        half_life: float | None = Parameters.half_life,
-    ) -> None:
-        self._start(_arguments(locals()))
+    loss: str = "squared"
 
 
 # Names that scikit-learn has for parameters.
@@ -224,7 +156,10 @@ def documented(cls: _Class) -> _Class:
     """Add the descriptions of the learner's parameters to the docstring of a face.
 
     The line ``{parameters}`` stands for those of its constructor that it does not describe itself.
+    Errors about wrong arguments get the name of the face.
     """
+    constructor = inspect.getattr_static(cls, "__init__")
+    constructor.__qualname__ = f"{cls.__qualname__}.__init__"
     parameters = {parameter.name: parameter for parameter in fields(Parameters)}
     entries = []
     for name, argument in inspect.signature(cls).parameters.items():

@@ -55,11 +55,13 @@ def to_onnx(estimator: Any, path: str | os.PathLike[str] | None = None) -> onnx.
         raise InvalidInputError(
             f"estimator: expected a fitted SONClassifier or SONRegressor, got {estimator!r}"
         )
-    if estimator.bound is not None and estimator.members > 1:
+    parameters = estimator.model.parameters
+    if parameters.bound is not None and parameters.several:
+        count = len(parameters.members) + len(parameters.diagonal)
         raise InvalidInputError(
-            f"estimator: with alpha={estimator.alpha!r} and a bound, the prediction is a blend of "
-            f"{estimator.members} linear models, each bounded, which is not a linear model; fit it "
-            "with one alpha, such as 'relative:0.1', or without the bound"
+            f"estimator: with alpha={parameters.alpha!r} and a bound, the prediction is a blend of "
+            f"{count} linear models, each bounded, which is not a linear model; fit it with one "
+            "alpha, such as 'relative:0.1', or without the bound"
         )
     _check_young(estimator)
     graph = _Graph(estimator.value_centres(), *estimator.value_limits())

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from sonline.constructors import LearnerConstructor, documented
 from sonline.errors import DivergenceError, InvalidInputError
@@ -176,7 +176,11 @@ class OnlineLearner(LearnsFiles, LearnerView, Asking, Intervals, Sets, Face, Lea
         model = self._model
         if batch.codes is not None and not model.stats()["rounds"]:
             model = fitting(model, batch.label_values())
-        learned = model.learn_batch(batch, weights)
+        try:
+            learned = model.learn_batch(batch, weights)
+        except (DivergenceError, KeyboardInterrupt):  # the rows before it are learned
+            self._take(model)
+            raise
         self._take(model)
         return learned.raw
 
@@ -294,20 +298,6 @@ class OnlineLearner(LearnsFiles, LearnerView, Asking, Intervals, Sets, Face, Lea
         if return_std:
             others[0] = np.abs(self._shaped(others[0]))
         return self._shaped(raw), *others
-
-    def predict_set(self, X: Rows | Batch, coverage: float = 0.9) -> NDArray[np.bool_]:
-        """Return which classes are possible for each row, a column for each of `classes`.
-
-        Parameters
-        ----------
-        X : array, sparse matrix, data frame, sequence of mappings, or Batch
-            The rows.
-        coverage : float, default=0.9
-            The part of the rows of each class whose label is to be among them, at least. The most
-            likely class always is.
-        """
-        with self._core.hold():  # no other thread may add a class
-            return self._model.sets(self._model.predict(X), coverage).T
 
     def predict_one(self, x: Mapping[Feature, float | str], offset: float | None = None) -> Any:
         """Return the prediction for one row given as a mapping, as `predict`; changes nothing."""

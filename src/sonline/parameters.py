@@ -60,6 +60,8 @@ EXACT = ("adagrad", "full")
 MAX_SKETCH_SIZE = 1024
 MAX_SKETCH_EVERY = 2**20
 MAX_HASH_BITS = 62
+SHAPES = ("quantile", "power", "delta", "epsilon")  # of single losses
+_AS_THEY_ARE = ("loss", "sketch", "sketch_size", "clip", "scaling", "intercept", "missing")
 LEAST_HALF_LIFE = 16  # rows: scales and typical losses rest on as many
 
 
@@ -353,8 +355,10 @@ class Parameters:
             object.__setattr__(self, name, value)
             if facts["choices"]:
                 check_choice(name, value, facts["choices"])
-            elif facts["kind"] == "bool" and not isinstance(value, (bool, int)):
-                raise ParameterError(f"{name} must be True or False, got {value!r}")
+            elif facts["kind"] == "bool":
+                if not isinstance(value, (bool, int)):
+                    raise ParameterError(f"{name} must be True or False, got {value!r}")
+                object.__setattr__(self, name, bool(value))
             elif facts["limits"] and value not in facts["but"]:
                 check = check_integer if "low" in facts["limits"] else check_number
                 check(name, value, **facts["limits"])
@@ -379,8 +383,7 @@ class Parameters:
     @property
     def core_loss(self) -> _core.Loss:
         """The loss with its parameter, as the core has it."""
-        shape = (self.quantile, self.power, self.delta, self.epsilon)
-        return _core.Loss(self.loss, *map(float, shape))
+        return _core.Loss(self.loss, *(float(getattr(self, name)) for name in SHAPES))
 
     @property
     def hessian(self) -> bool:
@@ -454,9 +457,8 @@ class Parameters:
         # 0 where the core chooses: the steps of a lone weight vector need each row in A.
         every = int(not self.several) if self.sketch_every == AUTO else int(self.sketch_every)
         return {
-            "loss": self.loss,
-            "sketch": self.sketch,
-            "sketch_size": int(self.sketch_size),
+            **{name: getattr(self, name) for name in _AS_THEY_ARE},
+            **{name: float(getattr(self, name)) for name in SHAPES},
             "members": list(self.members),
             "diagonal": list(self.diagonal),
             "curved": list(CURVED),
@@ -465,7 +467,6 @@ class Parameters:
             "relative": self.relative_alpha[0],
             "root": self.sketch == "adagrad",
             "bound": bound,
-            "clip": bool(self.clip),
             "unit_free": not self.binary and self.alpha == AUTO and self.bound is None,
             "explicit_step": self.step == "explicit",
             "hessian": self.hessian,
@@ -475,16 +476,9 @@ class Parameters:
             "sketch_every": every,
             "oja_step": 1.0 if self.oja_step == SCALE_FREE else float(self.oja_step),
             "scale_free": self.oja_step == SCALE_FREE,
-            "scaling": self.scaling,
-            "intercept": bool(self.intercept),
-            "missing": self.missing,
             "half_life": 0.0 if self.half_life is None else float(self.half_life),
             "hash_bits": -1 if self.hash_bits is None else int(self.hash_bits),
             "hash_seed": int(self.seed),
-            "quantile": float(self.quantile),
-            "power": float(self.power),
-            "delta": float(self.delta),
-            "epsilon": float(self.epsilon),
         }
 
     def as_dict(self) -> dict[str, Any]:

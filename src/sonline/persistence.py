@@ -65,11 +65,10 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
     if not target.is_file():
         raise FileNotFoundError(f"no model file {str(target)!r}")
 
-    def opened() -> tuple[dict[str, str], Tensors]:
+    def opened() -> tuple[dict[str, Any], Tensors]:
         with safe_open(target, framework="numpy") as file:
-            metadata = file.metadata() or {}
-            _header(metadata, str(target))
-            return metadata, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            header = _header(file.metadata() or {}, str(target))  # before the arrays
+            return header, {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
 
     return _checked(opened, str(target))
 
@@ -77,11 +76,10 @@ def read(path: str | os.PathLike[str]) -> tuple[dict[str, Any], Tensors]:
 def unpack(data: bytes, name: str) -> tuple[dict[str, Any], Tensors]:
     """Return the arguments of `pack`; ``name`` is for errors."""
 
-    def opened() -> tuple[dict[str, str], Tensors]:
+    def opened() -> tuple[dict[str, Any], Tensors]:
         length = int.from_bytes(data[:8], "little")
         metadata = json.loads(data[8 : 8 + length]).get("__metadata__", {})
-        _header(metadata, name)
-        return metadata, load(data)
+        return _header(metadata, name), load(data)
 
     return _checked(opened, name)
 
@@ -145,11 +143,10 @@ def _header(metadata: Mapping[str, str], name: str) -> dict[str, Any]:
 
 
 def _checked(
-    opened: Callable[[], tuple[dict[str, str], Tensors]], name: str
+    opened: Callable[[], tuple[dict[str, Any], Tensors]], name: str
 ) -> tuple[dict[str, Any], Tensors]:
     try:
-        metadata, tensors = opened()
-        header = _header(metadata, name)
+        header, tensors = opened()
         text = header["document"]
         if header["checksum"] != _checksum(header["version"], text, tensors):
             raise ModelFileError(

@@ -32,9 +32,9 @@ def test_in_a_pipe_it_prints_plain_lines_and_writes_the_picture(tmp_path):
     assert "\x1b" not in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
     for name in ("gradient descent", "AdaGrad", "Oja's sketch", "OnlineLearner()"):
-        # Two κ, the table, the reading, the chart; a quick run may also note the edge of its range.
+        # Two κ, the table; a quick run may also note the edge of its range.
         lines = [line for line in done.stdout.splitlines() if "edge of its range" not in line]
-        assert "\n".join(lines).count(name) == 5
+        assert "\n".join(lines).count(name) == 3
     assert (tmp_path / "sonline-demo.png").read_bytes().startswith(PNG)
 
 

@@ -271,6 +271,21 @@ def test_delayed_partitions_may_be_sparse_or_empty(client, data):
     assert state(model) == state(dense)
 
 
+def test_blocks_without_rows_leave_types_and_columns_as_they_are(data):
+    """Of numbers as labels the predictions became floats, and probabilities failed."""
+    X, y, _ = data
+    X, y = X[:60], np.unique(y[:60], return_inverse=True)[1]
+    model = SONClassifier().fit(da.from_array(X, chunks=(30, -1)), da.from_array(y, chunks=30))
+    holes = da.from_array(X, chunks=((30, 0, 30), X.shape[1]))
+    assert model.predict(holes).compute().dtype == y.dtype
+    np.testing.assert_array_equal(model.predict_proba(holes).compute(), model.predict_proba(X))
+    table = dd.from_pandas(pd.DataFrame(X).rename(columns=str), npartitions=3)
+    named = SONClassifier().fit(table.assign(label=dd.from_array(y, chunksize=20)), "label")
+    few = table[table["0"] > table["0"].max().compute() - 1e-9]
+    assert named.predict_proba(few).compute().shape == (1, 3)
+    assert named.predict(few).compute().dtype == y.dtype
+
+
 def test_the_named_client_need_not_be_the_one_in_use(client):
     program = f"""
 import dask.array as da
@@ -299,6 +314,22 @@ def test_classes_may_be_discovered(client, data):
     dX, dy = arrays(X[order], y[order])
     model = SONClassifier(discover_classes=True).fit(dX, dy)
     assert model.classes_.tolist() == ["ant", "bee", "cow"]
+
+
+def test_missing_labels_of_text_are_no_class():
+    """pandas has NA for them, which is neither equal nor unequal to itself."""
+    rows = pd.DataFrame({"a": [1.0, 2.0, 3.0, 4.0] * 5})
+    labels = pd.Series(["x", "y", pd.NA, "x"] * 5, dtype="string")
+    table = dd.from_pandas(rows.assign(label=labels), npartitions=2)
+    model = SONClassifier().fit(table, "label", on_error="skip")
+    assert model.classes_.tolist() == ["x", "y"]
+    assert [entry.skipped for entry in model.rounds_[0].figures] == [2, 3]
+
+
+def test_columns_that_have_numbers_for_names_are_listed():
+    table = dd.from_pandas(pd.DataFrame(np.ones((4, 2))), npartitions=1)
+    with pytest.raises(InvalidInputError, match="no column 'label'; it has 0, 1"):
+        SONClassifier().fit(table, "label")
 
 
 def test_bad_rows_are_named_or_skipped(client, data):

@@ -43,10 +43,10 @@ def test_an_interrupted_reproduction_says_how_to_continue(tmp_path, monkeypatch)
             raise KeyboardInterrupt
         return [0.5] * 3
 
-    monkeypatch.setattr("sonline.paper.experiments.fig2.eigenvalue_errors", some_cells)
+    monkeypatch.setattr("sonline.paper.experiments.eigenvalues.eigenvalue_errors", some_cells)
     result = runner.invoke(reproduce_command.app, ["fig2", "--out", str(tmp_path)])
     assert result.exit_code == 130
-    assert "1 of 12 done, now fig2 Oja" in result.stderr
+    assert "1 of 12 done, now fig2 kappa=100 seed=1 eigenvalues Oja" in result.stderr
     assert f"interrupted: 2 results are in {tmp_path}; run the same command" in result.stderr
     assert len(list((tmp_path / "cells").iterdir())) == 2
 

@@ -8,7 +8,7 @@ from sonline.paper import datasets
 from sonline.paper.experiments.conventions import make, published_rows
 from sonline.paper.experiments.eigenvalues import eigenvalue_errors
 from sonline.paper.experiments.progressive import BATCH, run
-from sonline.paper.experiments.steps import best
+from sonline.paper.experiments.searches import best
 from sonline.paper.experiments.table_error import METHODS
 
 ADAGRAD, PLAIN, DIAGONAL = METHODS[4], METHODS[0], METHODS[2]
@@ -84,9 +84,9 @@ def test_a_learner_that_diverges_is_left_out_and_counts_as_the_worst():
     assert first.diverged
     assert first.total == float("inf")
     assert not second.diverged
-    actual = best({"rows": 3000, "mistakes": [None, 7, 7]}, [1, 2, 3])
+    actual = best({"marks": [3000], "mistakes": [None, [7], [7]]}, [1, 2, 3])
     assert (actual.mistakes, actual.step) == (7, 2)
-    assert np.isnan(best({"rows": 9, "mistakes": [None]}, [1]).rate)
+    assert np.isnan(best({"marks": [9], "mistakes": [None]}, [1]).rate)
 
 
 def test_a_sketch_of_everything_has_the_exact_eigenvalues():

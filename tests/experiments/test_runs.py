@@ -14,6 +14,7 @@ from sonline.paper.experiments.drawing import logarithmic
 from sonline.paper.experiments.exhibit import Exhibit, Table, new_figure
 from sonline.paper.experiments.fig3 import Fig3
 from sonline.paper.experiments.fig_splice import FigSplice
+from sonline.paper.experiments.report import html
 from sonline.paper.experiments.runner import EXPERIMENTS, choose, reproduce
 from sonline.paper.experiments.runtime import Runtime
 from sonline.paper.experiments.table_eigen import TableEigen
@@ -113,14 +114,14 @@ def test_tables_and_pictures_of_finished_cells_and_a_list_of_missing_ones(small,
         assert float(row["difference"]) == pytest.approx(ours - paper, abs=1e-6)
         assert float(row["mistakes_ours"]) == pytest.approx(ours * int(row["rows"]), abs=0.01)
 
-    html = (out / "report.html").read_text()
-    assert html.count("<img") == sum(exhibit.draw is not None for exhibit in exhibits)
-    assert not re.search(r'(src|href)="(?!data:)', html)  # self-contained
-    assert "Missing data sets: 20news, a9a" in html
-    assert "0.343000" in html  # the paper's number beside ours
-    assert "splice: the file at hand has 200 rows, expected 1000" in html
-    assert "numpy" in html
-    assert "clipped to [-1, 1]" in html
+    page = (out / "report.html").read_text()
+    assert page.count("<img") == sum(exhibit.draw is not None for exhibit in exhibits)
+    assert not re.search(r'(src|href)="(?!data:)', page)  # self-contained
+    assert "Missing data sets, left out: 20news, a9a" in page
+    assert "0.343000" in page  # the paper's number beside ours
+    assert "splice: the file at hand has 200 rows, expected 1000" in page
+    assert "numpy" in page
+    assert "clipped to [-1, 1]" in page
     assert "| splice |" in (out / "report.markdown").read_text()
 
 
@@ -152,10 +153,10 @@ def test_agreement_is_three_mistakes_or_five_per_cent(small):
     assert not comparison(0.200, 211)
 
 
-def test_tables_become_markdown_and_html_without_breaking_them():
+def test_tables_become_markdown_and_html_without_breaking_them(tmp_path):
     table = Table(["a", "b"], [["x<y", "1"], ["", "2"]], "Title")
     assert table.markdown() == "**Title**\n\n| a | b |\n| --- | ---: |\n| x<y | 1 |\n|   | 2 |\n"
-    assert "<td>x&lt;y</td>" in table.html()
+    assert "<td>x&lt;y</td>" in html(table.markdown(), tmp_path)
 
 
 def test_cells_store_their_settings(small, tmp_path):

@@ -162,6 +162,18 @@ class TestRegressor:
         assert batch.predict_many(X).index.equals(X.index)
         assert batch.predict_many(X[:0]).tolist() == []
 
+    def test_a_frame_of_dates_only_is_a_loop(self):
+        """Its cells were read as the numbers that NumPy has for them."""
+        dates = pd.date_range("2024-01-01", periods=40, freq="7h")
+        X = pd.DataFrame({"when": dates.astype("datetime64[ns]")})
+        y = pd.Series(np.arange(40.0))
+        loop, batch = SONRegressor(), SONRegressor()
+        for i in range(40):
+            loop.learn_one(X.iloc[i].to_dict(), y[i])
+        batch.learn_many(X, y)
+        assert state_of(loop) == state_of(batch)
+        assert "when.day_sin" in batch.weights()
+
     def test_better_than_gradient_descent_without_scaling(self):
         def mae(model):
             return evaluate.progressive_val_score(datasets.TrumpApproval(), model, metrics.MAE())

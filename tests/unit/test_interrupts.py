@@ -11,6 +11,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -19,8 +20,8 @@ import pytest
 import scipy.sparse as sp
 
 from helpers import state_of
-from sonline import OnlineLearner
-from sonline.errors import InvalidInputError
+from sonline import OnlineLearner, streams
+from sonline.errors import DivergenceError, InvalidInputError
 from sonline.labels import ClassTable
 from sonline.model import Model
 from sonline.parameters import Parameters
@@ -228,3 +229,19 @@ def test_an_interrupt_before_and_after_all_rows(monkeypatch: pytest.MonkeyPatch,
     with pytest.raises(KeyboardInterrupt) as caught:
         learner.learn(X, y)
     assert caught.value.rows_done == 0  # type: ignore[attr-defined]
+
+
+def test_a_first_batch_of_classes_that_diverges_keeps_its_first_rows(tmp_path: Path) -> None:
+    """The learner had forgotten the rows that its error counts as learned."""
+    file = tmp_path / "rows.csv"
+    rows = (f"{(-1) ** number * 1e9},{'abc'[number % 3]}\n" for number in range(60))
+    file.write_text("x,label\n" + "".join(rows))
+    learner = OnlineLearner(
+        loss="squared_hinge", step="explicit", alpha=1e-12, sketch="none", scaling="none"
+    )
+    with streams.open(file, tokens=True) as stream:
+        (batch,) = stream
+    with pytest.raises(DivergenceError) as caught:
+        learner.learn(batch)
+    assert learner.stats()["rounds"] == caught.value.rows_done > 0
+    assert learner.classes == ["a", "b", "c"]

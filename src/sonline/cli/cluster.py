@@ -24,7 +24,7 @@ from sonline.cli.outputs import check_outputs
 from sonline.cli.train import summary
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.partition import train_part
-from sonline.distributed.rounds import Task, TrainedRounds, train_rounds
+from sonline.distributed.rounds import Task, train_rounds
 from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.watching import watching
 from sonline.errors import ParameterError, require
@@ -80,7 +80,7 @@ def train_on_cluster(settings: RunSettings, cluster: str, *, json: bool, quiet: 
         with client_of(cluster) as client, watching(not silent, len(files), console) as watch:
             from sonline.distributed.dask.runner import DaskRunner  # noqa: PLC0415 - an extra
 
-            outcome = train_rounds(
+            rounds = train_rounds(
                 DaskRunner(client),
                 tasks,
                 start,
@@ -97,11 +97,11 @@ def train_on_cluster(settings: RunSettings, cluster: str, *, json: bool, quiet: 
         sys.stderr.write(f"interrupted; {left}\n")
         raise typer.Exit(INTERRUPTED) from None
     if settings.output is not None:
-        outcome.model.save(settings.output)
+        rounds[-1].model.save(settings.output)
     if settings.bad_rows is not None:
-        text = "".join(part.bad for part in outcome.rounds[0].figures)
+        text = "".join(part.bad for part in rounds[0].figures)
         settings.bad_rows.write_text(text, encoding="utf-8", errors="surrogateescape")
-    result = report(settings, outcome, description, time.monotonic() - started)
+    result = report(settings, rounds, description, time.monotonic() - started)
     if json:
         typer.echo(jsonlib.dumps(result, indent=1))
     elif not quiet:
@@ -226,25 +226,25 @@ def _ignore_interrupts() -> None:
 
 
 def report(
-    settings: RunSettings, outcome: TrainedRounds, description: str, seconds: float
+    settings: RunSettings, rounds: list[Shard], description: str, seconds: float
 ) -> dict[str, Any]:
     """Return the result as values that JSON can hold."""
-    model: Model = outcome.model
+    model: Model = rounds[-1].model
     stats = model.stats()
     passes = []
-    for shard in outcome.rounds:
+    for shard in rounds:
         measures = {"loss": shard.loss, "error": shard.error}
         if settings.holdout:
             measures |= {"holdout_loss": shard.held_loss, "holdout_error": shard.held_error}
         shown = {k: v for k, v in measures.items() if model.table is not None or "error" not in k}
         passes.append({"rows": int(shard.total("rows")), **shown})
-    figures = [part for shard in outcome.rounds for part in shard.figures]
+    figures = [part for shard in rounds for part in shard.figures]
     return {
         "model": None if settings.output is None else str(settings.output),
         "input": description,
         "task": model.task,
         "classes": [] if model.table is None else model.table.sorted_labels(),
-        "partitions": len(outcome.rounds[-1].figures),
+        "partitions": len(rounds[-1].figures),
         "rows": sum(part.rows for part in figures),
         "skipped": sum(part.skipped for part in figures),
         "passes": passes,

@@ -19,8 +19,7 @@ from sonline.cli.unknown import Unknown
 from sonline.cli.watching import watched
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.files import discard_output, replacing
-from sonline.learner import OnlineLearner
-from sonline.model import Model
+from sonline.model import Model, asking
 from sonline.read_options import ReadOptions
 from sonline.rows import Floats
 from sonline.streams import Batch
@@ -190,7 +189,7 @@ def _lines(model: Model, batch: Batch, kind: str, interval: float | None, json: 
 def _active_lines(model: Model, batch: Batch, kind: str, json: bool) -> str:
     """Return predictions, and whether the label of each row is wanted."""
     rows = model.rows(batch, add=False)
-    raw, wanted = model.predict(rows), OnlineLearner.from_model(model).wants_labels(rows).tolist()
+    raw, wanted = model.predict(rows), asking.wanted(model, rows).tolist()
     if json:
         return prediction_objects(model, raw, batch.tags, wanted=wanted)
     names = batch.tags or [""] * len(wanted)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from sonline.distributed.checkpoints import MERGED, Checkpoints
@@ -63,14 +63,6 @@ class Runner(Protocol):
         """Train on the partitions that are not done, and merge all shards in the fixed tree."""
 
 
-@dataclass
-class TrainedRounds:
-    """The model, and the merged shard of each round, for its figures."""
-
-    model: Any
-    rounds: list[Shard] = field(default_factory=list)
-
-
 def train_rounds(
     runner: Runner,
     tasks: Sequence[Task],
@@ -80,8 +72,8 @@ def train_rounds(
     rounds: int = 1,
     checkpoints: Checkpoints | None = None,
     watch: Callable[[int, Shard], None] | None = None,
-) -> TrainedRounds:
-    """Train on partitions with a runner.
+) -> list[Shard]:
+    """Train on partitions with a runner; return the merged shard of each round.
 
     Parameters
     ----------
@@ -105,13 +97,11 @@ def train_rounds(
     NoRowsError
         If there are no rows at all.
     """
-    outcome = TrainedRounds(model)
+    trained: list[Shard] = []
     for number in range(rounds):
         merged = None if checkpoints is None else checkpoints.load(number, MERGED)
         if merged is None:
-            merged = _one_round(
-                runner, tasks, outcome.model, continuing, number, checkpoints, watch
-            )
+            merged = _one_round(runner, tasks, model, continuing, number, checkpoints, watch)
             if checkpoints is not None:
                 checkpoints.save(number, MERGED, merged)
         elif watch is not None:
@@ -120,9 +110,9 @@ def train_rounds(
         if merged.model is None:
             skipped = int(merged.total("skipped"))
             raise NoRowsError(f"there are no rows to learn from ({skipped} bad rows skipped)")
-        outcome.model, continuing = merged.model, True
-        outcome.rounds.append(merged)
-    return outcome
+        model, continuing = merged.model, True
+        trained.append(merged)
+    return trained
 
 
 def _one_round(  # noqa: PLR0917 - the body of the loop above

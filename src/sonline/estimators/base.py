@@ -7,7 +7,7 @@ import inspect
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from numbers import Integral
 from operator import attrgetter
@@ -27,7 +27,6 @@ from sonline.errors import (
     ModelFileError,
     ParameterError,
 )
-from sonline.estimators.files import FitsFiles
 from sonline.estimators.inspection import COMPARED_ROWS, Inspected
 from sonline.estimators.rows import Order, known_rows
 from sonline.labels import ClassTable, plain
@@ -47,7 +46,7 @@ FACE = {
 }
 
 
-class OnlineEstimator(FitsFiles, Inspected, EstimatorView, Face, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
+class OnlineEstimator(Inspected, EstimatorView, Face, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
     """Base class of `SONClassifier` and `SONRegressor`; only they are public."""
 
     face: ClassVar[str]  # the name of this class in model files
@@ -150,6 +149,57 @@ class OnlineEstimator(FitsFiles, Inspected, EstimatorView, Face, BaseEstimator):
             rows, labels = self._checked(X, y, reset=not continuing)
             table = self._table(labels, continuing)
             self._learn_passes(rows, labels, sample_weight, table, offset)
+        return self
+
+    def fit_stream(
+        self,
+        source: str | os.PathLike[str] | Sequence[str | os.PathLike[str]],
+        *,
+        label: str | None = None,
+        **options: Any,
+    ) -> Self:
+        r"""Train on files in bounded memory, ``max_iter`` times, in the order of their rows.
+
+        Parameters
+        ----------
+        source : name or sequence of names
+            Files (plain or compressed), globs, folders, URLs, or "-" for standard input.
+        label : str, optional
+            The column of the label; by default "label".
+        **options
+            Options of `OnlineLearner.learn_stream`, such as ``weight`` or ``checkpoint``.
+
+        Returns
+        -------
+        self : estimator
+            The fitted estimator. After an error it is as it was before.
+
+        Examples
+        --------
+        >>> import pathlib, tempfile
+        >>> from sonline import SONClassifier
+        >>> file = pathlib.Path(tempfile.mkdtemp(), "rows.csv")
+        >>> _ = file.write_text("size,label\n" + "1,small\n9,large\n" * 50)
+        >>> SONClassifier().fit_stream(file).predict([{"size": 1}, {"size": 9}]).tolist()
+        ['small', 'large']
+        """
+        from sonline.learner import OnlineLearner  # noqa: PLC0415 - only for this method
+
+        weights = getattr(self, "class_weight", None)
+        if weights == "balanced":
+            raise ParameterError(
+                "class_weight='balanced' needs all labels at once, as fit has them; for fit_stream "
+                "name the weight of each class: class_weight={label: weight, ...}"
+            )
+        learner = OnlineLearner(**self._parameters().as_dict())
+        given: dict[str, Any] = {"passes": self.max_iter, "class_weight": weights} | options
+        learner.learn_stream(source, label=label, **given)
+        model = learner.model
+        model.check_task(classes=hasattr(self, "class_weight"))
+        for name in ("n_features_in_", "feature_names_in_"):
+            self.__dict__.pop(name, None)
+        self._begin(model)
+        self.n_iter_ = int(given["passes"])
         return self
 
     @abstractmethod
@@ -268,9 +318,10 @@ class OnlineEstimator(FitsFiles, Inspected, EstimatorView, Face, BaseEstimator):
 
     def _raw(self, X: Any, offset: ArrayLike | None = None) -> Floats:
         """Return the raw predictions, a line per output."""
-        model = self._fitted()
-        rows = model.rows(known_rows(self, X), add=False)
-        return model.predict(rows, offset=offset)
+        return self._fitted().predict(self._rows(X), offset=offset)
+
+    def _rows(self, X: Any) -> Any:
+        return known_rows(self, X)
 
     def __sklearn_is_fitted__(self) -> bool:
         return "_model" in self.__dict__

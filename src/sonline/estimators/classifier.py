@@ -6,7 +6,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 from joblib import effective_n_jobs  # type: ignore[import-untyped]
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
@@ -16,10 +16,11 @@ from sonline.constructors import ClassifierConstructor, documented
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.labels import Labels, as_labels, table_of
-from sonline.estimators.rows import checked_rows, known_rows, more_rows
+from sonline.estimators.rows import checked_rows, more_rows
 from sonline.labels import NEW, ClassTable
 from sonline.model import PROBABILISTIC, Model, probabilities
-from sonline.model.asking import CAUTION, EXPLORE, worth
+from sonline.model.asking import Asking
+from sonline.model.face import Sets
 from sonline.parameters import CLASSIFICATION_LOSSES
 from sonline.rows import Floats, Rows, check_class_weights
 
@@ -33,7 +34,7 @@ def _is_logistic(estimator: Any) -> bool:
 
 
 @documented
-class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  # type: ignore[misc]  # no types there
+class SONClassifier(ClassifierMixin, Asking, Sets, ClassifierConstructor, OnlineEstimator):  # type: ignore[misc]  # no types there
     """Linear classifier in one pass, without feature scaling or a learning rate.
 
     Two classes are one model; more are one model per class ("this class or not"), trained in the
@@ -124,16 +125,11 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-        y : array of shape (n_samples,)
-            The labels.
+        X, y, sample_weight
+            As in `fit`.
         classes : array, optional
             All classes, also those of later calls. Needed in the first call, unless
             ``discover_classes``.
-        sample_weight : array of shape (n_samples,), optional
-            How much each row counts. The model predicts rows of weight 0, but does not train on
-            them.
 
         Returns
         -------
@@ -267,21 +263,6 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
             codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
             return self.classes_[codes]  # type: ignore[no-any-return]
 
-    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
-        """Return which classes are possible for each row, a column for each of `classes_`.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-        coverage : float, default=0.9
-            The part of the rows of each class whose label is to be among them, at least. It is
-            learned from the predictions made before each row was learned. The most likely class is
-            always among them.
-        """
-        with self._fitted().core.hold():  # no other thread may add a class
-            return self._model.sets(self._raw(X), coverage).T
-
     def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the accuracy of `predict`.
 
@@ -338,25 +319,6 @@ class SONClassifier(ClassifierMixin, ClassifierConstructor, OnlineEstimator):  #
             By name or column, or all columns.
         """
         return self._fitted().probabilities_one(self._mapping(row))
-
-    def wants_labels(
-        self, X: Any, *, caution: float = CAUTION, explore: float = EXPLORE
-    ) -> NDArray[np.bool_]:
-        """Return for each row whether its label is worth asking for; changes nothing.
-
-        Parameters
-        ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows, which the model has not learned yet.
-        caution : float, default=0.3
-            See `sonline.OnlineLearner.wants_label`.
-        explore : float, default=0.01
-            The same.
-        """
-        model = self._fitted()
-        rows = model.rows(known_rows(self, X), add=False)
-        with model.core.hold():
-            return worth(model, *model.uncertain(rows, later=False), caution, explore)
 
     # -- inspection ------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from onnx import ModelProto
 
-    from sonline.parameters import Parameters
 
 COMPARED_ROWS = 20  # of a batch of `partial_fit` that the frozen model predicts, too
 
@@ -28,10 +27,6 @@ class Inspected:
     """The part of an estimator that shows what it has learned."""
 
     _model: Model
-
-    if TYPE_CHECKING:
-
-        def _parameters(self) -> Parameters: ...
 
     def _fitted(self) -> Model:
         """Return the model; raise an error if the estimator is not fitted."""
@@ -150,12 +145,6 @@ class Inspected:
                 f"columns; got {shown(row)}"
             )
         return dict(zip(names, values, strict=True))
-
-    @property
-    def members(self) -> int:
-        """How many weight vectors are mixed: more than one with ``alpha="auto"``."""
-        parameters = self._parameters()
-        return len(parameters.members) + len(parameters.diagonal)
 
     def value_limits(self) -> tuple[Floats, Floats]:
         """Return the lowest and highest value of each column that `predict` uses as it is.

@@ -18,7 +18,6 @@ from sonline.estimators.rows import (
     by_name,
     checked_rows,
     is_named,
-    known_rows,
     more_rows,
     refuse_rows,
     text_without_names,
@@ -105,14 +104,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
 
         Parameters
         ----------
-        X : array, sparse matrix or data frame of shape (n_samples, n_features)
-            The rows.
-        y : array of shape (n_samples,)
-            The labels.
-        sample_weight : array of shape (n_samples,), optional
-            How much each row counts. The model predicts rows of weight 0, but does not train on
-            them.
-        offset : array of shape (n_samples,), optional
+        X, y, sample_weight, offset
             As in `fit`.
 
         Returns
@@ -175,7 +167,7 @@ class SONRegressor(RegressorMixin, RegressorConstructor, OnlineEstimator):  # ty
             raw: Floats = self._raw(X, offset)[0]
             return self._model.means(raw)
         model = self._fitted()
-        rows = model.rows(known_rows(self, X), add=False)
+        rows = model.rows(self._rows(X), add=False)
         predictions, *others = model.predicted(rows, return_std, interval, offset)
         if return_std:
             others[0] = others[0][0]

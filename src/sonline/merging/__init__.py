@@ -28,11 +28,10 @@ from sonline import _core
 from sonline.errors import DivergenceError, InvalidInputError, ParameterError, SonlineError
 from sonline.merging.curved import CurvedLearners
 from sonline.merging.curves import read_curves
-from sonline.merging.features import NameTable, translated, united
+from sonline.merging.features import NameTable, State, translated, united
 from sonline.merging.precision import combined
 from sonline.merging.state import (
     OF_ERRORS,
-    State,
     averaged,
     forgotten,
     outputs_of,

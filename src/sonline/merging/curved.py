@@ -15,9 +15,9 @@ from dataclasses import replace
 import numpy as np
 
 from sonline.merging.curves import HEIGHT, Union, read_curves
-from sonline.merging.features import Positions
+from sonline.merging.features import Positions, State
 from sonline.merging.stack import Stack, cut
-from sonline.merging.state import Knowledge, State
+from sonline.merging.state import Knowledge
 from sonline.parameters import CURVED, Parameters
 from sonline.rows import Floats
 
@@ -80,9 +80,8 @@ class CurvedLearners:
         """Return the weights of a learner by the features of the union, in the merged scales."""
         state, positions, size = self._states[i], self._positions[i], total.keys.size
         shifts = self._centres[i] - total.centres
-        weights = union.weights(
-            self._curves[i], positions, shifts, state["curved.weights"].astype(np.float64)
-        )
+        own = state["curved.weights"].astype(np.float64)
+        weights, constants = union.weights(self._curves[i], positions, shifts, own)
         raw = np.divide(
             weights[:, :size],
             self._scales[i],
@@ -91,9 +90,7 @@ class CurvedLearners:
         )
         raw[:, 0] -= raw @ shifts
         raw[:, 0] += float(state["label.offset"]) - total.numbers["label.offset"]
-        raw[:, 0] += HEIGHT * union.constants(
-            self._curves[i], positions, shifts, state["curved.weights"].astype(np.float64)
-        )
+        raw[:, 0] += HEIGHT * constants
         weights[:, :size] = raw * root
         return weights
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.merging.features import Positions
+from sonline.merging.features import Positions, State
 from sonline.merging.pairs import Pairs, UnitedPairs, read_pairs
 from sonline.rows import Floats
 
@@ -25,8 +25,6 @@ HEIGHT = 2.0  # of hats, as in curves.hpp
 MOST_DEPTH = 3
 COUNTS = ("own", "pieces", "waiting", "depths", "parts", "kept", "hats")
 NUMBERS = ("ends", "rows", "lows", "steps", "values")
-
-State = dict[str, NDArray[np.generic]]
 
 
 @dataclass
@@ -123,14 +121,15 @@ class Union:
         knots = self.columns[at][0]
         return knots[knots != 0], slice(self.first[at], self.first[at] + knots.size - 1)
 
-    def weights(self, curves: Curves, positions: Positions, shifts: Floats, w: Floats) -> Floats:
+    def weights(
+        self, curves: Curves, positions: Positions, shifts: Floats, w: Floats
+    ) -> tuple[Floats, Floats]:
         """Return weights of a learner, a row for each vector, by the features of the union.
 
-        ``shifts`` are its centres less those of the union.
+        ``shifts`` are its centres less those of the union. Constants are what its curves are at the
+        centres of the union, where hats of the union are 0.
         """
-        out = np.zeros((len(w), self.slots))
-        if not w.shape[1]:
-            return out
+        out, constants = np.zeros((len(w), self.slots)), np.zeros(len(w))
         out[:, positions] = w[:, curves.own]
         for number, column in curves.columns.items():
             at = int(positions[number])
@@ -138,26 +137,16 @@ class Union:
             own = w[:, column.slots]
             zero = own @ column.values(np.array([-shifts[at]])).T
             out[:, hats] = own @ column.values(knots - shifts[at]).T - zero
-        self.pairs.weights(curves.pairs, positions, shifts, w, out)
-        for at, rest in self.pairs.rest(curves.pairs, positions, shifts, w)[0].items():
+            constants += zero[:, 0]
+        columns, rest = self.pairs.weights(curves.pairs, positions, shifts, w, out)
+        constants += rest
+        for at, sides in columns.items():
             if at in self.columns:
                 knots, hats = self.hats(at)
                 heights = self.pairs.merged.sides[at].heights(np.append(knots, 0.0))
-                out[:, hats] += rest @ (heights[:-1] - heights[-1]).T
-        return out
-
-    def constants(self, curves: Curves, positions: Positions, shifts: Floats, w: Floats) -> Floats:
-        """Return what curves are at the centres of the union, where hats of the union are 0."""
-        total = np.zeros(len(w))
-        for number, column in curves.columns.items():
-            zero = column.values(np.array([-shifts[int(positions[number])]]))
-            total += (w[:, column.slots] @ zero.T)[:, 0]
-        columns, constants = self.pairs.rest(curves.pairs, positions, shifts, w)
-        total += constants
-        for at, rest in columns.items():
-            if at in self.columns:
-                total += (rest @ self.pairs.merged.sides[at].heights(np.zeros(1)).T)[:, 0]
-        return total
+                out[:, hats] += sides @ (heights[:-1] - heights[-1]).T
+                constants += sides @ heights[-1]
+        return out, constants
 
     def directions(self, curves: Curves, positions: Positions, shifts: Floats, v: Floats) -> Floats:
         """Return directions of a learner, by the features of the union."""

@@ -13,6 +13,7 @@ from sonline.persistence import NAMES
 from sonline.rows import NAMED, Keys
 
 Positions: TypeAlias = NDArray[np.intp]
+State: TypeAlias = dict[str, NDArray[Any]]  # of an output: see `state`
 
 SPARSE = 8  # a table with up to this many entries per key is faster than sorting
 
@@ -23,7 +24,7 @@ class NameTable:
     def __init__(self) -> None:
         self._ids: dict[bytes, int] = {}
 
-    def add(self, state: dict[str, NDArray[Any]]) -> Keys:
+    def add(self, state: State) -> Keys:
         """Add the names of a saved state, and return their ids in this table."""
         blob = state[NAMES[0]].tobytes()
         ends = state[NAMES[1]].tolist()
@@ -31,7 +32,7 @@ class NameTable:
         numbers = (ids.setdefault(blob[a:b], len(ids)) for a, b in itertools.pairwise(ends))
         return np.fromiter(numbers, dtype=np.uint64, count=len(ends) - 1)
 
-    def state(self) -> dict[str, NDArray[Any]]:
+    def state(self) -> State:
         """Return the table in the form of a saved state."""
         ends = np.cumsum([0, *map(len, self._ids)], dtype=np.uint64)
         return {

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from sonline.merging.features import Positions
+from sonline.merging.features import Positions, State
 from sonline.rows import Floats
 from sonline.rows.sides import Sides
 
@@ -27,7 +26,6 @@ PREFIX = "curves.pairs."
 COUNTS = ("columns", "few", "counts", "of", "first", "candidates", "codes")
 NUMBERS = ("points", "rows", "sums")
 
-State: TypeAlias = dict[str, NDArray[np.generic]]
 Cells: TypeAlias = dict[tuple[int, int], slice]  # the features of each pair
 
 
@@ -140,34 +138,25 @@ class UnitedPairs:
 
     def weights(
         self, pairs: Pairs, positions: Positions, shifts: Floats, w: Floats, out: Floats
-    ) -> None:
-        """Write the weights of a learner to those of the merged pairs.
-
-        ``shifts`` are its centres less the merged ones.
-        """
-        for pair, maps, sides in self._shared(pairs, positions, shifts):
-            (_, a), (_, b) = self._moved(pair, sides)
-            out[:, self.merged.cells[pair]] = (a @ maps(w) @ b.T).reshape(len(w), -1)
-
-    def rest(
-        self, pairs: Pairs, positions: Positions, shifts: Floats, w: Floats
     ) -> tuple[dict[int, Floats], Floats]:
-        """Return what the maps of a learner are beside merged pairs, whose medians are others.
+        """Write the weights of a learner to those of the merged pairs, and return the rest.
 
-        For each column, weights of its sides by themselves; and constants.
+        ``shifts`` are its centres less the merged ones. The rest is what its maps are beside merged
+        ones, whose medians are others: for each column weights of its sides, and constants.
         """
         columns: dict[int, Floats] = {}
         constants = np.zeros(len(w))
-        for (at, other), maps, sides in self._shared(pairs, positions, shifts):
-            (level_a, a), (level_b, b) = self._moved((at, other), sides)
+        for pair, maps, sides in self._shared(pairs, positions, shifts):
+            (level_a, a), (level_b, b) = (
+                _as_sums(side, self.merged.sides[at]) for at, side in zip(pair, sides, strict=True)
+            )
             values = maps(w)
+            out[:, self.merged.cells[pair]] = (a @ values @ b.T).reshape(len(w), -1)
+            at, other = pair
             columns[at] = columns.get(at, 0.0) + (values @ level_b) @ a.T
             columns[other] = columns.get(other, 0.0) + (level_a @ values) @ b.T
             constants += level_a @ values @ level_b
         return columns, constants
-
-    def _moved(self, pair: tuple[int, int], sides: list[Sides]) -> list[tuple[Floats, Floats]]:
-        return [_as_sums(side, self.merged.sides[at]) for at, side in zip(pair, sides, strict=True)]
 
     def directions(
         self, pairs: Pairs, positions: Positions, shifts: Floats, v: Floats, out: Floats

@@ -38,7 +38,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sonline.merging.stack import Stack, cut
-from sonline.merging.state import COUNT_LIMIT, FIRST_SQUARE, RANGE, Knowledge
+from sonline.merging.state import (
+    COUNT_LIMIT,
+    COUNTERS,
+    FIRST_SQUARE,
+    MEAN_LOSSES,
+    MEANS,
+    RANGE,
+    SHIFTS,
+    Knowledge,
+)
 from sonline.parameters import Parameters
 from sonline.rows import Floats
 
@@ -162,51 +171,33 @@ def _total(values: Sequence[Floats]) -> Floats:
 def _numbers(
     parameters: Parameters, learners: Sequence[Knowledge], zero: Knowledge
 ) -> dict[str, float]:
-    def added(name: str) -> float:
-        first = zero.numbers[name]
-        return first + sum(learner.numbers[name] - first for learner in learners)
-
-    def mean(name: str, count: str) -> float:
-        total = zero.numbers[count] * zero.numbers[name]
-        total += sum(learner.numbers[count] * learner.numbers[name] - total for learner in learners)
-        return total / added(count) if added(count) > 0 else 0.0
-
+    learned = [learner for learner in learners if learner.rounds > 0] or list(learners)
     rows = _rows(learners, zero)
 
-    def averaged(name: str) -> float:
-        return float(rows @ [learner.numbers[name] for learner in learners] / rows.sum())
+    def of(name: str, chosen: Sequence[Knowledge] = learners) -> list[float]:
+        return [learner.numbers[name] for learner in chosen]
 
-    learned = [learner for learner in learners if learner.rounds > 0] or list(learners)
-    return {
-        "rounds": added("rounds"),
+    def added(name: str) -> float:
+        first = zero.numbers[name]
+        return first + sum(number - first for number in of(name))
+
+    def mean(name: str, count: str) -> float:
+        first, counted = zero.numbers[count] * zero.numbers[name], added(count)
+        new = (number * n - first for number, n in zip(of(name), of(count), strict=True))
+        return (first + sum(new)) / counted if counted > 0 else 0.0
+
+    numbers = {name: added(name) for name in COUNTERS}
+    numbers |= {name: mean(name, count) for name, count in MEANS.items()}
+    numbers |= {name: max(mean(name, count), 0.0) for name, count in MEAN_LOSSES.items()}
+    numbers |= {name: float(rows @ of(name) / rows.sum()) for name in SHIFTS}
+    numbers |= {name: max(of(name)) for name in ("wide", "label.unit")}
+    return numbers | {
         "mean_energy": mean("mean_energy", "recent.rows" if parameters.half_life else "rounds"),
-        "nonzeros": added("nonzeros"),
-        "recent.rows": added("recent.rows"),
-        "recent.values": added("recent.values"),
         "scales.unit": _unit(learned),
-        "wide": max(learner.numbers["wide"] for learner in learners),
-        "label.low": min(learner.numbers["label.low"] for learner in learned),
-        "label.high": max(learner.numbers["label.high"] for learner in learned),
+        "label.low": min(of("label.low", learned)),
+        "label.high": max(of("label.high", learned)),
         "label.offset": _heaviest(learners).numbers["label.offset"],
-        "label.mean": mean("label.mean", "label.weight"),
-        "label.weight": added("label.weight"),
-        "label.positives": added("label.positives"),
-        "label.gap": mean("label.gap", "label.weight"),
-        "label.unit": max(learner.numbers["label.unit"] for learner in learners),
-        "loss.mean": max(mean("loss.mean", "loss.rows"), 0.0),
-        "loss.rows": added("loss.rows"),
-        "later.loss.mean": max(mean("later.loss.mean", "later.loss.rows"), 0.0),
-        "later.loss.rows": added("later.loss.rows"),
-        "base.loss.mean": max(mean("base.loss.mean", "base.loss.rows"), 0.0),
-        "base.loss.rows": added("base.loss.rows"),
-        "next.shift": averaged("next.shift"),
-        "next.curvature": added("next.curvature"),
-        "later.shift": averaged("later.shift"),
-        "later.curvature": added("later.curvature"),
-        "weights.sum": added("weights.sum"),
-        "weights.squares": added("weights.squares"),
         "tail": max(added("tail"), zero.tail),
-        "total": added("total"),
         "capacity": learners[0].numbers["capacity"],
     }
 

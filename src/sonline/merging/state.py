@@ -9,17 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.merging.features import Positions
+from sonline.merging.features import Positions, State
 from sonline.parameters import Parameters
 from sonline.persistence import NAMES
 from sonline.rows import Floats, Keys
-
-State: TypeAlias = dict[str, NDArray[Any]]
 
 COUNT_LIMIT = float(1 << 24)  # the core counts the rows of a feature up to this
 FIRST_SQUARE = 0.1  # D₁ of the paper's diagonal adaptation
@@ -28,29 +25,29 @@ COMMON = 4.0  # times the mean count: see scales.hpp
 ALIKE, NOT_ALIKE = 16.0, 64.0  # times the common unit, of squares: the same
 CENTRED = 4.0  # squared scales of centred features, in mean squares: the same
 
-# Counters and means of the inputs and of an output; not every sketch has the optional ones.
-_OF_INPUTS = (
-    *("rounds", "mean_energy", "nonzeros", "scales.unit"),
-    *("weights.sum", "weights.squares", "wide"),
+# Numbers of a learner: sums over its rows, and means with the sum that they are divided by.
+COUNTERS = (
+    *("rounds", "nonzeros", "weights.sum", "weights.squares"),
+    *("recent.rows", "recent.values"),  # with a half-life: what is left of rows and values
+    *("label.weight", "label.positives", "loss.rows", "later.loss.rows", "base.loss.rows"),
+    *("next.curvature", "later.curvature", "total"),
 )
-_OF_OUTPUT = (
-    *("label.low", "label.high", "label.offset", "label.mean", "label.weight", "label.unit"),
-    *("loss.mean", "loss.rows", "later.loss.mean", "later.loss.rows"),
-    *("base.loss.mean", "base.loss.rows"),
-    *("next.shift", "next.curvature", "later.shift", "later.curvature"),
+MEANS = {"label.mean": "label.weight", "label.gap": "label.weight"}
+MEAN_LOSSES = {f"{of}loss.mean": f"{of}loss.rows" for of in ("", "later.", "base.")}
+SHIFTS = ("next.shift", "later.shift")
+_OTHERS = (
+    *("mean_energy", "scales.unit", "wide", "tail", "capacity"),
+    *("label.low", "label.high", "label.offset", "label.unit"),
 )
-_OF_COUNTS = ("label.positives", "label.gap")  # of an output with a log link
-_OPTIONAL = ("tail", "total", "capacity", *_OF_COUNTS)
-# With a half-life: what is left of the rows and of their values.
-_LEFT = ("recent.rows", "recent.values")
+NUMBERS = (*COUNTERS, *MEANS, *MEAN_LOSSES, *SHIFTS, *_OTHERS)
 _COUNTS = ("rounds", "nonzeros", "wide", "capacity")  # whole numbers
 SHARES = ("next.members", "next.factors", "later.members", "later.factors")
 # What an output knows about its errors: see intervals.hpp.
 OF_ERRORS = ("intervals.alphas", "intervals.counts", "spread")
 # All fields of the inputs.
 INPUT_FIELDS = (
-    *_OF_INPUTS,
-    *_LEFT,
+    *("rounds", "mean_energy", "nonzeros", "scales.unit", "weights.sum", "weights.squares"),
+    *("wide", "recent.rows", "recent.values"),
     *("scales.limited", "scales.limits", "scales.centres"),
     *("features", "squares", "counts", "classes.seen", "diagonal.squares"),
 )
@@ -190,8 +187,8 @@ def read(
         out[:, positions] = rows
         return out
 
-    numbers = {name: float(state[name]) for name in (*_OF_INPUTS, *_OF_OUTPUT)}
-    numbers |= {name: float(state[name]) if name in state else 0.0 for name in (*_OPTIONAL, *_LEFT)}
+    # Not every sketch and loss has all of them.
+    numbers = {name: float(state.get(name, 0.0)) for name in NUMBERS}
     numbers["features"] = float(len(state["features"]) - (not parameters.intercept))
     knowledge = Knowledge(
         keys,
@@ -243,8 +240,7 @@ def _centres(state: State) -> Floats:
 
 def write(parameters: Parameters, knowledge: Knowledge) -> State:
     """Return the argument of `_core.Model.set_knowledge`, without names."""
-    names = (*_OF_INPUTS, *_LEFT, *_OF_OUTPUT, *_OPTIONAL)
-    state: State = {name: np.array(knowledge.numbers[name]) for name in names}
+    state: State = {name: np.array(knowledge.numbers[name]) for name in NUMBERS}
     for name in _COUNTS:
         state[name] = np.array(int(knowledge.numbers[name]), dtype=np.int64)
     limited = np.flatnonzero(knowledge.limits)
@@ -302,11 +298,9 @@ def averaged(states: Sequence[State]) -> State:
 
 def forgotten(state: State, kept: float) -> State:
     """Return the knowledge of a learner whose rows count ``kept`` times as much."""
-    sums = ("weights.sum", "weights.squares", "counts", "ev", "dense", "tail", "total", *_LEFT)
-    losses = ("loss.rows", "later.loss.rows", "base.loss.rows")
-    of_shifts = ("next.curvature", "later.curvature")
-    of_output = ("label.weight", *losses, *of_shifts, "curved.ev", "curved.tail")
-    powers = dict.fromkeys((*sums, *of_output), 1) | {"gradients": 2, "diagonal.squares": 2}
+    sums = set(COUNTERS) - {"rounds", "nonzeros", "label.positives"}
+    sums |= {"counts", "ev", "dense", "tail", "curved.ev", "curved.tail"}
+    powers = dict.fromkeys(sums, 1) | {"gradients": 2, "diagonal.squares": 2}
     less = {name: kept**power * state[name] for name, power in powers.items() if name in state}
     return state | less
 
@@ -344,5 +338,6 @@ def without_sketch(state: State) -> State:
     return {
         name: dropped[name]
         for name in dropped
-        if name not in ("ev", *_OPTIONAL) and not name.startswith(("curved.", "curves."))
+        if name not in ("ev", "tail", "total", "capacity")
+        and not name.startswith(("curved.", "curves."))
     }

@@ -12,7 +12,6 @@
 - `schema`: the document of a model file.
 """
 
-from sonline.model.features import known_by
 from sonline.model.files import Reading
 from sonline.model.inspection import PROBABILISTIC
 from sonline.model.model import Model, to_merge
@@ -25,7 +24,6 @@ __all__ = [
     "Model",
     "NextRows",
     "Reading",
-    "known_by",
     "probabilities",
     "to_merge",
 ]

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sonline.errors import InvalidInputError, ParameterError
+from sonline.model.face import Face
 from sonline.model.model import Model
 from sonline.rows import Floats, Rows
 
@@ -26,10 +27,8 @@ CAUTION, EXPLORE = 0.3, 0.01
 LIMIT, LIMIT_ROWS = 1.0, 1000  # of u: LIMIT · (1 + LIMIT_ROWS / t)
 
 
-class Asking:
+class Asking(Face):
     """`wants_label` and `wants_labels`, for a face of a classifier."""
-
-    _model: Model
 
     def wants_label(
         self, x: Mapping[Any, Any], *, caution: float = CAUTION, explore: float = EXPLORE
@@ -47,8 +46,8 @@ class Asking:
         explore : float, default=0.01
             The share of the other rows whose labels are asked for as well.
         """
-        model = self._model
-        raw, variances = model.core.uncertain_one(x, False)
+        model = self.model
+        raw, variances = model.core.uncertain_one(self._mapping(x), False)
         each, spread = np.array([raw, variances])[:, :, np.newaxis]
         return bool(worth(model, each, spread, caution, explore)[0])
 
@@ -80,9 +79,16 @@ class Asking:
         >>> bool(asked < 500), bool(np.mean(np.sign(learner.predict(X)) == y) > 0.98)
         (True, True)
         """
-        model = self._model
-        with model.core.hold():  # no other thread may add a class
-            return worth(model, *model.uncertain(X, later=False), caution, explore)
+        return wanted(self.model, self._rows(X), caution, explore)
+
+
+def wanted(
+    model: Model, X: Rows, caution: float = CAUTION, explore: float = EXPLORE
+) -> NDArray[np.bool_]:
+    """Return for each row whether its label is worth asking a model for; changes nothing."""
+    rows = model.rows(X, add=False)
+    with model.core.hold():  # no other thread may add a class
+        return worth(model, *model.uncertain(rows, later=False), caution, explore)
 
 
 def worth(

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sonline import persistence
 from sonline.model.curves import Curve
@@ -28,6 +29,7 @@ class Face:
     """A class with a `Model` behind it: opens files, and looks inside."""
 
     _model: Model
+    _later: ClassVar[bool] = True  # whether predictions are for later rows, or for the next one
 
     @property
     def model(self) -> Model:
@@ -208,6 +210,10 @@ class Face:
         explain = self.model.explainer(label)
         return [explain(self._mapping(row)) for row in each_row(X)]
 
+    def _rows(self, X: Any) -> Any:
+        """Return rows as the model takes them."""
+        return X
+
     def _mapping(self, row: Any) -> Any:
         """Return one row as a mapping; a row of an array or of a sparse matrix by index."""
         if hasattr(row, "tocsr"):
@@ -228,11 +234,8 @@ class Face:
         return self.model.stats()
 
 
-class Intervals:
+class Intervals(Face):
     """How far off the prediction for one row may be; of faces that predict numbers."""
-
-    _model: Model
-    _later: ClassVar[bool] = True  # whether predictions are for later rows, or for the next one
 
     def std_one(self, x: Mapping[Any, Any]) -> Any:
         """Return the standard deviation of the prediction for one row.
@@ -287,11 +290,26 @@ class Intervals:
         return low, high
 
 
-class Sets:
-    """Which classes are possible for one row; of faces that predict classes."""
+class Sets(Face):
+    """Which classes are possible; of faces that predict classes."""
 
-    _model: Model
-    _later: ClassVar[bool] = True
+    def predict_set(self, X: Any, coverage: float = 0.9) -> NDArray[np.bool_]:
+        """Return which classes are possible for each row, a column for each class, sorted.
+
+        Parameters
+        ----------
+        X : array, sparse matrix, data frame, sequence of mappings, or Batch
+            The rows.
+        coverage : float, default=0.9
+            The part of the rows of each class whose label is to be among them, at least. It is
+            learned from the predictions made before each row was learned. The most likely class is
+            always among them.
+        """
+        model = self.model
+        rows = model.rows(self._rows(X), add=False)
+        with model.core.hold():  # no other thread may add a class
+            raw = model.predict(rows, later=self._later)
+            return model.sets(raw, coverage, self._later).T
 
     def predict_set_one(self, x: Mapping[Any, Any], coverage: float = 0.9) -> set[Any]:
         """Return the labels that are possible for one row.
@@ -312,4 +330,4 @@ class Sets:
         >>> learner.predict_set_one({"red": 1})
         {1}
         """
-        return self._model.set_one(x, coverage, self._later)
+        return self.model.set_one(self._mapping(x), coverage, self._later)

@@ -22,23 +22,18 @@ def check_features(model: Model, X: Rows, add: bool) -> None:
         for used, message in file_columns(model.reading.table):
             if columns.issuperset(used):
                 raise InvalidInputError(message)
-    if model.parameters.hash_bits is not None:
-        return
     if add and type(X) is np.ndarray and not model.core.name_count():
         return
     frame = is_frame(X)
     if not (frame or hasattr(X, "shape")):
         return
     named = frame and any(isinstance(name, str) for name in names_of(X))
-    if named and known_by(model) == "index":
-        raise InvalidInputError(
-            "this model knows its features by index, X has names; pass X.to_numpy() with the "
-            "columns in the order of the training"
-        )
-    if not named and only_names(model):
-        raise InvalidInputError(
-            "this model knows its features by name, X has none; pass a data frame or mappings"
-        )
+    refuse_other_features(
+        model,
+        named,
+        "X has names; pass X.to_numpy() with the columns in the order of the training",
+        "X has none; pass a data frame or mappings",
+    )
 
 
 def check_stream_features(model: Model, named: bool, names: Sequence[str] = ()) -> None:
@@ -48,18 +43,25 @@ def check_stream_features(model: Model, named: bool, names: Sequence[str] = ()) 
     """
     if names and model.reading.columns:
         _check_types(model.reading.columns, names)
+    refuse_other_features(
+        model,
+        named,
+        "the stream has names; read it with features='index' if its names are these numbers",
+        "the stream has indices; read it with features='name' if these are the names",
+    )
+
+
+def refuse_other_features(model: Model, named: bool, names: str, indices: str) -> None:
+    """Raise an error if rows have features by name and a model knows them by index, or vice versa.
+
+    ``names`` and ``indices`` say what the rows have, and what to do about it.
+    """
     if model.parameters.hash_bits is not None:
         return
     if named and known_by(model) == "index":
-        raise InvalidInputError(
-            "this model knows its features by index, the stream has names; read it with "
-            "features='index' if its names are these numbers"
-        )
+        raise InvalidInputError(f"this model knows its features by index, {names}")
     if not named and only_names(model):
-        raise InvalidInputError(
-            "this model knows its features by name, the stream has indices; read it with "
-            "features='name' if these are the names"
-        )
+        raise InvalidInputError(f"this model knows its features by name, {indices}")
 
 
 def _check_types(columns: dict[str, str], names: Sequence[str]) -> None:

@@ -46,6 +46,11 @@ class Inspection:
         return 0 if self.table is None else len(self.table)
 
     @property
+    def knows_labels(self) -> bool:
+        """Whether a model of classes has any; True for numbers."""
+        return self.table is None or self.classes > 0
+
+    @property
     def growing(self) -> bool:
         """Whether new classes may appear."""
         return self.table is not None and self.table.growing
@@ -117,6 +122,8 @@ class Inspection:
 
     def weights_of(self, label: Any = None, scaled: bool = False) -> dict[str | int, float]:
         """Return the weight of each feature seen for a class, or for the only output."""
+        if not self.knows_labels:
+            return {}
         output, sign = self.output_of(label)
         weights = (sign * self.weights(scaled)[output, 1:]).tolist()
         # Another thread may have added features since.
@@ -131,6 +138,8 @@ class Inspection:
 
     def curves(self, label: Any = None) -> list[Curve]:
         """Return the curves of all columns that have one, the most important first."""
+        if not self.knows_labels:
+            return []
         output, sign = self.output_of(label)
         drawn = self.core.curves(output)
         if not drawn:
@@ -173,6 +182,8 @@ class Inspection:
 
     def pairs(self, label: Any = None) -> list[Pair]:
         """Return the pairs of columns, the most important first."""
+        if not self.knows_labels:
+            return []
         output, sign = self.output_of(label)
         features = [INTERCEPT, *self.features()]
         pairs = [
@@ -262,6 +273,8 @@ class Inspection:
         Values beyond their limit are cut, as they are for the prediction. A feature that is
         centred counts by its distance from the centre, and the intercept is the prediction there.
         """
+        if not self.knows_labels:
+            return lambda x: {}
         output, sign = self.output_of(label)
         bias, *weights = (sign * self.weights()[output]).tolist()
         limits = self.core.limits()[1:].tolist()

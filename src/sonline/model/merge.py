@@ -143,13 +143,8 @@ def _knowledge(model: Model, table: ClassTable | None) -> list[State]:
 
 def _by_class(states: Sequence[State], table: ClassTable) -> dict[object, State]:
     """Return the state of "this class or not" for each label."""
-    if len(table) == 1:
-        return {table.labels[0]: with_opposite_labels(states[0])}
-    if len(table) == 2:
-        return {
-            table.labels[0]: with_opposite_labels(states[0]),
-            table.labels[1]: states[0],
-        }
+    if len(table) <= 2:  # the only output is that of the second
+        states = [with_opposite_labels(states[0]), states[0]]
     return dict(zip(table.labels, states, strict=False))
 
 

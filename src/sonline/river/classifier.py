@@ -52,7 +52,6 @@ class SONClassifier(
     """
 
     face = "river.SONClassifier"
-    _later = False
     losses = CLASSIFICATION_LOSSES
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from river import base
@@ -13,9 +13,7 @@ from sonline.arguments import check_loss
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.labels import ClassTable, plain
 from sonline.model import Model, to_merge
-from sonline.model.curves import Curve
-from sonline.model.face import Face, Feature
-from sonline.model.pairs import Pair
+from sonline.model.face import Face
 from sonline.parameters import Parameters
 from sonline.rows import row_weights
 from sonline.rows.columns import each_row
@@ -30,32 +28,12 @@ class RiverEstimator(Face):
     face: str  # the name of this class in model files
     losses: ClassVar[tuple[str, ...]]
     loss: str
+    _later = False
 
     def _start(self, arguments: dict[str, Any]) -> None:
-        vars(self).update(arguments)
         check_loss(self.loss, self.losses)
         table = ClassTable(growing=True) if isinstance(self, base.Classifier) else None
         self._model = Model(Parameters(**arguments), table)
-
-    def weights(self, label: Any = None, *, scaled: bool = False) -> dict[Feature, float]:
-        """Return the weight of each feature seen; see `OnlineLearner.weights`."""
-        return super().weights(label, scaled=scaled) if self._has_labels() else {}
-
-    def explain_one(self, x: Mapping[Any, Any], label: Any = None) -> dict[Feature, float]:
-        """Return what each feature adds to a prediction; see `OnlineLearner.explain_one`."""
-        return super().explain_one(x, label) if self._has_labels() else {}
-
-    def explain_many(self, X: Any, label: Any = None) -> list[dict[Feature, float]]:
-        """Return what each feature adds to predictions; see `OnlineLearner.explain_many`."""
-        return super().explain_many(X, label) if self._has_labels() else [{} for _ in each_row(X)]
-
-    def all_curves(self, label: Any = None) -> list[Curve]:
-        """Return the curves of all columns; see `OnlineLearner.all_curves`."""
-        return super().all_curves(label) if self._has_labels() else []
-
-    def all_pairs(self, label: Any = None) -> list[Pair]:
-        """Return the pairs of columns; see `OnlineLearner.all_pairs`."""
-        return super().all_pairs(label) if self._has_labels() else []
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the complete state to a file; a loaded estimator continues training exactly.
@@ -112,14 +90,10 @@ class RiverEstimator(Face):
         """
         merged: Self = self.clone()  # type: ignore[attr-defined]  # River's
         estimators = (self, *to_merge(others, start))
-        if models := [each._model for each in estimators if each._has_labels()]:
-            origin = None if start is None or not start._has_labels() else start._model
+        if models := [each._model for each in estimators if each._model.knows_labels]:
+            origin = None if start is None or not start._model.knows_labels else start._model
             merged._model = models[0].merge(models[1:], origin)
         return merged
-
-    def _has_labels(self) -> bool:
-        """Return whether a classifier has seen any label; True for regression."""
-        return self._model.table is None or self._model.classes > 0
 
     def learn_many(self, X: pd.DataFrame, y: pd.Series, w: float | pd.Series = 1.0) -> None:
         """Train on rows, one after another: the same as a loop over `learn_one`.
@@ -149,7 +123,7 @@ class RiverEstimator(Face):
         columns = X.columns.tolist()
         if len(set(columns)) < len(columns):
             raise InvalidInputError(f"X has columns of the same name: {columns}")
-        return [dict(zip(columns, row, strict=True)) for row in X.to_numpy().tolist()]
+        return list(each_row(X))
 
     @property
     def _raw_memory_usage(self) -> int:

@@ -41,7 +41,6 @@ class SONRegressor(Intervals, RiverEstimator, RiverRegressorConstructor, base.Mi
     """
 
     face = "river.SONRegressor"
-    _later = False
     losses = REGRESSION_LOSSES
 
     def learn_one(

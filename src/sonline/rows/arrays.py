@@ -90,34 +90,32 @@ def _not_numbers(name: str, word: str, hint: str) -> InvalidInputError:
 
 def row_weights(weights: Any, count: int, name: str = "sample_weight") -> Floats | None:
     """Return the weights of ``count`` rows, checked; a single number is for all rows."""
-    if weights is None:
-        return None
-    if np.asarray(weights).ndim == 0:
-        weights = np.full(count, one_number(name, weights, "it is the importance of the rows"))
-    numbers = vector(name, weights)
-    if numbers.size != count:
-        raise InvalidInputError(
-            f"{name} must be one number for each of the {count} rows, got {numbers.size}"
-        )
-    weight_reasons(name, numbers).raise_first()
+    numbers = _one_for_each(name, weights, count, "it is the importance of the rows")
+    if numbers is not None:
+        weight_reasons(name, numbers).raise_first()
     return numbers
 
 
-def row_offsets(
-    offset: ArrayLike | None, count: int, log_link: bool, name: str = "offset"
-) -> Floats | None:
+def row_offsets(offset: ArrayLike | None, count: int, log_link: bool) -> Floats | None:
     """Return the offsets of rows, checked; None if there are none."""
-    if offset is None:
+    advice = "it is added to the raw predictions of the rows"
+    numbers = _one_for_each("offset", offset, count, advice)
+    if numbers is not None:
+        offset_reasons("offset", numbers, log_link).raise_first()
+    return numbers
+
+
+def _one_for_each(name: str, values: Any, count: int, advice: str) -> Floats | None:
+    """Return a number for each row; a single one is for all rows."""
+    if values is None:
         return None
-    if np.asarray(offset).ndim == 0:
-        advice = "it is added to the raw predictions of the rows"
-        offset = np.full(count, one_number(name, offset, advice))
-    numbers = vector(name, offset)
+    if np.asarray(values).ndim == 0:
+        values = np.full(count, one_number(name, values, advice))
+    numbers = vector(name, values)
     if numbers.size != count:
         raise InvalidInputError(
             f"{name} must be one number for each of the {count} rows, got {numbers.size}"
         )
-    offset_reasons(name, numbers, log_link).raise_first()
     return numbers
 
 

@@ -21,8 +21,7 @@ from sonline.errors import (
     SonlineError,
 )
 from sonline.labels import ClassTable, token_of
-from sonline.learner import OnlineLearner
-from sonline.model import LearnResult, Model
+from sonline.model import LearnResult, Model, asking
 from sonline.model.pictures import as_data
 from sonline.model.predictions import probabilities_one
 from sonline.parameters import Parameters
@@ -304,7 +303,7 @@ class Live:
             if rows.interval is not None:
                 intervals = model.predicted(rows.x, False, rows.interval, rows.offsets)[1].tolist()
             if rows.wants_label:
-                wanted = OnlineLearner.from_model(model).wants_labels(rows.x).tolist()
+                wanted = asking.wanted(model, rows.x).tolist()
         classes = self._classes(table)
         more = (intervals, wanted)
         return Answer(self.info.version, seq, raw.T.tolist(), labels, shares, *classes, *more)

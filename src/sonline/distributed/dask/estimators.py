@@ -26,6 +26,7 @@ from sonline.estimators.base import OnlineEstimator
 from sonline.estimators.classifier import SONClassifier as LocalClassifier
 from sonline.estimators.regressor import SONRegressor as LocalRegressor
 from sonline.evaluate import R2, Mean
+from sonline.rows.checks import is_missing
 from sonline.streams import ON_ERROR
 
 
@@ -84,7 +85,7 @@ class _OverPartitions(OnlineEstimator):
         """
         if not is_collection(X):
             given = {} if offset is None else {"offset": offset}
-            return cast(Self, self._here.fit(X, y, sample_weight, **given))
+            return cast(Self, self._local().fit(self, X, y, sample_weight, **given))
         if offset is not None and issubclass(self._local(), LocalClassifier):
             raise InvalidInputError("an offset needs a regressor")
         check_choice("on_error", on_error, ON_ERROR)
@@ -117,7 +118,7 @@ class _OverPartitions(OnlineEstimator):
                 checkpoints = Checkpoints(checkpoint, type(self), description, resume)
             model = self if continuing else type(self)(**self.get_params(deep=False))
             with watching(verbose, len(tasks)) as watch:
-                outcome = train_rounds(
+                rounds = train_rounds(
                     DaskRunner(client),
                     tasks,
                     model,
@@ -127,10 +128,10 @@ class _OverPartitions(OnlineEstimator):
                     watch=watch,
                 )
             arguments = self.get_params(deep=False)
-            self.__dict__.update(outcome.model.__dict__)
+            self.__dict__.update(rounds[-1].model.__dict__)
             self.set_params(**arguments)
             self.n_iter_ = self.max_iter
-            self.rounds_ = outcome.rounds
+            self.rounds_ = rounds
             for shard in self.rounds_:
                 shard.model = None  # only the figures are public
         return self
@@ -142,7 +143,7 @@ class _OverPartitions(OnlineEstimator):
         """
         given = {} if offset is None else {"offset": offset}
         if not is_collection(X):
-            return self._here.predict(X, *arguments, **given, **options)
+            return self._local().predict(self, X, *arguments, **given, **options)
         if arguments or options:
             raise InvalidInputError(
                 "the predictions of a Dask collection come without standard deviations and "
@@ -153,18 +154,13 @@ class _OverPartitions(OnlineEstimator):
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Return the accuracy of classes, R² of numbers."""
         if not is_collection(X):
-            return float(self._here.score(X, y, sample_weight))
+            return float(self._local().score(self, X, y, sample_weight))
         X, y, sample_weight, _ = by_name(X, y, sample_weight)
         model = dask.delayed(self._plain(), pure=False, traverse=False)
         measure = dask.delayed(self._measured)
         blocks = partitions(X, y, sample_weight)
         first, *others = dask.compute(*(measure(model, *block[:3]) for block in blocks))
         return float(first.merge(others).value)
-
-    @property
-    def _here(self) -> Any:
-        """The methods of the local estimator."""
-        return super()
 
     def _declared_classes(self, y: Any, client: Client | None) -> Any:
         """Return the classes for `partial_fit` of a partition; None for numbers."""
@@ -173,7 +169,7 @@ class _OverPartitions(OnlineEstimator):
     def _by_partition(self, method: str, X: Any, meta: Any, offset: Any = None) -> Any:
         """Return a lazy collection: a method of the fitted estimator, applied to each block."""
         self._fitted()
-        call = partial(_call, self._plain(), method)
+        call = partial(_call, self._plain(), method, meta)
         if isinstance(X, da.Array):
             X = _whole_rows(X)
             if meta.ndim == 1:
@@ -183,17 +179,17 @@ class _OverPartitions(OnlineEstimator):
             chunks = (X.chunks[0], (meta.shape[1],))
             return X.map_blocks(call, dtype=meta.dtype, chunks=chunks, meta=meta)
         others = [] if offset is None else [offset]
-        on_frame = partial(_call_frame, self._plain(), method)
-        return X.map_partitions(on_frame, *others, meta=_frame(meta))
+        return X.map_partitions(call, *others, meta=_frame(meta))
 
     def _plain(self) -> Any:
         """Return the local estimator, without the figures of the training."""
-        local = cast(Any, self._local()).__new__(self._local())
+        local = self._local().__new__(self._local())
         local.__dict__.update({k: v for k, v in self.__dict__.items() if k != "rounds_"})
         return local
 
     @classmethod
-    def _local(cls) -> type[OnlineEstimator]:
+    def _local(cls) -> Any:
+        """Return the class of the estimator for arrays and frames."""
         return LocalClassifier if issubclass(cls, LocalClassifier) else LocalRegressor
 
 
@@ -301,7 +297,7 @@ def by_name(X: Any, y: Any, sample_weight: Any, offset: Any = None) -> tuple[Any
         unknown = [name for name in names.values() if name not in X.columns]
         if unknown:
             raise InvalidInputError(
-                f"X has no column {unknown[0]!r}; it has {', '.join(X.columns)}"
+                f"X has no column {unknown[0]!r}; it has {', '.join(map(str, X.columns))}"
             )
         others |= {name: X[column] for name, column in names.items()}
         X = X.drop(columns=list(names.values()))
@@ -390,29 +386,20 @@ def _distinct_in(labels: Any) -> Any:
     if values.dtype.kind == "f":
         values = values[np.isfinite(values)]
     elif values.dtype.kind == "O":
-        values = np.array([v for v in values if v is not None and v == v])  # noqa: PLR0124 - NaN
+        values = np.array([value for value in values if not is_missing(value)])
     return np.unique(values)
 
 
-def _call(model: Any, method: str, block: Any, offset: Any = None) -> Any:
-    if not block.shape[0]:  # Dask calls this with an empty block
-        return np.zeros(0)
-    given = {} if offset is None else {"offset": np.ravel(offset)}
-    return getattr(model, method)(block, **given)
+def _call(model: Any, method: str, empty: Any, block: Any, offset: Any = None) -> Any:
+    """Return the result of a method for a block; ``empty`` for one without rows."""
+    result = empty
+    if block.shape[0]:
+        given = {} if offset is None else {"offset": np.ravel(offset)}
+        result = getattr(model, method)(block, **given)
+    return _frame(result, block.index) if hasattr(block, "iloc") else result
 
 
-def _call_frame(model: Any, method: str, frame: Any, offset: Any = None) -> Any:
+def _frame(values: Any, index: Any = None) -> Any:
     import pandas as pd  # noqa: PLC0415 - there are frames
 
-    given = {} if offset is None else {"offset": np.asarray(offset)}
-    result = getattr(model, method)(frame, **given) if len(frame) else None
-    if result is None:
-        return pd.Series(dtype="float64")
-    kind = pd.Series if result.ndim == 1 else pd.DataFrame
-    return kind(result, index=frame.index)
-
-
-def _frame(meta: Any) -> Any:
-    import pandas as pd  # noqa: PLC0415 - there are frames
-
-    return pd.Series(meta) if meta.ndim == 1 else pd.DataFrame(meta)
+    return (pd.Series if values.ndim == 1 else pd.DataFrame)(values, index=index)

@@ -38,7 +38,7 @@ from sonline.distributed.spark.prediction import (
     class_scores,
     predicted,
 )
-from sonline.distributed.spark.rows import check_width, refuse_other_features
+from sonline.distributed.spark.rows import check_features, check_width
 from sonline.errors import InvalidInputError, ModelFileError
 from sonline.learner import OnlineLearner
 from sonline.model import Model
@@ -179,7 +179,7 @@ class _Fitted(SONParams, MLWritable):
     def _transform(self, dataset: DataFrame) -> DataFrame:
         types = self._model.reading.columns
         layout = layout_of(self, self.learner_parameters(), dataset.schema, types)
-        refuse_other_features(self._model, layout.options.features == "name")
+        check_features(self._model, layout.options.features == "name")
         outputs = self._outputs()
         for name in outputs.names:
             if name in dataset.columns:
@@ -212,7 +212,7 @@ class _Fitted(SONParams, MLWritable):
 
     def _raw(self, value: Vector) -> Floats:
         """Return the raw predictions of one row, a number per output."""
-        refuse_other_features(self._model, by_name=False)
+        check_features(self._model, by_name=False)
         check_width(self._width, len(value), "the model and the vector differ")
         row: Any = np.asarray(value.toArray())[np.newaxis]
         if isinstance(value, SparseVector):

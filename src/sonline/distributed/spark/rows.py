@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from sonline.distributed.spark.lines import Lines, of_classes
 from sonline.errors import InvalidInputError
 from sonline.labels import NEW, ClassTable
-from sonline.model import Model, known_by
+from sonline.model import Model
+from sonline.model.features import refuse_other_features
 from sonline.rows import Floats
 from sonline.rows import Indices as Integers
 from sonline.rows.cells import SparseRows
@@ -143,14 +144,14 @@ def _renamed(table: pa.RecordBatch, layout: Layout) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(table.columns, names=layout.columns)
 
 
-def refuse_other_features(model: Model, by_name: bool) -> None:
+def check_features(model: Model, by_name: bool) -> None:
     """Raise an error if a model and the rows do not both have features by name, or by index."""
-    model_by, rows_by = known_by(model), "name" if by_name else "index"
-    if model.parameters.hash_bits is None and model_by not in ("", rows_by):
-        raise InvalidInputError(
-            f"this model knows its features by {model_by}, and the rows have them by {rows_by}: "
-            + ("pass vectors or arrays" if by_name else "name their columns in featureCols")
-        )
+    refuse_other_features(
+        model,
+        by_name,
+        "and the rows have them by name: pass vectors or arrays",
+        "and the rows have them by index: name their columns in featureCols",
+    )
 
 
 def check_width(first: int, second: int, what: str) -> None:

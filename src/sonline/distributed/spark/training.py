@@ -20,7 +20,7 @@ from sonline.distributed.shards import Figures, Shard
 from sonline.distributed.spark.jobs import collected
 from sonline.distributed.spark.learning import Work, raise_again
 from sonline.distributed.spark.params import SONParams
-from sonline.distributed.spark.rows import Layout, check_width, refuse_other_features
+from sonline.distributed.spark.rows import Layout, check_features, check_width
 from sonline.distributed.watching import watching
 from sonline.errors import InvalidInputError
 from sonline.merging import FAN_IN, check_same_parameters, groups
@@ -50,7 +50,7 @@ def train(
     else:
         model = start.copyOfModel()
     check_same_parameters(parameters, [model.parameters])
-    refuse_other_features(model, layout.options.features == "name")
+    check_features(model, layout.options.features == "name")
     checkpoints = None
     folder = params.chosen("checkpointDir")
     if folder is not None:
@@ -68,12 +68,12 @@ def train(
     with _persisted(frame, rounds) as data, watching(params.getOrDefault("verbose"), 0) as watch:
         runner = SparkRunner(data, layout, checkpoints)
         # The executors handle partitions and their checkpoints.
-        outcome = train_rounds(
+        trained = train_rounds(
             runner, [], model, continuing=start is not None, rounds=rounds, watch=watch
         )
     if start is not None:
         check_width(start.width, runner.width, "the model to continue and the rows differ")
-    return outcome.model, outcome.rounds, runner.width
+    return trained[-1].model, trained, runner.width
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def _describe(name: str, path: Path | None) -> None:
         "source": dataset.page,
         "files": "\n".join(dataset.urls) or dataset.note,
         "licence": dataset.licence,
-        "checksum": dataset.fingerprint or "none known: that of the first download is kept",
+        "checksum": dataset.fingerprint,
         "note": dataset.note if dataset.urls else "",
         "here": str(path) if path else f"no; sonline datasets fetch {name}",
     }

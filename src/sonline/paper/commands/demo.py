@@ -75,10 +75,9 @@ def demo(
     if quiet:
         return
     console.print()
-    for line in display.reading(results):
+    for line in display.notes(results):
         console.print(f"• {line}")
     console.print()
-    console.print(display.text_chart(results), soft_wrap=True, end="\n\n")
     where = f"Picture: {target}" if can_draw else f"For a picture as well: {GET_MATPLOTLIB}"
     console.print(f"{where}  ({seconds:.0f} s in all)", soft_wrap=True, markup=False)
 

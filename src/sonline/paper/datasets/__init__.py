@@ -13,8 +13,10 @@ folder that SONLINE_CACHE names, or ``sonline`` in the user's folder for caches.
 
 from __future__ import annotations
 
-import json
+import csv
 import os
+import tarfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -26,7 +28,7 @@ from sonline.paper.datasets import contents
 from sonline.paper.datasets.contents import Floats, fingerprint
 from sonline.paper.datasets.convert import FORMS
 from sonline.paper.datasets.registry import REGISTRY, Info
-from sonline.paper.datasets.transfer import Progress, download, forget
+from sonline.paper.datasets.transfer import Progress, download
 
 __all__ = [
     "Dataset",
@@ -44,6 +46,7 @@ __all__ = [
 DATA_VARIABLE = "SONLINE_DATA"
 CACHE_VARIABLE = "SONLINE_CACHE"
 FETCHED = ".svm"
+_OTHER_FILES = (EOFError, csv.Error, tarfile.TarError, zlib.error)  # no archives, no tables
 
 
 @dataclass(frozen=True)
@@ -237,8 +240,8 @@ def fetch(
         X, labels = FORMS[dataset.form](paths)
     except OSError as error:
         raise DownloadError(f"{name}: cannot be fetched or read ({error})") from error
-    except (ValueError, EOFError, IndexError) as error:
-        _forget(paths)
+    except (LookupError, TypeError, ValueError, *_OTHER_FILES) as error:
+        _remove(paths)
         raise DownloadError(
             f"{name}: the files fetched cannot be read ({error}); they are removed: fetch again"
         ) from error
@@ -246,7 +249,7 @@ def fetch(
     target = folder / f"{name}{FETCHED}"
     differences = Dataset(dataset, X, labels, labels, target).differences()
     if differences:
-        _forget(paths)
+        _remove(paths)
         raise DownloadError(
             f"{name}: the files fetched hold {'; '.join(differences)}; they are removed: fetch "
             "again, or see whether the publisher has changed them"
@@ -256,12 +259,10 @@ def fetch(
     part = target.with_name(target.name + ".part")
     dump_svmlight_file(X, labels, str(part), zero_based=False)
     part.replace(target)
-    record = {"urls": urls, "fingerprint": fingerprint(X, labels)}
-    (raw / "contents.json").write_text(json.dumps(record, indent=1) + "\n")
     return target
 
 
-def _forget(paths: list[Path]) -> None:
+def _remove(paths: list[Path]) -> None:
     for path in paths:
         if path.is_file():
-            forget(path)
+            path.unlink()

@@ -1,10 +1,9 @@
-"""Downloads that resume after an interruption, with a check of the result."""
+"""Downloads that resume after an interruption."""
 
 from __future__ import annotations
 
 import hashlib
 import http.client
-import json
 import time
 import urllib.error
 import urllib.request
@@ -21,20 +20,17 @@ Progress: TypeAlias = Callable[[str, int, int | None], None]
 ATTEMPTS = 3
 TIMEOUT_SECONDS = 60
 BLOCK = 1 << 16
-CHECKSUMS = "checksums.json"
 
 
 def download(url: str, folder: Path, progress: Progress | None = None) -> Path:
-    """Fetch a file into a folder and return its path; an existing file is only checked.
+    """Fetch a file into a folder, unless it is there, and return its path.
 
-    After an interruption NAME.part has the first bytes, and only the rest is fetched. Publishers
-    give no checksums: that of the first download is recorded in the folder, and every later use
-    of the file is checked against it.
+    After an interruption NAME.part has the first bytes, and only the rest is fetched.
 
     Raises
     ------
     DownloadError
-        If the server cannot be reached, or breaks off repeatedly, or the file has changed.
+        If the server cannot be reached, or breaks off repeatedly.
     """
     if urlsplit(url).scheme not in {"http", "https"}:
         raise DownloadError(f"url must begin with http:// or https://, got {url!r}")
@@ -56,7 +52,6 @@ def download(url: str, folder: Path, progress: Progress | None = None) -> Path:
                 time.sleep(attempt)
         part.replace(target)
         part.with_name(part.name + ".etag").unlink(missing_ok=True)
-    _check(target)
     return target
 
 
@@ -94,31 +89,6 @@ def _continue(url: str, part: Path, progress: Progress | None) -> None:
     if total is not None and have != total:
         raise ConnectionError(f"the connection broke after {have} of {total} bytes")
     return None
-
-
-def _check(path: Path) -> None:
-    record = path.with_name(CHECKSUMS)
-    digests: dict[str, str] = json.loads(record.read_text()) if record.exists() else {}
-    digest = sha256(path)
-    if path.name not in digests:
-        digests[path.name] = digest
-        record.write_text(json.dumps(digests, indent=1, sort_keys=True) + "\n")
-    elif digests[path.name] != digest:
-        raise DownloadError(
-            f"{path}: SHA-256 is {digest}, but {digests[path.name]} was recorded at its download; "
-            f"the file is damaged: delete it and fetch again (or delete its entry in {record}, if "
-            "the publisher has changed it)"
-        )
-
-
-def forget(path: Path) -> None:
-    """Remove a downloaded file and its checksum, so that the next fetch starts anew."""
-    record = path.with_name(CHECKSUMS)
-    if record.exists():
-        digests = json.loads(record.read_text())
-        digests.pop(path.name, None)
-        record.write_text(json.dumps(digests, indent=1, sort_keys=True) + "\n")
-    path.unlink(missing_ok=True)
 
 
 def sha256(path: Path) -> str:

@@ -36,7 +36,7 @@ class Contender:
     """A learner: its fixed parameters, and whether loss and step size are searched for."""
 
     name: str
-    letter: str  # in the text chart
+    colour: str  # in the picture
     parameters: Setting
     tuned: bool
 
@@ -52,15 +52,15 @@ class Contender:
 
 
 CONTENDERS = (
-    Contender("gradient descent", "G", {**BARE, "sketch": "none"}, tuned=True),
-    Contender("AdaGrad", "A", {**BARE, "sketch": "adagrad"}, tuned=True),
+    Contender("gradient descent", "#767676", {**BARE, "sketch": "none"}, tuned=True),
+    Contender("AdaGrad", "#b07d00", {**BARE, "sketch": "adagrad"}, tuned=True),
     Contender(
         "Oja's sketch",
-        "O",
+        "#2f7fb8",
         {**BARE, "sketch": "oja", "sketch_size": 10, "curvature": "gradient"},
         tuned=True,
     ),
-    Contender("OnlineLearner()", "D", {}, tuned=False),
+    Contender("OnlineLearner()", "#c43c00", {}, tuned=False),
 )
 
 

@@ -1,22 +1,15 @@
-"""How `sonline demo` shows its results: a table, a reading, a chart in text and a picture."""
+"""How `sonline demo` shows its results: a table, a reading and a picture."""
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
 
-import numpy as np
 from rich import box
 from rich.table import Table
 
 from sonline.paper.demonstration.comparison import CONTENDERS, Contender, Plan, Results
-
-COLOURS = {  # by letter
-    "G": "#767676",
-    "A": "#b07d00",
-    "O": "#2f7fb8",
-    "D": "#c43c00",
-}
+from sonline.paper.experiments.exhibit import new_figure
 
 
 def introduction(plan: Plan) -> str:
@@ -78,69 +71,24 @@ def _cell(results: Results, contender: Contender, kappa: int) -> str:
     return f"[bold green]{_number(error)}[/bold green]" if winner else _number(error)
 
 
-def reading(results: Results) -> list[str]:
-    """Return the table in words; nothing in it that the table does not show."""
-    low, high = results.plan.kappas[0], results.plan.kappas[-1]
-    lines = []
-    for contender in CONTENDERS:
-        rates = [results.error(contender, kappa) for kappa in results.plan.kappas]
-        if contender.tuned:
-            what = f"{percent(rates[0])} wrong at κ = {low}, {percent(rates[-1])} at κ = {high}"
-        else:
-            what = f"{percent(min(rates))} to {percent(max(rates))} over all κ, not tuned"
-        lines.append(f"{contender.name}: {what}.")
-    descent, *_, default = (results.microseconds(contender) for contender in CONTENDERS)
-    lines.append(f"A row took {default:.1f} µs by default, {descent:.1f} µs without a sketch.")
-    for trial in results.at_the_edge():
-        where = f"{trial.contender.name}, κ = {trial.kappa}"
-        lines.append(f"{where}: the best step size is at the edge of its range.")
-    return lines
-
-
-def text_chart(results: Results, width: int = 62, height: int = 18) -> str:
-    """Return the errors over the condition number, drawn with letters."""
-    kappas = results.plan.kappas
-    rates = {c.letter: [results.error(c, kappa) for kappa in kappas] for c in CONTENDERS}
-    finite = [rate for line in rates.values() for rate in line if math.isfinite(rate)]
-    top = math.ceil(20 * max(finite, default=1.0)) / 20
-    span = math.log(kappas[-1] / kappas[0])
-    positions = [round(math.log(kappa / kappas[0]) / span * (width - 1)) for kappa in kappas]
-    canvas = [[" "] * (width + len(CONTENDERS)) for _ in range(height + 1)]
-    for line in rates.values():
-        for column, rate in enumerate(np.interp(range(width), positions, line).tolist()):
-            if math.isfinite(rate):
-                canvas[height - round(rate / top * height)][column] = "·"
-    for letter, line in rates.items():  # after all dots; to the right where another letter stands
-        for column, rate in zip(positions, line, strict=True):
-            if math.isfinite(rate):
-                row = canvas[height - round(rate / top * height)]
-                row[next(i for i in range(column, len(row)) if row[i] in " ·")] = letter
-    lines = []
-    for i, row in enumerate(canvas):
-        value = f"{100 * top * (1 - i / height):g} %" if i in (0, height // 2, height) else ""
-        lines.append(f"{value:>6} │{''.join(row)}".rstrip())
-    ticks = list(" " * (width + 12))
-    for position, kappa in zip(positions, kappas, strict=True):
-        start = position + 8 - len(str(kappa)) // 2
-        ticks[start : start + len(str(kappa))] = str(kappa)
-    lines += ["".join(ticks).rstrip() + "  κ", ""]
-    for tuned in (True, False):
-        names = [f"{c.letter} {c.name}" for c in CONTENDERS if c.tuned == tuned]
-        lines.append("        " + "   ".join(names))
-    return "\n".join(lines)
+def notes(results: Results) -> list[str]:
+    """Return where a wider range of step sizes might have been better."""
+    return [
+        f"{trial.contender.name}, κ = {trial.kappa}: "
+        "the best step size is at the edge of its range."
+        for trial in results.at_the_edge()
+    ]
 
 
 def picture(results: Results, path: Path) -> None:
     """Draw the errors over the condition number into a file; needs matplotlib."""
-    from matplotlib.figure import Figure  # noqa: PLC0415 - an extra, and slow to import
-
     plan = results.plan
-    figure = Figure(figsize=(7.2, 4.2), layout="constrained")
+    figure = new_figure((7.2, 4.2))
     axes = figure.add_subplot()
     ends = []
     for contender in CONTENDERS:
         trials = [results.best[contender.name, kappa] for kappa in plan.kappas]
-        colour = COLOURS[contender.letter]
+        colour = contender.colour
         rates = [100 * trial.error for trial in trials]
         low = [100 * min(trial.errors) for trial in trials]
         high = [100 * max(trial.errors) for trial in trials]

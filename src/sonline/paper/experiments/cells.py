@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
@@ -21,6 +21,28 @@ from sonline.paper import datasets
 from sonline.paper.datasets.transfer import sha256
 from sonline.paper.experiments.conventions import PublishedRows, published_rows
 from sonline.paper.experiments.exhibit import Exhibit
+from sonline.paper.experiments.streams import ill_conditioned
+
+
+@dataclass(frozen=True)
+class Source:
+    """Rows of a cell: what identifies them, their name in labels, and how to get them."""
+
+    key: Mapping[str, Any]
+    label: str
+    rows: Callable[[], PublishedRows]
+
+
+def ill_conditioned_source(
+    figure: str, kappa: float, rounds: int, dimension: int, seed: int
+) -> Source:
+    """Return `ill_conditioned` rows for the cells of a figure."""
+    key = {"kappa": kappa, "rounds": rounds, "dimension": dimension, "seed": seed}
+
+    def published() -> PublishedRows:
+        return PublishedRows(*ill_conditioned(kappa, rounds, dimension, seed), "")
+
+    return Source(key, f"{figure} kappa={kappa} seed={seed}", published)
 
 
 @dataclass(frozen=True)
@@ -54,12 +76,21 @@ class Setup:
     fetch: bool = False
     _last: dict[str, PublishedRows] = field(default_factory=dict)
 
-    def has(self, name: str) -> bool:
-        """Whether a data set can be had."""
-        return self.fetch or datasets.locate(name, self.data_dir) is not None
+    def present(self, names: Iterable[str]) -> list[str]:
+        """Return which data sets can be had."""
+        return [n for n in names if self.fetch or datasets.locate(n, self.data_dir) is not None]
 
-    def rows(self, name: str) -> PublishedRows:
-        """Return the rows behind the paper's numbers; the last data set is kept in memory.
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Return which data sets cannot be had."""
+        present = self.present(names := list(names))
+        return [name for name in names if name not in present]
+
+    def source(self, name: str) -> Source:
+        """Return the rows of a data set behind the paper's numbers."""
+        return Source(self.key(name), name, lambda: self._rows(name))
+
+    def _rows(self, name: str) -> PublishedRows:
+        """Return the rows of a data set; those of the last one are kept in memory.
 
         Their note also says how the file differs from the paper's, if it does.
         """

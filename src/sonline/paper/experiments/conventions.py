@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -78,11 +78,14 @@ def make(settings: Mapping[str, Any]) -> OnlineLearner:
     return learner
 
 
+Rows: TypeAlias = sp.csr_matrix | Floats
+
+
 @dataclass(frozen=True)
 class PublishedRows:
     """The number of rows behind a published error rate, as far as it can be inferred."""
 
-    X: sp.csr_matrix
+    X: Rows
     y: Floats
     note: str
 

@@ -10,11 +10,25 @@ import numpy as np
 import scipy.sparse as sp
 
 from sonline.paper.datasets.contents import Floats
-from sonline.paper.experiments.conventions import make
-from sonline.paper.experiments.progressive import Rows
+from sonline.paper.experiments.cells import Cell, Source
+from sonline.paper.experiments.conventions import Method, Rows, make
 
 SCALE_START = 0.1  # of scaling="gradient"
 CHUNK = 2048
+
+
+def eigenvalue_cell(
+    source: Source, method: Method, alpha: float | str, marks: Sequence[int] = ()
+) -> Cell:
+    """Return the cell of `eigenvalue_errors` of a method, by default at the end of the rows."""
+    settings = method.settings(alpha)
+
+    def compute() -> list[float]:
+        rows = source.rows()
+        return eigenvalue_errors(rows.X, rows.y, settings, marks or [rows.y.size])
+
+    key = {"what": "eigenvalues", **source.key, "settings": settings, "marks": list(marks)}
+    return Cell(key, f"{source.label} eigenvalues {method.label}", compute)
 
 
 def eigenvalue_errors(

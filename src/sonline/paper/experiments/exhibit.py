@@ -6,7 +6,6 @@ import csv
 import io
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -32,16 +31,6 @@ class Table:
         lines = [self.columns, ["---", *["---:"] * (len(self.columns) - 1)], *self.rows]
         text = "\n".join("| " + " | ".join(cell or " " for cell in line) + " |" for line in lines)
         return f"**{self.title}**\n\n{text}\n" if self.title else text + "\n"
-
-    def html(self) -> str:
-        """Return it as HTML."""
-        head = "".join(f"<th>{escape(cell)}</th>" for cell in self.columns)
-        body = "\n".join(
-            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
-            for row in self.rows
-        )
-        title = f"<caption>{escape(self.title)}</caption>" if self.title else ""
-        return f"<table>{title}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
 @dataclass(frozen=True)

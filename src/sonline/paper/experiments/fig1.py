@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sonline.paper.experiments.cells import Cell, Setup
+from sonline.paper.experiments.cells import Cell, Setup, ill_conditioned_source
 from sonline.paper.experiments.conventions import Method
 from sonline.paper.experiments.exhibit import Exhibit, Table
-from sonline.paper.experiments.progressive import run
-from sonline.paper.experiments.streams import ill_conditioned
+from sonline.paper.experiments.searches import best, search_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -69,32 +68,16 @@ class Fig1:
 
     def _cells(self, method: Method) -> dict[int, list[Cell]]:
         """Return the cells of a method by condition number, one for each seed."""
-        exact = method in EXACT
-        kappas, seeds = (
-            (self.exact_kappas, self.exact_seeds) if exact else (self.kappas, self.seeds)
-        )
-        factors = EXACT_FACTORS if exact else FACTORS
-        return {kappa: [self._cell(method, kappa, s, factors) for s in seeds] for kappa in kappas}
+        kappas, seeds = self.kappas, self.seeds
+        if method in EXACT:
+            kappas, seeds = self.exact_kappas, self.exact_seeds
+        alphas = [f"relative:{factor!r}" for factor in _factors(method)]
 
-    def _cell(self, method: Method, kappa: int, seed: int, factors: Sequence[float]) -> Cell:
-        settings = [method.settings(f"relative:{factor!r}") for factor in factors]
+        def cell(kappa: int, seed: int) -> Cell:
+            source = ill_conditioned_source(self.name, kappa, self.rounds, self.dimension, seed)
+            return search_cell(source, method, alphas)
 
-        def compute() -> dict[str, Any]:
-            X, y = ill_conditioned(kappa, self.rounds, self.dimension, seed)
-            runs = run(X, y, settings)
-            best = min(range(len(runs)), key=lambda i: runs[i].total)
-            return {"error": runs[best].total / self.rounds, "factor": factors[best]}
-
-        key = {
-            "what": "fig1",
-            "kappa": kappa,
-            "seed": seed,
-            "rounds": self.rounds,
-            "dimension": self.dimension,
-            "settings": method.settings(0.0),
-            "factors": list(factors),
-        }
-        return Cell(key, f"fig1 {method.label} kappa={kappa} seed={seed}", compute)
+        return {kappa: [cell(kappa, seed) for seed in seeds] for kappa in kappas}
 
     def plan(self, setup: Setup) -> list[Cell]:
         """Return the cells of all methods."""
@@ -107,11 +90,11 @@ class Fig1:
 
     def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:
         """Return the curves and a table of some of their points."""
-        records = []
+        records: list[dict[str, Any]] = []
         for method in (*METHODS, *EXACT):
             for kappa, cells in self._cells(method).items():
-                results = [value(cell) for cell in cells]
-                errors = [each["error"] for each in results]
+                results = [best(value(cell), _factors(method)) for cell in cells]
+                errors = [each.rate for each in results]
                 records.append(
                     {
                         "method": method.label,
@@ -120,7 +103,7 @@ class Fig1:
                         "lowest": min(errors),
                         "highest": max(errors),
                         "seeds": len(errors),
-                        "alpha_factor": float(np.median([each["factor"] for each in results])),
+                        "alpha_factor": float(np.median([each.step for each in results])),
                     }
                 )
         curves: dict[str, dict[int, float]] = {}
@@ -162,6 +145,10 @@ class Fig1:
             ],
             draw=draw,
         )
+
+
+def _factors(method: Method) -> Sequence[float]:
+    return EXACT_FACTORS if method in EXACT else FACTORS
 
 
 def _line(label: str, curve: dict[int, float], shown: Sequence[int]) -> list[str]:

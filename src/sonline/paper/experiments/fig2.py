@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sonline.paper.experiments.cells import Cell, Setup
+from sonline.paper.experiments.cells import Cell, Setup, ill_conditioned_source
 from sonline.paper.experiments.conventions import Method
-from sonline.paper.experiments.eigenvalues import eigenvalue_errors
+from sonline.paper.experiments.eigenvalues import eigenvalue_cell
 from sonline.paper.experiments.exhibit import Exhibit, Table
-from sonline.paper.experiments.streams import ill_conditioned
+from sonline.paper.experiments.streams import DIMENSION
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,18 +48,8 @@ class Fig2:
     name: str = "fig2"
 
     def _cell(self, method: Method, seed: int) -> Cell:
-        def compute() -> list[float]:
-            X, y = ill_conditioned(self.kappa, self.marks[-1], seed=seed)
-            return eigenvalue_errors(X, y, method.settings(ALPHA), self.marks)
-
-        key = {
-            "what": "fig2",
-            "kappa": self.kappa,
-            "seed": seed,
-            "marks": list(self.marks),
-            "settings": method.settings(ALPHA),
-        }
-        return Cell(key, f"fig2 {method.label} seed={seed}", compute)
+        source = ill_conditioned_source(self.name, self.kappa, self.marks[-1], DIMENSION, seed)
+        return eigenvalue_cell(source, method, ALPHA, self.marks)
 
     def plan(self, setup: Setup) -> list[Cell]:
         """Return a cell for each method and seed."""

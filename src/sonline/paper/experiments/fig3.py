@@ -77,7 +77,7 @@ class Fig3:
             records,
             draw=draw if names else None,
             size=(9.0, 4.4),
-            missing=[n for n in self.table.names if not setup.has(n)],
+            missing=setup.missing(self.table.names),
         )
 
 

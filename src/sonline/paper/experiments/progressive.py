@@ -6,17 +6,15 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 
 from sonline import OnlineLearner
 from sonline.errors import DivergenceError
 from sonline.paper.datasets.contents import Floats
-from sonline.paper.experiments.conventions import make
+from sonline.paper.experiments.conventions import Rows, make
 
-Rows: TypeAlias = sp.csr_matrix | Floats
 BATCH = 1 << 14
 
 

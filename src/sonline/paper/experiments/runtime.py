@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sonline.paper.experiments.cells import Cell, Setup
 from sonline.paper.experiments.conventions import Method, make
@@ -48,8 +49,10 @@ class Runtime:
 
     @staticmethod
     def _cell(setup: Setup, name: str) -> Cell:
+        source = setup.source(name)
+
         def compute() -> dict[str, Any]:
-            rows = setup.rows(name)
+            rows = source.rows()
             seconds = {}
             for method in METHODS:
                 times: list[float] = []
@@ -59,19 +62,22 @@ class Runtime:
                     learner.learn(rows.X, rows.y)
                     times.append(time.perf_counter() - started)
                 seconds[method.label] = min(times)
-            return {"nonzeros": int(rows.X.nnz + rows.y.size), "seconds": seconds}
+            return {
+                "nonzeros": int(sp.csr_matrix(rows.X).nnz + rows.y.size),
+                "seconds": seconds,
+            }
 
         methods = [method.settings(ALPHA) for method in METHODS]
-        key = {"what": "runtime", **setup.key(name), "methods": methods}
+        key = {"what": "runtime", **source.key, "methods": methods}
         return Cell(key, f"{name} running time", compute)
 
     def plan(self, setup: Setup) -> list[Cell]:
         """Return a cell for each available data set."""
-        return [self._cell(setup, name) for name in self.names if setup.has(name)]
+        return [self._cell(setup, name) for name in setup.present(self.names)]
 
     def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:
         """Return the table and a bar chart of the ratios."""
-        results = {n: value(self._cell(setup, n)) for n in self.names if setup.has(n)}
+        results = {n: value(self._cell(setup, n)) for n in setup.present(self.names)}
         base = METHODS[0].label
         records: list[dict[str, Any]] = [
             {
@@ -129,5 +135,5 @@ class Runtime:
             ],
             draw=draw if results else None,
             size=(8.0, 4.2),
-            missing=[n for n in self.names if not setup.has(n)],
+            missing=setup.missing(self.names),
         )

@@ -8,10 +8,11 @@ from numpy.typing import NDArray
 from sonline.errors import ParameterError
 
 LARGE_DIRECTIONS = 10
+DIMENSION = 100
 
 
 def ill_conditioned(
-    kappa: float, rounds: int = 10_000, dimension: int = 100, seed: int = 0
+    kappa: float, rounds: int = 10_000, dimension: int = DIMENSION, seed: int = 0
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Return the rows and labels of the stream of the paper's Fig. 1.
 

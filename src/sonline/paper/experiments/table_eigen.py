@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sonline.paper.experiments.cells import Cell, Setup
 from sonline.paper.experiments.conventions import Method
 from sonline.paper.experiments.drawing import compare
-from sonline.paper.experiments.eigenvalues import eigenvalue_errors
+from sonline.paper.experiments.eigenvalues import eigenvalue_cell
 from sonline.paper.experiments.exhibit import Exhibit, Table
 from sonline.paper.experiments.published import EIGENVALUE_ERRORS
 from sonline.paper.experiments.table_error import DIAGONAL, OJA
@@ -41,16 +41,11 @@ class TableEigen:
 
     @staticmethod
     def _cell(setup: Setup, name: str, method: Method) -> Cell:
-        def compute() -> float:
-            rows = setup.rows(name)
-            return eigenvalue_errors(rows.X, rows.y, method.settings(ALPHA), [rows.y.size])[0]
-
-        key = {"what": "eigenvalues", **setup.key(name), "settings": method.settings(ALPHA)}
-        return Cell(key, f"{name} eigenvalues {method.label}", compute)
+        return eigenvalue_cell(setup.source(name), method, ALPHA)
 
     def plan(self, setup: Setup) -> list[Cell]:
         """Return the cells of the available data sets."""
-        return [self._cell(setup, n, m) for n in self.names if setup.has(n) for m in METHODS]
+        return [self._cell(setup, n, m) for n in setup.present(self.names) for m in METHODS]
 
     def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:
         """Return the table."""
@@ -59,10 +54,9 @@ class TableEigen:
                 "dataset": name,
                 "method": method.label,
                 "paper": EIGENVALUE_ERRORS[name] if method is METHODS[0] else None,
-                "ours": round(value(self._cell(setup, name, method)), 4),
+                "ours": round(value(self._cell(setup, name, method))[0], 4),
             }
-            for name in self.names
-            if setup.has(name)
+            for name in setup.present(self.names)
             for method in METHODS
         ]
         rows = [
@@ -82,7 +76,7 @@ class TableEigen:
             [Table(["data set", "Oja, ours", "paper", "difference", "isotropic"], rows)],
             draw=partial(_draw, records) if records else None,
             size=(8.0, 3.2),
-            missing=[n for n in self.names if not setup.has(n)],
+            missing=setup.missing(self.names),
         )
 
 

@@ -14,7 +14,7 @@ from sonline.paper.experiments.conventions import STEPS, Method
 from sonline.paper.experiments.drawing import compare
 from sonline.paper.experiments.exhibit import Exhibit, Table
 from sonline.paper.experiments.published import ERROR_COLUMNS, ERROR_RATES
-from sonline.paper.experiments.steps import Best, best, steps_cell
+from sonline.paper.experiments.searches import Best, best, search_cell
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -45,9 +45,6 @@ m = 10 is not expected to agree: the paper starts Oja's rule from random directi
 hash table, which on sparse data never meet the gradients (its columns m = 0 and m = 10 are equal on
 many sets); here it starts from the first gradients.
 """
-
-ROWS_BEHIND_RATES = {"20news": 18774, "a9a": 32561, "adult": 48843}
-"""Where published rates are multiples of 1/n for another n than the rows of the paper's table."""
 
 
 @dataclass(frozen=True)
@@ -81,19 +78,20 @@ class TableError:
 
     def cells(self, setup: Setup, dataset: str) -> list[Cell]:
         """Return the cells of a row; last the one with wider steps, if it has the method."""
-        row = [steps_cell(setup, dataset, method) for method in self.methods]
+        source = setup.source(dataset)
+        row = [search_cell(source, method) for method in self.methods]
         if WIDER_METHOD in self.methods:
-            row.append(steps_cell(setup, dataset, WIDER_METHOD, WIDER))
+            row.append(search_cell(source, WIDER_METHOD, [1 / step for step in WIDER]))
         return row
 
     def plan(self, setup: Setup) -> list[Cell]:
         """Return the cells of all available data sets."""
-        return [c for name in self.names if setup.has(name) for c in self.cells(setup, name)]
+        return [c for name in setup.present(self.names) for c in self.cells(setup, name)]
 
     def comparisons(self, setup: Setup, value: Callable[[Cell], Any]) -> list[Comparison]:
         """Return every published number of an available data set beside ours."""
         comparisons = []
-        for name in (n for n in self.names if setup.has(n)):
+        for name in setup.present(self.names):
             cells = self.cells(setup, name)
             for method, cell in zip(self.methods, cells, strict=False):
                 paper = ERROR_RATES[name][ERROR_COLUMNS.index(method.label)]
@@ -108,8 +106,7 @@ class TableError:
     def show(self, setup: Setup, value: Callable[[Cell], Any]) -> Exhibit:
         """Return the table with the paper's number, ours and the difference in each cell."""
         comparisons = self.comparisons(setup, value)
-        missing = [name for name in self.names if not setup.has(name)]
-        notes = {n: value(self.cells(setup, n)[0])["note"] for n in self.names if setup.has(n)}
+        notes = {n: value(self.cells(setup, n)[0])["note"] for n in setup.present(self.names)}
         counts = [
             f"{column}: {sum(c.agrees for c in comparisons if c.column == column)} of "
             f"{sum(c.column == column for c in comparisons)}"
@@ -128,7 +125,7 @@ class TableError:
             [_wide(comparisons)],
             draw=partial(_draw, comparisons) if comparisons else None,
             size=(12.0, 1.5 + 0.25 * len(notes)),
-            missing=missing,
+            missing=setup.missing(self.names),
         )
 
     @staticmethod

@@ -12,7 +12,7 @@ from sonline.paper.experiments.conventions import Method
 from sonline.paper.experiments.drawing import compare
 from sonline.paper.experiments.exhibit import Exhibit, Table
 from sonline.paper.experiments.published import FD_AND_OJA
-from sonline.paper.experiments.steps import best, steps_cell
+from sonline.paper.experiments.searches import best, search_cell
 from sonline.paper.experiments.table_error import DIAGONAL, OJA, percent
 
 if TYPE_CHECKING:
@@ -43,9 +43,8 @@ class TableFdOja:
     def plan(self, setup: Setup) -> list[Cell]:
         """Return the cells of the available data sets."""
         return [
-            steps_cell(setup, name, method)
-            for name in self.names
-            if setup.has(name)
+            search_cell(setup.source(name), method)
+            for name in setup.present(self.names)
             for method in (*METHODS, *BEYOND)
         ]
 
@@ -53,12 +52,12 @@ class TableFdOja:
         """Return the table."""
         records: list[dict[str, Any]] = []
         rows = []
-        for name in (n for n in self.names if setup.has(n)):
+        for name in setup.present(self.names):
             line = [name]
             for method, paper in zip(
                 (*METHODS, *BEYOND), (*FD_AND_OJA[name], None, None), strict=True
             ):
-                ours = best(value(steps_cell(setup, name, method)))
+                ours = best(value(search_cell(setup.source(name), method)))
                 label = "Oja" if method is METHODS[1] else method.label
                 difference = None if paper is None else round(ours.rate - paper, 6)
                 records.append(
@@ -82,7 +81,7 @@ class TableFdOja:
             [Table(["data set", "FD", "Oja", "RFD", "isotropic"], rows)],
             draw=partial(_draw, records) if records else None,
             size=(9.0, 2.2),
-            missing=[n for n in self.names if not setup.has(n)],
+            missing=setup.missing(self.names),
         )
 
 

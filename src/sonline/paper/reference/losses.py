@@ -87,16 +87,6 @@ def _logistic_curvature(z: float, y: float) -> float:
     return e / (1.0 + e) ** 2
 
 
-@dataclass(frozen=True)
-class _Level:
-    """The parameters of all losses."""
-
-    quantile: float
-    power: float
-    delta: float
-    epsilon: float
-
-
 def _quantile_slope(level: float, z: float, y: float) -> float:
     if z == y:
         return 0.0  # a subgradient: a perfect prediction changes nothing
@@ -200,9 +190,10 @@ def _epsilon_insensitive(epsilon: float) -> Loss:
     )
 
 
-_LOSSES: dict[str, Callable[[_Level], Loss]] = {
+# Each is made of the parameters of all.
+_LOSSES: dict[str, Callable[..., Loss]] = {
     # Half the paper's loss, so its 1/(8C^2) becomes 1/(4C^2): l'' = 1 >= sigma l'^2, |l'| <= 2C.
-    "squared": lambda _: Loss(
+    "squared": lambda **_: Loss(
         name="squared",
         value=lambda z, y: 0.5 * (z - y) ** 2,
         derivative=lambda z, y: z - y,
@@ -211,7 +202,7 @@ _LOSSES: dict[str, Callable[[_Level], Loss]] = {
         sigma=lambda bound: 1.0 / (4.0 * bound * bound),
         binary=False,
     ),
-    "logistic": lambda _: Loss(
+    "logistic": lambda **_: Loss(
         name="logistic",
         value=_logistic_value,
         derivative=lambda z, y: -y * _one_minus_p(y * z),
@@ -221,7 +212,7 @@ _LOSSES: dict[str, Callable[[_Level], Loss]] = {
         sigma=lambda bound: _exp_concave_sigma(bound, _one_minus_p(-bound), math.exp(-bound)),
         binary=True,
     ),
-    "hinge": lambda _: Loss(
+    "hinge": lambda **_: Loss(
         name="hinge",
         value=lambda z, y: max(0.0, 1.0 - y * z),
         derivative=lambda z, y: -y if y * z < 1.0 else 0.0,
@@ -230,7 +221,7 @@ _LOSSES: dict[str, Callable[[_Level], Loss]] = {
         sigma=lambda bound: 0.0,
         binary=True,
     ),
-    "squared_hinge": lambda _: Loss(
+    "squared_hinge": lambda **_: Loss(
         name="squared_hinge",
         value=lambda z, y: 0.5 * max(0.0, 1.0 - y * z) ** 2,
         derivative=lambda z, y: -y * max(0.0, 1.0 - y * z),
@@ -241,21 +232,21 @@ _LOSSES: dict[str, Callable[[_Level], Loss]] = {
         sigma=lambda bound: _exp_concave_sigma(bound, 1.0 + bound, (1.0 + bound) ** -2),
         binary=True,
     ),
-    "quantile": lambda of: Loss(
+    "quantile": lambda quantile, **_: Loss(
         name="quantile",
-        value=lambda z, y: max(of.quantile * (y - z), (of.quantile - 1.0) * (y - z)),
-        derivative=partial(_quantile_slope, of.quantile),
+        value=lambda z, y: max(quantile * (y - z), (quantile - 1.0) * (y - z)),
+        derivative=partial(_quantile_slope, quantile),
         second_derivative=None,
-        lipschitz=lambda bound: max(of.quantile, 1.0 - of.quantile),
+        lipschitz=lambda bound: max(quantile, 1.0 - quantile),
         sigma=lambda bound: 0.0,
         binary=False,
     ),
-    "poisson": lambda _: _log_link("poisson", 1.0),
-    "gamma": lambda _: _log_link("gamma", 2.0),
-    "tweedie": lambda of: _log_link("tweedie", of.power),
-    "huber": lambda of: _huber(of.delta),
-    "expectile": lambda of: _expectile(of.quantile),
-    "epsilon_insensitive": lambda of: _epsilon_insensitive(of.epsilon),
+    "poisson": lambda **_: _log_link("poisson", 1.0),
+    "gamma": lambda **_: _log_link("gamma", 2.0),
+    "tweedie": lambda power, **_: _log_link("tweedie", power),
+    "huber": lambda delta, **_: _huber(delta),
+    "expectile": lambda quantile, **_: _expectile(quantile),
+    "epsilon_insensitive": lambda epsilon, **_: _epsilon_insensitive(epsilon),
 }
 LOSSES = tuple(_LOSSES)
 
@@ -296,4 +287,4 @@ def make_loss(
         raise ValueError(f"quantile must lie strictly between 0 and 1, got {quantile!r}")
     if name not in _LOSSES:
         raise ValueError(f"loss must be one of {', '.join(LOSSES)}, got {name!r}")
-    return _LOSSES[name](_Level(quantile, power, delta, epsilon))
+    return _LOSSES[name](quantile=quantile, power=power, delta=delta, epsilon=epsilon)

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from sonline.errors import InvalidInputError
 from sonline.paper.reference.losses import Loss, make_loss
 from sonline.paper.reference.sketches import Array
+from sonline.paper.theory.measured import checked_rows
 
 RANK_TOLERANCE = 1e-12
 
@@ -92,7 +93,7 @@ def best_comparator(
     >>> print(best.weights.round(6), round(best.loss, 6), best.gap < 1e-7)
     [0.5] 1.25 True
     """
-    rows, labels, weight = _checked(X, y, sample_weight)
+    rows, labels, weight = checked_rows(X, y, sample_weight, "sample_weight")
     if not 0.0 < bound < math.inf:
         raise InvalidInputError(f"bound must be a positive finite number, got {bound!r}")
     problem = _Problem(make_loss(loss) if isinstance(loss, str) else loss, labels, weight, bound)
@@ -160,7 +161,7 @@ def regret(
     """
     made = np.asarray(predictions, dtype=np.float64)
     other = np.asarray(comparator_predictions, dtype=np.float64)
-    _, labels, weight = _checked(made[:, None], y, sample_weight)
+    _, labels, weight = checked_rows(made[:, None], y, sample_weight, "sample_weight")
     if other.shape != made.shape:
         raise InvalidInputError(
             f"comparator_predictions must have shape {made.shape} like predictions, "
@@ -168,23 +169,6 @@ def regret(
         )
     value = _over_rows((make_loss(loss) if isinstance(loss, str) else loss).value)
     return np.cumsum(weight * (value(made, labels) - value(other, labels)))
-
-
-def _checked(
-    X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None
-) -> tuple[Array, Array, Array]:
-    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
-    weight = np.ones(len(rows)) if sample_weight is None else np.asarray(sample_weight, float)
-    if rows.ndim != 2 or labels.shape != rows.shape[:1] or weight.shape != rows.shape[:1]:
-        raise InvalidInputError(
-            "X must have shape (rows, features), y and sample_weight (rows,); "
-            f"got {rows.shape}, {labels.shape} and {weight.shape}"
-        )
-    if not all(np.isfinite(array).all() for array in (rows, labels, weight)):
-        raise InvalidInputError("X, y and sample_weight must be finite; remove such rows first")
-    if (weight < 0).any():
-        raise InvalidInputError("sample_weight must not be negative")
-    return rows, labels, weight
 
 
 def _over_rows(function: Callable[[float, float], float]) -> Callable[[Array, Array], Array]:

@@ -79,13 +79,7 @@ def measure(
     (5.0, 1, [1.25, 0.0])
     """
     function = make_loss(loss) if isinstance(loss, str) else loss
-    rows = np.asarray(X, dtype=np.float64)
-    made, labels = np.asarray(predictions, float), np.asarray(y, float)
-    if rows.ndim != 2 or not labels.shape == made.shape == rows.shape[:1]:
-        raise InvalidInputError(
-            "X must have shape (rows, features), y and predictions (rows,); "
-            f"got {rows.shape}, {labels.shape} and {made.shape}"
-        )
+    rows, labels, made = checked_rows(X, y, predictions, "predictions")
     T, d = rows.shape
     step = np.zeros(T) if etas is None else checked_etas(etas)
     if step.shape != (T,):
@@ -173,6 +167,24 @@ def _smallest_nonzero_eigenvalue(g: Array) -> tuple[int, float]:
             singular = np.linalg.svd(g[: t + 1] @ basis.T, compute_uv=False)
             smallest = min(smallest, float(singular[-1]) ** 2)
     return len(basis), smallest
+
+
+def checked_rows(
+    X: ArrayLike, y: ArrayLike, other: ArrayLike | None, name: str
+) -> tuple[Array, Array, Array]:
+    """Return rows, labels and another number for each row (1 by default), or raise an error."""
+    rows, labels = np.asarray(X, dtype=np.float64), np.asarray(y, dtype=np.float64)
+    numbers = np.ones(len(rows)) if other is None else np.asarray(other, float)
+    if rows.ndim != 2 or labels.shape != rows.shape[:1] or numbers.shape != rows.shape[:1]:
+        raise InvalidInputError(
+            f"X must have shape (rows, features), y and {name} (rows,); "
+            f"got {rows.shape}, {labels.shape} and {numbers.shape}"
+        )
+    if not all(np.isfinite(array).all() for array in (rows, labels, numbers)):
+        raise InvalidInputError(f"X, y and {name} must be finite; remove such rows first")
+    if name == "sample_weight" and (numbers < 0).any():
+        raise InvalidInputError("sample_weight must not be negative")
+    return rows, labels, numbers
 
 
 def checked_etas(etas: ArrayLike) -> Array:
