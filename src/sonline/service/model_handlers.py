@@ -11,6 +11,7 @@ from sonline import persistence
 from sonline.labels import token_of
 from sonline.model import Model
 from sonline.service import bodies
+from sonline.service.answers import Later
 from sonline.service.bodies import NewModel, NewVersion
 from sonline.service.exchange import FILE, JSON, Reply, Request, as_json
 from sonline.service.metrics import Metrics
@@ -106,11 +107,10 @@ class ModelHandlers:
         await asyncio.to_thread(engine.roll_back)
         return as_json({"champion": engine.champion})
 
-    async def snapshot(self, request: Request) -> Reply:
+    async def snapshot(self, request: Request) -> Later:
         """Write snapshots now."""
         engine = self._service.writer(request.parameters["name"])
-        events = await asyncio.wrap_future(engine.snapshot())
-        return as_json({"events": events})
+        return Later(engine.snapshot(), lambda events: as_json({"events": events}))
 
     async def download(self, request: Request) -> Reply:
         """Return a version as a model file."""

@@ -318,7 +318,7 @@ class Watched:
             "waiting": len(engine.waiting),
             "champion": engine.champion,
             "versions": {
-                str(n): live.monitor.values() | live.summary() | {"refused": live.refused}
+                str(n): live.monitor.values() | live.summary()
                 for n, live in engine.versions.items()
             },
         }
