@@ -6,12 +6,14 @@ import threading
 import pytest
 from helpers_http import MODEL
 from helpers_service import drawn, make, to_learn, to_predict
+from starlette.testclient import TestClient
 
 from sonline.service import create_app
 from sonline.service.bodies import LabelRow
 from sonline.service.outcomes import UnavailableError
 from sonline.service.pool import Pool
 from sonline.service.records import StoreError
+from sonline.service.service import Service
 from sonline.service.versions import new_model
 
 
@@ -93,6 +95,29 @@ def test_work_that_ends_late_does_not_hold_up_other_work():
     assert busy.wait(5)
     assert free.wait(5)
     assert done
+
+
+def test_what_cannot_start_or_end_leaves_nothing_open(tmp_path, monkeypatch):
+    service = Service(tmp_path)
+    service.start()
+    for name in ("a", "b", "c"):
+        service.create(name, new_model(), "test").learn(to_learn(drawn(10))).result()
+    ended = [engine.close for engine in service.engines.values()]
+
+    def fail():
+        raise OSError("a fault")
+
+    monkeypatch.setattr(service.engines["b"], "close", fail)
+    with pytest.raises(OSError, match="a fault"):
+        service.close()
+    ended[1]()
+    assert all(engine.admission.closed for engine in service.engines.values())
+    (tmp_path / "models" / "c.db").write_bytes(b"no database")
+    app = create_app(tmp_path, tokens_required=False)  # the folder is not locked any more
+    with pytest.raises(StoreError, match="not a database"), TestClient(app):
+        pass
+    assert all(engine.admission.closed for engine in app.service.engines.values())
+    Service(tmp_path).close()
 
 
 def test_a_row_that_waits_stays_if_another_one_of_its_id_cannot_be_written(tmp_path):

@@ -63,7 +63,7 @@ class ModelHandlers:
         body, kind = await self._reader.read(request, (JSON, FILE))
         if kind == FILE:
             name, origin = request.query.get("name", ""), "file"
-            model = await asyncio.to_thread(_loaded, body)
+            model = await asyncio.to_thread(Model.from_bytes, body)
         else:
             request_body = bodies.decode_one(body, NewModel)
             name, origin = request_body.name, "parameters"
@@ -76,7 +76,7 @@ class ModelHandlers:
         engine = self._service.writer(request.parameters["name"])
         body, kind = await self._reader.read(request, (JSON, FILE))
         if kind == FILE:
-            model = await asyncio.to_thread(_loaded, body)
+            model = await asyncio.to_thread(Model.from_bytes, body)
         else:
             parameters = bodies.decode_one(body, NewVersion).parameters
             champion = engine.versions[engine.champion].model
@@ -166,12 +166,6 @@ def _version(request: Request) -> int:
     if not re.fullmatch("[0-9]{1,9}", text):
         raise UnknownModelError(f"there is no version {text[:20]!r}")
     return int(text)
-
-
-def _loaded(body: bytes) -> Model:
-    model = Model.from_bytes(body)
-    model.face = {}
-    return model
 
 
 def _event(kind: str, content: bytes) -> bytes:

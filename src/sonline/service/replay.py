@@ -7,8 +7,7 @@ from itertools import islice
 
 from sonline.service.bodies import Rows
 from sonline.service.records import AS_LINES, LEARN, Record
-from sonline.service.settings import SLICE
-from sonline.service.versions import Live, Part
+from sonline.service.versions import Live, Part, grouped
 
 _GROUPS = 64  # groups of records that are learned at a time
 
@@ -39,22 +38,9 @@ def together(records: Iterable[Record], breaks: Container[int]) -> Iterator[list
 
     A record whose first event is in ``breaks`` begins another group.
     """
-    group: list[Record] = []
-    count = 0
-    for record in records:
-        joins = (record.kind, record.encoding) == (LEARN, AS_LINES)
-        if group and (
-            not joins
-            or count + record.count > SLICE
-            or record.seq in breaks
-            or group[-1].end != record.seq
-        ):
-            yield group
-            group, count = [], 0
-        if not joins:
-            yield [record]
-            continue
-        group.append(record)
-        count += record.count
-    if group:
-        yield group
+    return grouped(
+        records,
+        lambda record: record.count,
+        lambda record: (record.kind, record.encoding) == (LEARN, AS_LINES),
+        lambda before, record: before.end == record.seq and record.seq not in breaks,
+    )

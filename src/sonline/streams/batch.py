@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -272,6 +272,16 @@ class Batch:
             bad=[row for row in self.bad if row.offset < limit],
             end=end,
         )
+
+
+def joined_column(
+    parts: Sequence[Floats | None], rows: Sequence[int], default: float
+) -> Floats | None:
+    """Return the numbers of several batches; None stands for the default in all rows of one."""
+    if all(part is None for part in parts):
+        return None
+    every = zip(parts, rows, strict=True)
+    return np.concatenate([np.full(n, default) if part is None else part for part, n in every])
 
 
 def _read_again(file: str, start: int, end: int) -> bytes | None:
