@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from numbers import Integral, Real
 from typing import Any
 
@@ -17,6 +18,17 @@ def check_choice(name: str, value: object, allowed: tuple[str, ...]) -> None:
     if value not in allowed:
         listed = ", ".join(repr(option) for option in allowed)
         raise ParameterError(f"{name} must be one of {listed}; got {shown(value)}")
+
+
+def refuse_unknown_names(what: str, names: Iterable[str], known: Sequence[str]) -> None:
+    """Raise an error about a name that is not known; it names one that is like it."""
+    for name in names:
+        if name not in known:
+            from difflib import get_close_matches  # noqa: PLC0415 - only for the message
+
+            similar = get_close_matches(name, known, 1)
+            advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(known)}"
+            raise ParameterError(f"{what} {shown(name)}; {advice}")
 
 
 def check_loss(loss: object, allowed: tuple[str, ...]) -> None:

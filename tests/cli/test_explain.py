@@ -60,6 +60,25 @@ def test_indices_and_hashes_are_explained(sonline, tmp_path: Path, options: list
         assert added == pytest.approx(float(expected), rel=1e-3, abs=1e-4)
 
 
+def test_a_feature_of_the_model_is_no_tag(sonline, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("size,label\n" + "1,0\n9,1\n" * 20)
+    sonline("train", "a.csv", "-o", "m.son")
+    for command in ("predict", "explain"):
+        message = sonline(command, "a.csv", "-m", "m.son", "--tag", "size", code=2).stderr
+        assert "this column is a feature of the model" in message
+
+
+def test_the_offset_is_a_part_of_the_prediction(sonline, tmp_path: Path) -> None:
+    rows = "".join(f"{n % 5},{n % 5 + 7},{n % 3 + 5}\n" for n in range(60))
+    (tmp_path / "a.csv").write_text(f"size,label,known\n{rows}")
+    sonline("train", "a.csv", "--loss", "squared", "--offset", "known", "-o", "m.son")
+    for line in sonline("explain", "a.csv", "-m", "m.son", "--json").stdout.splitlines():
+        explained = json.loads(line)
+        assert sum(explained["parts"].values()) == pytest.approx(explained["raw"])
+        assert explained["parts"]["(offset)"] in {5.0, 6.0, 7.0}
+        assert next(iter(explained["parts"])) == "(offset)"
+
+
 def test_many_rows_at_once() -> None:
     pandas = pytest.importorskip("pandas")
     learner = OnlineLearner(loss="squared")

@@ -32,6 +32,20 @@ def test_intervals_are_printed(sonline, table, tmp_path):
     assert [first["raw"], first["low"], first["high"]] == lines[0].tolist()
 
 
+def test_intervals_move_with_the_offset(sonline, table, tmp_path):
+    shifted = tmp_path / "shifted.csv"
+    _, *rows = table.read_text().splitlines()
+    shifted.write_text("x,label,shift\n" + "".join(f"{row},100\n" for row in rows))
+    sonline("train", table, "--loss", "squared", "-o", "m.son", "-q")
+    sonline("train", shifted, "--loss", "squared", "--offset", "shift", "-o", "s.son", "-q")
+    asked = ("predict", shifted, "-m", "s.son", "-q")
+    plain = np.array(sonline(*asked).stdout.split(), float)
+    lines = [line.split() for line in sonline(*asked, "--interval", "0.8").stdout.splitlines()]
+    z, low, high = np.array(lines, float).T
+    np.testing.assert_array_equal(z, plain)
+    assert ((low < z) & (z < high)).all()
+
+
 def test_an_interval_must_be_a_part_and_of_numbers(sonline, table):
     sonline("train", table, "--loss", "squared", "-o", "m.son", "-q")
     failed = sonline("predict", table, "-m", "m.son", "--interval", "90", code=2)

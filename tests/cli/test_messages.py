@@ -8,8 +8,6 @@ from pathlib import Path
 import pytest
 
 from cli.conftest import tensors
-from sonline import OnlineLearner
-from sonline.errors import ParameterError
 
 ROWS = "".join(
     f"{i % 7 - 3},{9_000_000_000_000_000_000 - i},{'yes' if i % 2 else 'no'}\n" for i in range(40)
@@ -254,12 +252,6 @@ def test_rows_that_are_sorted_by_label(sonline, tmp_path: Path) -> None:
     assert "sorted by label" not in sonline("train", "e.csv", "--shuffle", 1000).stderr
 
 
-def test_cache_says_what_to_do_instead(sonline, tmp_path: Path) -> None:
-    (tmp_path / "d.svm").write_text("1 1:1\n-1 2:1\n")
-    message = sonline("train", "d.svm", "--cache", "c", code=2).stderr
-    assert "sonline convert FILE -o rows.parquet" in message
-    assert "--cache" not in sonline("train", "--help").stdout
-    with pytest.raises(ParameterError, match="sonline convert"):
-        OnlineLearner().learn_stream(tmp_path / "d.svm", cache=tmp_path / "c")
+def test_several_passes_over_a_pipe_say_what_to_do_instead(sonline) -> None:
     refused = sonline("train", "-", "--passes", 2, input="1 1:1\n", code=2).stderr
     assert "sonline convert - -o rows.arrow" in refused

@@ -225,6 +225,7 @@ def test_damaged_arrow_is_refused(client):
 
 def test_requests_of_other_sites_are_refused(client):
     assert client.get(MODEL, headers={"origin": "http://evil.example"}).status_code == 403
+    assert client.get(MODEL, headers={"origin": "http://["}).status_code == 403
     assert client.get(MODEL, headers={"host": "evil.example"}).status_code == 421
     assert client.get(MODEL, headers={"origin": "http://localhost"}).status_code == 200
 

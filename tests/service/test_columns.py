@@ -49,6 +49,13 @@ def test_the_same_from_tables_and_matrices():
     assert len(by_name._features) == COUNTED_FEATURES
 
 
+def test_numbers_that_are_missing_are_not_there():
+    pa = pytest.importorskip("pyarrow")
+    columns = Columns()
+    columns.add(pa.table({"f": [1.0, float("nan"), 3.0, None]}))
+    assert columns.values() == [["f", 0.5, 0.5, 2.0, 2.0, 0.0]]
+
+
 def test_predictions_are_explained(tmp_path, monkeypatch):
     app = create_app(tmp_path, tokens_required=False)
     with TestClient(app, base_url="http://localhost") as client:

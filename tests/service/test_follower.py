@@ -96,6 +96,19 @@ def test_a_follower_that_is_too_late_begins_with_the_newest_snapshot(tmp_path):
     engine.close()
 
 
+def test_a_follower_goes_on_after_any_error(tmp_path, monkeypatch):
+    engine = make(tmp_path)
+    follower = follow(tmp_path, engine)
+    with monkeypatch.context() as broken:
+        broken.setattr(DatabaseView, "refresh", lambda _: {}["a fault"])
+        engine.learn(to_learn(drawn(10))).result()
+        wait_for(lambda: follower.problem == "KeyError('a fault')")
+        assert not follower.ready
+    wait_for(lambda: follower.ready and caught_up(follower, engine))
+    follower.close()
+    engine.close()
+
+
 def test_another_file_and_a_missing_one_are_noticed(tmp_path):
     database = DatabaseView(tmp_path / f"{NAME}.db")
     with pytest.raises(StoreError, match="is missing"):

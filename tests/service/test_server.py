@@ -1,5 +1,6 @@
 """The process: how it starts, what it prints, how it ends, and the client that talks to it."""
 
+import gzip
 import io
 import json
 import os
@@ -288,6 +289,10 @@ def test_the_client_sends_tables_and_names_bad_lines(tmp_path):
         code, _, errors = run(*bad)
         assert (code, f"{tmp_path / 'bad.ndjson'}:11: " in errors) == (3, True), errors
         assert "y, row 2: " in errors
+        packed = tmp_path / "bad.ndjson.gz"
+        packed.write_bytes(gzip.compress(b'{"x": {"a": 1}, "y": 1, "id": "p"}\n{"x": \xff}\n'))
+        code, _, errors = run("client", "learn", "other", str(packed), *url)
+        assert (code, f"{packed}:2: " in errors) == (3, True), errors
         with Client(process.url, NAME) as client:
             while any(model["lag"] for model in client.models()):
                 time.sleep(0.01)

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
+import io
 import json as jsonlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,7 +20,8 @@ from sonline.cli import options as shared
 from sonline.cli.convert import rows_of
 from sonline.errors import DataFormatError, ParameterError, SonlineError, require
 from sonline.labels import label_of
-from sonline.streams.sources import format_of_name
+from sonline.streams.files import SourceFile
+from sonline.streams.sources import format_of_name, open_source
 
 app = command_app()
 Model = Annotated[
@@ -47,15 +52,52 @@ def _client(url: str, model: str, token: str | None) -> Any:
     return Client(url, model, token)
 
 
+def _connected(command: Callable[..., None]) -> Callable[..., None]:
+    """Let a command take a model and a service in place of its argument ``client``.
+
+    A command without the argument ``json`` prints JSON in any case.
+    """
+    added = [
+        shared.added_option("model", Model, inspect.Parameter.empty),
+        shared.added_option("url", Url, LOCAL),
+        shared.added_option("token", Secret, None),
+    ]
+    if "json" not in inspect.signature(command).parameters:
+        added += [
+            shared.added_option("json", shared.Json, True),
+            shared.added_option("quiet", shared.Terse, False),
+        ]
+
+    @wraps(command)
+    def run(*, client: Any, **arguments: Any) -> None:
+        with client:
+            command(client=client, **arguments)
+
+    def connect(values: dict[str, Any]) -> Any:
+        return _client(values["url"], values["model"], values["token"])
+
+    return shared.with_options(run, "client", added, connect)
+
+
+@contextmanager
+def _lines(name: str) -> Iterator[Iterable[str | bytes]]:
+    """Open JSON lines: standard input, or a file that may be compressed."""
+    if name == "-":
+        yield sys.stdin
+        return
+    with closing(open_source(name)) as source:
+        yield io.BufferedReader(SourceFile(source))
+
+
 def _rows(name: str) -> Iterator[tuple[int, dict[str, Any]]]:
     """Yield the rows of JSON lines with the numbers of their lines."""
-    with sys.stdin if name == "-" else open(name, encoding="utf-8") as file:  # noqa: PTH123
+    with _lines(name) as file:
         for number, line in enumerate(file, 1):
             if not line.strip():
                 continue
             try:
                 row = jsonlib.loads(line)
-            except jsonlib.JSONDecodeError as error:
+            except ValueError as error:  # also of text that is not UTF-8
                 raise DataFormatError(str(error), file=name, line=number) from None
             if not isinstance(row, dict):
                 raise DataFormatError("expected an object", file=name, line=number)
@@ -94,22 +136,21 @@ def _requests(
 
 def _has_requests(name: str) -> bool:
     """Return whether a file of JSON lines holds rows as the service takes them, with x and y."""
-    with open(name, encoding="utf-8") as file:  # noqa: PTH123
-        first = next((line for line in file if line.strip()), "")
+    with _lines(name) as file:
+        first = next((line for line in file if line.strip()), b"")
     try:
         row = jsonlib.loads(first)
-    except jsonlib.JSONDecodeError:
-        return first.lstrip().startswith("{")  # the error names the line
+    except ValueError:
+        return first.lstrip()[:1] in ("{", b"{")  # the error names the line
     return isinstance(row, dict) and isinstance(row.get("x"), (dict, list))
 
 
 @app.command()
+@_connected
 def learn(
-    model: Model,
-    file: Table = "-",
     *,
-    url: Url = LOCAL,
-    token: Secret = None,
+    client: Any,
+    file: Table = "-",
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     label: shared.LabelColumn = None,
     weight: shared.WeightColumn = None,
@@ -127,14 +168,13 @@ def learn(
 
     Example: sonline client learn clicks rows.ndjson
     """
-    with _client(url, model, token) as client:
-        options = {"format": str(format), "label": label, "weight": weight, "offset": offset}
-        options["tag"] = tag
-        lines: list[int] = []
-        try:
-            learned = client.learn_many(_requests(file, options, lines), batch)
-        except SonlineError as error:
-            raise _located(error, file, lines) from None
+    options = {"format": str(format), "label": label, "weight": weight, "offset": offset}
+    options["tag"] = tag
+    lines: list[int] = []
+    try:
+        learned = client.learn_many(_requests(file, options, lines), batch)
+    except SonlineError as error:
+        raise _located(error, file, lines) from None
     if json:
         typer.echo(jsonlib.dumps({"learned": learned}))
     elif not quiet:
@@ -151,19 +191,16 @@ def _located(error: SonlineError, file: str, lines: list[int]) -> SonlineError:
 
 
 @app.command()
+@_connected
 def predict(
-    model: Model,
-    file: Table = "-",
     *,
-    url: Url = LOCAL,
-    token: Secret = None,
+    client: Any,
+    file: Table = "-",
     format: shared.Format = "auto",  # noqa: A002 - the name of the option
     label: shared.LabelColumn = None,
     offset: shared.OffsetColumn = None,
     tag: Identity = None,
     batch: Batch = 1000,
-    json: shared.Json = True,
-    quiet: shared.Terse = False,
 ) -> None:
     """Predict rows such as {"x": {"price": 3.5}, "id": "a"}, or a table; one answer per line.
 
@@ -171,37 +208,27 @@ def predict(
 
     Example: sonline client predict clicks rows.csv
     """
-    with _client(url, model, token) as client:
-        options = {"format": str(format), "label": label, "offset": offset, "tag": tag}
-        lines: list[int] = []
-        one_by_one = file == "-" and sys.stdin.isatty()
-        try:
-            rows = _requests(file, options, lines, labelled=False)
-            for answer in client.predict_many(rows, 1 if one_by_one else batch):
-                typer.echo(jsonlib.dumps(answer))
-        except SonlineError as error:
-            raise _located(error, file, lines) from None
+    options = {"format": str(format), "label": label, "offset": offset, "tag": tag}
+    lines: list[int] = []
+    one_by_one = file == "-" and sys.stdin.isatty()
+    try:
+        rows = _requests(file, options, lines, labelled=False)
+        for answer in client.predict_many(rows, 1 if one_by_one else batch):
+            typer.echo(jsonlib.dumps(answer))
+    except SonlineError as error:
+        raise _located(error, file, lines) from None
 
 
 @app.command()
-def label(
-    model: Model,
-    file: Rows = "-",
-    *,
-    url: Url = LOCAL,
-    token: Secret = None,
-    json: shared.Json = True,
-    quiet: shared.Terse = False,
-) -> None:
+@_connected
+def label(*, client: Any, file: Rows = "-") -> None:
     """Send labels of rows that were predicted, such as {"id": "a", "y": 1}.
 
     Example: sonline client label clicks
     """
-    with _client(url, model, token) as client:
-        for _, row in _rows(file):
-            typer.echo(
-                jsonlib.dumps(client.label(row.get("id"), row.get("y"), row.get("weight", 1.0)))
-            )
+    for _, row in _rows(file):
+        answer = client.label(row.get("id"), row.get("y"), row.get("weight", 1.0))
+        typer.echo(jsonlib.dumps(answer))
 
 
 @app.command("list")
@@ -229,26 +256,20 @@ def list_models(
 
 
 @app.command()
-def show(
-    model: Model,
-    *,
-    url: Url = LOCAL,
-    token: Secret = None,
-    json: shared.Json = True,
-    quiet: shared.Terse = False,
-) -> None:
+@_connected
+def show(*, client: Any) -> None:
     """Show the versions of a model and their scores.
 
     Example: sonline client show clicks
     """
-    with _client(url, model, token) as client:
-        typer.echo(jsonlib.dumps(client.describe(), indent=2))
+    typer.echo(jsonlib.dumps(client.describe(), indent=2))
 
 
 @app.command()
+@_connected
 def create(
-    model: Model,
     *,
+    client: Any,
     task: Annotated[str, typer.Option(help="binary, classes or regression.")] = "binary",
     file: Annotated[
         Path | None, typer.Option("--model", help="Start with this model file.")
@@ -257,10 +278,6 @@ def create(
         list[str] | None,
         typer.Option(metavar="NAME=VALUE", help="A parameter of OnlineLearner. May be repeated."),
     ] = None,
-    url: Url = LOCAL,
-    token: Secret = None,
-    json: shared.Json = True,
-    quiet: shared.Terse = False,
 ) -> None:
     """Create a model.
 
@@ -275,58 +292,38 @@ def create(
             chosen[name] = jsonlib.loads(value)
         except jsonlib.JSONDecodeError:
             chosen[name] = value
-    with _client(url, model, token) as client:
-        made = client.create(task, parameters=chosen, file=file)
-    typer.echo(jsonlib.dumps(made, indent=2))
+    typer.echo(jsonlib.dumps(client.create(task, parameters=chosen, file=file), indent=2))
 
 
 @app.command()
+@_connected
 def promote(
-    model: Model,
-    version: Annotated[int, typer.Argument(help="Number of the version.", show_default=False)],
     *,
-    url: Url = LOCAL,
-    token: Secret = None,
-    json: shared.Json = True,
-    quiet: shared.Terse = False,
+    client: Any,
+    version: Annotated[int, typer.Argument(help="Number of the version.", show_default=False)],
 ) -> None:
     """Make a version the champion, which answers requests.
 
     Example: sonline client promote clicks 2
     """
-    with _client(url, model, token) as client:
-        typer.echo(jsonlib.dumps({"champion": client.promote(version)}))
+    typer.echo(jsonlib.dumps({"champion": client.promote(version)}))
 
 
 @app.command()
-def rollback(
-    model: Model,
-    *,
-    url: Url = LOCAL,
-    token: Secret = None,
-    json: shared.Json = True,
-    quiet: shared.Terse = False,
-) -> None:
+@_connected
+def rollback(*, client: Any) -> None:
     """Make the previous champion the champion again.
 
     Example: sonline client rollback clicks
     """
-    with _client(url, model, token) as client:
-        typer.echo(jsonlib.dumps({"champion": client.roll_back()}))
+    typer.echo(jsonlib.dumps({"champion": client.roll_back()}))
 
 
 @app.command()
-def snapshot(
-    model: Model,
-    *,
-    url: Url = LOCAL,
-    token: Secret = None,
-    json: shared.Json = True,
-    quiet: shared.Terse = False,
-) -> None:
+@_connected
+def snapshot(*, client: Any) -> None:
     """Write snapshots of all versions now.
 
     Example: sonline client snapshot clicks
     """
-    with _client(url, model, token) as client:
-        typer.echo(jsonlib.dumps({"events": client.snapshot()}))
+    typer.echo(jsonlib.dumps({"events": client.snapshot()}))

@@ -21,7 +21,7 @@ import typer
 
 from sonline.cli import INTERRUPTED
 from sonline.cli.outputs import check_outputs
-from sonline.cli.train import summary
+from sonline.cli.train import result_of, summary
 from sonline.distributed.checkpoints import Checkpoints
 from sonline.distributed.partition import train_part
 from sonline.distributed.rounds import Task, train_rounds
@@ -230,7 +230,6 @@ def report(
 ) -> dict[str, Any]:
     """Return the result as values that JSON can hold."""
     model: Model = rounds[-1].model
-    stats = model.stats()
     passes = []
     for shard in rounds:
         measures = {"loss": shard.loss, "error": shard.error}
@@ -239,23 +238,17 @@ def report(
         shown = {k: v for k, v in measures.items() if model.table is not None or "error" not in k}
         passes.append({"rows": int(shard.total("rows")), **shown})
     figures = [part for shard in rounds for part in shard.figures]
-    return {
-        "model": None if settings.output is None else str(settings.output),
-        "input": description,
-        "task": model.task,
-        "classes": [] if model.table is None else model.table.sorted_labels(),
-        "partitions": len(rounds[-1].figures),
-        "rows": sum(part.rows for part in figures),
-        "skipped": sum(part.skipped for part in figures),
-        "passes": passes,
-        "loss_name": model.parameters.loss,
-        **{k: v for k, v in passes[-1].items() if k != "rows"},
-        "workers": _workers(figures),
-        "features": stats["features"],
-        "sweeps": stats["sweeps"],
-        "model_bytes": stats["bytes"],
-        "seconds": round(seconds, 3),
-    }
+    return result_of(
+        settings,
+        model,
+        passes,
+        seconds,
+        input=description,
+        partitions=len(rounds[-1].figures),
+        rows=sum(part.rows for part in figures),
+        skipped=sum(part.skipped for part in figures),
+        workers=_workers(figures),
+    )
 
 
 def _workers(figures: list[Figures]) -> list[dict[str, Any]]:

@@ -116,24 +116,15 @@ class Scores:
         }
         return {"rows": rows, **plain}
 
-    def names(self) -> list[str]:
-        """Return the names of the metrics."""
-        model = self._model
-        if model.table is None:
-            return ["loss", "rmse", "r2"]
-        names = ["loss", "error", "accuracy", "auc", "precision", "recall", "f1", "log_loss"]
-        left_out = ({"auc"} if model.classes > 2 else set()) | (
-            set() if model.probabilistic else {"log_loss"}
-        )
-        return [name for name in names if name not in left_out]
-
     def _by_class(self, table: ClassTable) -> dict[str, float]:
         """Return precision, recall and F1: of the second label, or the mean over all classes."""
         metrics = {name: getattr(self.confusion, name) for name in ("precision", "recall", "f1")}
+        if not self.confusion.matrix.size:
+            return dict.fromkeys(metrics, math.nan)
         if len(table) == 2:
             second = table.numbers[table.sorted_labels()[1]]
-            return {name: float(values[second]) for name, values in metrics.items() if values.size}
-        return {name: float(values.mean()) for name, values in metrics.items() if values.size}
+            return {name: float(values[second]) for name, values in metrics.items()}
+        return {name: float(values.mean()) for name, values in metrics.items()}
 
     def by_class(self) -> dict[str, Any]:
         """Return the confusion matrix and the measures of each class, in sorted order."""
@@ -194,7 +185,8 @@ def evaluate(
     check_outputs([*data, model_file(model)], bad_rows=bad_rows)
     loaded = Model.load(model)
     scores = Scores(loaded)
-    metrics = [_metric(word, scores.names()) for word in metric or []]
+    names = [name for name in scores.as_dict() if name != "rows"]
+    metrics = [_metric(word, names) for word in metric or []]
     files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
     skipped, unknown = 0, Unknown(loaded)
     reading = stream_options(loaded, frozen=not progressive)

@@ -14,12 +14,12 @@ from sonline.cli import command_app
 from sonline.cli import options as shared
 from sonline.cli.inspect import one_line
 from sonline.cli.outputs import model_file
+from sonline.cli.predict import rows_to_predict
 from sonline.labels import label_of
 from sonline.model import Model
 from sonline.read_options import ReadOptions
 from sonline.rows import NAMED
 from sonline.streams import Batch
-from sonline.training import stream_options
 
 app = command_app()
 
@@ -52,10 +52,7 @@ def explain(
     Example: sonline explain new.csv -m clicks.son --top 5
     """
     loaded = Model.load(model_file(model))
-    reading = stream_options(loaded, tokens=True, unlabelled=True, frozen=True)
-    reading |= shared.label_column(reading, label) | {"format": str(format)}
-    if tag is not None:
-        reading["tag"] = tag
+    reading = rows_to_predict(loaded, label, tag) | {"format": str(format)}
     chosen = None if of_class is None else label_of(of_class)
     if chosen is not None or loaded.outputs == 1:
         loaded.output_of(chosen)  # raises an error about an unknown class
@@ -95,7 +92,11 @@ class Explanations:
             if of not in self._explainers:
                 self._explainers[of] = model.explainer(of)
             output, sign = model.output_of(of)
-            yield of, sign * float(raw[output, row]), self._explainers[of](x)
+            parts = self._explainers[of](x)
+            if batch.offsets is not None:
+                parts["(offset)"] = float(batch.offsets[row])
+                parts = dict(sorted(parts.items(), key=lambda part: -abs(part[1])))
+            yield of, sign * float(raw[output, row]), parts
 
     def _mappings(self, batch: Batch) -> Iterator[dict[Any, float]]:
         """Yield the rows of a batch as mappings from the features of the model to their values."""

@@ -166,7 +166,7 @@ READING: dict[str, tuple[Any, Any]] = {
 
 def with_reading(command: Callable[..., None]) -> Callable[..., None]:
     """Add the options for reading any format to a command, as the argument ``reading``."""
-    added = [_option(name, kind, default) for name, (kind, default) in READING.items()]
+    added = [added_option(name, kind, default) for name, (kind, default) in READING.items()]
 
     def collected(values: dict[str, Any]) -> dict[str, Any]:
         values |= {
@@ -181,7 +181,7 @@ def with_reading(command: Callable[..., None]) -> Callable[..., None]:
                 raise ParameterError("--delimiter must be one character, such as ';'")
         return values | {name: str(values[name]) for name in ("format", "on_error")}
 
-    return _with_options(command, "reading", added, collected)
+    return with_options(command, "reading", added, collected)
 
 
 def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
@@ -207,14 +207,14 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
             for word in set(re.findall(r'"(.+?)"', field.metadata["kind"])) - {AUTO}:
                 text = f"The same as {field.name}={word!r} in Python."
                 option = typer.Option(f"--{word}", help=text, rich_help_panel="Learner")
-                added.append(_option(word, Annotated[bool, option], False))
+                added.append(added_option(word, Annotated[bool, option], False))
                 values_of[word] = field.name
         else:
             number = "INTEGER" if field.name in INTEGERS else "NUMBER"
             words = re.findall(r'"(.+?)"', field.metadata["kind"])  # such as int or "auto"
             settings["metavar"] = "|".join([number, *words])
         added.append(
-            _option(field.name, Annotated[kind | None, typer.Option(*names, **settings)], None)
+            added_option(field.name, Annotated[kind | None, typer.Option(*names, **settings)], None)
         )
 
     def collected(values: dict[str, Any]) -> dict[str, Any]:
@@ -225,14 +225,15 @@ def with_parameters(command: Callable[..., None]) -> Callable[..., None]:
                 values[name] = word
         return {name: parsed(name, value) for name, value in values.items() if value is not None}
 
-    return _with_options(command, "parameters", added, collected)
+    return with_options(command, "parameters", added, collected)
 
 
-def _option(name: str, kind: Any, default: Any) -> inspect.Parameter:
+def added_option(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    """Return an option, or an argument, for `with_options`."""
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
-def _with_options(
+def with_options(
     command: Callable[..., None],
     name: str,
     added: list[inspect.Parameter],

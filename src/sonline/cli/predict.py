@@ -22,8 +22,8 @@ from sonline.files import discard_output, replacing
 from sonline.model import Model, asking
 from sonline.read_options import ReadOptions
 from sonline.rows import Floats
-from sonline.streams import Batch
-from sonline.training import interval_lines, prediction_lines, prediction_objects, stream_options
+from sonline.streams import Batch, Stream
+from sonline.training import prediction_lines, prediction_objects, stream_options
 from sonline.training.outputs import STDOUT, GrowingFiles
 
 app = command_app()
@@ -90,111 +90,97 @@ def predict(
     """
     check_outputs([*data, model_file(model)], output=output, bad_rows=bad_rows)
     loaded = Model.load(model)
+    _check_asked(loaded, interval, active)
+    kind = check_kind(loaded, kind)
+    reading = rows_to_predict(loaded, label, tag) | {
+        "format": str(format),
+        "on_error": str(on_error),
+    }
+    files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
+    shown = not quiet and (output is not None or not sys.stdout.isatty())
+    skipped, unknown, remarks = 0, Unknown(loaded), list[str]()
+    try:
+        with (
+            files,
+            streams.open(data, **reading) as stream,
+            _predictions_file(output) as target,
+        ):
+            stream.refuse_columns_of_text(ReadOptions(tag=tag))
+            for line in [] if quiet or json else _heading(loaded, stream, kind):
+                typer.echo(line, err=True)
+            with watched(stream, shown=shown) as batches:
+                for batch in batches:
+                    target.write(
+                        _lines(loaded, batch, kind, interval=interval, active=active, json=json)
+                    )
+                    target.flush()
+                    skipped += batch.skipped
+                    unknown.add(batch)
+                    files.write("bad_rows", batch.bad_text())
+            remarks = unknown.lines(stream)
+    except BrokenPipeError:  # the reader closed the pipe
+        discard_output(sys.stdout)
+    if skipped:
+        remarks.insert(0, f"{skipped} bad rows skipped: they have no line in the output")
+    for line in [] if quiet else remarks:
+        typer.echo(line, err=True)
+
+
+def _check_asked(model: Model, interval: float | None, active: bool) -> None:
+    """Raise an error about what the model cannot tell beside its predictions."""
     if interval is not None:
         try:
-            loaded.check_interval(interval, "--interval")
+            model.check_interval(interval, "--interval")
         except InvalidInputError as error:
             raise ParameterError(str(error)) from None
-    if active and (loaded.table is None or loaded.only_predicts):
+    if active and (model.table is None or model.only_predicts):
         raise ParameterError("--active needs a model of classes that is not compact")
-    if kind not in KINDS:
-        raise ParameterError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}")
-    _run(
-        loaded,
-        data,
-        output,
-        check_kind(loaded, kind),
-        {"format": str(format), "on_error": str(on_error)},
-        label=label,
-        tag=tag,
-        interval=interval,
-        active=active,
-        bad_rows=bad_rows,
-        json=json,
-        quiet=quiet,
-    )
 
 
-def _run(
-    model: Model,
-    data: list[str],
-    output: Path | None,
-    kind: str,
-    options: dict[str, Any],
-    *,
-    label: str | None,
-    tag: str | None,
-    interval: float | None,
-    active: bool,
-    bad_rows: Path | None,
-    json: bool,
-    quiet: bool,
-) -> None:
-    skipped, unknown, lines = 0, Unknown(model), list[str]()
-    shown = not quiet and (output is not None or not sys.stdout.isatty())
+def rows_to_predict(model: Model, label: str | None, tag: str | None) -> dict[str, Any]:
+    """Return how rows to predict are read."""
     reading = stream_options(model, tokens=True, unlabelled=True, frozen=True)
     reading |= shared.label_column(reading, label)
     if tag is not None:
         if tag in model.reading.columns:
             raise ParameterError(f"--tag {tag}: this column is a feature of the model")
         reading["tag"] = tag
-    files = GrowingFiles({"bad_rows": bad_rows}, lambda text: typer.echo(text, err=True))
-    try:
-        with (
-            files,
-            streams.open(data, **(reading | options)) as stream,
-            _predictions_file(output) as target,
-        ):
-            stream.refuse_columns_of_text(ReadOptions(tag=tag))
-            if not (quiet or json):
-                typer.echo(stream.description, err=True)
-            if not (quiet or json) and kind != "label" and model.classes == 2:
-                assert model.table is not None  # noqa: S101 - it has classes
-                what = "probabilities" if kind == "probability" else "raw predictions"
-                name = model.table.sorted_labels()[1]
-                typer.echo(f"{what} are those of the class {name}", err=True)
-            with watched(stream, shown=shown) as batches:
-                for batch in batches:
-                    target.write(
-                        _active_lines(model, batch, kind, json)
-                        if active
-                        else _lines(model, batch, kind, interval, json)
-                    )
-                    target.flush()
-                    skipped += batch.skipped
-                    unknown.add(batch)
-                    files.write("bad_rows", batch.bad_text())
-            lines = unknown.lines(stream)
-    except BrokenPipeError:  # the reader closed the pipe
-        discard_output(sys.stdout)
-    if skipped and not quiet:
-        typer.echo(f"{skipped} bad rows skipped: they have no line in the output", err=True)
-    for line in [] if quiet else lines:
-        typer.echo(line, err=True)
+    return reading
 
 
-def _lines(model: Model, batch: Batch, kind: str, interval: float | None, json: bool) -> str:
+def _heading(model: Model, stream: Stream, kind: str) -> Iterator[str]:
+    """Yield what is said before the predictions."""
+    yield stream.description
+    if kind != "label" and model.classes == 2:
+        assert model.table is not None  # noqa: S101 - it has classes
+        what = "probabilities" if kind == "probability" else "raw predictions"
+        yield f"{what} are those of the class {model.table.sorted_labels()[1]}"
+
+
+def _lines(
+    model: Model, batch: Batch, kind: str, *, interval: float | None, active: bool, json: bool
+) -> str:
+    """Return the predictions of a batch, and what is asked for beside them."""
     ends: Floats | None = None
-    if interval is None:
-        raw = model.predict(batch)
+    wanted: list[bool] | None = None
+    marks: list[str] = []
+    if interval is not None:
+        raw, ends = model.predicted(batch, False, interval, batch.offsets)
+        marks = [f"{low!r} {high!r}" for low, high in ends.tolist()]
+    elif active:
+        rows = model.rows(batch, add=False)
+        raw = model.predict(rows)
+        wanted = asking.wanted(model, rows).tolist()
+        marks = [f"{want:d}" for want in wanted]
     else:
-        raw, ends = model.predicted(batch, False, interval)
+        raw = model.predict(batch)
     if json:
-        return prediction_objects(model, raw, batch.tags, ends)
-    if ends is not None:
-        return interval_lines(raw, ends, batch.tags)
-    return prediction_lines(model, raw, kind, batch.tags)
-
-
-def _active_lines(model: Model, batch: Batch, kind: str, json: bool) -> str:
-    """Return predictions, and whether the label of each row is wanted."""
-    rows = model.rows(batch, add=False)
-    raw, wanted = model.predict(rows), asking.wanted(model, rows).tolist()
-    if json:
-        return prediction_objects(model, raw, batch.tags, wanted=wanted)
-    names = batch.tags or [""] * len(wanted)
-    marks = [f"{want:d} {name}".rstrip() for want, name in zip(wanted, names, strict=True)]
-    return prediction_lines(model, raw, kind, marks)
+        return prediction_objects(model, raw, batch.tags, ends, wanted)
+    tags = batch.tags
+    if marks:
+        names = batch.tags or [""] * len(marks)
+        tags = [f"{mark} {name}".rstrip() for mark, name in zip(marks, names, strict=True)]
+    return prediction_lines(model, raw, kind, tags)
 
 
 @contextmanager
@@ -215,6 +201,8 @@ def _predictions_file(output: Path | None) -> Iterator[IO[str]]:
 
 def check_kind(model: Model, kind: str) -> str:
     """Return what to print: "probability", "label", "mean" or "raw"."""
+    if kind not in KINDS:
+        raise ParameterError(f"--as must be one of {', '.join(KINDS)}; got {kind!r}")
     if kind == "auto":
         with_link = "mean" if model.parameters.log_link else "raw"
         return "probability" if model.probabilistic else with_link

@@ -27,7 +27,6 @@ from sonline.streams.sources import expand
 from sonline.training import (
     ENDING,
     EVERY_SECONDS,
-    NO_CACHE,
     RunSettings,
     Training,
     checkpoint_times,
@@ -54,7 +53,6 @@ def train(
     ] = None,
     parameters: dict[str, Any],
     passes: Annotated[int, typer.Option(min=1, help="Number of passes over the files.")] = 1,
-    cache: Annotated[str | None, typer.Option(hidden=True)] = None,
     shuffle: Annotated[
         int,
         typer.Option(
@@ -136,8 +134,6 @@ def train(
 
     Example: sonline train clicks.csv.gz --label click -o clicks.son
     """
-    if cache is not None:
-        raise ParameterError(f"--cache is not an option: {NO_CACHE}")
     if save_to is not None:
         check_outputs(data, save_config=save_to)
         save_config(save_to, context)
@@ -305,21 +301,39 @@ def _check(settings: RunSettings) -> None:
 
 def report(run: Training, model: Model, seconds: float) -> dict[str, Any]:
     """Return the result as values that JSON can hold."""
-    stats = model.stats()
     summaries = [*run.past, run.summary()]
-    plain = [{k: _shown(v) for k, v in values.items()} for values in summaries]
+    facts = {k: _shown(v) for k, v in run.next_rows.as_dict().items()}
+    if run.validation is not None:
+        facts["best_pass"] = run.validation.best_pass
+    return result_of(
+        run.settings,
+        model,
+        [{k: _shown(v) for k, v in values.items()} for values in summaries],
+        seconds,
+        input=run.description,
+        rows=run.rows,
+        skipped=run.skipped,
+        **facts,
+    )
+
+
+def result_of(
+    settings: RunSettings,
+    model: Model,
+    passes: list[dict[str, Any]],
+    seconds: float,
+    **facts: Any,
+) -> dict[str, Any]:
+    """Return the result of a run, here or on a cluster, with the measures of its passes."""
+    stats = model.stats()
     return {
-        "model": None if run.settings.output is None else str(run.settings.output),
-        "input": run.description,
+        "model": None if settings.output is None else str(settings.output),
         "task": model.task,
         "classes": [] if model.table is None else model.table.sorted_labels(),
-        "rows": run.rows,
-        "skipped": run.skipped,
-        "passes": plain,
-        **({} if run.validation is None else {"best_pass": run.validation.best_pass}),
+        **facts,
+        "passes": passes,
         "loss_name": model.parameters.loss,
-        **{k: v for k, v in plain[-1].items() if k != "rows"},
-        **{k: _shown(v) for k, v in run.next_rows.as_dict().items()},
+        **{k: v for k, v in passes[-1].items() if k != "rows"},
         "features": stats["features"],
         "sweeps": stats["sweeps"],
         "model_bytes": stats["bytes"],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -33,7 +33,7 @@ from sonline.service.outcomes import (
 )
 from sonline.service.pending import PendingRow, Remembered, Waiting
 from sonline.service.records import AS_ARROW, AS_LINES, KEEP, LEARN, Record
-from sonline.service.settings import SLICE, Settings
+from sonline.service.settings import Settings
 
 _ROWS_IN_A_LOOP = 8  # checked one by one, which is faster for a few
 NO_LIMITS = bodies.Limits(*[1 << 62] * 4)  # events in the log were checked before they were written
@@ -51,7 +51,7 @@ class Ticket(msgspec.Struct):
     record: Record | None
     rows: Rows | None
     outcome: Outcome
-    future: Promise
+    promise: Promise[Outcome]
     table: ClassTable | None  # the classes before this request
     size: int = 0
     added: Sequence[str] = ()  # ids that are now remembered
@@ -96,7 +96,7 @@ class Admission:
 
     # -- rows and labels -------------------------------------------------------------------------
 
-    def keep(self, rows: Rows, served: dict[str, list[list[float]]]) -> Promise:
+    def keep(self, rows: Rows, served: dict[str, list[list[float]]]) -> Promise[Outcome]:
         """Keep rows with an id until their labels arrive, with the predictions of each version."""
         logged = [
             LoggedRow(
@@ -111,19 +111,24 @@ class Admission:
         payload = b"\n".join(map(bodies.encode, logged))
         with self.gate:
             self._check_open(len(logged))
-            names = self._keep(logged, self.next, self.clock.now())
-            return self._admit(
-                Record(KEEP, AS_LINES, len(logged), payload), None, Outcome(), stored=names
-            )
+            replaced = self._keep(logged, self.next, self.clock.now())
+            record = Record(KEEP, AS_LINES, len(logged), payload)
+            names = [str(row.id) for row in logged]
+            return self._admit(record, None, Outcome(), stored=names, taken=replaced)
 
-    def _keep(self, rows: Sequence[LoggedRow], seq: int, now: float) -> list[str]:
+    def _keep(
+        self, rows: Sequence[LoggedRow], seq: int, now: float
+    ) -> list[tuple[str, PendingRow]]:
+        """Let rows wait for their labels; return those that had their ids, to undo it."""
+        replaced = []
         for number, row in enumerate(rows):
-            x, served = bodies.encode(row.x), bodies.encode(row.served)
-            entry = PendingRow(seq + number, now, x, served, row.offset)
-            self.waiting.keep(str(row.id), entry)
-        return [str(row.id) for row in rows]
+            name, x, served = str(row.id), bodies.encode(row.x), bodies.encode(row.served)
+            before = self.waiting.keep(name, PendingRow(seq + number, now, x, served, row.offset))
+            if before is not None and before.seq < seq:
+                replaced.append((name, before))
+        return replaced
 
-    def learn(self, rows: Rows) -> Promise:
+    def learn(self, rows: Rows) -> Promise[Outcome]:
         """Admit rows with labels; the promise is done when they are on disk.
 
         Raises
@@ -183,7 +188,7 @@ class Admission:
         self._checked_rows = Model(self._checked_rows.parameters)
         self._checked_rows.reading = reading
 
-    def label(self, labels: Sequence[LabelRow]) -> Promise:
+    def label(self, labels: Sequence[LabelRow]) -> Promise[Outcome]:
         """Admit the labels of rows that wait; the promise is done when they are on disk.
 
         Raises
@@ -263,7 +268,7 @@ class Admission:
 
     def _take_in(
         self, rows: Rows, outcome: Outcome, types: Mapping[str, str] = MappingProxyType({})
-    ) -> Promise:
+    ) -> Promise[Outcome]:
         """Record ids, classes and types of columns of rows that will be learned, and queue them."""
         table = self._checked_labels.table
         grown = table
@@ -319,11 +324,11 @@ class Admission:
         outcome: Outcome,
         table: ClassTable | None = None,
         **undo: Any,
-    ) -> Promise:
+    ) -> Promise[Outcome]:
         # A duplicate waits, too: the first copy may not be on disk yet.
-        future = Promise()
+        promise: Promise[Outcome] = Promise()
         before = table if rows is not None else self._checked_labels.table
-        ticket = Ticket(record, rows, outcome, future, before, **undo)
+        ticket = Ticket(record, rows, outcome, promise, before, **undo)
         if record is not None:
             ticket.size = len(record.payload)
             self.next += record.count
@@ -331,7 +336,7 @@ class Admission:
             self._held_bytes += ticket.size
         self.queue.append(ticket)
         self.queued()
-        return future
+        return promise
 
     def _check_open(self, count: int) -> None:
         if self.closed is not None:
@@ -367,7 +372,7 @@ class Admission:
             waiting = self.waiting.first_seq or self.next
             return min(waiting, self.remembered.first_seq or self.next), waiting
 
-    def barrier(self) -> tuple[int, Promise]:
+    def barrier(self) -> tuple[int, Promise[Outcome]]:
         """Return the number of the next event, and a promise that all before it are on disk."""
         with self.gate:
             return self.next, self._admit(None, None, Outcome())
@@ -411,7 +416,7 @@ class Admission:
                 self._set_reading(first)
             self.next = next_
         for ticket in group:
-            ticket.future.set_exception(UnavailableError(str(error)))
+            ticket.promise.set_exception(UnavailableError(str(error)))
 
     # -- replaying -------------------------------------------------------------------------------
 
@@ -448,32 +453,6 @@ def _about(labels: Any, model: Model, error: InvalidInputError) -> InvalidInputE
                     row=row,
                 )
     return error
-
-
-def together(records: Iterable[Record], breaks: Container[int]) -> Iterator[list[Record]]:
-    """Yield records that can be decoded and learned with one call; it saves most of the time.
-
-    A record whose first event is in ``breaks`` begins another group.
-    """
-    group: list[Record] = []
-    count = 0
-    for record in records:
-        joins = (record.kind, record.encoding) == (LEARN, AS_LINES)
-        if group and (
-            not joins
-            or count + record.count > SLICE
-            or record.seq in breaks
-            or group[-1].end != record.seq
-        ):
-            yield group
-            group, count = [], 0
-        if not joins:
-            yield [record]
-            continue
-        group.append(record)
-        count += record.count
-    if group:
-        yield group
 
 
 def rows_of(records: Sequence[Record]) -> Rows:

@@ -7,14 +7,14 @@ import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from sonline.errors import InvalidInputError, SonlineError
 from sonline.service import bodies
 from sonline.service.exchange import Reply, Request, error_reply
 from sonline.service.follower import ReadOnlyError
 from sonline.service.metrics import Metrics
-from sonline.service.outcomes import BusyError, Outcome, Promise, UnavailableError, UnknownIdError
+from sonline.service.outcomes import BusyError, Promise, Result, UnavailableError, UnknownIdError
 from sonline.service.reading import DisconnectError
 from sonline.service.security import DeniedError, Guard
 from sonline.service.service import ConflictError, UnknownModelError
@@ -36,10 +36,10 @@ _STATUS: dict[type[Exception], int] = {  # the first that fits; all others are 5
 
 
 class Later(NamedTuple):
-    """An answer that waits until an event is on disk."""
+    """An answer that waits until something is on disk."""
 
-    promise: Promise
-    reply: Callable[[Outcome], Reply]
+    promise: Promise[Any]
+    reply: Callable[[Any], Reply]
 
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Reply | Later]]
@@ -55,12 +55,12 @@ class Bridge:
         self._done: deque[asyncio.Future[None]] = deque()
         self._woken = False
 
-    async def wait(self, promise: Promise) -> Outcome:
-        """Return the outcome of a promise."""
+    async def wait(self, promise: Promise[Result]) -> Result:
+        """Return the result of a promise."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
 
-        def finish(_: Promise) -> None:
+        def finish(_: Promise[Result]) -> None:
             self._done.append(waiter)
             if not self._woken:
                 self._woken = True

@@ -165,6 +165,7 @@ class App:
         try:
             self.service.start()
         except BaseException as error:
+            await asyncio.to_thread(self.service.close)
             await send({"type": "lifespan.startup.failed", "message": str(error)})
             raise
         loop, thread = asyncio.get_running_loop(), threading.get_ident()

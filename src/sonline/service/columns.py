@@ -71,7 +71,7 @@ class Columns:
         sums: dict[str, list[float]] = {}
         for row in rows:
             for name, value in row.items() if isinstance(row, Mapping) else row:
-                if value is None:
+                if value is None or value != value:  # noqa: PLR0124 - NaN in Arrow
                     continue
                 sums_of = sums.setdefault(str(name), [0.0] * 4)
                 sums_of[0] += 1.0

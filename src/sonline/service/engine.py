@@ -17,26 +17,25 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
 from contextlib import suppress
 
 from sonline import persistence
 from sonline.errors import InvalidInputError
 from sonline.model import Model
-from sonline.service.admission import Admission, Ticket, together
+from sonline.service.admission import Admission, Ticket
 from sonline.service.bodies import LabelRow, Rows
 from sonline.service.database import Database
 from sonline.service.gathering import Gathering
-from sonline.service.outcomes import Promise, UnavailableError
+from sonline.service.outcomes import Outcome, Promise, UnavailableError
 from sonline.service.pending import Waiting
 from sonline.service.pool import LEARNERS, SAVERS, WRITERS
 from sonline.service.records import AS_ARROW, CHAMPION, SHADOW, StoreError, Version
+from sonline.service.replay import learn_records
 from sonline.service.settings import Settings
 from sonline.service.versions import Answer, Live, Part, check_alike, check_servable, packed
 
 _GATHER_SECONDS = 0.03  # that a few events wait for others: learning them together is cheaper
 _GATHERED_EVENTS = 256
-_REPLAYED = 64  # groups of records that are learned at a time
 
 
 class Engine:
@@ -71,7 +70,7 @@ class Engine:
         self._learned_to = 1  # the number of the next event to be learned
         self._replayed = self._closing = False
         self._writing = self._learning = self._saving = self._ticking = False  # in a shared thread
-        self._asked: list[Future[int]] = []  # snapshots that were requested
+        self._asked: list[Promise[int]] = []  # snapshots that were requested
         self._saved_at, self._saved_events = time.monotonic(), 0
         self._changing = threading.RLock()  # held while the list of versions changes
         self.admission.queued = self._queued
@@ -152,8 +151,8 @@ class Engine:
             if self._replayed and self.failure is None:
                 self._save(now=True)
                 self._changed.wait_for(lambda: not self._saving)
-            for future in self._asked:
-                future.set_exception(UnavailableError("the service is stopping"))
+            for promise in self._asked:
+                promise.set_exception(UnavailableError("the service is stopping"))
         self.database.release()
 
     def _idle(self) -> bool:
@@ -163,7 +162,7 @@ class Engine:
 
     # -- requests --------------------------------------------------------------------------------
 
-    def predict(self, rows: Rows) -> tuple[Answer, Promise | None]:
+    def predict(self, rows: Rows) -> tuple[Answer, Promise[Outcome] | None]:
         """Predict rows; those with an id are kept until their labels arrive.
 
         The promise is done when they are on disk.
@@ -180,7 +179,7 @@ class Engine:
                     served[str(version)] = live.raw(rows)
         return answer, self.admission.keep(rows, served)
 
-    def learn(self, rows: Rows) -> Promise:
+    def learn(self, rows: Rows) -> Promise[Outcome]:
         """Admit rows with labels; see `Admission.learn`."""
         if rows.encoding == AS_ARROW and self.ready:
             # Only the model knows whether its features have names or indices.
@@ -188,7 +187,7 @@ class Engine:
             self.versions[self.champion].model.rows(first, add=False)
         return self.admission.learn(rows)
 
-    def label(self, labels: Sequence[LabelRow]) -> Promise:
+    def label(self, labels: Sequence[LabelRow]) -> Promise[Outcome]:
         """Admit the labels of rows that wait; see `Admission.label`."""
         return self.admission.label(labels)
 
@@ -239,7 +238,7 @@ class Engine:
                 gathering.written(len(group) + len(queue), time.monotonic() - started)
                 self._wake_learner()
             for ticket in group:
-                ticket.future.set_result(ticket.outcome)
+                ticket.promise.set_result(ticket.outcome)
 
     # -- learning --------------------------------------------------------------------------------
 
@@ -323,22 +322,12 @@ class Engine:
             self._fail(error)
 
     def _replay_events(self) -> None:
-        parts: list[Part] = []
+        records = self.database.read(self._replay_from)
         versions = self.versions.values()
-        breaks = {live.next for live in versions}
-        for records in together(self.database.read(self._replay_from), breaks):
+        for _, end in learn_records(records, versions, self.admission.replay):
             if self._closing:
                 raise UnavailableError("stopped while the events were being replayed")
-            decoded = self.admission.replay(records)
-            if decoded is not None and any(live.next <= records[0].seq for live in versions):
-                parts.append(Part(records[0].seq, decoded))
-            if len(parts) >= _REPLAYED:
-                for live in versions:
-                    live.learn(parts)
-                parts = []
-            self.replayed = records[-1].end - self._replay_from
-        for live in versions:
-            live.learn(parts)
+            self.replayed = end - self._replay_from
         self.database.release()
         with self._gate:
             self._learned_to = self.admission.next
@@ -353,15 +342,15 @@ class Engine:
 
     # -- snapshots -------------------------------------------------------------------------------
 
-    def snapshot(self) -> Future[int]:
+    def snapshot(self) -> Promise[int]:
         """Ask for a snapshot of all versions; the result is the number of events that it holds."""
         with self._gate:
             if self.admission.closed is not None:
                 raise UnavailableError(self.admission.closed)
-            future: Future[int] = Future()
-            self._asked.append(future)
+            promise: Promise[int] = Promise()
+            self._asked.append(promise)
             self._wake_learner()
-            return future
+            return promise
 
     def _snapshot_is_due(self) -> bool:
         new = self.events - self._saved_events
@@ -393,12 +382,12 @@ class Engine:
                 self._remove_old_events()
             except Exception as error:  # noqa: BLE001 - the clients wait for an answer
                 self._save_error = str(error)
-            for future in requests:
+            for promise in requests:
                 if self._save_error is None:
-                    future.set_result(last)
+                    promise.set_result(last)
                 else:
                     message = f"no snapshot could be written: {self._save_error}"
-                    future.set_exception(UnavailableError(message))
+                    promise.set_exception(UnavailableError(message))
             with self._gate:
                 self._saving = False
                 self._wake_learner()

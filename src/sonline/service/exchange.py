@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, MutableMapping
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl
 
-import msgspec
+from sonline.service.bodies import encode
 
 Message: TypeAlias = MutableMapping[str, Any]
 Scope: TypeAlias = MutableMapping[str, Any]
@@ -17,7 +17,6 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 LINES, ARROW = "application/x-ndjson", "application/vnd.apache.arrow.stream"
 JSON, FILE = "application/json", "application/octet-stream"
 _JSON = (b"content-type", JSON.encode())
-encode = msgspec.json.Encoder().encode
 
 
 class Request:

@@ -63,13 +63,13 @@ def _kind(value: Any) -> str:
     return _WORDS.get(type(value), f"the number {value!r:.40}")
 
 
-def _number(value: Any) -> str | None:
-    if isinstance(value, float) and not math.isfinite(value):
-        if math.isnan(value):
-            return "is not a number (NaN); leave it out, or send null for a missing value"
-        return "is infinite, or too large for a number"
+def _number(value: Any, what: str, instead: str = "") -> str | None:
+    if isinstance(value, float) and math.isnan(value):
+        return f"{what}is not a number (NaN){instead}"
+    if isinstance(value, float) and math.isinf(value):
+        return f"{what}is infinite, or too large for a number"
     if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 1 << 1000:
-        return "is too large for a number"
+        return f"{what}is too large for a number"
     return None
 
 
@@ -79,8 +79,8 @@ def _features(value: Any) -> str | None:
             good = isinstance(pair, list) and len(pair) == 2 and type(pair[0]) is int
             if not good or type(pair[1]) not in (int, float):
                 return f"expected pairs of index and number such as [3, 1.0], got {pair!r:.80}"
-            if fault := _number(pair[1]):
-                return f"feature {pair[0]} {fault}"
+            if fault := _number(pair[1], f"feature {pair[0]} ", "; leave it out"):
+                return fault
         return None
     if not isinstance(value, dict):
         return f"expected features by name, or pairs of index and number; got {_kind(value)}"
@@ -90,16 +90,16 @@ def _features(value: Any) -> str | None:
                 f"feature {name[:80]!r} is {_kind(content)}; a value is a number, text, true, "
                 "false or null"
             )
-        if fault := _number(content):
-            return f"feature {name[:80]!r} {fault}"
+        instead = "; leave it out, or send null for a missing value"
+        if fault := _number(content, f"feature {name[:80]!r} ", instead):
+            return fault
     return None
 
 
 def _label(value: Any) -> str | None:
     if value is None or isinstance(value, (dict, list)):
         return f"a label is a number, text, true or false; got {_kind(value)}"
-    fault = _number(value)
-    return fault and f"the label {fault.partition(';')[0]}"
+    return _number(value, "the label ")
 
 
 def _id(value: Any) -> str | None:
@@ -113,15 +113,13 @@ def _id(value: Any) -> str | None:
 def _weight(value: Any) -> str | None:
     if type(value) not in (int, float):
         return f"a weight is a number of 0 or more, got {_kind(value)}"
-    fault = _number(value)
-    return fault and f"the weight {fault.partition(';')[0]}"
+    return _number(value, "the weight ")
 
 
 def _offset(value: Any) -> str | None:
     if value is not None and type(value) not in (int, float):
         return f"an offset is a number, got {_kind(value)}"
-    fault = _number(value)
-    return fault and f"the offset {fault.partition(';')[0]}"
+    return _number(value, "the offset ")
 
 
 def _of(kind: type, what: str) -> Callable[[Any], str | None]:

@@ -9,21 +9,22 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
 
 from sonline.errors import SonlineError
-from sonline.service.admission import rows_of, together
+from sonline.service.admission import rows_of
 from sonline.service.bodies import Rows
-from sonline.service.outcomes import Promise, UnavailableError
+from sonline.service.outcomes import Outcome, Promise, UnavailableError
 from sonline.service.pending import Waiting
 from sonline.service.pool import LEARNERS
-from sonline.service.records import CHAMPION, KEEP
-from sonline.service.versions import Answer, Live, Part
+from sonline.service.records import CHAMPION, KEEP, Record
+from sonline.service.replay import learn_records
+from sonline.service.versions import Answer, Live
 from sonline.service.view import DatabaseView
 
 POLL = 0.02  # seconds between looks at a file that has changed within `_ACTIVE` seconds
 _ACTIVE = 10.0
 _CHECK = 0.5  # seconds between looks at other files, and at the lists of versions
-_TOGETHER = 64  # groups of records that are learned at a time
 
 
 class ReadOnlyError(SonlineError):
@@ -45,7 +46,6 @@ class Follower:
         self.versions: dict[int, Live] = {}
         self.champion = 0
         self.failure: str | None = None  # why the events cannot be followed
-        self.disk: str | None = None
         self.events = 0  # learned since the start
         self.groups = 0
         self.lag = 0  # events on disk that are not learned yet
@@ -79,9 +79,9 @@ class Follower:
     def problem(self) -> str | None:
         """Why the events cannot be followed, or which events the champion could not learn."""
         live = self.versions.get(self.champion)
-        return self.failure or self.disk or (None if live is None else live.problem)
+        return self.failure or (None if live is None else live.problem)
 
-    def predict(self, rows: Rows) -> tuple[Answer, Promise | None]:
+    def predict(self, rows: Rows) -> tuple[Answer, Promise[Outcome] | None]:
         """Predict rows, which must have no id."""
         if not self._caught_up:
             raise UnavailableError(self.failure or "the events are being replayed; try again later")
@@ -101,9 +101,10 @@ class Follower:
             if now - self._checked >= _CHECK or self.database.changed():
                 self._checked = now
                 self._update()
-        except (SonlineError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - readiness says so
             # Start again from the newest snapshots: events may have been removed from the file.
-            self.failure = str(error)
+            known = isinstance(error, (SonlineError, OSError))
+            self.failure = str(error) if known else repr(error)
             self.database = DatabaseView(self.database.path)
             self._next, self._checked, delay = 0, 0.0, _CHECK
         else:
@@ -134,26 +135,20 @@ class Follower:
             self._learn_new(database.next)
 
     def _learn_new(self, end: int) -> None:
-        parts: list[Part] = []
-        breaks = {live.next for live in self.versions.values()}
+        learned = self.versions[self.champion].next
         self.lag = end - self._next
-        for records in together(self.database.read(self._next), breaks):
-            if records[0].kind != KEEP:
-                parts.append(Part(records[0].seq, rows_of(records)))
-            if len(parts) >= _TOGETHER:
-                self._learn(parts, records[-1].end)
-                parts = []
-            end = max(end, records[-1].end)
+        records = self.database.read(self._next)
+        for parts, next_ in learn_records(records, self.versions.values(), _labelled):
+            self.events += sum(part.rows.count for part in parts if part.seq >= learned)
+            self._next = next_
+            self.lag = max(0, end - next_)
             if self._closing.is_set():
                 return
-        self._learn(parts, end)
-        self.database.next = end
+        self._next = self.database.next = max(end, self._next)
+        for live in self.versions.values():  # the last events may be lost
+            live.next = max(live.next, self._next)
+        self.lag = 0
 
-    def _learn(self, parts: list[Part], next_: int) -> None:
-        learned = self.versions[self.champion].next
-        self.events += sum(part.rows.count for part in parts if part.seq >= learned)
-        for live in self.versions.values():
-            live.learn(parts)
-            live.next = max(live.next, next_)
-        self._next = next_
-        self.lag = max(0, self.database.next - next_)
+
+def _labelled(records: Sequence[Record]) -> Rows | None:
+    return None if records[0].kind == KEEP else rows_of(records)

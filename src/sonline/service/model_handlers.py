@@ -11,6 +11,7 @@ from sonline import persistence
 from sonline.labels import token_of
 from sonline.model import Model
 from sonline.service import bodies
+from sonline.service.answers import Later
 from sonline.service.bodies import NewModel, NewVersion
 from sonline.service.exchange import FILE, JSON, Reply, Request, as_json
 from sonline.service.metrics import Metrics
@@ -62,7 +63,7 @@ class ModelHandlers:
         body, kind = await self._reader.read(request, (JSON, FILE))
         if kind == FILE:
             name, origin = request.query.get("name", ""), "file"
-            model = await asyncio.to_thread(_loaded, body)
+            model = await asyncio.to_thread(Model.from_bytes, body)
         else:
             request_body = bodies.decode_one(body, NewModel)
             name, origin = request_body.name, "parameters"
@@ -75,7 +76,7 @@ class ModelHandlers:
         engine = self._service.writer(request.parameters["name"])
         body, kind = await self._reader.read(request, (JSON, FILE))
         if kind == FILE:
-            model = await asyncio.to_thread(_loaded, body)
+            model = await asyncio.to_thread(Model.from_bytes, body)
         else:
             parameters = bodies.decode_one(body, NewVersion).parameters
             champion = engine.versions[engine.champion].model
@@ -106,11 +107,10 @@ class ModelHandlers:
         await asyncio.to_thread(engine.roll_back)
         return as_json({"champion": engine.champion})
 
-    async def snapshot(self, request: Request) -> Reply:
+    async def snapshot(self, request: Request) -> Later:
         """Write snapshots now."""
         engine = self._service.writer(request.parameters["name"])
-        events = await asyncio.wrap_future(engine.snapshot())
-        return as_json({"events": events})
+        return Later(engine.snapshot(), lambda events: as_json({"events": events}))
 
     async def download(self, request: Request) -> Reply:
         """Return a version as a model file."""
@@ -166,12 +166,6 @@ def _version(request: Request) -> int:
     if not re.fullmatch("[0-9]{1,9}", text):
         raise UnknownModelError(f"there is no version {text[:20]!r}")
     return int(text)
-
-
-def _loaded(body: bytes) -> Model:
-    model = Model.from_bytes(body)
-    model.face = {}
-    return model
 
 
 def _event(kind: str, content: bytes) -> bytes:

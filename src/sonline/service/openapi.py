@@ -69,37 +69,32 @@ def _rows(kind: type[msgspec.Struct]) -> dict[str, Any]:
 _ARROW_ROWS, _MODEL_FILE = (
     {kind: {"schema": {"type": "string", "format": "binary"}}} for kind in (ARROW, FILE)
 )
-_QUERY_NAME = {"name": "name", "in": "query", "schema": {"type": "string"}}
-_LABEL = {
-    "name": "label",
-    "in": "query",
-    "description": "The class to explain; by default the predicted one, of two the second.",
-    "schema": {"type": "string"},
-}
-_CLASS = {
-    "name": "label",
-    "in": "query",
-    "description": "The class; by default all of them, if there are up to ten.",
-    "schema": {"type": "string"},
-}
-_INTERVAL = {
-    "name": "interval",
-    "in": "query",
-    "description": "Of a regression: also return an interval that holds this part of the labels.",
-    "schema": {"type": "number", "exclusiveMinimum": 0, "exclusiveMaximum": 1},
-}
-_WANTS_LABEL = {
-    "name": "wants_label",
-    "in": "query",
-    "description": "Of classes: also return whether the label of a row is worth asking for.",
-    "schema": {"type": "boolean"},
-}
-_DURABLE = {
-    "name": "durable",
-    "in": "query",
-    "description": "Wait until rows with an id are on disk.",
-    "schema": {"type": "boolean"},
-}
+
+
+def _query(name: str, kind: str, description: str, **limits: Any) -> dict[str, Any]:
+    """Return a parameter after the question mark."""
+    schema = {"type": kind, **limits}
+    return {"name": name, "in": "query", "description": description, "schema": schema}
+
+
+_NEW_NAME = _query("name", "string", "The name of the model, if the body is a model file.")
+_LABEL = _query(
+    "label", "string", "The class to explain; by default the predicted one, of two the second."
+)
+_CLASS = _query("label", "string", "The class; by default all of them, if there are up to ten.")
+_INTERVAL = _query(
+    "interval",
+    "number",
+    "Of a regression: also return an interval that holds this part of the labels.",
+    exclusiveMinimum=0,
+    exclusiveMaximum=1,
+)
+_WANTS_LABEL = _query(
+    "wants_label",
+    "boolean",
+    "Of classes: also return whether the label of a row is worth asking for.",
+)
+_DURABLE = _query("durable", "boolean", "Wait until rows with an id are on disk.")
 
 
 @dataclass(frozen=True)
@@ -154,7 +149,7 @@ OPERATIONS = (
         _json(),
         _json(NewModel) | _MODEL_FILE,
         201,
-        (_QUERY_NAME,),
+        (_NEW_NAME,),
     ),
     Operation("model", "GET", _MODEL, "predict", "Describe a model.", _json()),
     Operation(

@@ -69,13 +69,14 @@ class Waiting:
         """The number of the oldest event with a row that waits."""
         return min((row.seq for row in self._rows.values()), default=None)
 
-    def keep(self, name: str, row: PendingRow) -> None:
-        """Keep a row, which replaces one with the same id; remove the oldest beyond the limits."""
-        self.give_back(name, row)
+    def keep(self, name: str, row: PendingRow) -> PendingRow | None:
+        """Keep a row, and remove the oldest beyond the limits; return the row that it replaces."""
+        replaced = self.give_back(name, row)
         self.expire(row.time)
         while self.bytes > self.limit:
             self.forget(next(iter(self._rows)))
             self.evicted += 1
+        return replaced
 
     def peek(self, name: str) -> PendingRow:
         """Return a row that must be there."""
@@ -86,11 +87,12 @@ class Waiting:
         self.expire(now)
         return self.forget(name)
 
-    def give_back(self, name: str, row: PendingRow) -> None:
-        """Keep a row again whose label could not be written."""
-        self.forget(name)
+    def give_back(self, name: str, row: PendingRow) -> PendingRow | None:
+        """Keep a row again whose label could not be written; return the row that it replaces."""
+        replaced = self.forget(name)
         self._rows[name] = row
         self.bytes += row.size
+        return replaced
 
     def expire(self, now: float) -> None:
         """Forget rows that are too old."""

@@ -38,7 +38,7 @@ class Pool:
         """Call a function after a delay in seconds."""
         with self._changed:
             heapq.heappush(self._work, (time.monotonic() + delay, next(self._numbers), work))
-            if not self._idle and self._started < self._threads:
+            if len(self._work) > self._idle and self._started < self._threads:
                 self._started += 1
                 name = f"{self._name}-{self._started}"
                 threading.Thread(target=self._run, name=name, daemon=True).start()

@@ -17,7 +17,7 @@ from sonline.service.bodies import (
     PredictRow,
     Rows,
 )
-from sonline.service.exchange import ARROW, JSON, LINES, Reply, Request
+from sonline.service.exchange import ARROW, JSON, LINES, Reply, Request, as_json
 from sonline.service.metrics import Metrics
 from sonline.service.outcomes import Outcome, Promise, UnavailableError
 from sonline.service.reading import ROW_LINES, BodyReader
@@ -64,12 +64,12 @@ class RowHandlers:
         x, label = bodies.features(row.x, self._limits.features), request.query.get("label")
         live = self._champion(request)
         explained = await asyncio.to_thread(live.explain, x, label, row.offset)
-        return Reply(bodies.encode(explained))
+        return as_json(explained)
 
     async def curves(self, request: Request) -> Reply:
         """Return what each column adds to predictions, as a function of its value."""
         live, label = self._champion(request), request.query.get("label")
-        return Reply(bodies.encode(await asyncio.to_thread(live.curves, label)))
+        return as_json(await asyncio.to_thread(live.curves, label))
 
     def _champion(self, request: Request) -> Live:
         engine = self._service.engine(request.parameters["name"])
@@ -129,7 +129,7 @@ class RowHandlers:
             return [bodies.decode_one(body, row)]
         return bodies.decode_lines(body, row, self._limits)
 
-    def _later(self, request: Request, kind: str, promise: Promise) -> Later:
+    def _later(self, request: Request, kind: str, promise: Promise[Outcome]) -> Later:
         name = request.parameters["name"]
 
         def reply(outcome: Outcome) -> Reply:
@@ -138,15 +138,13 @@ class RowHandlers:
                 self._service.watched[name].delays.extend(outcome.delays)
             seq, duplicates = outcome.seq, outcome.duplicates
             if kind == JSON:
-                return Reply(bodies.encode(Learned(seq, duplicates > 0)))
-            return Reply(
-                bodies.encode(LearnedMany(outcome.learned, duplicates, outcome.unknown, seq))
-            )
+                return as_json(Learned(seq, duplicates > 0))
+            return as_json(LearnedMany(outcome.learned, duplicates, outcome.unknown, seq))
 
         return Later(promise, reply)
 
 
-def _when_stored(request: Request, promise: Promise, reply: Reply) -> Reply | Later:
+def _when_stored(request: Request, promise: Promise[Outcome], reply: Reply) -> Reply | Later:
     """Return a reply at once or, with ?durable=1, when the rows to be labelled are on disk."""
     if _is_set(request.query, "durable"):
         return Later(promise, lambda _: reply)
@@ -167,7 +165,7 @@ def _encoded(answer: Answer, id_: str | None, row: int) -> bytes:
     return bodies.encode(Prediction(label, raw, version, seq, id_, shares, interval, wanted))
 
 
-def _report(promise: Promise) -> None:
+def _report(promise: Promise[Outcome]) -> None:
     """Log a warning that rows were predicted but could not be stored."""
     error = promise.exception()
     if error is not None:

@@ -169,5 +169,5 @@ class Guard:
     def _refuse_other_sites(request: Request) -> None:
         """Raise an error about a request from a page of another site."""
         origin = request.header(b"origin")
-        if origin is not None and urlsplit(origin).netloc != request.header(b"host"):
+        if origin is not None and origin.partition("://")[2] != request.header(b"host"):
             raise DeniedError(403, "requests from pages of other sites are refused")

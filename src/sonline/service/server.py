@@ -138,9 +138,7 @@ def run(
             service.start()
             for name, path in models.items():
                 if name not in service.engines:
-                    model = Model.load(path)
-                    model.face = {}
-                    service.create(name, model, "file")
+                    service.create(name, Model.load(path), "file")
             if with_demo:
                 demo.start(service)
             collect_less()

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -178,9 +178,10 @@ class Service:
         if self._closed:
             return
         self._closed = True
-        for engine in self.engines.values():
-            engine.close()
-        self._unlock()
+        with ExitStack() as closing:  # all of them, even if one cannot be closed
+            closing.callback(self._unlock)
+            for engine in self.engines.values():
+                closing.callback(engine.close)
 
     def refresh(self) -> None:
         """Follow models that the writer has created meanwhile.
@@ -318,7 +319,7 @@ class Watched:
             "waiting": len(engine.waiting),
             "champion": engine.champion,
             "versions": {
-                str(n): live.monitor.values() | live.summary() | {"refused": live.refused}
+                str(n): live.monitor.values() | live.summary()
                 for n, live in engine.versions.items()
             },
         }

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields, replace
-from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
 
 from sonline import persistence
+from sonline.arguments import refuse_unknown_names
 from sonline.errors import (
     DivergenceError,
     InvalidInputError,
@@ -32,9 +32,11 @@ from sonline.service.monitor import Monitor
 from sonline.service.records import CHAMPION, StoreError, Version
 from sonline.service.settings import SLICE
 from sonline.service.view import DatabaseView
+from sonline.streams.batch import joined_column
 
 EXPLAINED = 20_000  # features of a model whose predictions are explained: it reads all weights
 FACE = {"name": "OnlineLearner"}  # what a model file of the service is opened as
+Item = TypeVar("Item")
 
 
 class RecoveryError(SonlineError):
@@ -57,11 +59,7 @@ def new_model(
     if task == "regression":
         options.setdefault("loss", "squared")
     names = [field.name for field in fields(Parameters)]
-    for name in options:
-        if name not in names:
-            similar = get_close_matches(name, names, 1)
-            advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(names)}"
-            raise ParameterError(f"parameters: there is no parameter {name!r}; {advice}")
+    refuse_unknown_names("parameters: there is no parameter", options, names)
     try:
         chosen = Parameters(**options)
     except TypeError as error:
@@ -378,7 +376,6 @@ class Live:
             except (ModelFileError, StoreError) as error:
                 reasons.append(str(error))
                 continue
-            model.face = {}
             return cls(info, model, snapshot.next), snapshot.keep_from
         raise RecoveryError(
             f"{database.path}: version {info.version} has no good snapshot ({'; '.join(reasons)}); "
@@ -420,18 +417,32 @@ def _slice(rows: Rows, start: int, end: int) -> Rows:
 
 def _joined(parts: Iterator[Part]) -> Iterator[list[Part]]:
     """Yield parts that can be learned with one call; batches are loops, so nothing changes."""
-    group: list[Part] = []
+    return grouped(
+        parts,
+        lambda part: part.rows.count,
+        lambda part: isinstance(part.rows.x, list) and isinstance(part.rows.y, list),
+    )
+
+
+def grouped(
+    items: Iterable[Item],
+    rows: Callable[[Item], int],
+    plain: Callable[[Item], bool],
+    follows: Callable[[Item, Item], bool] = lambda before, item: True,
+) -> Iterator[list[Item]]:
+    """Yield groups of up to `SLICE` rows; an item that is not plain is a group of its own.
+
+    An item that does not follow the one before begins another group.
+    """
+    group: list[Item] = []
     count = 0
-    for part in parts:
-        plain = isinstance(part.rows.x, list) and isinstance(part.rows.y, list)
-        if group and (not plain or count + part.rows.count > SLICE):
+    for item in items:
+        joins = group and plain(group[0]) and plain(item) and follows(group[-1], item)
+        if group and not (joins and count + rows(item) <= SLICE):
             yield group
             group, count = [], 0
-        if not plain:
-            yield [part]
-            continue
-        group.append(part)
-        count += part.rows.count
+        group.append(item)
+        count += rows(item)
     if group:
         yield group
 
@@ -440,22 +451,13 @@ def _together(parts: list[Part]) -> Rows:
     if len(parts) == 1:
         return parts[0].rows
     every = [part.rows for part in parts]
-
-    def joined(columns: list[Floats | None], value: float) -> Floats | None:
-        if all(column is None for column in columns):
-            return None
-        filled = [
-            np.full(rows.count, value) if column is None else column
-            for rows, column in zip(every, columns, strict=True)
-        ]
-        return np.concatenate(filled)
-
+    counts = [rows.count for rows in every]
     return Rows(
         [x for rows in every for x in rows.x],
-        sum(rows.count for rows in every),
+        sum(counts),
         (),
         [y for rows in every for y in rows.y],
-        joined([rows.weights for rows in every], 1.0),
-        joined([rows.offsets for rows in every], 0.0),
+        joined_column([rows.weights for rows in every], counts, 1.0),
+        joined_column([rows.offsets for rows in every], counts, 0.0),
         [s for rows in every for s in (rows.served or [None] * rows.count)],
     )

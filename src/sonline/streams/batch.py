@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -16,8 +16,8 @@ from sonline.labels import Label, label_or_none
 from sonline.rows import Floats
 from sonline.rows import Indices as Integers
 from sonline.rows.cells import stored_rows
+from sonline.streams.sources import MAGIC
 
-COMPRESSED = (b"\x1f\x8b", b"BZh", b"\xfd7zX", b"\x28\xb5\x2f\xfd")
 ROW_COLUMNS = (
     *("labels", "codes", "weights", "offsets"),
     *("lines", "ends", "row_ends", "next_lines"),
@@ -274,11 +274,21 @@ class Batch:
         )
 
 
+def joined_column(
+    parts: Sequence[Floats | None], rows: Sequence[int], default: float
+) -> Floats | None:
+    """Return the numbers of several batches; None stands for the default in all rows of one."""
+    if all(part is None for part in parts):
+        return None
+    every = zip(parts, rows, strict=True)
+    return np.concatenate([np.full(n, default) if part is None else part for part, n in every])
+
+
 def _read_again(file: str, start: int, end: int) -> bytes | None:
     """Return some bytes of a file; None if it is compressed, a pipe or not there."""
     try:
         with Path(file).open("rb") as plain:
-            if not plain.seekable() or plain.read(4).startswith(COMPRESSED):
+            if not plain.seekable() or plain.read(8).startswith(tuple(MAGIC)):
                 return None
             plain.seek(start)
             return plain.read(end - start)

@@ -7,6 +7,7 @@ A number is a feature with the name of its column, text is the feature ``column=
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,17 +21,14 @@ from sonline.streams.batch import BadRow, Position
 from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import (
     NOT_UTF8,
-    check_columns,
-    check_known,
-    check_names,
-    label_column,
+    check_header,
     ngram_columns,
     not_a_date,
     not_indices,
     too_large,
 )
 from sonline.streams.sources import refuse_other_files
-from sonline.streams.text import BYTE_ORDER_MARK, TextReader, seek
+from sonline.streams.text import TextReader, seek
 
 if TYPE_CHECKING:
     from sonline.streams.sources import Source
@@ -116,7 +114,7 @@ class CsvReader(TextReader):
     ) -> tuple[str, list[str], Position]:
         """Return the delimiter, the names of the columns and where the rows start."""
         options = self._options
-        mark = len(BYTE_ORDER_MARK) if head.startswith(BYTE_ORDER_MARK) else 0
+        mark = len(BOM_UTF8) if head.startswith(BOM_UTF8) else 0
         head = head[mark:]
         delimiter = "\t" if options.format == "tsv" else options.delimiter or sniffed(head)
         rows, used = _core.split_csv(head, delimiter, 1)
@@ -146,14 +144,9 @@ class CsvReader(TextReader):
     def _set_columns(self, names: list[str], sample: bytes, delimiter: str, file: str) -> None:
         """Set the types of a file's columns; those not known yet are detected from a sample."""
         options = self._options
-        check_names(names, file)
-        check_known(options, names, file)
+        first = not self._types and not options.frozen
+        label = check_header(options, names, file, first)
         self._seen.update(names)
-        label = label_column(options, names, file)
-        named = (options.weight, options.offset, options.tag, *self._ngrams)
-        check_columns(named, names, file)
-        if not self._types and not options.frozen:  # later files may lack them
-            check_columns((*options.ignore, *options.text, *options.amounts), names, file)
         if not options.header:
             most = max((int(known[1:]) for known in self._types), default=0)
             if len(names) < most:

@@ -12,15 +12,19 @@ if TYPE_CHECKING:
 _PIECE = 1 << 13  # compressed bytes per read, because the decompressed bytes must fit in memory
 
 
-class SourceFile(io.RawIOBase):
+class Readable(io.RawIOBase):
+    """A file to be read."""
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+
+class SourceFile(Readable):
     """The decompressed bytes of a source as a file; errors about damage name the source."""
 
     def __init__(self, source: Source) -> None:
         self._source = source
-
-    def readable(self) -> bool:
-        """Return True: the file can be read."""
-        return True
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer; pyarrow takes fewer bytes for the end of the file."""
@@ -31,7 +35,7 @@ class SourceFile(io.RawIOBase):
         return count
 
 
-class Frames(io.RawIOBase):
+class Frames(Readable):
     """The decompressed bytes of compressed frames; a file that ends within a frame is an error.
 
     The reader of zstandard would take the end of the file for the end of the frame.
@@ -43,10 +47,6 @@ class Frames(io.RawIOBase):
         self._frame: Any = None
         self._packed = b""
         self._plain = memoryview(b"")
-
-    def readable(self) -> bool:
-        """Return True: the file can be read."""
-        return True
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer with the bytes that are available."""
@@ -66,7 +66,7 @@ class Frames(io.RawIOBase):
         return count
 
 
-class SniffedFile(io.RawIOBase):
+class SniffedFile(Readable):
     """A file whose first read returns enough bytes to detect its format.
 
     The first read of a pipe may return a single byte.
@@ -76,10 +76,6 @@ class SniffedFile(io.RawIOBase):
         self._file = file
         self._read = getattr(file, "readinto1", file.readinto)  # returns the bytes available so far
         self._is_enough: Callable[[bytes], bool] | None = is_enough
-
-    def readable(self) -> bool:
-        """Return True: the file can be read."""
-        return True
 
     def readinto(self, buffer: Any) -> int:
         """Fill the buffer with the bytes that are available."""

@@ -185,6 +185,21 @@ def ngrams(text: str, largest: int) -> dict[str, float]:
     return counts
 
 
+def check_header(options: Options, columns: list[str], file: str, first: bool) -> str | None:
+    """Check the columns of a file, and return that of the label; None if none is needed.
+
+    Columns that options name must be in the ``first`` file, and those of each row in all files.
+    """
+    check_names(columns, file)
+    check_known(options, columns, file)
+    label = label_column(options, columns, file)
+    named = [options.weight, options.offset, options.tag, *ngram_columns(options.ngrams)]
+    if first:
+        named += [*options.ignore, *options.text, *options.amounts]
+    check_columns(named, columns, file)
+    return label
+
+
 def check_names(columns: list[str], file: str) -> None:
     """Raise an error about names of columns that are repeated or cannot be decoded."""
     seen = set()

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sonline.streams.batch import ROW_COLUMNS, Batch
+from sonline.streams.batch import ROW_COLUMNS, Batch, joined_column
 
 
 def shuffled(
@@ -70,15 +70,6 @@ def _block(batches: list[Batch], seed: int) -> Batch:
     return combined.rows(rng.permutation(len(combined)))
 
 
-def _optional(parts: list[Any], rows: list[int], default: float) -> Any:
-    """Return a column that is None in batches where all its numbers are the default."""
-    if all(part is None for part in parts):
-        return None
-    return np.concatenate(
-        [np.full(n, default) if p is None else p for p, n in zip(parts, rows, strict=True)]
-    )
-
-
 def joined(batches: list[Batch]) -> Batch:
     """Return the rows of several batches, which follow each other, as one."""
     first, last = batches[0], batches[-1]
@@ -97,8 +88,8 @@ def joined(batches: list[Batch]) -> Batch:
         **columns
         | {
             "indptr": np.concatenate([*indptr, [sum(sizes)]]).astype(np.int64),
-            "weights": _optional([batch.weights for batch in batches], rows, 1.0),
-            "offsets": _optional([batch.offsets for batch in batches], rows, 0.0),
+            "weights": joined_column([batch.weights for batch in batches], rows, 1.0),
+            "offsets": joined_column([batch.offsets for batch in batches], rows, 0.0),
             "tags": [*itertools.chain(*tags)] if any(batch.tags for batch in batches) else None,
             "new_names": [name for batch in batches for name in batch.new_names],
             "new_labels": [label for batch in batches for label in batch.new_labels],

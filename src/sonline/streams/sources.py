@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bz2
+import codecs
 import glob
 import gzip
 import hashlib
@@ -33,7 +34,7 @@ _COMPRESSED_SUFFIXES = {
     ".zst": "zstd",
     ".zstd": "zstd",
 }
-_MAGIC = {
+MAGIC = {
     b"\x1f\x8b": "gzip",
     b"BZh": "bz2",
     b"\xfd7zXZ\x00": "xz",
@@ -140,7 +141,6 @@ class Source:
     raw: IO[bytes]
     plain: IO[bytes]
     compression: str | None
-    size: int | None  # of the raw bytes, if it is known
     failed: Exception | None = None  # the next read raises it
 
     @property
@@ -206,15 +206,15 @@ class Source:
 
 def open_source(name: str) -> Source:
     """Open a file, a URL or standard input; compression is detected from the first bytes."""
-    raw, size = _open_raw(name)
+    raw = _open_raw(name)
     if not raw.seekable():
         raw = cast(IO[bytes], SniffedFile(raw, _shows_compression_and_format))
     # A BufferedReader can peek at the first bytes, and its tell() is exact enough for progress.
     raw = cast(IO[bytes], io.BufferedReader(cast(Any, raw), _SAMPLE))
     with _reaching(name):
         head = cast(Any, raw).peek(8)
-    compression = next((kind for magic, kind in _MAGIC.items() if head.startswith(magic)), None)
-    return Source(name, raw, _decompressed(raw, compression), compression, size)
+    compression = next((kind for magic, kind in MAGIC.items() if head.startswith(magic)), None)
+    return Source(name, raw, _decompressed(raw, compression), compression)
 
 
 def guess_format(source: Source, columns: Collection[str] = ()) -> tuple[str, str]:
@@ -339,7 +339,7 @@ def format_of_content(sample: bytes, name: str = "") -> str:
 def _content(lines: Iterable[bytes]) -> Iterator[bytes]:
     """Yield the lines that are neither empty nor comments."""
     for line in lines:
-        stripped = line.removeprefix(b"\xef\xbb\xbf").strip()
+        stripped = line.removeprefix(codecs.BOM_UTF8).strip()
         if stripped and not stripped.startswith(b"#"):
             yield stripped
 
@@ -350,15 +350,15 @@ def _shows_format(head: bytes) -> bool:
 
 
 def _shows_compression_and_format(head: bytes) -> bool:
-    if head.startswith(tuple(_MAGIC)):
+    if head.startswith(tuple(MAGIC)):
         return True
-    return not any(magic.startswith(head) for magic in _MAGIC) and _shows_format(head)
+    return not any(magic.startswith(head) for magic in MAGIC) and _shows_format(head)
 
 
-def _open_raw(name: str) -> tuple[IO[bytes], int | None]:
+def _open_raw(name: str) -> IO[bytes]:
     if name == STDIN:
         # A duplicate: a thread that waits in sys.stdin itself would block the exit.
-        return cast(IO[bytes], open(os.dup(sys.stdin.fileno()), "rb", buffering=0)), None  # noqa: PTH123
+        return cast(IO[bytes], open(os.dup(sys.stdin.fileno()), "rb", buffering=0))  # noqa: PTH123
     if is_remote(name):
         try:
             import fsspec  # noqa: PLC0415 - an extra
@@ -368,10 +368,8 @@ def _open_raw(name: str) -> tuple[IO[bytes], int | None]:
             ) from None
         with _reaching(name):
             files, path = fsspec.core.url_to_fs(name)
-            return files.open(path, "rb"), files.size(path)
-    raw = open(name, "rb", buffering=0)  # noqa: PTH123, SIM115 - closed with the Source
-    status = os.fstat(raw.fileno())
-    return cast(IO[bytes], raw), status.st_size if raw.seekable() else None
+            return cast(IO[bytes], files.open(path, "rb"))
+    return cast(IO[bytes], open(name, "rb", buffering=0))  # noqa: PTH123 - closed with the Source
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any, Self
 
 from sonline import _core
-from sonline.arguments import check_choice, check_integer
+from sonline.arguments import check_choice, check_integer, refuse_unknown_names
 from sonline.errors import InvalidInputError, ParameterError
 from sonline.parameters import MISSING
 from sonline.read_options import ReadOptions
@@ -317,10 +317,7 @@ def open(  # noqa: A001 - as gzip.open is called
     Stream
         Close it, or use it in a ``with`` statement.
     """
-    names = [field.name for field in fields(Options)]
-    for name in options:
-        if name not in names:
-            raise ParameterError(f"there is no option {name!r}; there are {', '.join(names)}")
+    refuse_unknown_names("there is no option", options, [field.name for field in fields(Options)])
     if options.get("missing", "absent") not in MISSING:
         raise ParameterError(
             f"missing must be 'absent', 'mark' or 'refuse', got {options['missing']!r}; words that "

@@ -38,11 +38,8 @@ from sonline.streams.files import SourceFile
 from sonline.streams.interactions import column_pairs
 from sonline.streams.rows import (
     RowBuilder,
-    check_columns,
-    check_known,
-    check_names,
+    check_header,
     identifier,
-    label_column,
     ngram_columns,
     ngrams,
     not_a_date,
@@ -166,15 +163,9 @@ class TableReader:
     def _batch(self, table: Any, name: str, start: Position) -> Batch:
         options = self._options
         special = {options.weight, options.offset, options.tag, *options.ignore}
-        check_names(table.schema.names, name)
-        check_known(options, table.schema.names, name)
+        first = not self._columns and not options.frozen
+        label = check_header(options, table.schema.names, name, first)
         self._seen.update(table.schema.names)
-        label = label_column(options, table.schema.names, name)
-        named = (options.weight, options.offset, options.tag, *self._ngrams)
-        check_columns(named, table.schema.names, name)
-        if not self._columns and not options.frozen:  # later files may lack them
-            named = (*options.ignore, *options.text, *options.amounts)
-            check_columns(named, table.schema.names, name)
         features = [c for c in table.schema.names if c != label and c not in special]
         rows = table.num_rows
         columns: list[Column] = []

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 LONGEST_LINE = 64 << 20  # bytes
 CHUNK = 1 << 18  # bytes of text per batch; about 500 to 25,000 rows
 _SKIP = 1 << 20
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 
 class TextReader:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sonline import streams
-from sonline.arguments import check_integer
+from sonline.arguments import check_integer, refuse_unknown_names
 from sonline.display import Display, PlainConsole, open_console
 from sonline.errors import ParameterError
 from sonline.labels import label_of, plain
@@ -23,7 +23,7 @@ from sonline.read_options import ReadOptions
 from sonline.rows import check_class_weights
 from sonline.streams.sources import expand
 from sonline.training.outputs import best_of, check_checkpoint, check_outputs
-from sonline.training.predictions import interval_lines, prediction_lines, prediction_objects
+from sonline.training.predictions import prediction_lines, prediction_objects
 from sonline.training.run import Training
 from sonline.training.settings import EVERY_SECONDS, THREADS, RunSettings, checkpoint_times
 from sonline.training.signals import ENDING
@@ -38,26 +38,18 @@ from sonline.training.task import (
 __all__ = [
     "ENDING",
     "EVERY_SECONDS",
-    "NO_CACHE",
     "THREADS",
     "NumberCheck",
     "RunSettings",
     "Training",
     "checkpoint_times",
     "fitting",
-    "interval_lines",
     "learn_stream",
     "prediction_lines",
     "prediction_objects",
     "stream_options",
     "targets_of",
 ]
-
-
-NO_CACHE = (
-    "convert the files once (sonline convert FILE -o rows.parquet, or rows.arrow) and train on the "
-    "result, which is read faster than text"
-)
 
 _OF_THE_RUN = ["passes", "shuffle", "classes", "class_weight", "progress", "validation", "patience"]
 _OF_THE_RUN += ["checkpoint", "checkpoint_every", "resume"]
@@ -92,7 +84,8 @@ def learn_stream(
             f"{name} is not an option of learn_stream: the model has it, see the parameters of "
             "OnlineLearner"
         )
-    _check_options(options)
+    every = [*(entry.name for entry in fields(ReadOptions)), *_OF_THE_RUN]
+    refuse_unknown_names("there is no option", options, every)
     weights = {} if class_weight is None else class_weight
     check_class_weights(weights)
     check_integer("shuffle", shuffle, 0)
@@ -137,18 +130,3 @@ def learn_stream(
     elif unused := training.class_weights.unused(learned.table):
         warnings.warn(f"class_weight: no row has the label {', '.join(unused)}", stacklevel=3)
     return learned, training.interrupted is not None
-
-
-def _check_options(options: dict[str, Any]) -> None:
-    """Raise an error about an option that `OnlineLearner.learn_stream` does not have."""
-    names = [entry.name for entry in fields(ReadOptions)]
-    for name in options:
-        if name not in names:
-            from difflib import get_close_matches  # noqa: PLC0415 - only for the message
-
-            every = [*names, *_OF_THE_RUN]
-            similar = get_close_matches(name, every, 1)
-            if name == "cache":
-                raise ParameterError(f"there is no option 'cache': {NO_CACHE}")
-            advice = f"did you mean {similar[0]!r}?" if similar else f"there are {', '.join(every)}"
-            raise ParameterError(f"there is no option {name!r}; {advice}")

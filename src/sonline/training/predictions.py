@@ -53,21 +53,6 @@ def prediction_lines(
     return "".join(f"{row}\n" for row in rows)
 
 
-def interval_lines(raw: Floats, intervals: Floats, tags: list[str] | None) -> str:
-    r"""Return predictions of numbers and the ends of their intervals as text.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> interval_lines(np.array([[1.5]]), np.array([[1.0, 2.0]]), ["a"])
-    '1.5 1.0 2.0 a\n'
-    """
-    low, high = intervals.T.tolist()
-    names = [""] * len(intervals) if tags is None else tags
-    rows = zip(raw[0].tolist(), low, high, names, strict=True)
-    return "".join(f"{z!r} {a!r} {b!r} {name}".rstrip() + "\n" for z, a, b, name in rows)
-
-
 def prediction_objects(
     model: Model,
     raw: Floats,
