@@ -27,6 +27,7 @@ help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "%-18s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: ## install what the demonstration needs, then run it
+	@echo "Installing into $(VENV): some minutes, most of them for compiling"
 	@$(MAKE) --no-print-directory build EXTRAS="build plot"
 	$(BIN)/sonline demo --out build/demo.png
 

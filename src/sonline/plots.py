@@ -181,8 +181,7 @@ def _draw_column(feature: Any, found: dict[Any, Any], ax: Axes) -> None:
         )
     ax.axhline(0, color="0.5", linewidth=0.8, linestyle=":")
     for curve in found.values():
-        shown = curve.shown()
-        ax.plot(curve.values[shown], curve.contributions[shown], linewidth=1.6)
+        ax.plot(*curve.line(), linewidth=1.6)
     ax.set_xlim(*first.ends())
     ax.xaxis.set_major_locator(MaxNLocator(nbins=4))
     ax.tick_params(labelsize="small")

@@ -123,13 +123,15 @@ def test_panels_are_sorted_and_have_one_scale(learner: OnlineLearner) -> None:
     assert [axes.get_title() for axes in panels] == [curve.feature for curve in curves]
     assert len({axes.get_ylim() for axes in panels}) == 1
     for axes, curve in zip(panels, curves, strict=True):
-        shown = curve.shown()
         drawn = axes.get_lines()[-1]
-        np.testing.assert_array_equal(drawn.get_xdata(), curve.values[shown])
-        np.testing.assert_array_equal(drawn.get_ydata(), curve.contributions[shown])
+        knots = np.isin(drawn.get_xdata(), curve.values)
+        np.testing.assert_array_equal(drawn.get_xdata()[knots], curve.values[curve.shown()])
+        np.testing.assert_array_equal(drawn.get_ydata()[knots], curve.contributions[curve.shown()])
+        assert tuple(drawn.get_xdata()[[0, -1]]) == curve.ends()  # also beyond the knots
+        np.testing.assert_array_equal(drawn.get_ydata(), curve.at(drawn.get_xdata()))
         low, high = axes.get_ylim()
         line = low + 0.4 * (high - low)  # the density is below, the curve above
-        assert curve.contributions[shown].min() > line
+        assert drawn.get_ydata().min() > line
         assert len(axes.patches) == len(curve.bars())
         assert max(bar.get_bbox().y1 for bar in axes.patches) < 0.4
         assert axes.get_yticks().min() > line

@@ -183,7 +183,8 @@ def draw(model: Model, path: Path, title: str, text: str) -> None:
     page = (
         "<!doctype html><html lang='en'><meta charset='utf-8'>"
         f"<title>{html.escape(title)}</title>\n"
-        "<style>body{font-family:sans-serif;margin:2em} svg{max-width:100%;height:auto}</style>\n"
+        "<style>body{font-family:sans-serif;margin:2em} svg{max-width:100%;height:auto} "
+        "pre{white-space:pre-wrap}</style>\n"
         f"<h1>{html.escape(title)}</h1>\n{svg[svg.index('<svg') :]}"
         f"<pre>{html.escape(text)}</pre>\n</html>\n"
     )

@@ -210,12 +210,14 @@ def start(
         if target is not None:
             _save(model, target, face(model))
     if run.interrupted and target is None:
-        sys.stderr.write(f"interrupted after {run.rows} rows; nothing is saved without --output\n")
+        sys.stderr.write(
+            f"interrupted after {run.rows:,} rows; nothing is saved without --output\n"
+        )
         raise typer.Exit(SIGNALLED + run.interrupted)
     if run.interrupted:
         again = shlex.join([*sys.argv[1:], *([] if settings.resume else ["--resume"])])
         sys.stderr.write(
-            f"interrupted after {run.rows} rows; saved in {target}. To continue:\n"
+            f"interrupted after {run.rows:,} rows; saved in {target}. To continue:\n"
             f"  sonline {again}\n"
         )
         raise typer.Exit(SIGNALLED + run.interrupted)

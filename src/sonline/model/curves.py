@@ -134,6 +134,20 @@ class Curve:
             max([float(knots[-1]), *(end for _, end, _ in bars)]),
         )
 
+    def line(self) -> tuple[Floats, Floats]:
+        """Return values and contributions for a picture: all that is shown, from end to end.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> knots, rows = np.array([0.0, 1.0]), np.array([0.0, 500.0, 400.0])
+        >>> values, contributions = curve_of("a", knots, np.zeros(2), rows, slope=3.0).line()
+        >>> values.tolist(), contributions.tolist()
+        ([0.0, 1.0, 2.0], [0.0, 0.0, 3.0])
+        """
+        values = np.unique([*self.ends(), *self.values[self.shown()]])
+        return values, self.at(values)
+
 
 def curve_of(
     feature: str | int,

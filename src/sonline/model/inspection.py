@@ -242,9 +242,7 @@ class Inspection:
     @staticmethod
     def span(columns: list[tuple[Any, dict[Any, Curve]]]) -> tuple[float, float]:
         """Return the lowest and the highest contribution in a picture of columns; 0 is within."""
-        parts = [
-            curve.contributions[curve.shown()] for _, curves in columns for curve in curves.values()
-        ]
+        parts = [curve.line()[1] for _, curves in columns for curve in curves.values()]
         every = np.concatenate([[0.0], *parts])
         return float(every.min()), float(every.max())
 

@@ -70,10 +70,9 @@ def _panel(feature: str, curves: list[Curve], low: float, high: float) -> str:
         "opacity='.5'/>"
     )
     for number, curve in enumerate(curves):
-        shown = curve.shown()
         points = " ".join(
             f"{across(value):.1f},{down(part):.1f}"
-            for value, part in zip(curve.values[shown], curve.contributions[shown], strict=True)
+            for value, part in zip(*curve.line(), strict=True)
         )
         parts.append(
             f"<polyline points='{points}' fill='none' stroke-width='1.6' "

@@ -264,9 +264,9 @@ def _members(model: Model) -> list[list[Any]]:
         return []
     names = []
     shares = [model.core.shares(0, later).tolist() for later in (False, True)]
-    for alpha, memory, _ in model.parameters.members:
-        rows = "all rows" if np.isinf(memory) else f"{memory:.0f} rows"
-        names.append(f"alpha {alpha:g}, {rows if memory else 'plain'}")
+    for alpha, memory, use in model.parameters.members:
+        rows = "all rows" if np.isinf(memory) else f"{memory:.0f} rows" if memory else "plain"
+        names.append(f"alpha {alpha:g}, {rows}{'' if use == 'both' else f' ({use})'}")
     diagonal = [f"alpha {alpha:g}, per feature" for alpha in model.parameters.diagonal]
     if len(shares[0]) > len(names) + len(diagonal):
         names.append("curves")

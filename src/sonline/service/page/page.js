@@ -25,6 +25,7 @@ const seconds = (value) =>
 
 const percent = (value, digits = 3) =>
   value === null || value === undefined ? "–" : `${short(100 * value, digits)} %`;
+const share = (value) => `${(100 * value).toFixed(1)} %`;
 const memory = (value) =>
   value < 1e6 ? `${short(value / 1e3)} kB` : value < 1e9 ? `${short(value / 1e6)} MB` : `${short(value / 1e9)} GB`;
 const KINDS = ["--a", "--b", "--d", "--e", "--f"]; // classes
@@ -327,7 +328,7 @@ function inside(now) {
   $("prior-text").textContent = classes ? "most common one" : "mean of all so far";
   $("loss-name").textContent = `Mean ${name}`;
   bars("members", now.members.map(([name, next, later]) =>
-    [name, later, `${percent(later)} (next ${percent(next)})`]));
+    [name, later, `${share(later)} (next ${share(next)})`]));
   const spectrum = now.spectrum.map((value, place) => [`λ${place + 1}`, value, short(value)]);
   if (now.tail !== null) spectrum.push(["tail", now.tail, short(now.tail), "tail"]);
   bars("spectrum", spectrum);
