@@ -40,7 +40,13 @@ def label_of(token: str) -> int | float | str:
         return token
     if not math.isfinite(number):
         raise InvalidInputError("a label must be a finite number or a word")
-    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+    if not number.is_integer():
+        return number
+    try:
+        whole = int(token)  # exact beyond 2^53 as well, so that long identifiers stay apart
+    except ValueError:  # 1.0, 1e3
+        whole = int(number)
+    return whole if -(2**63) <= whole < 2**64 else number
 
 
 def label_or_none(word: str) -> int | float | str | None:
@@ -160,8 +166,10 @@ class ClassTable:
     def array(self) -> NDArray[Any]:
         """The labels as an array, in the order of their numbers."""
         if self.dtype is None:
-            return np.array(self.labels)
-        if self.dtype == "object":
+            values = np.array(self.labels)
+            if values.tolist() == [*self.labels]:  # NumPy rounds some mixtures of long integers
+                return values
+        if self.dtype in (None, "object"):
             values = np.empty(len(self.labels), dtype=object)
             values[:] = self.labels
             return values

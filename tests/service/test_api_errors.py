@@ -229,3 +229,11 @@ def test_answers_about_rows_have_row_and_field(client, bad, field):
     about = answer.json()
     assert (answer.status_code, about["row"], about["field"]) == (400, 2, field)
     assert "row 2: " in about["error"]
+
+
+@pytest.mark.parametrize("name", ["durable", "wants_label"])
+def test_a_switch_that_is_neither_on_nor_off_is_refused(client, name):
+    answer = client.post(f"{MODEL}/predict?{name}=yes", json={"id": "q", "x": {"f": 1.0}})
+    assert answer.status_code == 400
+    assert answer.json()["error"] == f"{name} must be 1 or 0, got 'yes'"
+    assert client.post(f"{MODEL}/label", json={"id": "q", "y": 1}).status_code == 404

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sonline import OnlineLearner
+from sonline import OnlineLearner, SONClassifier
 from sonline.errors import DivergenceError, InvalidInputError
 from sonline.labels import ClassTable
 from sonline.model import Model, probabilities
@@ -321,3 +321,16 @@ def test_probabilities_of_one_row_are_those_of_many(classes):
         chances = probabilities_one(margins, classes)
         assert sum(chances) == pytest.approx(1.0, rel=1e-14)
         np.testing.assert_allclose(chances, wanted, rtol=1e-13, atol=1e-300)
+
+
+@pytest.mark.parametrize("first", [2**53, 2**63])
+@pytest.mark.parametrize("form", ["{1},{0}\n", '{{"label": {0}, "size": {1}}}\n'])
+def test_long_whole_numbers_in_files_stay_different_classes(tmp_path, first, form):
+    labels = [first + 1, first, 3] * 2
+    path = tmp_path / "rows"
+    head = "" if "{{" in form else "size,label\n"
+    path.write_text(head + "".join(form.format(label, i) for i, label in enumerate(labels)))
+    model = SONClassifier(random_state=0).fit_stream(path, format="jsonl" if not head else "csv")
+    assert model.classes_.tolist() == [3, first, first + 1]
+    model.save(tmp_path / "m.son")
+    assert SONClassifier.load(tmp_path / "m.son").classes_.tolist() == [3, first, first + 1]

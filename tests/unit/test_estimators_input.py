@@ -253,3 +253,9 @@ class TestBadInput:
         pair = SONClassifier().fit(*problem())
         assert pair.weights(0) == {name: -weight for name, weight in pair.weights(1).items()}
         assert pair.weights() == pair.weights(1)
+
+
+@pytest.mark.parametrize("labels", [[], np.zeros(0), np.zeros(0, dtype=object)])
+def test_no_rows_are_an_error_that_says_so(labels):
+    with pytest.raises(ValueError, match="0 sample"):
+        SONClassifier().fit(np.zeros((0, 4)), labels)

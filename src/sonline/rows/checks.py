@@ -231,7 +231,7 @@ def label_reasons(name: str, labels: Any) -> Reasons:
     else:
         return reasons
     reasons.add(
-        bad.reshape(len(array), -1).any(axis=1),
+        bad.any(axis=tuple(range(1, bad.ndim))),
         lambda row: Reason(f"{array[row]} is not a label", name, name),
     )
     return reasons

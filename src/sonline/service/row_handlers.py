@@ -41,6 +41,7 @@ class RowHandlers:
         body, kind = await self._reader.read(request, (JSON, *ROW_LINES, ARROW))
         started, name = time.perf_counter(), request.parameters["name"]
         engine = self._service.engine(name)
+        durable = _is_set(request.query, "durable")
         if len(body) <= LARGE_BODY:
             rows = self._rows_to_predict(body, kind, request.query)
             answer, stored = engine.predict(rows)
@@ -55,7 +56,7 @@ class RowHandlers:
         seconds = time.perf_counter() - started
         self._service.watched[name].latencies.append(seconds)
         self._metrics.predicted(name, rows.count, seconds)
-        return reply if stored is None else _when_stored(request, stored, reply)
+        return reply if stored is None else _when_stored(durable, stored, reply)
 
     async def explain(self, request: Request) -> Reply:
         """Explain the prediction of one row; nothing is kept."""
@@ -144,16 +145,19 @@ class RowHandlers:
         return Later(promise, reply)
 
 
-def _when_stored(request: Request, promise: Promise[Outcome], reply: Reply) -> Reply | Later:
+def _when_stored(durable: bool, promise: Promise[Outcome], reply: Reply) -> Reply | Later:
     """Return a reply at once or, with ?durable=1, when the rows to be labelled are on disk."""
-    if _is_set(request.query, "durable"):
+    if durable:
         return Later(promise, lambda _: reply)
     promise.add_done_callback(_report)
     return reply
 
 
 def _is_set(query: dict[str, str], name: str) -> bool:
-    return query.get(name, "") in ("1", "true")
+    value = query.get(name, "0")
+    if value not in {"0", "1", "false", "true"}:
+        raise InvalidInputError(f"{name} must be 1 or 0, got {value[:80]!r}")
+    return value in {"1", "true"}
 
 
 def _encoded(answer: Answer, id_: str | None, row: int) -> bytes:
