@@ -156,8 +156,8 @@ class Blend {
     }
   }
   // A short Newton step of each factor, where slopes and curvatures are those of the loss at the
-  // calibrated predictions. The label counts as so many rows for the members that are awake: 1, or
-  // else 0.
+  // calibrated predictions. `awake` is 1 for members whose factors learn the label, which counts as
+  // so many rows, and 0 for the others.
   void follow(const double* reaches, const double* slopes, const double* curvatures, double rows,
               const double* awake) {
     double* factors = factors_.data();
@@ -408,7 +408,8 @@ class Mixture {
   bool calibrates_, shifts_;
   bool both_ = true;  // all members are for both uses: one set of shares does
   Blend next_, later_;
-  Vector awake_, all_awake_;  // 1 for each member; 0 if it is judged in the third phase only
+  // By member: 1, but in awake_ 0 for those that are judged in the third phase only.
+  Vector awake_, all_awake_;
   Vector reaches_, calibrated_, fits_, slopes_, curvatures_;  // of the row at hand
 };
 
