@@ -77,16 +77,17 @@ namespace detail {
                                             double* out) {
   for (size_t first = 0; first < rows; first += kQuad) {
     const size_t i = std::min(first, rows - kQuad);
+    const double* const row[kQuad] = {A[i], A[i + 1], A[i + 2], A[i + 3]};
     Quad sums[kQuad] = {};
     size_t j = 0;
     for (; j + kQuad <= n; j += kQuad) {
       const Quad numbers = load_quad(x + j);
-      for (size_t r = 0; r < kQuad; ++r) sums[r] += load_quad(A[i + r] + j) * numbers;
+      for (size_t r = 0; r < kQuad; ++r) sums[r] += load_quad(row[r] + j) * numbers;
     }
     if (j + 2 <= n) {
       const Pair numbers = load_pair(x + j);
       for (size_t r = 0; r < kQuad; ++r)
-        sums[r] += __builtin_shufflevector(load_pair(A[i + r] + j) * numbers, Pair{}, 0, 1, 2, 3);
+        sums[r] += __builtin_shufflevector(load_pair(row[r] + j) * numbers, Pair{}, 0, 1, 2, 3);
       j += 2;
     }
     const auto halves = [](Quad a, Quad b) __attribute__((always_inline)) {
@@ -95,7 +96,7 @@ namespace detail {
     const Quad even = halves(sums[0], sums[2]), odd = halves(sums[1], sums[3]);
     Quad total = __builtin_shufflevector(even, odd, 0, 4, 2, 6) +
                  __builtin_shufflevector(even, odd, 1, 5, 3, 7);
-    if (j < n) total += Quad{A(i, j), A(i + 1, j), A(i + 2, j), A(i + 3, j)} * x[j];
+    if (j < n) total += Quad{row[0][j], row[1][j], row[2][j], row[3][j]} * x[j];
     store_quad(out + i, total);
   }
 }

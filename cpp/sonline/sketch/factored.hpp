@@ -165,9 +165,10 @@ class Factored : public Basis<T, Rule> {
     const double* factors = shrink(expert, alpha);
     const double* p = (absorbed_ ? next_.p : p_).data();
     double* beta = (absorbed_ ? beta_after_ : beta_)[expert];
-    has_avx2() ? move_avx2(step, along_x, factors, p, k, beta)
-               : move(step, along_x, factors, p, k, beta);
+    move(step, along_x, factors, p, k, beta);
   }
+  // The same for all weight vectors, with the alphas of energies(); 0 is no step.
+  void descend(const double* steps) { has_avx2() ? descend_avx2(steps) : descend_any(steps); }
 
   // SketchUpdate(c x), `times` times; the weights keep their value.
   void absorb(double c, double, double t, size_t features, double times, double unit) {
@@ -215,13 +216,22 @@ class Factored : public Basis<T, Rule> {
                                                  const double* __restrict factors,
                                                  const double* __restrict p, size_t k,
                                                  double* __restrict beta) {
-    for (size_t i = 0; i < k; ++i) beta[i] += step * (along_x - factors[i]) * p[i];
+    size_t i = 0;
+    for (; i + kQuad <= k; i += kQuad)
+      store_quad(beta + i, load_quad(beta + i) +
+                               step * (along_x - load_quad(factors + i)) * load_quad(p + i));
+    for (; i < k; ++i) beta[i] += step * (along_x - factors[i]) * p[i];
   }
-  SONLINE_AVX2 static void move_avx2(double step, double along_x, const double* __restrict factors,
-                                     const double* __restrict p, size_t k,
-                                     double* __restrict beta) {
-    move(step, along_x, factors, p, k, beta);
+  // The steps of all weight vectors before the absorption, with the factors of energies().
+  [[gnu::always_inline]] inline void descend_any(const double* steps) {
+    const double along_x = rest_ > 0 ? 1.0 : 0.0;
+    for (size_t e = 0; e < K_; ++e) {
+      if (steps[e] == 0) continue;
+      kappa_[e] -= steps[e] * along_x;
+      if (k_ > 0) move(steps[e], along_x, shrinkage_.known(e), p_.data(), k_, beta_[e]);
+    }
   }
+  SONLINE_AVX2 void descend_avx2(const double* steps) { descend_any(steps); }
 
   // |x|² outside of a basis on which x has the coordinates p. As little as rounding may leave
   // counts as nothing: 1/α would magnify it. Such a step moves along the basis only.
