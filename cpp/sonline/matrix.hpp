@@ -167,6 +167,29 @@ inline void dots(const Matrix& A, size_t rows, const double* x, size_t n, double
     has_avx2() ? detail::dots_avx2(A, rows, x, n, out) : detail::dots_any(A, rows, x, n, out);
 }
 
+namespace detail {
+
+template <size_t quads>
+[[gnu::always_inline]] inline void combine_at(const double* factors, size_t rows, const Matrix& M,
+                                              size_t at, double* out) {
+  Quad sums[quads] = {};
+  const double* row = M[0] + at;
+  for (size_t l = 0; l < rows; ++l, row += M.cols())
+    for (size_t q = 0; q < quads; ++q) sums[q] += factors[l] * load_quad(row + q * kQuad);
+  for (size_t q = 0; q < quads; ++q) store_quad(out + at + q * kQuad, sums[q]);
+}
+
+}  // namespace detail
+
+// out = Σ factors[l] · row l, the first n numbers and up to a whole quad.
+[[gnu::always_inline]] inline void combine(const double* factors, size_t rows, const Matrix& M,
+                                           size_t n, double* out) {
+  size_t i = 0;
+  for (; i + 3 * kQuad < n; i += 4 * kQuad) detail::combine_at<4>(factors, rows, M, i, out);
+  if (i + 2 * kQuad < n) return detail::combine_at<3>(factors, rows, M, i, out);
+  for (; i < n; i += kQuad) detail::combine_at<1>(factors, rows, M, i, out);
+}
+
 // The leading n x n part of A·B.
 inline void multiply(const Matrix& A, const Matrix& B, size_t n, Matrix& product) {
   (has_avx2() ? detail::multiply_avx2 : detail::multiply_plain)(A, B, n, product);
